@@ -1,5 +1,4 @@
-"""What is measured while the demo runs: all of it from outside, where an operator would look
-too."""
+"""Measurements while the demo runs, all taken from outside, where an operator would look too."""
 
 from __future__ import annotations
 
@@ -25,7 +24,7 @@ from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.zookeeper.positions import position_path
 
-RATE_SECONDS = 3.0  # rates are averages over so long
+RATE_SECONDS = 3.0  # the time over which rates are averaged
 ANSWER_SECONDS = 10.0
 
 Offsets = tuple[int, ...]
@@ -42,7 +41,7 @@ class Consumed:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """All that is measured at one moment. `fetched` is None before the fetch task has stored a
+    """The measurements of one moment. `fetched` is None before the fetch task has stored a
     position."""
 
     at: float
@@ -66,32 +65,29 @@ class Sample:
         return self.fetched if task_id == FETCH else self.consumed[task_id].next_offsets
 
     def is_done(self, task_id: str) -> bool:
-        """Whether a task has done all there is for it just now."""
-        return (
-            self.is_fetched
-            if task_id == FETCH
-            else self.consumed[task_id].next_offsets == self.ends
-        )
+        """Whether a task has nothing left to do at this moment."""
+        if task_id == FETCH:
+            return self.is_fetched
+        return self.consumed[task_id].next_offsets == self.ends
 
     @property
     def counts(self) -> dict[str, int]:
-        """What is counted, so that rates can be made of it: rows at the source, records in
-        Kafka, records applied by each task."""
-        return {
-            "source": self.rows_changed,
-            "kafka": sum(self.ends),
-            **{task_id: sum(consumed.next_offsets) for task_id, consumed in self.consumed.items()},
-        }
+        """The counts of which rates are made: rows at the source, records in Kafka, records applied
+        by each task."""
+        counts = {"source": self.rows_changed, "kafka": sum(self.ends)}
+        for task_id, consumed in self.consumed.items():
+            counts[task_id] = sum(consumed.next_offsets)
+        return counts
 
 
 def is_at_least(position: BinlogPosition, other: BinlogPosition) -> bool:
-    """Whether one place in a server's binlog is the other one or behind it. File names end with
-    a number that grows."""
-    return (len(position.file), position.file, position.pos) >= (
-        len(other.file),
-        other.file,
-        other.pos,
-    )
+    """Whether one position in a server's binlog equals another or comes after it."""
+    return _sortable(position) >= _sortable(other)
+
+
+def _sortable(position: BinlogPosition) -> tuple[int, str, int]:
+    """File names end with a number that grows, in time also by a digit."""
+    return len(position.file), position.file, position.pos
 
 
 class Meter:
@@ -100,12 +96,10 @@ class Meter:
     def __init__(
         self, addresses: Addresses, zookeeper: KazooClient, load: Load, targets: Sequence[Target]
     ) -> None:
-        self._addresses, self._zookeeper, self._load, self._targets = (
-            addresses,
-            zookeeper,
-            load,
-            targets,
-        )
+        self._addresses = addresses
+        self._zookeeper = zookeeper
+        self._load = load
+        self._targets = targets
         self._open = ExitStack()
 
     def __enter__(self) -> Meter:
@@ -114,27 +108,23 @@ class Meter:
             {"bootstrap.servers": self._addresses.kafka, "group.id": "demo", "log_level": 0}
         )
         self._open.callback(self._kafka.close)
-        self._watches = {
-            target.task_id: self._open.enter_context(
-                HeartbeatWatch(
-                    target.server, target.database(self._addresses), lambda: self._load.last_beat
-                )
-            )
-            for target in self._targets
-        }
+        self._watches = {}
+        for target in self._targets:
+            database = target.database(self._addresses)
+            watch = HeartbeatWatch(target.server, database, lambda: self._load.last_beat)
+            self._watches[target.task_id] = self._open.enter_context(watch)
         return self
 
     def __exit__(self, *_: object) -> None:
         self._open.close()
 
     def sample(self) -> Sample:
-        """What is so now. Positions are read before what they are compared with, so no lag is
-        shown too small."""
+        """The present measurements."""
+        # Positions are read before the ends that they are compared with, so no lag is too small.
         stored = self._stored(FETCH, SCHEMA)
-        consumed = {
-            task_id: Consumed(self._next_offsets(task_id), watch.lag_seconds())
-            for task_id, watch in self._watches.items()
-        }
+        consumed = {}
+        for task_id, watch in self._watches.items():
+            consumed[task_id] = Consumed(self._next_offsets(task_id), watch.lag_seconds())
         return Sample(
             at=time.monotonic(),
             rows_changed=self._load.rows,
@@ -158,11 +148,13 @@ class Meter:
         return tuple(next_offsets)
 
     def _ends(self) -> Offsets:
+        ends = []
         try:
-            return tuple(
-                self._kafka.get_watermark_offsets(TopicPartition(TOPIC, n), ANSWER_SECONDS)[1]
-                for n in range(PARTITIONS)
-            )
+            for number in range(PARTITIONS):
+                partition = TopicPartition(TOPIC, number)
+                _, end = self._kafka.get_watermark_offsets(partition, ANSWER_SECONDS)
+                ends.append(end)
+            return tuple(ends)
         except KafkaException as error:
             raise BusUnavailable(
                 f"Kafka does not tell the end of topic {TOPIC}: {error.args[0].str()}"
@@ -173,15 +165,18 @@ class Rates:
     """Counts per second, over the last RATE_SECONDS."""
 
     def __init__(self) -> None:
-        self._seen: deque[tuple[float, dict[str, int]]] = deque()
+        self._samples: deque[tuple[float, dict[str, int]]] = deque()
 
     def add(self, at: float, counts: dict[str, int]) -> None:
-        """What was counted at a moment."""
-        self._seen.append((at, counts))
-        while self._seen[0][0] < at - RATE_SECONDS:
-            self._seen.popleft()
+        """Adds the counts of a moment."""
+        self._samples.append((at, counts))
+        while self._samples[0][0] < at - RATE_SECONDS:
+            self._samples.popleft()
 
     def per_second(self, name: str) -> float:
         """The rate of one of the counts; 0 before there are two samples."""
-        (first_at, first), (last_at, last) = self._seen[0], self._seen[-1]
-        return (last[name] - first[name]) / (last_at - first_at) if last_at > first_at else 0.0
+        first_at, first = self._samples[0]
+        last_at, last = self._samples[-1]
+        if last_at <= first_at:
+            return 0.0
+        return (last[name] - first[name]) / (last_at - first_at)

@@ -1,4 +1,4 @@
-"""Why no node has taken a task that is wanted."""
+"""Why no node has taken a started task."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 
 def explained(client: KazooClient, status: Status) -> Status:
-    """The same; of a task that is wanted and that no node has, the reason says what is missing.
-    Raises what asking ZooKeeper does."""
+    """The status, with what is missing as the reason where no node has taken a started task. Raises
+    what asking ZooKeeper does."""
     if status.state is not State.STARTING or status.node_id or status.is_by_hand:
         return status
     try:
@@ -28,18 +28,14 @@ def explained(client: KazooClient, status: Status) -> Status:
 
 
 def _reason(client: KazooClient, task_id: str) -> str:
-    buses = BusNodes(client)
     offer = read_offer(DistNodes(client).get(task_id) or {}, TaskNodes(client).swimlanes(task_id))
-    known = [
-        info
-        for node_id in buses.ids()
-        if (info := buses.seen(node_id)) is not None and info.is_there
-    ]
+    known = [info for info in BusNodes(client).all() if info.is_there]
     if not known:
-        return "no node is there to run it; start one: cdcbus node run"
+        return "no node runs; start one: cdcbus node run"
+    # Each reason rules out some of the nodes that are left; the first that rules out all is told.
     reasons: list[tuple[str, Callable[[NodeInfo], bool]]] = [
         (
-            f"of its nodes (nodeId={','.join(offer.node_ids)}) none is there",
+            f"none of its nodes (nodeId={','.join(offer.node_ids)}) runs",
             lambda info: offer.is_for(info.node_id),
         ),
         (

@@ -32,15 +32,7 @@ class Account:
     def check_can_enter(self, folder: Path) -> None:
         """Raises ConfigError when a folder on the way to `folder` is closed for this user."""
         for parent in reversed([folder, *folder.parents]):
-            status = parent.stat()
-            bit = (
-                0o100
-                if status.st_uid == self.uid
-                else 0o010
-                if status.st_gid == self.gid
-                else 0o001
-            )
-            if not status.st_mode & bit:
+            if not parent.stat().st_mode & self._enter_bit(parent.stat()):
                 raise ConfigError(
                     f"database servers refuse to run as root, and {self.name}, as whom they run "
                     "instead, cannot enter "
@@ -48,14 +40,20 @@ class Account:
                     "(--home, CDCBUS_CACHE)"
                 )
 
+    def _enter_bit(self, status: os.stat_result) -> int:
+        """The bit of a folder's mode that lets this user enter it."""
+        if status.st_uid == self.uid:
+            return 0o100
+        return 0o010 if status.st_gid == self.gid else 0o001
+
     def give(self, path: Path) -> None:
         """Makes `path` this user's."""
         os.chown(path, self.uid, self.gid)
 
 
 def unprivileged() -> Account | None:
-    """Whom to run what refuses to run as root as: nobody; None when this process is not root,
-    and all can run as it."""
+    """The account for servers that refuse to run as root: nobody. None when this process is not
+    root, as then they run as its user."""
     if os.geteuid() != 0:
         return None
     entry = pwd.getpwnam("nobody")
@@ -98,7 +96,7 @@ def start(folder: Path, command: Sequence[str], account: Account | None) -> None
     if log.exists():
         log.replace(log.with_suffix(".old"))
     with _pid_file(folder).open("a+b") as pid_file, log.open("wb") as output:
-        # at most `is_running` of another process has it, for no time
+        # Only `is_running` of another process can have it, and only for an instant.
         fcntl.flock(pid_file, fcntl.LOCK_EX)
         pid_file.truncate(0)
         # The shell writes its process id, which exec keeps, so nothing can come between start and
@@ -117,7 +115,7 @@ def start(folder: Path, command: Sequence[str], account: Account | None) -> None
             group=account.gid if account else None,
             extra_groups=[] if account else None,
         )
-    # or it stays as a zombie when it ends before this process
+    # Waited for, as otherwise it stays as a zombie when it ends before this process.
     threading.Thread(target=child.wait, daemon=True).start()
 
 
@@ -163,7 +161,7 @@ def kill(folder: Path) -> None:
 
 @contextmanager
 def umask(mask: int) -> Iterator[None]:
-    """What this process creates in the block gets modes by `mask`."""
+    """Files that this process creates in the block get their modes by `mask`."""
     before = os.umask(mask)
     try:
         yield
@@ -172,19 +170,17 @@ def umask(mask: int) -> Iterator[None]:
 
 
 def log_file(folder: Path) -> Path:
-    """What the server prints; that of the time before is beside it, as log.old."""
+    """The output of the server. That of the run before is beside it, as log.old."""
     return folder / "log"
 
 
 def telling_line(output: str) -> str:
-    """The first line of a server's output that looks like an error, or else the last line."""
+    """The first line of a server's output that looks like an error, else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
-    errors = (
-        line
-        for line in lines
-        if any(word in line for word in ("ERROR", "FATAL", "error:", "Exception"))
-    )
-    return next(errors, lines[-1] if lines else "it printed nothing")
+    for line in lines:
+        if any(word in line for word in ("ERROR", "FATAL", "error:", "Exception")):
+            return line
+    return lines[-1] if lines else "it printed nothing"
 
 
 def _pid_file(folder: Path) -> Path:
@@ -194,7 +190,7 @@ def _pid_file(folder: Path) -> Path:
 def _signal(folder: Path, number: signal.Signals) -> None:
     server = pid(folder)
     if server is not None:
-        # it has just ended, or only children are left, which end by themselves
+        # It may just have ended, or only its children are left, which end on their own.
         with suppress(ProcessLookupError):
             os.kill(server, number)
 
@@ -207,6 +203,6 @@ def _await(condition: Callable[[], bool], seconds: float) -> bool:
 
 
 def _environment() -> dict[str, str]:
-    """As little of the caller's as possible, so that its settings (PGDATA, MYSQL_HOME, ...)
-    change no server."""
+    """The environment of a server: without the caller's settings (PGDATA, MYSQL_HOME, ...), which
+    would change it."""
     return {"PATH": os.environ.get("PATH", os.defpath), "LC_ALL": "C", "TZ": "UTC"}

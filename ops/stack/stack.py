@@ -53,20 +53,18 @@ def default_home() -> Path:
     user can get to."""
     if chosen := os.environ.get("CDCBUS_STACK_HOME"):
         return Path(chosen).absolute()
-    return (
-        Path("/var/lib/cdcbus/stack")
-        if os.geteuid() == 0
-        else Path.home() / ".local/share/cdcbus/stack"
-    )
+    if os.geteuid() == 0:
+        return Path("/var/lib/cdcbus/stack")
+    return Path.home() / ".local/share/cdcbus/stack"
 
 
 def up(home: Path, console: "Console") -> Addresses:
-    """Starts what does not run and returns when every server serves clients; says on `console` what
-    it does.
+    """Starts the servers that do not run and returns when every server answers clients. Reports on
+    `console`.
 
-    A second call changes nothing. Of two calls at once the second waits. Raises CdcError, with a
-    sentence for each server that does not start; those that do stay, and the next `up` or `down`
-    goes on from there.
+    A second call changes nothing; a concurrent one waits. Raises CdcError with a sentence for each
+    server that does not start. The others keep running, and the next `up` or `down` continues from
+    there.
     """
     _check_machine()
     home = home.absolute()
@@ -100,7 +98,7 @@ def down(home: Path, *, purge: bool, console: "Console") -> None:
 
 
 def status(home: Path) -> list[ServerStatus]:
-    """All five servers, as they are now; asks the operating system, not the servers."""
+    """The present state of all servers, from the operating system; the servers are not asked."""
     plan = addresses.load(home)
     result = []
     for server in SERVERS:
@@ -113,11 +111,9 @@ def status(home: Path) -> list[ServerStatus]:
 def kill(home: Path, name: str) -> None:
     """SIGKILLs one server and returns when it is gone; `up` brings it back on the same port with
     its data."""
-    if name not in {server.name for server in SERVERS}:
-        raise ConfigError(
-            f"there is no server {name}: the servers are "
-            f"{', '.join(server.name for server in SERVERS)}"
-        )
+    names = [server.name for server in SERVERS]
+    if name not in names:
+        raise ConfigError(f"there is no server {name}: the servers are {', '.join(names)}")
     processes.kill(home / name)
 
 
@@ -148,8 +144,7 @@ def _locked(home: Path) -> Iterator[None]:
             if home.exists() and os.path.samestat(os.fstat(descriptor), home.stat()):
                 yield
                 return
-            # While this process waited, `down --purge` has removed the folder: once more, with the
-            # new one.
+            # While this process waited, `down --purge` removed the folder: again, with a new one.
         finally:
             os.close(descriptor)
 
@@ -166,12 +161,14 @@ def _plan(home: Path, stopped: Sequence[Server], console: "Console") -> Plan:
                 "first"
             )
         plan = Plan.new()
-    for name in plan.taken(port for server in stopped for port in server.ports):
-        before, plan = plan.ports[name], plan.with_new_port(name)
-        _say(
-            console,
-            f"port {before} of {name} is taken by another process: it gets {plan.ports[name]}",
-        )
+    ports: list[str] = []
+    for server in stopped:
+        ports += server.ports
+    for name in plan.taken(ports):
+        before = plan.ports[name]
+        plan = plan.with_new_port(name)
+        new = plan.ports[name]
+        _say(console, f"port {before} of {name} is taken by another process: it gets {new}")
     if plan != remembered:
         addresses.save(home, plan)
     return plan
@@ -233,9 +230,8 @@ def _say(console: "Console", sentence: str) -> None:
 
 
 def _purge(home: Path) -> None:
-    """Removes what `up` and the demo make and nothing else: somebody may have named a folder
-    that holds other files."""
-    for name in (*(server.name for server in SERVERS), DEMO):
+    """Removes only what `up` and the demo create: the folder may hold files of somebody else."""
+    for name in [*(server.name for server in SERVERS), DEMO]:
         if (home / name).exists():
             shutil.rmtree(home / name)
     addresses.plan_file(home).unlink(missing_ok=True)

@@ -1,8 +1,8 @@
-"""What pages and API change, each in one call: the same orders that commands give, and as they are,
-in the audit.
+"""The changes that pages and API can make, each in one call: the same as those of the commands, and
+noted in the audit like these.
 
-`who` is `auth.operator_of(request)`. Everywhere: Refused (404) for a task or node that is not
-there, CdcError for what is not possible.
+`who` is `auth.operator_of(request)`. All raise Refused (404) for an unknown task or node, and
+CdcError for what is not possible.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def known_task(bus: WebBus, task_id: str) -> Status:
-    """How the task is."""
+    """The status of a task."""
     nodes = TaskNodes(bus.client)
     if not _is_name(task_id) or task_id not in nodes.ids():
         raise Refused(404, "there is no such task")
@@ -41,7 +41,7 @@ def known_task(bus: WebBus, task_id: str) -> Status:
 
 
 def known_node(bus: WebBus, node_id: str) -> NodeInfo:
-    """How the node is."""
+    """What is known of a node."""
     info = BusNodes(bus.client).seen(node_id) if _is_name(node_id) else None
     if info is None:
         raise Refused(404, "there is no such node")
@@ -49,25 +49,25 @@ def known_node(bus: WebBus, node_id: str) -> NodeInfo:
 
 
 def stored_task(bus: WebBus, task_id: str) -> FetchTask | LoadTask:
-    """The task as its text says. Raises ConfigError for a text that no task can be made of."""
+    """The task of a text in ZooKeeper. Raises ConfigError for a text with errors."""
     known_task(bus, task_id)
     return inspect_stored(task_id, bus.settings, Severity.ERROR).ready(f"task {task_id}").task
 
 
 def start(bus: WebBus, task_id: str, who: str) -> Status:
-    """Has it run by nodes; does not wait until it is. Gives how it is now."""
+    """Has nodes run the task, without waiting for it. Its present status."""
     order_start(TaskNodes(bus.client), _startable(bus, task_id), who)
     return known_task(bus, task_id)
 
 
 def restart(bus: WebBus, task_id: str, who: str) -> Status:
-    """Has it stopped, if it runs, and started with what its text says now."""
-    order_start(TaskNodes(bus.client), _startable(bus, task_id), who, is_anew=True)
+    """Has the task stopped, if it runs, and started with its present text."""
+    order_start(TaskNodes(bus.client), _startable(bus, task_id), who, is_restart=True)
     return known_task(bus, task_id)
 
 
 def stop(bus: WebBus, task_id: str, who: str) -> Status:
-    """Has it stopped; does not wait until it is."""
+    """Has the task stopped, without waiting for it."""
     known_task(bus, task_id)
     TaskNodes(bus.client).want(task_id, is_working=False, by=who)
     return known_task(bus, task_id)
@@ -76,9 +76,9 @@ def stop(bus: WebBus, task_id: str, who: str) -> Status:
 def reset_preview(
     bus: WebBus, task_id: str, place: str, topic: str | None = None, partition: int | None = None
 ) -> dict[str, Target]:
-    """By swimlane, where the task would go on by a word such as `earliest`, and what that
-    repeats or leaves out. Changes nothing. Asks Kafka or the source, which takes up to 10 s when
-    they are away."""
+    """The positions that a word such as `earliest` stands for, by swimlane, and what each repeats
+    or leaves out. Changes nothing. Asks Kafka or the source, which takes up to 10 s when they are
+    away."""
     return _targets(bus, task_id, place, topic, partition)[0]
 
 
@@ -95,20 +95,14 @@ def reset(
     targets, before = _targets(bus, task_id, place, topic, partition)
     refuse_running(bus.client, task_id, live)
     texts = {lane: target.text for lane, target in targets.items()}
-    set_positions(
-        bus.client,
-        task_id,
-        texts,
-        before,
-        who,
-        f"offset reset --to {place}",
-        None if partition is None else {partition},
-    )
+    how = f"offset reset --to {place}"
+    partitions = None if partition is None else {partition}
+    set_positions(bus.client, task_id, texts, before, who, how, partitions)
     return targets
 
 
 def undo(bus: WebBus, task_id: str, swimlane: str, who: str, live: bool = False) -> str:
-    """Sets a position to what it was before it was set last, and gives it."""
+    """Sets a position to what it was before the last change. The position as it is then."""
     known_task(bus, task_id)
     changes = histories(bus.client, task_id).get(swimlane)
     if not changes:
@@ -138,14 +132,14 @@ def resume(bus: WebBus, node_id: str, who: str) -> NodeInfo:
 
 
 def limit(bus: WebBus, node_id: str, swimlanes: int, who: str) -> NodeInfo:
-    """Lets the node run so many swimlanes at most."""
+    """Sets how many swimlanes the node runs at most."""
     known_node(bus, node_id)
     order_limit(BusNodes(bus.client), node_id, swimlanes, who)
     return known_node(bus, node_id)
 
 
 def silence(bus: WebBus, task_ids: Collection[str], seconds: float, who: str) -> None:
-    """Lets nothing be told of tasks for so long; 0: from now on it is."""
+    """Silences the alarms of tasks; 0 ends their silence."""
     for task_id in task_ids:
         known_task(bus, task_id)
     for task_id in task_ids:
@@ -153,7 +147,7 @@ def silence(bus: WebBus, task_ids: Collection[str], seconds: float, who: str) ->
 
 
 def dead_letters(bus: WebBus, task_id: str) -> list[OpenDeadLetter | FetchLetter]:
-    """The open letters of a task. Takes up to 30 s when Kafka is away."""
+    """The open dead letters of a task. Takes up to 30 s when Kafka is away."""
     with _dead_letters(bus, task_id) as topic:
         return [*topic.dead_letters()]
 
@@ -161,8 +155,8 @@ def dead_letters(bus: WebBus, task_id: str) -> list[OpenDeadLetter | FetchLetter
 def dlq_replay(
     bus: WebBus, task_id: str, records: Collection[str] | None, who: str, force: bool = False
 ) -> int:
-    """Puts original records (None: all) to the ends of their partitions, and settles their
-    letters; how many. Refused for a fetch task, whose letters do not hold the records, and,
+    """Appends original records (None: all) to their partitions, and marks their dead letters
+    resolved; how many. Refused for a fetch task, whose dead letters do not hold the records, and,
     unless forced, where a row would go back in time."""
     from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.control.dead_letters import chosen_letters, replay_letters
@@ -176,7 +170,7 @@ def dlq_replay(
 
 
 def dlq_drop(bus: WebBus, task_id: str, records: Collection[str] | None, who: str) -> int:
-    """Settles letters (None: all) without applying them; how many."""
+    """Marks dead letters (None: all) resolved without applying them; how many."""
     from cdcbus.tasks.control.dead_letters import chosen_letters, drop_letters
 
     with _dead_letters(bus, task_id) as topic:

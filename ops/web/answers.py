@@ -28,7 +28,7 @@ TITLES = {
 
 
 class Refused(Exception):
-    """A request that is answered by a sentence; nothing was changed."""
+    """A refused request: the answer is a sentence, and nothing was changed."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -36,13 +36,11 @@ class Refused(Exception):
 
 
 def status_of_error(error: CdcError) -> int:
-    """503: something is away, try again. 409: the request is understood, and what is there does
-    not allow it."""
-    return (
-        503
-        if policy_of(error).action is Action.RETRY and not isinstance(error, PositionConflict)
-        else 409
-    )
+    """503: something is away, try again. 409: the request is valid, but the present state does not
+    allow it."""
+    if isinstance(error, PositionConflict):  # trying the same again would not help
+        return 409
+    return 503 if policy_of(error).action is Action.RETRY else 409
 
 
 def refusal(

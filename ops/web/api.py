@@ -166,7 +166,7 @@ def dead_letters(task_id: str, bus: _Bus) -> list[Letter]:
 
 @router.post(
     "/tasks/{task_id}/dlq/replay",
-    summary="Put original records to the ends of their partitions, and settle their letters",
+    summary="Append original records to their partitions, and mark their dead letters resolved",
 )
 def replay(task_id: str, which: Replayed, bus: _Bus, who: _Who) -> Settled:
     return Settled(count=actions.dlq_replay(bus, task_id, _records(which), who, which.force))
@@ -193,8 +193,7 @@ def silence(task_id: str, how_long: Silence, bus: _Bus, who: _Who) -> Alarms:
 
 @router.get("/nodes", summary="All nodes and how they are")
 def nodes(bus: _Bus) -> list[Node]:
-    known = BusNodes(bus.client)
-    return [_node(info) for node_id in known.ids() if (info := known.seen(node_id)) is not None]
+    return list(map(_node, BusNodes(bus.client).all()))
 
 
 @router.get("/nodes/{node_id}", summary="One node")

@@ -1,4 +1,4 @@
-"""/healthz: whether the node and its tasks get on. 200 if so, else 503 and why."""
+"""/healthz: whether the node and its tasks make progress. 200 if so, else 503 and why."""
 
 from __future__ import annotations
 
@@ -26,30 +26,29 @@ router = APIRouter()
 
 @router.get(
     "/healthz",
-    summary="Whether the node and its tasks get on",
-    responses={503: {"description": "they do not; why"}},
+    summary="Whether the node and its tasks make progress",
+    responses={503: {"description": "they do not, and why"}},
 )
 def healthz(request: Request, bus: Annotated[WebBus, Depends(bus_of)]) -> JSONResponse:
-    """Who asks from another machine without the token is not told why."""
+    """A request from another machine without the token gets no reasons."""
     try:
         reasons = list(complaints(bus, time.time()))
     except CdcError as error:
         reasons = [str(error)]
-    told = reasons if request.state.is_here or is_logged_in(request) else []
-    return JSONResponse(
-        {"status": "failing" if reasons else "ok", "node": bus.node_id, "reasons": told},
-        503 if reasons else 200,
-    )
+    shown = reasons if request.state.is_here or is_logged_in(request) else []
+    status = "failing" if reasons else "ok"
+    answer = {"status": status, "node": bus.node_id, "reasons": shown}
+    return JSONResponse(answer, 503 if reasons else 200)
 
 
 def complaints(bus: WebBus, now: float) -> Iterator[str]:
-    """A sentence for each that does not get on: the node itself, and what it runs. Raises
+    """A sentence for the node, if it is silent, and for each of its tasks without progress. Raises
     PositionUnavailable."""
     info = BusNodes(bus.client).seen(bus.node_id)
-    if now - bus.started > SILENT_SECONDS and (
-        info is None or info.silent_seconds is None or info.silent_seconds > SILENT_SECONDS
-    ):
-        yield f"node {bus.node_id} has not told of itself for {SILENT_SECONDS:g} s; look at its log"
+    silent_seconds = None if info is None else info.silent_seconds
+    is_silent = silent_seconds is None or silent_seconds > SILENT_SECONDS
+    if is_silent and now - bus.started > SILENT_SECONDS:
+        yield f"node {bus.node_id} has reported nothing for {SILENT_SECONDS:g} s; look at its log"
     nodes = TaskNodes(bus.client)
     for task_id in info.tasks if info is not None else ():
         if sentence := complaint(status_of(nodes, task_id)):
@@ -57,14 +56,14 @@ def complaints(bus: WebBus, now: float) -> Iterator[str]:
 
 
 def complaint(status: Status) -> str:
-    """Empty for a task that gets on, and for one that does not run."""
+    """Why a running task makes no progress; else empty."""
     stat = status.stat
     if stat is None or status.state not in (State.WORKING, State.RETRYING):
         return ""
     age = age_seconds(stat.at)
     if age is not None and age > SILENT_SECONDS:
         return (
-            f"task {status.task_id} has not told of itself for {age:.0f} s; look at its log: "
+            f"task {status.task_id} has reported nothing for {age:.0f} s; look at its log: "
             f"cdcbus task logs {status.task_id}"
         )
     if stat.still_seconds >= STILL_SECONDS:

@@ -1,5 +1,5 @@
-"""/metrics: what Prometheus reads. Every node tells of all tasks and nodes, so that what no node
-runs is seen too: ask one node, or take the maximum over all. `METRICS` is all there is;
+"""/metrics, for Prometheus. Every node reports all tasks and nodes, so that a task without a node
+is visible too: scrape one node, or take the maximum over all. `METRICS` has all metrics;
 docs/http.md has a row for each."""
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class Described:
-    """A name that ends in _total is a counter, which begins anew with the task's process; any
-    other is a gauge."""
+    """A metric. A name that ends in _total is a counter, which restarts with the task's process;
+    any other is a gauge."""
 
     name: str
     labels: tuple[str, ...]
@@ -43,24 +43,24 @@ METRICS = {
     each.name: each
     for each in (
         Described(
-            "cdcbus_build_info", ("version", "node"), "1; which version the node that answers runs."
+            "cdcbus_build_info", ("version", "node"), "1; the version of the node that answers."
         ),
-        Described("cdcbus_node_up", ("node",), "1 if the node's process is there, else 0."),
+        Described("cdcbus_node_up", ("node",), "1 if the node's process runs, else 0."),
         Described("cdcbus_node_taking", ("node",), "1 if it takes tasks, 0 if it was drained."),
-        Described("cdcbus_node_swimlanes", ("node",), "Swimlanes that it runs."),
+        Described("cdcbus_node_swimlanes", ("node",), "Swimlanes that it runs now."),
         Described("cdcbus_node_swimlane_limit", ("node",), "How many it runs at most."),
-        Described("cdcbus_node_silent_seconds", ("node",), "Since it last told of itself."),
+        Described("cdcbus_node_silent_seconds", ("node",), "Since its last report."),
         Described("cdcbus_task_state", ("task", "state"), "1 for the state that the task is in."),
         Described("cdcbus_task_on_node", ("task", "node"), "1 for the node that runs it."),
         Described(
             "cdcbus_task_restarts",
             _TASK,
-            "How often it was started again after failures, since an operator started it.",
+            "How often it was restarted after failures, since an operator started it.",
         ),
         Described("cdcbus_task_last_failure_timestamp_seconds", _TASK, "When it last failed."),
-        Described("cdcbus_task_silent_seconds", _TASK, "Since its process last told of itself."),
+        Described("cdcbus_task_silent_seconds", _TASK, "Since the last report of its process."),
         Described("cdcbus_task_rows_total", _TASK, "Row changes that are done."),
-        Described("cdcbus_task_rows_per_second", _TASK, "Of these, a second, just now."),
+        Described("cdcbus_task_rows_per_second", _TASK, "Row changes per second, at present."),
         Described(
             "cdcbus_task_lag_records", _TASK, "Records between it and the end of its topics."
         ),
@@ -86,9 +86,9 @@ METRICS = {
         Described(
             "cdcbus_task_batch_seconds",
             _TASK,
-            "How long the batch at hand has been applied; 0 between batches.",
+            "How long the batch in progress has been applied; 0 between batches.",
         ),
-        Described("cdcbus_task_idle_seconds", _TASK, "Since rows came last."),
+        Described("cdcbus_task_idle_seconds", _TASK, "Since the last rows arrived."),
         Described(
             "cdcbus_task_still_seconds",
             _TASK,
@@ -97,7 +97,7 @@ METRICS = {
         Described(
             "cdcbus_task_skew_seconds",
             _TASK,
-            "By how much the source's clock is ahead, as far as is known.",
+            "How far the source's clock is ahead, as far as is known.",
         ),
         Described(
             "cdcbus_task_retention_seconds",
@@ -152,9 +152,8 @@ Sample = tuple[str, tuple[str, ...], float | None]
 def metrics(bus: Annotated[WebBus, Depends(bus_of)]) -> Response:
     nodes, tasks = BusNodes(bus.client), TaskNodes(bus.client)
     samples: list[Sample] = [("cdcbus_build_info", (__version__, bus.node_id), 1)]
-    for node_id in nodes.ids():
-        if (info := nodes.seen(node_id)) is not None:
-            samples += of_node(info)
+    for info in nodes.all():
+        samples += of_node(info)
     for task_id in tasks.ids():
         samples += of_task(status_of(tasks, task_id), tasks.errors(task_id))
     registry = CollectorRegistry(auto_describe=False)
@@ -221,7 +220,7 @@ def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:
 
 
 class _Families(Collector):
-    """Samples by name, as Prometheus has them; what is not known is left out."""
+    """Samples as Prometheus's families of metrics, without unknown values."""
 
     def __init__(self, samples: Iterable[Sample]) -> None:
         self._samples = samples
@@ -231,13 +230,14 @@ class _Families(Collector):
         for name, labels, value in self._samples:
             if value is not None:
                 if name not in families:
-                    family, of = (
-                        (CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily),
-                        METRICS[name],
-                    )
-                    families[name] = family(name, of.meaning, labels=of.labels)
+                    families[name] = _family(METRICS[name])
                 families[name].add_metric(labels, value)
         yield from families.values()
+
+
+def _family(of: Described) -> CounterMetricFamily | GaugeMetricFamily:
+    family = CounterMetricFamily if of.name.endswith("_total") else GaugeMetricFamily
+    return family(of.name, of.meaning, labels=of.labels)
 
 
 def _epoch(stamp: str) -> float | None:

@@ -14,16 +14,18 @@ from cdcbus.tasks.zookeeper.status import Status
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 
-def order_start(nodes: TaskNodes, status: Status, by: str, is_anew: bool = False) -> int:
-    """Has a task run by nodes; `is_anew`: also one that runs already, which is stopped first.
+def order_start(nodes: TaskNodes, status: Status, by: str, is_restart: bool = False) -> int:
+    """Has a task run by nodes; `is_restart`: also one that runs already, which is stopped first.
     Gives the number of the order. Raises ConfigError for one that somebody runs by hand."""
     refuse_by_hand(status)
     if (
-        is_anew
+        is_restart
         or not _is_wanted(nodes, status.task_id)
         or status.state not in (State.STARTING, State.WORKING)
     ):
-        nodes.want(status.task_id, is_working=True, by=by, what="task restart" if is_anew else "")
+        nodes.want(
+            status.task_id, is_working=True, by=by, what="task restart" if is_restart else ""
+        )
     wanted = nodes.wanted(status.task_id)
     return wanted.order if wanted else 0
 

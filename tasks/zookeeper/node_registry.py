@@ -145,6 +145,11 @@ class BusNodes:
             {"nodeId": node_id, "heartbeat": now(), **identity(), **fields},
         )
 
+    def all(self) -> list[NodeInfo]:
+        """What is known of each node, by id."""
+        infos = map(self.seen, self.ids())
+        return [info for info in infos if info is not None]
+
     def seen(self, node_id: str) -> NodeInfo | None:
         """The same as `info`, and one whose ZooKeeper nodes are damaged as a node that is RED."""
         try:

@@ -27,19 +27,12 @@ def show(as_json: bool, bus: BusSettings) -> None:
     """Show each bus-wide setting, its value and where it comes from. Secrets stay hidden. Exits
     1 when one of them cannot be used."""
     if as_json:
-        fields = [
-            {
-                "key": name,
-                "value": setting.shown,
-                "origin": setting.origin,
-                "answer": setting.key.answer,
-            }
-            for name, setting in bus.settings.items()
-        ]
-        fields += [
-            {"key": key, "value": value, "origin": origin, "answer": ""}
-            for key, value, origin in _sources(bus)
-        ]
+        fields = []
+        for name, setting in bus.settings.items():
+            row = {"key": name, "value": setting.shown, "origin": setting.origin}
+            fields.append({**row, "answer": setting.key.answer})
+        for key, value, origin in _sources(bus):
+            fields.append({"key": key, "value": value, "origin": origin, "answer": ""})
         print_json(fields)
     else:
         _print_table(bus)
@@ -55,14 +48,11 @@ def _print_table(bus: BusSettings) -> None:
     for name, setting in bus.settings.items():
         answer = setting.key.answer if setting.written else ""
         rows.append((name, setting.shown or "-", setting.origin, answer))
-    rows += [(*row, "") for row in _sources(bus)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
+    for key, value, origin in _sources(bus):
+        rows.append((key, value, origin, ""))
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
-        click.echo(
-            "  ".join(
-                [*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[3]]
-            ).rstrip()
-        )
+        click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
 
 
 def _sources(bus: BusSettings) -> Iterator[tuple[str, str, str]]:

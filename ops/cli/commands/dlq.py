@@ -1,4 +1,4 @@
-"""`cdcbus dlq`: records that a consumer task could not apply, or Kafka did not take."""
+"""`cdcbus dlq`: records that a consumer task could not apply, or that Kafka did not accept."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ _records = click.argument("records", nargs=-1, metavar="[RECORD...]", callback=_
 def dlq() -> None:
     """Look at dead letters, replay or drop them.
 
-    A consumer task with loader.onError=deadletter puts there what it cannot read or what the target
-    refuses, a fetch task what is too large for Kafka. FILE is its task file, ID its id in
-    ZooKeeper; RECORD is named as `cdcbus dlq list` prints it.
+    With loader.onError=deadletter, a consumer task makes dead letters of records that it cannot
+    read or that the target refuses, a fetch task of rows that are too large for Kafka. FILE is its
+    task file, ID its id in ZooKeeper; RECORD is named as `cdcbus dlq list` prints it.
     """
 
 
@@ -73,7 +73,7 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
     if not dead_letters:
         click.echo("no dead letters are open")
         return
-    # the name of a record is for copying
+    # Not wrapped, so that the name of a record can be copied.
     table = Table(Column("record", no_wrap=True), "time", "reason", box=None)
     for each in dead_letters:
         table.add_row(each.dead_letter.record, each.time, each.dead_letter.reason)
@@ -86,8 +86,8 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
 @json_option
 @bus_options
 def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
-    """Show letters whole, with the original record's key, headers and value; all without a
-    record. Rows are printed as they are."""
+    """Show whole dead letters, with the original record's key, headers and value. Without a record
+    all are shown. Rows are printed with their cells."""
     from cdcbus.ops.services.dead_letter_fields import fields_of, original_of
 
     with _topic(word, bus) as topic:
@@ -97,7 +97,9 @@ def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -
         print_json(fields)
         return
     for each in fields:
-        click.echo("\n".join(f"{name}: {value}" for name, value in each.items()) + "\n")
+        for name, value in each.items():
+            click.echo(f"{name}: {value}")
+        click.echo()
 
 
 @dlq.command()
@@ -108,7 +110,7 @@ def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -
 @click.option(
     "--force",
     is_flag=True,
-    help="Also where a newer record of the row is there, or may have been: the older state is "
+    help="Also where a newer record of the row exists, or may have existed: the older state is "
     "written.",
 )
 @json_option
@@ -122,12 +124,12 @@ def replay(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Put the original records to the ends of their partitions, key and bytes as they were, and
-    settle their letters.
+    """Append the original records to their partitions, with key and bytes as they were, and mark
+    their dead letters resolved.
 
     Refused where the partition has a newer record with the same key, unless --force is given: the
-    older state of its row would be written over the newer one. Every task that reads the topic gets
-    them once more. A header `cdcbus.replayed` says when. Refused for a fetch task, whose letters do
+    older state of its row would replace the newer one. Every task that reads the topic gets them
+    again. A header `cdcbus.replayed` has the time. Refused for a fetch task, whose dead letters do
     not hold the records.
     """
     from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetters
@@ -139,11 +141,8 @@ def replay(
         dead_letters = _chosen(topic, records, takes_all)
         if dead_letters and not yes:
             warning = " Newer states of their rows are overwritten" if force else ""
-            click.confirm(
-                f"Put {len(dead_letters)} records to the ends of their partitions?{warning}",
-                abort=True,
-                err=True,
-            )
+            question = f"Append {len(dead_letters)} records to their partitions?{warning}"
+            click.confirm(question, abort=True, err=True)
         with bus_client(bus) as client:
             replay_letters(
                 client,
@@ -167,17 +166,14 @@ def replay(
 def drop(
     word: str, records: tuple[str, ...], takes_all: bool, yes: bool, as_json: bool, bus: BusSettings
 ) -> None:
-    """Settle letters without applying them: their rows stay as they are at the target."""
+    """Mark dead letters resolved without applying them: the target's rows stay as they are."""
     from cdcbus.tasks.control.dead_letters import drop_letters
 
     with _topic(word, bus) as topic:
         dead_letters = _chosen(topic, records, takes_all)
         if dead_letters and not yes:
-            click.confirm(
-                f"Drop {len(dead_letters)} dead letters? Their changes are not applied",
-                abort=True,
-                err=True,
-            )
+            question = f"Drop {len(dead_letters)} dead letters? Their changes are not applied"
+            click.confirm(question, abort=True, err=True)
         with bus_client(bus) as client:
             drop_letters(client, topic, topic.task_id, dead_letters, operator())
     _print_settled(dead_letters, "dead letters dropped", as_json)
@@ -207,7 +203,7 @@ def _topic(word: str, bus: BusSettings) -> Iterator[DeadLetterTopic | FetchLette
 
 
 def _chosen(topic: DeadLetterQueue[Any], records: Sequence[str], takes_all: bool) -> list[Any]:
-    """The letters of these records, in order. Raises ConfigError for one that is not open."""
+    """The dead letters of these records, in order. Raises ConfigError for one that is not open."""
     if bool(records) == takes_all:
         raise click.UsageError("name records as `cdcbus dlq list` prints them, or give --all")
     from cdcbus.tasks.control.dead_letters import chosen_letters

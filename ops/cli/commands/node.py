@@ -34,14 +34,14 @@ _node = click.argument("node_id", metavar="NODE", callback=_read_id)
 
 @click.group()
 def node() -> None:
-    """Run nodes, which run the tasks of ZooKeeper, and look at them."""
+    """Run nodes, which run the tasks that ZooKeeper holds, and look at them."""
 
 
 @node.command()
 @bus_options
 def run(bus: BusSettings) -> None:
-    """Be a node: take tasks that `cdcbus task start` wants, and run them, until SIGTERM or Ctrl-C;
-    then others take them.
+    """Be a node: take started tasks and run them, until SIGTERM or Ctrl-C; then other nodes take
+    them.
 
     Settings: node.id, node.workLimit, node.logDirectory, http.bind, http.token in
     cdcbus.properties, or CDCBUS_NODE_ID and so on. A task is taken where its nodeId allows it. If
@@ -98,10 +98,9 @@ def _read_setting(bus: BusSettings) -> str:
 @json_option
 @bus_options
 def list_nodes(as_json: bool, bus: BusSettings) -> None:
-    """List all nodes: whether they are there, what they run, how much more they would take."""
+    """List all nodes: whether they run, their tasks, how much more they can take."""
     with bus_client(bus) as client:
-        nodes = BusNodes(client)
-        infos = [info for node_id in nodes.ids() if (info := nodes.seen(node_id)) is not None]
+        infos = BusNodes(client).all()
     if as_json:
         print_json([_as_fields(info) for info in infos])
     elif infos:
@@ -138,21 +137,19 @@ def _as_fields(info: NodeInfo) -> dict[str, object]:
 @json_option
 @bus_options
 def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
-    """Show all that is known of NODE."""
+    """Show everything known about NODE."""
     with bus_client(bus) as client:
         found = _found(BusNodes(client), node_id, bus)
     if as_json:
         print_json(_as_fields(found))
         return
-    silent = (
-        "" if found.silent_seconds is None else f", last heard of {found.silent_seconds:.0f} s ago"
-    )
+    silent = ""
+    if found.silent_seconds is not None:
+        silent = f", last heard of {found.silent_seconds:.0f} s ago"
+    health = f"{found.health or '?'} {found.health_reason}".rstrip()
     click.echo(f"{node_id}: {found.status}{silent}")
     click.echo(f"  process {found.process_id} on {found.host or '?'} ({found.address or '?'})")
-    click.echo(
-        f"  {found.used} of {found.work_limit} swimlanes, health {found.health or '?'} "
-        f"{found.health_reason}".rstrip()
-    )
+    click.echo(f"  {found.used} of {found.work_limit} swimlanes, health {health}")
     for task_id, lanes in found.tasks.items():
         click.echo(f"  task {task_id}: {', '.join(lanes)}")
 
@@ -178,30 +175,32 @@ def _found(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:
 @json_option
 @bus_options
 def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
-    """Let NODE give its tasks to others and take no more, also after a restart. Returns when it
-    has none."""
+    """Let NODE give its tasks to other nodes and take no more, also after a restart. Returns when
+    it has none."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         before = _found(nodes, node_id, bus)
         order_taking(nodes, node_id, False, operator())
-        deadline = time.monotonic() + timeout_seconds
-        while (
-            (seen := _found(nodes, node_id, bus)).is_there
-            and seen.tasks
-            and time.monotonic() <= deadline
-        ):
-            time.sleep(0.3)
-    left = list(seen.tasks) if seen.is_there else []
-    if not left:
-        gone = "" if before.is_there else "; it is not there just now"
-        _say_ordered(seen, f"takes no tasks until: cdcbus node resume {node_id}{gone}", as_json)
+        after = _drained(nodes, node_id, bus, timeout_seconds)
+    if not (after.is_there and after.tasks):
+        away = "" if before.is_there else "; it does not run at the moment"
+        _say_ordered(after, f"takes no tasks until: cdcbus node resume {node_id}{away}", as_json)
         return
     if as_json:
-        print_json(_as_fields(seen))
-    click.secho(
-        f"node {node_id} still runs {', '.join(left)}; it goes on draining", fg="red", err=True
-    )
+        print_json(_as_fields(after))
+    left = ", ".join(after.tasks)
+    click.secho(f"node {node_id} still runs {left}; it continues to drain", fg="red", err=True)
     sys.exit(1)
+
+
+def _drained(nodes: BusNodes, node_id: str, bus: BusSettings, timeout_seconds: float) -> NodeInfo:
+    """The node once it has no task, or when the time is over."""
+    deadline = time.monotonic() + timeout_seconds
+    while True:
+        info = _found(nodes, node_id, bus)
+        if not info.is_there or not info.tasks or time.monotonic() > deadline:
+            return info
+        time.sleep(0.3)
 
 
 def _say_ordered(node: NodeInfo, sentence: str, as_json: bool) -> None:
@@ -231,8 +230,8 @@ def resume(node_id: str, as_json: bool, bus: BusSettings) -> None:
 @json_option
 @bus_options
 def limit(node_id: str, swimlanes: int, as_json: bool, bus: BusSettings) -> None:
-    """Let NODE run so many SWIMLANES at most, at once and after restarts; what is too much goes
-    to other nodes."""
+    """Let NODE run at most SWIMLANES, now and after restarts; tasks beyond that go to other
+    nodes."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         _found(nodes, node_id, bus)

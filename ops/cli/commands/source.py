@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -18,7 +18,7 @@ from cdcbus.tasks.config.keys.types import PATH_NAME
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from cdcbus.tasks.config.named_sources import NamedSource
+    from cdcbus.tasks.config.named_sources import Lookup, NamedSource
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.zookeeper.source_registry import SourceNodes
 
@@ -37,7 +37,7 @@ def _read_pairs(
     for word in words:
         key, equals, value = word.partition("=")
         if not (key and equals):
-            # the word may be a secret
+            # Not repeated: the word may be a secret.
             raise click.BadParameter("expected KEY=VALUE, as in url=jdbc:mysql://db1/shop")
         pairs[key] = value
     return pairs
@@ -51,9 +51,9 @@ def source() -> None:
     """Add, list, show and test named sources.
 
     A task names one by `loader.source.sourceName` or `consumer.source.sourceName`; its keys are
-    those of `loader.source.` and `consumer.source.`, without that beginning.
+    those of `loader.source.` and `consumer.source.`, without that prefix.
     """
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # its errors become one sentence of ours
 
 
 @source.command()
@@ -62,7 +62,7 @@ def source() -> None:
 @click.option(
     "--file", "is_file", is_flag=True, help="Write the properties file, not the ZooKeeper node."
 )
-@click.option("--replace", "is_replacing", is_flag=True, help="Write anew what is there already.")
+@click.option("--replace", "is_replacing", is_flag=True, help="Overwrite an existing one.")
 @bus_options
 def add(
     name: str, pairs: dict[str, str], is_file: bool, is_replacing: bool, bus: BusSettings
@@ -70,7 +70,7 @@ def add(
     """Store the source NAME.
 
     For a secret write '${env:NAME}', '${file:/path}' or '${file:/path:key}', which each task fills
-    where it runs. One that is written out is encrypted for ZooKeeper with the key of the setting
+    in where it runs. An inline secret is encrypted for ZooKeeper with the key of the setting
     secret.keyFile; without a key it is refused.
     """
     from cdcbus.tasks.config.named_sources import (
@@ -97,14 +97,15 @@ def add(
 @json_option
 @bus_options
 def list_sources(as_json: bool, bus: BusSettings) -> None:
-    """List all sources, and where they are kept. A task takes a file before a node of the same
+    """List all sources, and where they are stored. A task prefers a file to a znode of the same
     name."""
     failures: list[str] = []
     found = list(_rows(bus, failures))
     if as_json:
         print_json(found)
-    for row in [] if as_json else found:
-        click.echo(f"{row['name']}  {row['kind'] or '-'}  {row['where']}")
+    else:
+        for row in found:
+            click.echo(f"{row['name']}  {row['kind'] or '-'}  {row['where']}")
     for failure in failures:
         click.secho(failure, fg="red", err=True)
     if failures:
@@ -112,22 +113,21 @@ def list_sources(as_json: bool, bus: BusSettings) -> None:
 
 
 def _rows(bus: BusSettings, failures: list[str]) -> Iterator[dict[str, str]]:
-    """Those that can be read; why the others cannot goes to `failures`."""
+    """The sources that can be read. Why others cannot is added to `failures`."""
     from cdcbus.tasks.config.named_sources import in_folders, names_in
 
     folders = _folders(bus)
-    look = in_folders(folders)
-    yield from _readable(((name, look) for name in names_in(folders)), failures)
-    yield from _readable(((name, bus.sources.get) for name in bus.sources), failures)
+    yield from _readable(names_in(folders), in_folders(folders), failures)
+    yield from _readable(bus.sources, bus.sources.get, failures)
     try:
         with _nodes(bus) as nodes:
-            yield from _readable(((name, nodes.get) for name in nodes.names()), failures)
+            yield from _readable(nodes.names(), nodes.get, failures)
     except CdcError as error:
         failures.append(str(error))
 
 
-def _readable(lookups: Iterator[tuple[str, Any]], failures: list[str]) -> Iterator[dict[str, str]]:
-    for name, look in lookups:
+def _readable(names: Iterable[str], look: Lookup, failures: list[str]) -> Iterator[dict[str, str]]:
+    for name in names:
         try:
             found = look(name)
         except ConfigError as error:
@@ -142,7 +142,7 @@ def _readable(lookups: Iterator[tuple[str, Any]], failures: list[str]) -> Iterat
 @json_option
 @bus_options
 def show(name: str, as_json: bool, bus: BusSettings) -> None:
-    """Show the keys of source NAME, as a task gets them. Secrets stay hidden."""
+    """Show the keys of source NAME as a task gets them. Secrets stay hidden."""
     found = _found(name, bus)
     shown = found.shown()
     if as_json:
@@ -170,15 +170,8 @@ def test(name: str, as_json: bool, bus: BusSettings) -> None:
             raise
         failure = str(error)
     if as_json:
-        print_json(
-            {
-                "name": name,
-                "kind": found.kind,
-                "where": found.where,
-                "ok": not failure,
-                "failure": failure,
-            }
-        )
+        fields = {"name": name, "kind": found.kind, "where": found.where}
+        print_json({**fields, "ok": not failure, "failure": failure})
     else:
         click.echo(f"{name}: ok, {found.kind} answers ({found.where})")
     if failure:

@@ -25,19 +25,22 @@ if TYPE_CHECKING:
 @task_argument()
 @task_argument("new_id", "NEW")
 @click.option(
-    "--to-node", metavar="NODE[,NODE...]", help="Where the copy may run; else where the task may."
+    "--to-node",
+    metavar="NODE[,NODE...]",
+    help="Where the copy may run; by default where the task may.",
 )
 @bus_options
 def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> None:
     """Make task NEW of task ID: the same text and the same positions, not started."""
     with bus_client(bus) as client:
-        nodes, dists = TaskNodes(client), {}
+        nodes = TaskNodes(client)
+        changed = {"taskId": new_id}
+        if to_node is not None:
+            changed["nodeId"] = to_node
+        dists = {}
         for lane in nodes.swimlanes(task_id):
             node = get_node(client, dist_path(task_id, lane))
             if node is not None:
-                changed = (
-                    {"taskId": new_id} if to_node is None else {"taskId": new_id, "nodeId": to_node}
-                )
                 dists[lane] = {**node.usable().fields, **changed}
         if not dists:
             raise ConfigError(
@@ -45,21 +48,20 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
             )
         if new_id in nodes.ids():
             raise ConfigError(
-                f"{TASKS}/{new_id} is there already; take another id, or remove it: cdcbus task "
+                f"{TASKS}/{new_id} exists already; choose another id, or remove it: cdcbus task "
                 f"rm {new_id}"
             )
-        stored = {
-            path.rpartition("/")[2]: text
-            for path, text in stored_positions(client, task_id).items()
-            if text.strip()
-        }
+        stored = {}
+        for path, text in stored_positions(client, task_id).items():
+            if text.strip():
+                stored[path.rpartition("/")[2]] = text
         with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
             DistNodes(client).put({new_id: dists}, is_replacing=False)
             for lane, text in stored.items():
                 store = ZooKeeperPositions(client, new_id, lane)
                 store.load()
                 store.save(text)
-    if any(_server_id(dist) for dist in dists.values()):
+    if any(map(_server_id, dists.values())):
         sentence = (
             "both have one consumer.source.slaveId, by which a source tells its readers "
             "apart: they cannot run at the same time"

@@ -1,5 +1,5 @@
-"""`cdcbus task import`: tasks go from task files, or from porter's JSON, into ZooKeeper; or
-porter's JSON becomes a task file."""
+"""`cdcbus task import`: puts tasks from task files, or from porter's JSON, into ZooKeeper; or makes
+a task file of porter's JSON."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ if TYPE_CHECKING:
     type=click.Path(path_type=Path),
     help="Make this task file of one JSON file instead.",
 )
-@click.option("--force", is_flag=True, help="Overwrite what is there already.")
+@click.option("--force", is_flag=True, help="Overwrite existing tasks.")
 @click.option(
     "--strict",
     is_flag=True,
-    help="Warnings are errors, so a secret that is written out is refused.",
+    help="Warnings are errors, so an inline secret is refused.",
 )
 @bus_options
 def import_task(
@@ -46,10 +46,9 @@ def import_task(
     """Put the tasks of FILES into ZooKeeper, all or none, at /datas/task/ID/dist/SWIMLANE.
 
     A FILE is a task file, or porter's JSON from such a node. Placeholders stay as they are written.
-    A secret that is written out is encrypted with the key of the setting secret.keyFile; without a
-    key it is refused. What is odd or wrong in a task is said on standard error, as `cdcbus task
-    check` does, and one with errors is refused; with --output it is written nevertheless, and the
-    exit code is 1.
+    An inline secret is encrypted with the key of the setting secret.keyFile; without a key it is
+    refused. Errors and warnings are printed on standard error, as by `cdcbus task check`, and a
+    task with errors is refused; with --output it is written nevertheless, and the exit code is 1.
     """
     if output is not None:
         _make_file(files, output, force, strict, bus)
@@ -68,7 +67,7 @@ def _make_file(
     name = click.format_filename(output)
     write_new(output, text, force, is_secret=has_inline_secret(inspection.entries))
     click.echo(f"{name} written", err=True)
-    if not _told(inspection, name, strict):
+    if not _report(inspection, name, strict):
         sys.exit(1)
 
 
@@ -79,16 +78,17 @@ def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings)
     from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    read = [
-        (
-            click.format_filename(file),
-            inspect_task(file, bus.filling, sources=bus.source_lookup(file)),
-        )
-        for file in files
-    ]
-    refused = [name for name, inspection in read if not _told(inspection, name, strict)]
-    if refused:
-        raise ConfigError("nothing is stored; correct what is said above")
+    read = []
+    is_refused = False
+    for file in files:
+        name = click.format_filename(file)
+        inspection = inspect_task(file, bus.filling, sources=bus.source_lookup(file))
+        read.append((name, inspection))
+    for name, inspection in read:
+        if not _report(inspection, name, strict):
+            is_refused = True
+    if is_refused:
+        raise ConfigError("nothing is stored; correct the errors above")
     tasks: dict[str, dict[str, Dist]] = {}
     for name, inspection in read:
         task = inspection.ready(name).task
@@ -106,8 +106,8 @@ def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings)
         click.echo(f"task {task_id} is in ZooKeeper, {dist_path(task_id)} at {bus.zookeeper}")
 
 
-def _told(inspection: Inspection, name: str, strict: bool) -> bool:
-    """Says all findings; whether none of them refuses the task."""
+def _report(inspection: Inspection, name: str, strict: bool) -> bool:
+    """Prints all diagnostics. Whether the task is accepted."""
     diagnostics = inspection.diagnostics
     for severity in Severity:
         for diagnostic in diagnostics.of(severity):

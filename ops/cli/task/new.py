@@ -1,5 +1,5 @@
 """`cdcbus task new`: asks for what a task file needs, and writes one that `cdcbus task check`
-has nothing to say about."""
+accepts without a warning."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TO_MYSQL, TO_POSTGRESQL, TO_ORACLE = DATABASES = (
     "kafka->postgresql",
     "kafka->oracle",
 )
-# Where each listens, and what stands before that in its JDBC address.
+# The address at which each listens by default, and the beginning of its JDBC address.
 ADDRESSES_OF = {
     TO_MYSQL: ("127.0.0.1:3306", "jdbc:mysql://"),
     TO_POSTGRESQL: ("127.0.0.1:5432", "jdbc:postgresql://"),
@@ -75,7 +75,7 @@ FETCHED = Kind(
     "shop.*",
 )
 Answers = Mapping[str, str]
-# What only the shop of the examples needs.
+# Keys that only the shop of the examples needs.
 EXTRAS = {
     TO_MYSQL: ("consumer.excludes",),
     TO_POSTGRESQL: ("mapper[1].schema", "mapper[1].table", "mapper[1].column.MAIL"),
@@ -85,15 +85,15 @@ EXTRAS = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question, which an option answers as well. `default` is made of the answers so far;
-    None: there is none."""
+    """One question, which an option can answer as well. `default`: from the answers so far; it
+    gives None where there is no default."""
 
     name: str
     text: str
     kind: Kind[Any]
     default: Callable[[Answers], str | None]
     routes: tuple[str, ...] = ROUTES
-    fetch_kind: Kind[Any] | None = None  # what holds for mysql->kafka instead
+    fetch_kind: Kind[Any] | None = None  # in place of `kind` for mysql->kafka
 
     @property
     def option(self) -> str:
@@ -134,7 +134,7 @@ QUESTIONS = (
     Question("servers", "Kafka brokers, HOST:PORT[,...]", ADDRESSES, _always("127.0.0.1:9092")),
     Question(
         "topic",
-        "Kafka topic (several behind commas to read them)",
+        "Kafka topic (to read several, separate them by commas)",
         TOPICS,
         _always(None),
         fetch_kind=TOPIC,
@@ -191,7 +191,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 @_options
 @force_option
 def new(file: Path | None, route: str | None, force: bool, **given: str | None) -> None:
-    """Write a task file, by default ID.properties, with remarks; ask for what no option says.
+    """Write a task file with remarks, by default ID.properties. Asks for what no option answers.
 
     Passwords stay out of the file: set SOURCE_PASSWORD or TARGET_PASSWORD where the task runs.
     """
@@ -212,13 +212,15 @@ def _answers(route: str, given: Mapping[str, str | None]) -> dict[str, str]:
             raise click.UsageError(f"{question.option} has no meaning for {route}")
     answers = {"route": route}
     for question in QUESTIONS:
-        if route in question.routes and not (
-            question.name == "target_schema" and not answers["source_schema"]
-        ):
-            value = given[question.name]
-            answers[question.name] = (
-                _ask(question, answers) if value is None else _checked(question, route, value)
-            )
+        if route not in question.routes:
+            continue
+        if question.name == "target_schema" and not answers["source_schema"]:
+            continue  # no schema gets another name
+        value = given[question.name]
+        if value is None:
+            answers[question.name] = _ask(question, answers)
+        else:
+            answers[question.name] = _checked(question, route, value)
     return answers
 
 
@@ -235,8 +237,7 @@ def _ask(question: Question, answers: Answers) -> str:
 
 
 def _asked(text: str, option: str, **how: Any) -> str:
-    """The answer of a person. Raises UsageError that names the option when there is nobody to
-    answer."""
+    """The answer of a person. Raises UsageError, which names the option, when nobody can answer."""
     try:
         answer: str = click.prompt(text, err=True, **how)
     except click.Abort:
@@ -261,30 +262,27 @@ def _checked(question: Question, route: str, text: str) -> str:
 
 
 def _text(path: Path, answers: Answers) -> str:
-    """The file's text. Raises ConfigError should there be anything to say about it."""
-    route = answers["route"].replace("->", "-to-")
-    values = {TO_KAFKA: _fetch_values, ONWARD: _onward_values}.get(answers["route"], _load_values)(
-        answers
+    """The file's text. Raises ConfigError where it would have errors or warnings."""
+    values_of = {TO_KAFKA: _fetch_values, ONWARD: _onward_values}.get(
+        answers["route"], _load_values
     )
-    text = task_text(example_text(route), values).replace(
-        f" {route}.properties", f" {click.format_filename(path.name)}"
-    )
+    example = answers["route"].replace("->", "-to-")
+    text = task_text(example_text(example), values_of(answers))
+    text = text.replace(f" {example}.properties", f" {click.format_filename(path.name)}")
     diagnostics = inspect_text(text).diagnostics
-    odd = diagnostics.of(Severity.ERROR) + diagnostics.of(Severity.WARNING)
-    if odd:
-        raise ConfigError(
-            "\n".join(diagnostic.located(click.format_filename(path)) for diagnostic in odd)
-        )
+    faults = diagnostics.of(Severity.ERROR) + diagnostics.of(Severity.WARNING)
+    if faults:
+        name = click.format_filename(path)
+        raise ConfigError("\n".join(fault.located(name) for fault in faults))
     return text
 
 
 def _password(route: str) -> str:
-    """What is to be done for the password that the file names."""
-    return (
-        ""
-        if route == ONWARD
-        else f"set {'SOURCE_PASSWORD' if route == TO_KAFKA else 'TARGET_PASSWORD'}, then "
-    )
+    """What to do about the password that the file refers to."""
+    if route == ONWARD:
+        return ""
+    variable = "SOURCE_PASSWORD" if route == TO_KAFKA else "TARGET_PASSWORD"
+    return f"set {variable}, then "
 
 
 def _fetch_values(answers: Answers) -> dict[str, str]:
@@ -325,7 +323,7 @@ def _onward_values(answers: Answers) -> dict[str, str]:
 
 
 def _read_values(answers: Answers) -> dict[str, str]:
-    """Of each task that reads Kafka."""
+    """The values of every task that reads Kafka."""
     schema = answers["source_schema"]
     return {
         "taskId": answers["id"],

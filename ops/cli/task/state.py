@@ -47,12 +47,12 @@ _timeout = click.option(
 def start(
     task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings
 ) -> None:
-    """Have tasks run by nodes. Returns when they are at work; else says what is missing, and exits
-    1.
+    """Have nodes run tasks. Returns when they are at work; otherwise says what is missing, and
+    exits 1.
 
-    They stay wanted, also when no node is there yet.
+    Tasks stay started, also when no node runs yet.
     """
-    _start(task_ids, timeout_seconds, as_json, bus, is_anew=False)
+    _start(task_ids, timeout_seconds, as_json, bus, is_restart=False)
 
 
 @click.command()
@@ -63,9 +63,8 @@ def start(
 def restart(
     task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings
 ) -> None:
-    """Stop tasks and start them again, with what their text says now. Returns when they are at
-    work."""
-    _start(task_ids, timeout_seconds, as_json, bus, is_anew=True)
+    """Stop tasks and start them again with their present text. Returns when they are at work."""
+    _start(task_ids, timeout_seconds, as_json, bus, is_restart=True)
 
 
 @click.command()
@@ -76,23 +75,18 @@ def restart(
 def stop(
     task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings
 ) -> None:
-    """Have tasks stopped. Returns when their positions are stored and no process works for them;
-    else says what is, and exits 1."""
+    """Stop tasks. Returns when their positions are stored and no process works for them; otherwise
+    says what is missing, and exits 1."""
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         if unknown := set(task_ids) - set(nodes.ids()):
             raise _unknown(min(unknown), bus)
         for task_id in task_ids:
             nodes.want(task_id, is_working=False, by=operator())
-        ends = _await(
-            nodes, dict.fromkeys(task_ids, 0), (State.STOPPED,), (), timeout_seconds, as_json
-        )
-    _report_failures(
-        ends,
-        "has not stopped",
-        {each.task_id: each.reason for each, is_good in ends if not is_good},
-        as_json,
-    )
+        orders = dict.fromkeys(task_ids, 0)
+        ends = _await(nodes, orders, (State.STOPPED,), (), timeout_seconds, as_json)
+    missing = {each.task_id: each.reason for each, is_good in ends if not is_good}
+    _report_failures(ends, "has not stopped", missing, as_json)
 
 
 def _start(
@@ -100,20 +94,18 @@ def _start(
     timeout_seconds: float,
     as_json: bool,
     bus: BusSettings,
-    is_anew: bool,
+    is_restart: bool,
 ) -> None:
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         before = {task_id: _existing(nodes, task_id, bus) for task_id in task_ids}
         for status in before.values():
             refuse_by_hand(status)
-        orders = {
-            task_id: order_start(nodes, status, operator(), is_anew)
-            for task_id, status in before.items()
-        }
-        ends = _await(
-            nodes, orders, AT_WORK, (State.RETRYING, State.ERROR), timeout_seconds, as_json
-        )
+        orders = {}
+        for task_id, status in before.items():
+            orders[task_id] = order_start(nodes, status, operator(), is_restart)
+        bad = (State.RETRYING, State.ERROR)
+        ends = _await(nodes, orders, AT_WORK, bad, timeout_seconds, as_json)
         missing = {each.task_id: _missing(client, each) for each, is_good in ends if not is_good}
     _report_failures(ends, "", missing, as_json)
 
@@ -121,29 +113,20 @@ def _start(
 def _report_failures(
     ends: list[tuple[Status, bool]], verb: str, missing: dict[str, str], as_json: bool
 ) -> None:
-    """Exits 1 if there are any. As JSON all tasks are told. `verb`: what to say of a task;
-    empty: its state."""
+    """Prints failures and exits 1 if there are any. As JSON all tasks are printed. `verb`: what to
+    say of a task; empty: its state."""
     if as_json:
-        print_json(
-            [
-                {
-                    "task_id": each.task_id,
-                    "state": each.state,
-                    "node_id": each.node_id,
-                    "ok": ok,
-                    "missing": missing.get(each.task_id, ""),
-                }
-                for each, ok in ends
-            ]
-        )
+        rows = []
+        for each, ok in ends:
+            row = {"task_id": each.task_id, "state": each.state, "node_id": each.node_id}
+            rows.append({**row, "ok": ok, "missing": missing.get(each.task_id, "")})
+        print_json(rows)
     else:
         for each, ok in ends:
             if not ok:
-                click.secho(
-                    f"task {each.task_id} {verb or f'is {each.state}'}: {missing[each.task_id]}",
-                    fg="red",
-                    err=True,
-                )
+                what = verb or f"is {each.state}"
+                sentence = f"task {each.task_id} {what}: {missing[each.task_id]}"
+                click.secho(sentence, fg="red", err=True)
     if missing:
         sys.exit(1)
 
@@ -156,9 +139,7 @@ def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
 
 def _unknown(task_id: str, bus: BusSettings) -> ConfigError:
     where = f"there is no task {task_id} at {bus.zookeeper}"
-    return ConfigError(
-        f"{where}; cdcbus task list shows all, cdcbus task import FILE puts one there"
-    )
+    return ConfigError(f"{where}; cdcbus task list shows all, cdcbus task import FILE adds one")
 
 
 def _await(
@@ -169,13 +150,15 @@ def _await(
     timeout_seconds: float,
     is_quiet: bool,
 ) -> list[tuple[Status, bool]]:
-    """Each task with whether it has come to a good state, which is said at once unless
-    `is_quiet`; not where it is in a bad one, or in none of both at the end. `orders`: of what
-    number a state must be."""
+    """Waits for the tasks. Each with whether it has reached a good state, which is printed as it
+    happens unless `is_quiet`; it has not where it is in a bad one, or in neither at the end.
+    `orders`: the command that each state must follow; an earlier state does not count."""
     from rich.console import Console
 
-    console, deadline = Console(stderr=True), time.monotonic() + timeout_seconds
-    open_ids, ends = dict(orders), []
+    console = Console(stderr=True)
+    deadline = time.monotonic() + timeout_seconds
+    open_ids = dict(orders)
+    ends = []
     with console.status("") as spinner:
         while open_ids:
             for task_id, order in list(open_ids.items()):
@@ -200,14 +183,13 @@ def _done(status: Status) -> str:
 
 
 def _missing(client: KazooClient, status: Status) -> str:
-    """Why a task that is wanted is not at work."""
+    """Why a started task is not at work."""
     if status.state in (State.RETRYING, State.ERROR):
         return status.reason
     from cdcbus.ops.services.scheduling import explained
 
     if status.node_id:
         log = f"; its log: {status.run.host}:{status.run.log}" if status.run else ""
-        return (
-            f"node {status.node_id} is starting it, which takes longer than this command waits{log}"
-        )
-    return f"{explained(client, status).reason}. It stays wanted"
+        sentence = "is starting it, which takes longer than this command waits"
+        return f"node {status.node_id} {sentence}{log}"
+    return f"{explained(client, status).reason}. It stays started"

@@ -37,8 +37,7 @@ def _node_values(request: Request) -> dict[str, Any]:
 
 
 def known_nodes(bus: WebBus) -> list[NodeInfo]:
-    nodes = BusNodes(bus.client)
-    return [info for node_id in nodes.ids() if (info := nodes.seen(node_id)) is not None]
+    return BusNodes(bus.client).all()
 
 
 @router.post("/nodes/{node_id}/drain")

@@ -87,16 +87,13 @@ def test_a_task_is_started_looked_at_and_stopped(
     assert bus.status(fetch).state is State.NEW
     missing = bus("task", "start", fetch, "--timeout", "0.5", code=1)
     assert (
-        "task 1084 is STARTING: no node is there to run it; start one: cdcbus node run. It stays "
-        "wanted" in missing.stderr
+        "task 1084 is STARTING: no node runs; start one: cdcbus node run. It stays "
+        "started" in missing.stderr
     )
     (told,) = json.loads(bus("task", "start", fetch, "--timeout", "0.5", "--json", code=1).stdout)
     assert (told["task_id"], told["state"], told["ok"]) == ("1084", "STARTING", False)
-    assert told["missing"].startswith("no node is there")
-    assert (
-        bus.json("task", "list")[0]["reason"]
-        == "no node is there to run it; start one: cdcbus node run"
-    )
+    assert told["missing"].startswith("no node runs")
+    assert bus.json("task", "list")[0]["reason"] == "no node runs; start one: cdcbus node run"
     bus.node("n1")
     assert "task 1084 is WORKING on node n1" in bus("task", "start", fetch).stdout
     source_cursor.execute("INSERT INTO t VALUES (1, 1), (2, 2)")
@@ -140,7 +137,8 @@ def test_a_task_is_started_looked_at_and_stopped(
     exported = bus("task", "export", "2084").stdout
     assert "taskId=2084\n" in exported and "nodeId=n2\n" in exported
     assert (
-        "(nodeId=n2) none is there" in bus("task", "start", "2084", "--timeout", "3", code=1).stderr
+        "none of its nodes (nodeId=n2) runs"
+        in bus("task", "start", "2084", "--timeout", "3", code=1).stderr
     )
     bus("task", "rm", fetch, "--yes")
     assert bus.text(f"/datas/task/{fetch}") is None

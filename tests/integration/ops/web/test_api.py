@@ -101,7 +101,7 @@ def test_what_the_api_orders_is_wanted_and_in_the_audit(
     started = post(web, f"/api/tasks/{load}/start")
     assert (started["state"], started["reason"]) == (
         "STARTING",
-        "no node is there to run it; start one: cdcbus node run",
+        "no node runs; start one: cdcbus node run",
     )
     first = bus.tasks.wanted(load)
     assert first is not None
@@ -288,7 +288,7 @@ def test_health_fails_while_a_task_has_lag_and_makes_no_progress(
     assert failing.status_code == 503
     assert failing.json()["reasons"] == ["task 242 has lag and makes no progress for 301 s"]
     bus.tasks.put_stat(load, Stat(State.WORKING, at="2024-01-01 00:00:00", process_id=77))
-    assert "task 242 has not told of itself for" in web.get("/healthz").json()["reasons"][0]
+    assert "task 242 has reported nothing for" in web.get("/healthz").json()["reasons"][0]
     with pages(bus.address, bind="0.0.0.0:0") as everywhere:
         assert everywhere.get("/healthz").json() == {
             "status": "failing",

@@ -19,7 +19,7 @@ DIST = {
     },
 }
 LOAD = "consumer.consumerName=KafkaFetch\nconsumer.source.servers=k:1\nconsumer.source.topics=a\nloader.loaderName=JdbcBatch\n"
-REFUSED = "nothing is stored; correct what is said above\n"
+REFUSED = "nothing is stored; correct the errors above\n"
 
 
 @pytest.fixture
