@@ -1,5 +1,5 @@
-"""The ways to people: mail, webhook, a command. Each either has a notice accepted, or says in a
-sentence why not."""
+"""The channels to people: mail, webhook, a command. Each either gets a notice accepted, or says why
+not."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ COMMAND_SECONDS = 30.0
 
 
 class NotAccepted(Exception):
-    """A channel has not taken a message; the text says why, without secrets."""
+    """A channel did not accept a message. The text says why, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Receiver:
-    """One of a task's people, as its `receiver[i]` says; each part may be empty."""
+    """A person of a task, from its `receiver[i]`. Each part may be empty."""
 
     real_name: str = ""
     email: str = ""
@@ -41,8 +41,8 @@ class Receiver:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent: a line, and all that is known. `receivers`: the task's people; who has an
-    address gets mail besides those of the settings."""
+    """A message: one line, and the details as fields. `receivers`: the people of the task. Those
+    with an address get mail, besides those of the settings."""
 
     subject: str
     fields: Mapping[str, Any]
@@ -50,11 +50,10 @@ class Message:
 
     @property
     def json(self) -> bytes:
-        """For programs."""
-        people = [
-            {"realName": each.real_name, "email": each.email, "phone": each.phone}
-            for each in self.receivers
-        ]
+        """The message for programs."""
+        people = []
+        for each in self.receivers:
+            people.append({"realName": each.real_name, "email": each.email, "phone": each.phone})
         return orjson.dumps({"subject": self.subject, **self.fields, "receivers": people})
 
 
@@ -63,8 +62,8 @@ class Channel(Protocol):
     def name(self) -> str: ...
 
     def send(self, message: Message) -> str:
-        """Returns once the message is accepted; a sentence about who refused it all the same,
-        else empty. Raises NotAccepted."""
+        """Returns once the message is accepted, with a sentence about receivers who refused it all
+        the same, else empty. Raises NotAccepted."""
         ...
 
 
@@ -83,7 +82,9 @@ class Mail:
 
     def send(self, message: Message) -> str:
         names = dict.fromkeys(self.receivers, "")
-        names |= {each.email: each.real_name for each in message.receivers if "@" in each.email}
+        for each in message.receivers:
+            if "@" in each.email:
+                names[each.email] = each.real_name
         receivers = list(names)
         where = f"mail server {self.host}:{self.port}"
         if not receivers:
@@ -91,9 +92,8 @@ class Mail:
                 "nobody gets mail: set alarm.smtp.to, or receiver[i].email of the task"
             )
         try:
-            mail = self._mail(
-                message, ", ".join(formataddr((name, address)) for address, name in names.items())
-            )
+            to = [formataddr((name, address)) for address, name in names.items()]
+            mail = self._mail(message, ", ".join(to))
             with self._connected() as server:
                 if self.tls == "starttls":
                     server.starttls(context=ssl.create_default_context())
@@ -121,16 +121,13 @@ class Mail:
 
     def _mail(self, message: Message, receivers: str) -> EmailMessage:
         mail = EmailMessage()
-        mail["Subject"], mail["From"], mail["To"] = message.subject, self.sender, receivers
-        mail.set_content(
-            "\n".join(
-                [
-                    message.subject,
-                    "",
-                    *(f"{name}: {value}" for name, value in message.fields.items()),
-                ]
-            )
-        )
+        mail["Subject"] = message.subject
+        mail["From"] = self.sender
+        mail["To"] = receivers
+        lines = [message.subject, ""]
+        for name, value in message.fields.items():
+            lines.append(f"{name}: {value}")
+        mail.set_content("\n".join(lines))
         return mail
 
     def _connected(self) -> smtplib.SMTP:
@@ -142,7 +139,7 @@ class Mail:
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """A redirected POST would come as a GET without what it says."""
+    """Follows no redirect: a redirected POST would arrive as a GET without its body."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -150,8 +147,8 @@ class _NoRedirect(HTTPRedirectHandler):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address, which is a secret: who knows it may post there. Only an answer 2xx is an
-    acceptance."""
+    """An address, which is a secret: anybody who knows it can post there. Only an answer 2xx
+    accepts."""
 
     url: str
     name: str = "webhook"
@@ -168,17 +165,15 @@ class Webhook:
             raise NotAccepted(f"{where} answers {error.code}") from error
         except (OSError, HTTPException, ValueError) as error:
             reason = getattr(error, "reason", error)
-            raise NotAccepted(
-                f"{where} cannot be reached: "
-                f"{getattr(reason, 'strerror', None) or type(reason).__name__}"
-            ) from error
+            words = getattr(reason, "strerror", None) or type(reason).__name__
+            raise NotAccepted(f"{where} cannot be reached: {words}") from error
         return ""
 
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command, split as a shell does but without one, with the JSON on its input. Only exit
-    code 0 within `seconds` is an acceptance."""
+    """A command, split into words as by a shell but run without one, with the JSON on its input.
+    Only exit code 0 within `seconds` accepts."""
 
     command: str
     seconds: float = COMMAND_SECONDS
@@ -212,7 +207,7 @@ class Command:
 
 
 def channels_of(settings: Mapping[str, Any]) -> list[Channel]:
-    """Those that the settings name, in the order in which they are tried. `settings`: the typed
+    """The channels of the settings, in the order in which they are tried. `settings`: the typed
     values of all `alarm.*`."""
     found: list[Channel] = []
     if settings["alarm.smtp.host"]:
@@ -237,8 +232,8 @@ def channels_of(settings: Mapping[str, Any]) -> list[Channel]:
 def deliver(
     channels: Sequence[Channel], message: Message, complain: Callable[[str], None]
 ) -> str | None:
-    """The name of the first channel that accepts the message, None where none does; `complain`
-    is told of each that does not."""
+    """The name of the first channel that accepts the message, None where none does. `complain` is
+    called with each refusal."""
     for channel in channels:
         try:
             if refused := channel.send(message):

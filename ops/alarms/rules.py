@@ -1,5 +1,4 @@
-"""What is wrong with a task now: conditions, each a pure function of what was seen of it and of
-its limits."""
+"""The conditions that are wrong with a task, from an observation of it and its limits. Pure."""
 
 from __future__ import annotations
 
@@ -13,15 +12,15 @@ from cdcbus.tasks.zookeeper.stat import Stat
 SILENT_SECONDS = 60.0
 LONGEST_REASON = 1_000
 RECOVERED_BY_RESTART = ("batch", "position")
-OF_STATE = ("error", "retrying", "starting")  # say what the state of the task says
-START_HOLDS = 3  # times as long as others: a start may take its time
+OF_STATE = ("error", "retrying", "starting")  # repeat the reason of the task's state
+START_HOLDS = 3  # a start may take this many times as long as other conditions
 LATE_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A task as it was seen at `now`, epoch seconds. `is_wanted`: operators want it to work.
-    `told_seconds`: since its process told of itself last; None: never."""
+    """A task as observed at `now`, epoch seconds. `is_wanted`: operators want it to work.
+    `told_seconds`: since the last report of its process; None: it never reported."""
 
     now: float
     state: State
@@ -33,8 +32,8 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that is wrong. It becomes an alarm once it has lasted `hold_seconds`, which is
-    told of again every `repeat_seconds`."""
+    """Something that is wrong. It becomes an alarm once it has lasted `hold_seconds`; the alarm is
+    sent again every `repeat_seconds`."""
 
     rule: str
     sentence: str
@@ -43,7 +42,7 @@ class Condition:
 
 
 def conditions(seen: Seen, limits: Limits) -> list[Condition]:
-    """All that is wrong; nothing of a task that nobody wants to work."""
+    """Everything that is wrong with a task; nothing for one that is meant to be stopped."""
     return list(_conditions(seen, limits))
 
 
@@ -60,28 +59,23 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
     if seen.state is State.ERROR:
         yield condition(
             "error",
-            f"it has stopped by an error and waits for a person: {reason or 'no reason is known'}",
+            f"it stopped with an error and waits for a person: {reason or 'no reason is known'}",
             0,
         )
     elif seen.state is State.RETRYING:
-        yield condition("retrying", f"it does not get on and tries again: {reason}")
+        yield condition("retrying", f"it makes no progress and tries again: {reason}")
     elif seen.state is State.STARTING and seen.is_wanted:
-        yield condition(
-            "starting",
-            f"it is wanted and not at work yet{f': {reason}' if reason else ''}",
-            START_HOLDS * limits.hold_seconds,
-        )
-    if (
-        seen.state not in (State.WORKING, State.RETRYING)
-        or seen.stat is None
-        or seen.told_seconds is None
-    ):
+        why = f": {reason}" if reason else ""
+        hold_seconds = START_HOLDS * limits.hold_seconds
+        yield condition("starting", f"it was started and is not at work yet{why}", hold_seconds)
+    if seen.state not in (State.WORKING, State.RETRYING):
+        return
+    if seen.stat is None or seen.told_seconds is None:
         return
     if seen.told_seconds >= SILENT_SECONDS:
-        yield condition(
-            "silent", f"its process has told nothing of itself for {seen.told_seconds:.0f} s", 0
-        )
-        return
+        sentence = f"its process has reported nothing for {seen.told_seconds:.0f} s"
+        yield condition("silent", sentence, 0)
+        return  # the report is too old to say more
     yield from _of_work(seen, seen.stat, limits, condition)
 
 
@@ -108,7 +102,7 @@ def _of_work(
     if 0 < limits.stuck_seconds <= stat.batch_seconds:
         yield condition(
             "batch",
-            f"the batch at hand has been applied for {stat.batch_seconds:,.0f} s: look for locks "
+            f"the batch in progress has taken {stat.batch_seconds:,.0f} s so far: look for locks "
             "at the target",
             0,
         )
@@ -121,10 +115,12 @@ def _of_work(
         )
     if 0 < limits.idle_seconds <= (stat.idle_seconds or 0):
         sentence = (
-            f"no row has come for {stat.idle_seconds:,.0f} s, the limit is {limits.idle_seconds:,}"
+            f"no row has arrived for {stat.idle_seconds:,.0f} s, the limit is "
+            f"{limits.idle_seconds:,}"
         )
         yield condition("idle", sentence, 0, limits.idle_repeat_seconds)
     for source, beat_seconds in stat.beats.items() if limits.heartbeat_seconds > 0 else ():
+        # Heartbeats have the time of the source's clock.
         silent = seen.now + (stat.skew_seconds or 0.0) - beat_seconds
         if silent >= limits.heartbeat_seconds:
             sentence = (
@@ -132,14 +128,11 @@ def _of_work(
                 "ago; others may still come"
             )
             yield condition(f"heartbeat {source}".strip(), sentence)
-    if (
-        stat.retention_seconds
-        and 0 < limits.retention_percent <= 100 * (stat.lag_seconds or 0) / stat.retention_seconds
-    ):
-        kept = f"what it has to read is kept for {stat.retention_seconds / 3600:,.1f} h"
-        yield condition(
-            "retention",
-            f"{stat.lag_seconds:,.0f} s behind, and {kept}; keep it for longer, or rows are lost",
-        )
+    if stat.retention_seconds:
+        used_percent = 100 * (stat.lag_seconds or 0) / stat.retention_seconds
+        if 0 < limits.retention_percent <= used_percent:
+            hours = f"{stat.retention_seconds / 3600:,.1f} h"
+            sentence = f"{stat.lag_seconds:,.0f} s behind, and its source keeps data for {hours}"
+            yield condition("retention", f"{sentence}; keep it for longer, or rows are lost")
     if 0 < limits.retention_percent <= 100 * (stat.kept_unread or 0):
         yield condition("retention-bytes", f"{stat.kept_place}; keep more, or rows are lost")

@@ -1,4 +1,4 @@
-"""Telling nothing of a task for a while: for how long, in words, and the order for it."""
+"""Silencing the alarms of a task for a while: how long, in words, and the command for it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONGEST_SECONDS = 366 * 86_400
 
 
 def duration_seconds(text: str) -> float:
-    """Of `90s`, `30m`, `2h` or `1d`. Raises ValueError."""
+    """The seconds of `90s`, `30m`, `2h` or `1d`. Raises ValueError."""
     found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
     seconds = int(found[1]) * UNITS[found[2]] if found else LONGEST_SECONDS + 1
     if seconds > LONGEST_SECONDS:
@@ -25,14 +25,14 @@ def duration_seconds(text: str) -> float:
 
 
 def silence(client: KazooClient, task_id: str, seconds: float, by: str) -> Silence:
-    """From now on nothing is told of the task for so long; 0: it is told of again. In the audit.
-    Raises as all that asks ZooKeeper."""
-    ordered = Silence(time.time() + seconds, by) if seconds else Silence()
-    with audited(
-        client,
-        by,
-        f"alarm silence {seconds:g} s" if seconds else "alarm silence off",
-        f"task {task_id}",
-    ):
-        AlarmNodes(client).put_silence(task_id, ordered if seconds else None)
-    return ordered
+    """Silences a task from now on; 0 seconds end its silence. Noted in the audit. Raises what
+    asking ZooKeeper does."""
+    if seconds:
+        made = Silence(time.time() + seconds, by)
+        what = f"alarm silence {seconds:g} s"
+    else:
+        made = Silence()
+        what = "alarm silence off"
+    with audited(client, by, what, f"task {task_id}"):
+        AlarmNodes(client).put_silence(task_id, made if seconds else None)
+    return made

@@ -1,5 +1,5 @@
-"""From conditions to notices: an alarm is raised once, told of again after a while, and over
-once. Pure; kept in ZooKeeper by `store`."""
+"""From conditions to notices: an alarm is raised once, repeated after a while, and cleared once.
+Pure; `store` keeps alarms in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alarm:
-    """A condition that was seen, at times in epoch seconds. `since`: seen first; `raised_at`:
-    became an alarm, 0: not yet; `told_at`: last told of; `gone_at`: since when it has not been
-    seen, 0: it is there. `times`: how often it was told of."""
+    """A condition over time, in epoch seconds. `since`: first observed; `raised_at`: became an
+    alarm, 0: not yet; `told_at`: the last notice; `gone_at`: no longer observed since then, 0:
+    still observed. `times`: how many notices were made. ZooKeeper holds these names."""
 
     sentence: str
     since: float
@@ -33,7 +33,8 @@ class Alarm:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What people are told. `at` and `since`: epoch seconds. `times`: how often, with this one."""
+    """A message about an alarm. `at` and `since`: epoch seconds. `times`: how many there were, this
+    one included."""
 
     kind: Kind
     rule: str
@@ -50,34 +51,33 @@ def step(
     clear_seconds: float,
     is_quiet: bool,
 ) -> tuple[dict[str, Alarm], list[Notice]]:
-    """The alarms after another look, by rule, and what is to be told now. While it `is_quiet`
-    nothing is: what is still so afterwards is told then."""
+    """The alarms after another observation, by rule, and the notices that are due. There are none
+    while it `is_quiet`: conditions that last are raised afterwards."""
     after: dict[str, Alarm] = {}
     notices: list[Notice] = []
     for condition in found:
-        alarm = replace(
-            alarms.get(condition.rule) or Alarm("", now), sentence=condition.sentence, gone_at=0.0
-        )
+        known = alarms.get(condition.rule) or Alarm("", now)
+        alarm = replace(known, sentence=condition.sentence, gone_at=0.0)
         kind = None if is_quiet else _due(alarm, condition, now)
         if kind is not None:
-            alarm = replace(
-                alarm, raised_at=alarm.raised_at or now, told_at=now, times=alarm.times + 1
-            )
-            notices.append(
-                Notice(kind, condition.rule, alarm.sentence, alarm.since, now, alarm.times)
-            )
+            raised_at = alarm.raised_at or now
+            alarm = replace(alarm, raised_at=raised_at, told_at=now, times=alarm.times + 1)
+            notices.append(_notice(kind, condition.rule, alarm, now))
         after[condition.rule] = alarm
     for rule, alarm in alarms.items():
+        # A condition that ends before it became an alarm is forgotten.
         if rule in after or not alarm.raised_at:
             continue
-        gone = replace(alarm, gone_at=alarm.gone_at or now)
-        if is_quiet or now - gone.gone_at < clear_seconds:
-            after[rule] = gone
+        ended = replace(alarm, gone_at=alarm.gone_at or now)
+        if is_quiet or now - ended.gone_at < clear_seconds:
+            after[rule] = ended
         else:
-            notices.append(
-                Notice(Kind.CLEARED, rule, alarm.sentence, alarm.since, now, alarm.times)
-            )
+            notices.append(_notice(Kind.CLEARED, rule, alarm, now))
     return after, notices
+
+
+def _notice(kind: Kind, rule: str, alarm: Alarm, now: float) -> Notice:
+    return Notice(kind, rule, alarm.sentence, alarm.since, now, alarm.times)
 
 
 def _due(alarm: Alarm, condition: Condition, now: float) -> Kind | None:

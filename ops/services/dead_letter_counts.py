@@ -1,5 +1,5 @@
-"""How many dead letters of each task are open: counted by the first of the nodes that are there,
-told in ZooKeeper for lists and pages."""
+"""How many dead letters of each task are open. The first of the running nodes counts them, and
+writes the counts to ZooKeeper for lists and pages."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COUNT_SECONDS = 15.0
 
 
 def dead_letter_topic_of(task: FetchTask | LoadTask) -> str:
-    """Empty where it leaves no dead letters."""
+    """The topic of a task's dead letters; empty where it makes none."""
     if isinstance(task, FetchTask):
         return task.publish.dead_letter_topic
     return "" if task.on_error is OnError.STOP else task.dead_letters.topic
@@ -36,53 +36,55 @@ def dead_letter_topic_of(task: FetchTask | LoadTask) -> str:
 def counting_letters(
     client: KazooClient, bus: BusSettings, node_id: str
 ) -> AbstractContextManager[None]:
-    """As long as the block lasts."""
+    """Counts while the block runs."""
     return repeating("letters", COUNT_SECONDS, partial(LetterCounts(client, bus).look, node_id))
 
 
 class LetterCounts:
-    """Reads each dead-letter topic once, then what has come since. Used on one thread."""
+    """Reads each dead-letter topic once, then only its new records. Used on one thread."""
 
     def __init__(self, client: KazooClient, bus: BusSettings) -> None:
         self._client, self._bus = client, bus
-        # by servers and topic: end offsets, keys of open letters
-        self._seen: dict[tuple[str, str], tuple[dict[int, int], set[bytes]]] = {}
+        # By servers and topic: end offsets, keys of open dead letters.
+        self._known: dict[tuple[str, str], tuple[dict[int, int], set[bytes]]] = {}
 
     def look(self, node_id: str) -> None:
-        """Tells, if this node is to. Never raises a CdcError."""
+        """Counts, if this node is the first. Never raises a CdcError."""
         try:
             if BusNodes(self._client).is_first(node_id):
-                self.tell()
-            else:  # what is settled meanwhile may be compacted away before it is read
-                self._seen.clear()
+                self.report()
+            else:
+                # Forgotten: a tombstone may be compacted away before this node is the first again,
+                # and its dead letter would stay counted for ever.
+                self._known.clear()
         except CdcError as error:
             LOG.debug("dead letters are not counted: %s", error)
 
-    def tell(self) -> None:
-        """Of each task whose count is another than ZooKeeper has. Where Kafka does not answer it
-        stays. Raises what ZooKeeper does."""
-        nodes, counted = TaskNodes(self._client), dict[tuple[str, str], Counter[str] | None]()
+    def report(self) -> None:
+        """Writes the count of each task for which ZooKeeper has another one. Where Kafka does not
+        answer, the count stays. Raises what asking ZooKeeper does."""
+        nodes = TaskNodes(self._client)
+        counted: dict[tuple[str, str], Counter[str] | None] = {}
         for task_id in nodes.ids():
             task = self._task(task_id)
             topic = dead_letter_topic_of(task) if task else ""
             if not task or not topic:
                 continue
-            key = access_of(task).servers, topic
+            access = access_of(task)
+            key = access.servers, topic
             if key not in counted:
-                counted[key] = self._count(access_of(task), topic)
+                counted[key] = self._count(access, topic)
             counts = counted[key]
-            if (
-                counts is not None
-                and nodes.open_dead_letters(task_id) != counts[task_id]
-                and nodes.swimlanes(task_id)
-            ):
+            if counts is None or nodes.open_dead_letters(task_id) == counts[task_id]:
+                continue
+            if nodes.swimlanes(task_id):  # else it was removed meanwhile
                 nodes.put_open_dead_letters(task_id, counts[task_id])
 
     def _task(self, task_id: str) -> FetchTask | LoadTask | None:
-        """None where it keeps no letters, or its text makes no task."""
+        """The task; None where it makes no dead letters, or its text has errors."""
         try:
             dist = DistNodes(self._client).get(task_id)
-            # most tasks: they need not be read each time
+            # A quick check: most tasks make none, and reading their texts takes long.
             if dist is None or "onError" not in str(dist):
                 return None
             return inspect_dist(
@@ -92,23 +94,25 @@ class LetterCounts:
             return None
 
     def _count(self, access: Access, topic: str) -> Counter[str] | None:
-        """By task; None where Kafka does not tell."""
-        known, keys = self._seen.get((access.servers, topic), ({}, set()))
+        """The counts by task; None where Kafka does not answer."""
+        known, keys = self._known.get((access.servers, topic), ({}, set()))
         try:
             with TopicLog(access) as log:
                 bounds = log.bounds(topic)
                 ends = {partition: end for partition, (_, end) in bounds.items()}
-                # the topic was made anew
                 if any(known.get(partition, 0) > end for partition, end in ends.items()):
+                    # The topic was deleted and created again.
                     known, keys = {}, set()
-                starts = {
-                    partition: max(low, known.get(partition, 0))
-                    for partition, (low, _) in bounds.items()
-                }
+                starts = {}
+                for partition, (low, _) in bounds.items():
+                    starts[partition] = max(low, known.get(partition, 0))
                 for record in log.records(topic, starts, ends):
-                    (keys.discard if record.value is None else keys.add)(record.key or b"")
+                    if record.value is None:
+                        keys.discard(record.key or b"")
+                    else:
+                        keys.add(record.key or b"")
         except CdcError as error:
             LOG.debug("dead letters are not counted: %s", error)
             return None
-        self._seen[access.servers, topic] = ends, keys
+        self._known[access.servers, topic] = ends, keys
         return Counter(key.partition(b"\n")[0].decode("utf-8", "replace") for key in keys)

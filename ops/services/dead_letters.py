@@ -1,5 +1,5 @@
-"""The dead letters of a task, whichever kind it is of; here those of a fetch task: of records
-too large for Kafka, which they therefore do not hold, but say where to find the row."""
+"""The dead letters of both kinds of task. Those of a fetch task are for rows too large for Kafka:
+they do not hold the record, but say where to find the row."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class LargeRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchLetter:
-    """A letter as the topic holds it. `fields` are its headers: topic, table, key, position,
-    row, bytes. `time` is when it was put."""
+    """A dead letter as the topic holds it. `fields` are its headers: topic, table, key, position,
+    row, bytes. `time` is when it was sent."""
 
     dead_letter: LargeRow
     time: str
@@ -48,16 +48,14 @@ class FetchLetters:
     """The open letters of one fetch task. A context manager."""
 
     def __init__(self, task: FetchTask) -> None:
-        """Raises ConfigError for a task that stops instead of leaving letters."""
+        """Raises ConfigError for a task that stops instead of making dead letters."""
         if not task.publish.dead_letter_topic:
             raise ConfigError(
                 f"fetch task {task.task_id} leaves no dead letters: loader.onError is stop"
             )
-        self.task_id, self._topic, self._access = (
-            task.task_id,
-            task.publish.dead_letter_topic,
-            access_of(task),
-        )
+        self.task_id = task.task_id
+        self._topic = task.publish.dead_letter_topic
+        self._access = access_of(task)
 
     def __enter__(self) -> FetchLetters:
         return self
@@ -65,26 +63,24 @@ class FetchLetters:
     def __exit__(self, *_: object) -> None: ...
 
     def dead_letters(self) -> list[FetchLetter]:
-        """In the order in which they were put. Raises BusError."""
-        found: dict[bytes, FetchLetter | None] = {}
+        """The open ones, in the order in which they were sent. Raises BusError."""
+        found: dict[bytes, FetchLetter] = {}
         own = self._key("")
         with TopicLog(self._access) as log:
             bounds = log.bounds(self._topic)
-            starts, ends = (
-                {partition: each[end] for partition, each in bounds.items()} for end in (0, 1)
-            )
+            starts = {partition: low for partition, (low, _) in bounds.items()}
+            ends = {partition: end for partition, (_, end) in bounds.items()}
             for record in log.records(self._topic, starts, ends):
-                if record.key is not None and record.key.startswith(own):
-                    found.pop(record.key, None)
-                    found[record.key] = (
-                        None
-                        if record.value is None
-                        else _dead_letter(record, record.key.removeprefix(own).decode())
-                    )
-        return [dead_letter for dead_letter in found.values() if dead_letter is not None]
+                if record.key is None or not record.key.startswith(own):
+                    continue
+                found.pop(record.key, None)  # one that is sent again moves to the end
+                if record.value is not None:
+                    place = record.key.removeprefix(own).decode()
+                    found[record.key] = _dead_letter(record, place)
+        return list(found.values())
 
     def drop(self, dead_letters: Sequence[FetchLetter]) -> None:
-        """Settles letters. Raises BusUnavailable."""
+        """Marks dead letters resolved. Raises BusUnavailable."""
         failures: list[KafkaError] = []
 
         def on_delivery(error: KafkaError | None, _: Message) -> None:

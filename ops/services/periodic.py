@@ -1,4 +1,4 @@
-"""What a node does again and again beside its work."""
+"""What a node does periodically beside its work."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ END_SECONDS = 5.0
 
 @contextmanager
 def repeating(name: str, seconds: float, act: Callable[[], object]) -> Iterator[None]:
-    """As long as the block lasts, each so many seconds, on a thread of its own. One that is held
-    up, by a server that does not answer, does not keep the process."""
+    """Calls `act` every `seconds` while the block runs, on a thread of its own. A call that waits
+    for a server does not keep the process from ending."""
     over = Event()
 
     def act_on() -> None:

@@ -1,5 +1,4 @@
-"""Row changes of a topic for a person's eyes, and for scripts. Shows cell values: whoever asks
-for them wants to see them."""
+"""Row changes of a topic for people and for scripts, with cell values."""
 
 from __future__ import annotations
 
@@ -55,12 +54,13 @@ def line(record: KafkaRecord, change: RowChange) -> Text:
             )
         return text
     for name in dict.fromkeys([*change.table.key, *after]):
-        is_changed = name in before and name in after and before[name] != after[name]
-        if name in after and (is_changed or name in change.table.key or name not in before):
+        if name not in after:
+            continue
+        is_changed = name in before and before[name] != after[name]
+        if is_changed or name in change.table.key or name not in before:
             text.append_text(Text.assemble(" ", (f"{printable(name)}=", "cyan not dim")))
-            text.append_text(
-                Text.assemble(_cell(before[name]), ("→", "not dim")) if is_changed else Text()
-            )
+            if is_changed:
+                text.append_text(Text.assemble(_cell(before[name]), ("→", "not dim")))
             text.append_text(_cell(after[name]))
     return text
 
@@ -72,22 +72,27 @@ def is_wanted(
     key: str | None,
     ops: Collection[str],
 ) -> bool:
-    """Whether a row is asked for: `tables` are patterns of SCHEMA.TABLE or TABLE with * and ?,
+    """Whether a row matches a filter: `tables` are patterns of SCHEMA.TABLE or TABLE with * and ?,
     any case; `ops` lower case; empty: any."""
-    names = (str(change.table.id).lower(), change.table.id.table.lower())
-    if tables and not any(
-        fnmatchcase(each, pattern.lower()) for pattern in tables for each in names
-    ):
+    if tables and not any(_is_of(change, pattern.lower()) for pattern in tables):
         return False
-    return (not ops or change.op.lower() in ops) and (key is None or has_key(record, change, key))
+    if ops and change.op.lower() not in ops:
+        return False
+    return key is None or has_key(record, change, key)
+
+
+def _is_of(change: RowChange, pattern: str) -> bool:
+    name = change.table.id
+    return fnmatchcase(str(name).lower(), pattern) or fnmatchcase(name.table.lower(), pattern)
 
 
 def has_key(record: KafkaRecord, change: RowChange, wanted: str) -> bool:
     """Whether a row has this key: the record's key, with or without the `_` at its end, or the
-    key columns' cells joined by `_`."""
+    cells of the key columns joined by `_`."""
     if record.key is not None and record.key.decode("utf-8", "replace") in (wanted, f"{wanted}_"):
         return True
-    return any(_key(change, row) == wanted for row in (change.before, change.after) if row)
+    rows = [row for row in (change.before, change.after) if row]
+    return any(_key(change, row) == wanted for row in rows)
 
 
 def _key(change: RowChange, row: Row) -> str | None:
@@ -99,11 +104,12 @@ def _cell(cell: Cell) -> Text:
     if cell is None:
         return Text("NULL", style="magenta not dim")
     shown = printable(cell)
-    return Text(
-        shown if PLAIN.fullmatch(shown) and shown != "NULL" else f"'{shown}'", style="not dim"
-    )
+    # Quoted where it would not be clear where the cell ends, or whether it is NULL.
+    if not PLAIN.fullmatch(shown) or shown == "NULL":
+        shown = f"'{shown}'"
+    return Text(shown, style="not dim")
 
 
 def printable(text: str) -> str:
-    """Text whose control characters are spelled out, so that no value plays with the terminal."""
+    """Text with its control characters spelled out, so that no value controls the terminal."""
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

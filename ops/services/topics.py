@@ -1,5 +1,4 @@
-"""A look into Kafka topics for a person: bounds, times, records. Commits nothing and joins no
-group."""
+"""Reads Kafka topics for people: bounds, times, records. Commits nothing and joins no group."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ class KafkaRecord:
 
 
 def access_of(task: FetchTask | LoadTask) -> Access:
-    """How a task reaches Kafka, and what its records are."""
+    """How a task reaches Kafka, and how its records are read."""
     from cdcbus.consumer.config import LoadTask
 
     if isinstance(task, LoadTask):
@@ -56,7 +55,7 @@ def access_of(task: FetchTask | LoadTask) -> Access:
 
 
 def access_to(config: PublishConfig) -> Access:
-    """How to look at what is written there."""
+    """How to read what is written with this configuration."""
     from cdcbus.plugins.kafka.client_options import Client, client_options
 
     options = client_options(config.kafka_options, Client.LOOK_UP, lambda _option, _sentence: None)
@@ -103,14 +102,12 @@ class TopicLog:
             found = self._consumer.list_topics(timeout=ANSWER_SECONDS).topics
         except KafkaException as error:
             raise self._unanswered(error) from error
-        return {
-            name: (
-                len(topic.partitions),
-                min((len(p.replicas) for p in topic.partitions.values()), default=0),
-            )
-            for name, topic in sorted(found.items())
-            if not name.startswith("__")
-        }
+        topics = {}
+        for name, topic in sorted(found.items()):
+            if not name.startswith("__"):
+                replicas = [len(partition.replicas) for partition in topic.partitions.values()]
+                topics[name] = (len(topic.partitions), min(replicas, default=0))
+        return topics
 
     def partitions(self, topic: str) -> list[int]:
         """The topic's partition numbers."""
@@ -121,19 +118,20 @@ class TopicLog:
         if found.error is not None:
             raise BusRejected(
                 f"Kafka topic {topic} at {self._servers}: {found.error.str()}; `cdcbus topic "
-                "list` names those that are there"
+                "list` names the existing ones"
             )
         return sorted(found.partitions)
 
     def bounds(self, topic: str) -> dict[int, tuple[int, int]]:
         """Partition -> first offset held, end offset."""
+        bounds = {}
         try:
-            return {
-                partition: self._consumer.get_watermark_offsets(
-                    TopicPartition(topic, partition), timeout=ANSWER_SECONDS
+            for number in self.partitions(topic):
+                partition = TopicPartition(topic, number)
+                bounds[number] = self._consumer.get_watermark_offsets(
+                    partition, timeout=ANSWER_SECONDS
                 )
-                for partition in self.partitions(topic)
-            }
+            return bounds
         except KafkaException as error:
             raise self._unanswered(error) from error
 
@@ -147,34 +145,30 @@ class TopicLog:
             )
         except KafkaException as error:
             raise self._unanswered(error) from error
-        return {
-            each.partition: each.offset if each.offset >= 0 else bounds[each.partition][1]
-            for each in found
-        }
+        offsets = {}
+        for each in found:
+            _, end = bounds[each.partition]
+            offsets[each.partition] = each.offset if each.offset >= 0 else end
+        return offsets
 
     def newest(self, topic: str, count: int) -> list[KafkaRecord]:
         """The records at the last `count` offsets of each partition, by partition and offset."""
         bounds = self.bounds(topic)
-        found = self.records(
-            topic,
-            {p: max(low, end - count) for p, (low, end) in bounds.items()},
-            {p: end for p, (_, end) in bounds.items()},
-        )
+        starts = {number: max(low, end - count) for number, (low, end) in bounds.items()}
+        ends = {number: end for number, (_, end) in bounds.items()}
+        found = self.records(topic, starts, ends)
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     def records(
         self, topic: str, starts: Mapping[int, int], ends: Mapping[int, int] | None
     ) -> Iterator[KafkaRecord]:
-        """The records from `starts` on, in order within a partition, up to `ends`; None: and all
-        that come, for ever."""
-        left = (
-            set(starts)
-            if ends is None
-            else {partition for partition in starts if starts[partition] < ends[partition]}
-        )
-        self._consumer.assign(
-            [TopicPartition(topic, partition, starts[partition]) for partition in sorted(left)]
-        )
+        """The records from `starts` on, in order within a partition, up to `ends`; None: without
+        end, also new ones."""
+        left = set(starts)
+        if ends is not None:
+            left = {partition for partition in starts if starts[partition] < ends[partition]}
+        assigned = [TopicPartition(topic, number, starts[number]) for number in sorted(left)]
+        self._consumer.assign(assigned)
         deadline = monotonic() + ANSWER_SECONDS
         while left:
             message = self._consumer.poll(0.2)
@@ -183,18 +177,21 @@ class TopicLog:
                     raise self._unanswered(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
                 continue
             deadline = monotonic() + ANSWER_SECONDS
-            partition, error = message.partition() or 0, message.error()
+            partition = message.partition() or 0
+            offset = message.offset() or 0
+            error = message.error()
             if error is not None and error.code() != KafkaError._PARTITION_EOF:
                 raise self._unanswered(KafkaException(error))
-            if (
-                error is None
-                and partition in left
-                and (ends is None or (message.offset() or 0) < ends[partition])
-            ):
+            is_end = error is not None
+            if ends is None:
+                if not is_end:
+                    yield _record(message)
+                continue
+            if not is_end and partition in left and offset < ends[partition]:
                 yield _record(message)
-            if ends is not None and (
-                error is not None or (message.offset() or 0) + 1 >= ends[partition]
-            ):
+            # A compacted topic may have no record at the offset before the end: there Kafka tells
+            # that the partition ends.
+            if is_end or offset + 1 >= ends[partition]:
                 left.discard(partition)
         self._consumer.unassign()
 
@@ -204,10 +201,8 @@ class TopicLog:
 
 def _record(message: Message) -> KafkaRecord:
     time_ms = max(0, message.timestamp()[1])
-    headers = tuple(
-        (name, _bytes(value))
-        for name, value in cast("list[tuple[str, bytes | None]]", message.headers() or [])
-    )
+    given = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+    headers = tuple((name, _bytes(value)) for name, value in given)
     return KafkaRecord(
         message.partition() or 0,
         message.offset() or 0,
@@ -227,9 +222,8 @@ def first_times(log: TopicLog, topic: str, offsets: Mapping[int, int]) -> dict[i
     milliseconds)."""
     found: dict[int, int] = {}
     for partition, offset in offsets.items():
-        for record in log.records(
-            topic, {partition: offset}, {partition: log.bounds(topic)[partition][1]}
-        ):
-            found[partition] = record.time_ms
-            break
+        _, end = log.bounds(topic)[partition]
+        first = next(log.records(topic, {partition: offset}, {partition: end}), None)
+        if first is not None:
+            found[partition] = first.time_ms
     return found

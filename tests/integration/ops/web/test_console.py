@@ -182,7 +182,7 @@ def test_open_letters_are_counted_on_the_overview(
         bus.client, read_bus_settings({"zookeeper": bus.address}, None, environment)
     )
     assert "letters" not in bus("task", "list").stdout
-    counts.tell()
+    counts.report()
     listed = {task["task_id"]: task["open_letters"] for task in bus.json("task", "list")}
     assert listed == {"242": 1, "none": 0, "away": None, "broken": None}
     heading, row = bus("task", "list").stdout.splitlines()[:2]
@@ -194,14 +194,14 @@ def test_open_letters_are_counted_on_the_overview(
     with DeadLetterTopic(task) as topic:
         topic.open()
         topic.put([DeadLetter(name, 0, number, "the target refuses it") for number in (3, 4, 5)])
-        counts.tell()  # reads on from where it was
+        counts.report()  # reads on from where it was
         assert bus.status(load).open_dead_letters == 3
         drop_letters(bus.client, topic, load, topic.dead_letters()[:2], "ada")
         assert bus.status(load).open_dead_letters == 1  # at once
-        counts.tell()
+        counts.report()
         assert bus.status(load).open_dead_letters == 1
         topic.drop(topic.dead_letters())
-    counts.tell()
+    counts.report()
     assert bus.status(load).open_dead_letters == 0
 
 

@@ -129,6 +129,6 @@ def test_a_condition_says_numbers_and_how_long_it_must_last() -> None:
     assert (lag.hold_seconds, lag.repeat_seconds) == (7, 99)
     (error,) = conditions(Seen(0, State.ERROR, "no topic t"), LIMITS)
     assert (error.sentence, error.hold_seconds) == (
-        "it has stopped by an error and waits for a person: no topic t",
+        "it stopped with an error and waits for a person: no topic t",
         0,
     )
