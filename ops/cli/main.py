@@ -184,7 +184,7 @@ def run(word: str, bus: BusSettings) -> None:
     task = ready_task(word, bus, patiently(lambda: inspect_named(word, bus, Severity.ERROR)))
     from cdcbus.tasks.runtime.runner import run_task
 
-    run_task(task, bus.zookeeper, bus.zookeeper_auth)
+    run_task(task, bus.zookeeper, bus.zookeeper_auth, bus.lock_times)
 
 
 @task.command("check")

@@ -42,7 +42,7 @@ from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.named_task import inspect_stored, ready_task
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node, patiently
 from cdcbus.tasks.runtime.runner import run_guarded, stop_signals
-from cdcbus.tasks.zookeeper.lock import SESSION_SECONDS, Guard, guarded
+from cdcbus.tasks.zookeeper.lock import Guard, Stop, guarded
 from cdcbus.tasks.zookeeper.positions import connect
 
 LOG = logging.getLogger(__name__)
@@ -69,14 +69,18 @@ def run_spark_tasks(bus: BusSettings) -> None:
     with stop_signals() as stop:
         try:
             client = connect(
-                bus.zookeeper, auth=bus.zookeeper_auth, session_seconds=SESSION_SECONDS
+                bus.zookeeper,
+                auth=bus.zookeeper_auth,
+                session_seconds=bus.lock_times.session_seconds,
             )
         except PositionUnavailable as error:
             channel.tell({"lost": str(error)})
             return
         try:
             with guarded(
-                client, lambda: _end_at_once(channel, "ZooKeeper may have given its locks away")
+                client,
+                lambda: _end_at_once(channel, "ZooKeeper may have given its locks away"),
+                bus.lock_times,
             ) as guard:
                 tasks = _Tasks(bus, client, guard, channel, logs)
                 Thread(
@@ -167,10 +171,10 @@ class _Tasks:
         self.is_spark_wanted = Event()
         self.spark: Future[OpenSpark] = Future()  # it starts while tasks go on
         self._channel, self._logs = channel, logs
-        self._running: dict[int, tuple[Thread, Event]] = {}
+        self._running: dict[int, tuple[Thread, Stop]] = {}
 
     def start(self, number: int, task_id: str, log: Path) -> None:
-        stop = Event()
+        stop = Stop()
         self._logs.open(task_id, log)
         thread = Thread(
             target=self._run, args=(number, task_id, stop), name=f"task-{task_id}", daemon=True
@@ -198,7 +202,7 @@ class _Tasks:
         with self.spark.result()(task, stop) as session:
             yield session
 
-    def _run(self, number: int, task_id: str, stop: Event) -> None:
+    def _run(self, number: int, task_id: str, stop: Stop) -> None:
         TASK_AT_WORK.set(task_id)
         sentence = ""
         try:

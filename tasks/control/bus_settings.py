@@ -29,6 +29,7 @@ from cdcbus.tasks.config.named_sources import (
 )
 from cdcbus.tasks.config.parser import Entry, Vocabulary, read_text, written_entries
 from cdcbus.tasks.config.placeholders import interpolate, masked
+from cdcbus.tasks.zookeeper.lock import LockTimes
 from cdcbus.tasks.zookeeper.source_registry import source_nodes
 
 FILE_NAME = "cdcbus.properties"
@@ -109,6 +110,13 @@ class BusSettings:
         """`user:password`, or None."""
         auth: str | None = self._value("zookeeper.auth")
         return auth
+
+    @property
+    def lock_times(self) -> LockTimes:
+        """Raises ConfigError where they do not go together."""
+        session_seconds: int = self._value("zookeeper.sessionSeconds")
+        lease_seconds: int | None = self._value("zookeeper.leaseSeconds")
+        return LockTimes(session_seconds, lease_seconds or session_seconds * 2 / 3)
 
     @property
     def sources_directory(self) -> str:
@@ -197,6 +205,11 @@ class BusSettings:
         for setting in self.settings.values():
             try:
                 setting.value(self.environ)
+            except ConfigError as error:
+                found.append(str(error))
+        if not found:
+            try:
+                _ = self.lock_times
             except ConfigError as error:
                 found.append(str(error))
         return found

@@ -2,7 +2,8 @@
 needs a person.
 
 It runs only while this process holds the locks of the task's swimlanes: wherever else it is
-started, it waits there.
+started, it waits there. Where ZooKeeper is silent for so long that the locks may be lost, the work
+ends, and begins anew once this process has them again.
 """
 
 from __future__ import annotations
@@ -21,15 +22,17 @@ from kazoo.client import KazooClient
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.error_policy import keep_trying
-from cdcbus.plugins.errors import PositionUnavailable
+from cdcbus.plugins.errors import CdcError, PositionUnavailable
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
 from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
 from cdcbus.tasks.zookeeper.epochs import next_epoch
 from cdcbus.tasks.zookeeper.lock import (
     ANEW_VARIABLE,
-    SESSION_SECONDS,
+    DEFAULT_TIMES,
     Guard,
+    LockTimes,
+    Stop,
     end_leftovers,
     guarded,
     start_anew,
@@ -52,22 +55,27 @@ class _Progress(Protocol):
     def __str__(self) -> str: ...
 
 
-def run_task(task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None) -> None:
+def run_task(
+    task: FetchTask | LoadTask,
+    zookeeper: str,
+    auth: str | None = None,
+    times: LockTimes = DEFAULT_TIMES,
+) -> None:
     """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay.
     Raises CdcError.
 
-    `auth` is ZooKeeper's `user:password`. Where the locks may be lost, the process starts its
-    command line again, and waits.
+    `auth` is ZooKeeper's `user:password`. Where the locks may be lost and work does not end in
+    time, the process starts its command line again, and waits.
     """
     end_leftovers()
     end_with_node()
     with stop_signals() as stop:
-        client = _connect(zookeeper, auth, stop)
+        client = _connect(zookeeper, auth, times, stop)
         if client is None:
             return
         node_id = os.environ.get(NODE_VARIABLE, "")
         try:
-            with guarded(client, start_anew) as guard:
+            with guarded(client, start_anew, times) as guard:
                 run_guarded(task, client, guard, node_id, stop)
         finally:
             client.stop()
@@ -79,30 +87,45 @@ def run_guarded(
     client: KazooClient,
     guard: Guard,
     node_id: str,
-    stop: Event,
+    stop: Stop,
     open_spark: OpenSpark | None = None,
 ) -> None:
     """The same as one of several tasks of a process, which share client, guard and Spark.
     `open_spark` None: Spark of its own."""
-    with guard.held(task.task_id, _swimlanes(task), node_id, stop) as is_held:
-        if is_held:
-            _run(
-                task,
-                client,
-                stop,
-                StatusReporter(task, TaskNodes(client), node_id),
-                open_spark,
-                is_attended=not node_id,
+    with guard.locks(task.task_id, _swimlanes(task), node_id) as locks:
+        is_attended = not node_id
+        while locks.take(stop, end := stop.part()):
+            try:
+                _run(
+                    task,
+                    client,
+                    end,
+                    StatusReporter(task, TaskNodes(client), node_id),
+                    open_spark,
+                    is_attended=is_attended,
+                )
+            except CdcError:
+                if not end.is_lost:  # else it may come of the end, or comes again
+                    raise
+            finally:
+                locks.rest()
+            if not end.is_lost:
+                break
+            is_attended = False
+            LOG.warning(
+                "task %s has ended its work, as another process may have its locks, and waits for "
+                "them",
+                task.task_id,
             )
     LOG.info("task %s has stopped", task.task_id)
 
 
-def _connect(zookeeper: str, auth: str | None, stop: Event) -> KazooClient | None:
+def _connect(zookeeper: str, auth: str | None, times: LockTimes, stop: Event) -> KazooClient | None:
     """The first time ZooKeeper must answer whoever has started the task by hand; a node's task
     waits for it, and so does one after a start anew. None when `stop` was set meanwhile."""
     while not stop.is_set():
         try:
-            return connect(zookeeper, auth=auth, session_seconds=SESSION_SECONDS)
+            return connect(zookeeper, auth=auth, session_seconds=times.session_seconds)
         except PositionUnavailable as error:
             if ANEW_VARIABLE in os.environ:
                 LOG.warning(
@@ -124,7 +147,7 @@ def _swimlanes(task: FetchTask | LoadTask) -> tuple[str, ...]:
 def _run(
     task: FetchTask | LoadTask,
     client: KazooClient,
-    stop: Event,
+    stop: Stop,
     reporter: StatusReporter,
     open_spark: OpenSpark | None,
     *,
@@ -134,6 +157,9 @@ def _run(
     node's task waits for it, as it does later."""
     report = both(_Reporter(task.task_id), reporter)
 
+    def is_lost() -> bool:
+        return stop.is_lost
+
     def attempt() -> None:
         if isinstance(task, FetchTask):
             from cdcbus.producer import run as producer
@@ -141,7 +167,9 @@ def _run(
             epoch = epoch_text(
                 next_epoch(client, task.task_id, task.swimlane), task.task_id, task.swimlane
             )
-            with closing(ZooKeeperPositions(client, task.task_id, task.swimlane)) as positions:
+            with closing(
+                ZooKeeperPositions(client, task.task_id, task.swimlane, is_lost=is_lost)
+            ) as positions:
                 producer.run(
                     task,
                     positions,
@@ -155,7 +183,7 @@ def _run(
             from cdcbus.consumer import run as consumer
 
             stores = {
-                topic: ZooKeeperPositions(client, task.task_id, topic)
+                topic: ZooKeeperPositions(client, task.task_id, topic, is_lost=is_lost)
                 for topic in task.source.topics
             }
             try:
@@ -164,7 +192,7 @@ def _run(
                 for store in stores.values():
                     store.close()  # the client may live on, for other tasks
 
-    with reporter.reporting(stop):
+    with reporter.reporting(stop, is_lost):
         if is_attended:
             attempt()
         else:
@@ -172,10 +200,10 @@ def _run(
 
 
 @contextmanager
-def stop_signals() -> Iterator[Event]:
+def stop_signals() -> Iterator[Stop]:
     """An event that SIGTERM or SIGINT sets. A second Ctrl-C ends the process as usual; a second
     SIGTERM does not: who signals a process and its group, as `timeout` does, sends two."""
-    stop = Event()
+    stop = Stop()
     before: dict[int, Callable[..., object] | int | None] = {}
 
     def on_signal(number: int, _: object) -> None:

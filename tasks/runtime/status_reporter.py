@@ -67,9 +67,10 @@ class StatusReporter:
         self._progress = progress
 
     @contextmanager
-    def reporting(self, stop: Event) -> Iterator[None]:
-        """Reports while the block runs. At its end the task is ERROR if the block raises, STOPPED
-        if `stop` is set, else DONE."""
+    def reporting(self, stop: Event, is_lost: Callable[[], bool] = lambda: False) -> Iterator[None]:
+        """As long as the block lasts; at its end the task is STOPPED if `stop` is set, else
+        DONE, or ERROR if it raises. Where `is_lost` says that another process may run it by then,
+        nothing is told, and nothing waited for."""
         thread = Thread(target=self._report_until_over, name="status", daemon=True)
         thread.start()
         last, reason = State.STOPPED, ""
@@ -81,11 +82,12 @@ class StatusReporter:
             raise
         finally:
             self._over.set()
-            thread.join()
-            self.status.ended(last, reason)
-            self._report(0.0, Lag())
-            self._report_failure()
-            self._report_minute(Lag())
+            if not is_lost():
+                thread.join()
+                self.status.ended(last, reason)
+                self._report(0.0, Lag())
+                self._report_failure()
+                self._report_minute(Lag())
 
     def _report_until_over(self) -> None:
         TASK_AT_WORK.set(self._task.task_id)

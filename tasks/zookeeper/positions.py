@@ -47,6 +47,7 @@ LOST = (
     KazooTimeoutError,
 )
 RETRY_SECONDS = 0.1
+LOOK_SECONDS = 0.2
 # kazoo's own pauses grow to a minute and more: a server that is back would not be seen
 COME_BACK = {"max_tries": -1, "max_delay": 2.0}
 ASK_SECONDS = 5.0  # without a limit a question asked while disconnected would wait for ever
@@ -85,6 +86,7 @@ def connect(
         connection_retry=COME_BACK,
         **digest,
     )
+    _note_session_time(client, session_seconds)
     try:
         _start(client, chroot, timeout_seconds)
     except LOST as error:
@@ -96,6 +98,26 @@ def connect(
         sentence = f"ZooKeeper at {connection_string} refuses this user"
         raise PositionError(f"{sentence}; check user, password and the ACL of its nodes") from error
     return client
+
+
+def session_seconds(client: KazooClient) -> float:
+    """How long the server keeps this client's session without hearing of it: servers have limits
+    of their own."""
+    kept_seconds: float = client.cdcbus_kept_seconds
+    return kept_seconds
+
+
+def _note_session_time(client: KazooClient, asked_seconds: float) -> None:
+    """kazoo has no public way to learn what a server has made of the time that it was asked for;
+    it reads for two thirds of it."""
+    connect, client.cdcbus_kept_seconds = client._connection._connect, asked_seconds
+
+    def connect_and_note(*server: Any) -> Any:
+        read_ms, connect_ms = connect(*server)
+        client.cdcbus_kept_seconds = read_ms * 1.5 / 1000
+        return read_ms, connect_ms
+
+    client._connection._connect = connect_and_note
 
 
 def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> None:
@@ -215,12 +237,19 @@ class ZooKeeperPositions:
     Each is written together with what it says, once more, into the node of `written_path`: so what
     was set by somebody else is known. A lost connection is waited for, about `patience_seconds`,
     then PositionUnavailable is raised. The call may be repeated, also a `save`: it first finds out
-    what became of the write before.
+    what became of the write before. Once `is_lost` says that another process may have the swimlane,
+    nothing is waited for.
     """
 
     def __init__(
-        self, client: KazooClient, task_id: str, swimlane: str, patience_seconds: float = 15.0
+        self,
+        client: KazooClient,
+        task_id: str,
+        swimlane: str,
+        patience_seconds: float = 15.0,
+        is_lost: Callable[[], bool] = lambda: False,
     ) -> None:
+        self._is_lost = is_lost
         self._client = client
         self._task_id, self._swimlane = task_id, swimlane
         self._path, self._written_path = (
@@ -390,7 +419,11 @@ class ZooKeeperPositions:
             try:
                 return ask()
             except LOST as error:
-                if time.monotonic() > deadline or self._client.client_state == "CLOSED":
+                if (
+                    time.monotonic() > deadline
+                    or self._client.client_state == "CLOSED"
+                    or self._is_lost()
+                ):
                     raise PositionUnavailable(
                         f"ZooKeeper does not answer for {path}; check that the server runs"
                     ) from error
@@ -415,7 +448,11 @@ class ZooKeeperPositions:
 
     def _answer(self, request: Any) -> Any:
         # Without a limit a request made while disconnected would wait for the connection for ever.
-        return request.get(timeout=self._patience_seconds)
+        deadline = time.monotonic() + self._patience_seconds
+        while not request.wait(LOOK_SECONDS):
+            if time.monotonic() > deadline or self._is_lost():
+                raise OperationTimeoutError
+        return request.get()
 
     def _on_change(self, _event: object) -> None:
         self._client.handler.spawn(self._look)

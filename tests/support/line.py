@@ -30,7 +30,11 @@ class Line:
             if self.is_cut:
                 near.close()
                 continue
-            far = socket.create_connection(self._target)
+            try:
+                far = socket.create_connection(self._target)
+            except ConnectionRefusedError:  # the server is not there just now
+                near.close()
+                continue
             self._open += [near, far]
             for source, sink, is_answer in ((near, far, False), (far, near, True)):
                 threading.Thread(

@@ -55,7 +55,6 @@ def run(bus: BusSettings) -> None:
     from cdcbus.ops.services.dead_letter_counts import counting_letters
     from cdcbus.ops.web.serve import serving
     from cdcbus.tasks.runtime.runner import stop_signals
-    from cdcbus.tasks.zookeeper.lock import SESSION_SECONDS
     from cdcbus.tasks.zookeeper.positions import connect
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
@@ -64,7 +63,11 @@ def run(bus: BusSettings) -> None:
     settings = NodeSettings(
         _read_setting(bus), bus.node_work_limit, bus.node_logs.absolute(), bus.child_environment
     )
-    client = connect(bus.zookeeper, auth=bus.zookeeper_auth, session_seconds=SESSION_SECONDS)
+    client = connect(
+        bus.zookeeper,
+        auth=bus.zookeeper_auth,
+        session_seconds=bus.lock_times.session_seconds,
+    )
     try:
         with (
             stop_signals() as stop,

@@ -157,6 +157,20 @@ BUS_KEYS: dict[str, Key] = {
             "absent: open to all.",
         ),
         Key(
+            "zookeeper.sessionSeconds",
+            whole_number(3, 600, "6"),
+            "6",
+            "Seconds after which ZooKeeper gives away locks and tasks of a process that it no "
+            "longer hears of; its servers have limits of their own.",
+        ),
+        Key(
+            "zookeeper.leaseSeconds",
+            whole_number(2, 599, "4"),
+            "",
+            "Seconds without an answer of ZooKeeper after which work under a lock ends, 1 or more "
+            "below the session; absent: two thirds of that.",
+        ),
+        Key(
             "sources.directory",
             TEXT,
             "",

@@ -198,6 +198,37 @@ def test_tasks_share_one_application_and_nothing_else(
     assert (bus.runner("a"), bus.runner("b")) == (0, 0)
 
 
+def test_tasks_go_on_in_their_application_when_zookeeper_was_silent_and_when_its_session_is_lost(
+    bus: Bus, feed: Feed, zookeeper: str, name: str
+) -> None:
+    for task_id in ("a", "b"):
+        feed.task(task_id)
+    with closing(Line(zookeeper)) as line:
+        bus.environment["CDCBUS_ZOOKEEPER"] = f"{line.address}/{name}"
+        bus.node("n1", CDCBUS_ZOOKEEPER_SESSIONSECONDS="20", CDCBUS_ZOOKEEPER_LEASESECONDS="3")
+        bus("task", "start", "a", "b", "--timeout", PATIENCE_SECONDS)
+        shared = bus.runner("a")
+        (jvm,) = jvms(shared)
+        for number in (1, 2):
+            line.cut()
+            wait_until(lambda: _ends(bus, "a") == _ends(bus, "b") == number, "work to end")
+            is_lost = number == 2
+            if is_lost:
+                wait_until(lambda: bus.runner("a") == 0, "ZooKeeper to give the locks away")
+            for task_id in ("a", "b"):
+                feed.insert(task_id)
+            line.mend()
+            feed.wait_applied("a", "b")
+            wait_until(lambda: working(bus, "a", "b"), "both to work", PATIENCE_SECONDS)
+            assert (bus.runner("a"), bus.runner("b"), jvms(shared)) == (shared, shared, [jvm])
+
+
+def _ends(bus: Bus, task_id: str) -> int:
+    """How often the task has ended its work for want of a lock."""
+    log = (bus.folder / "logs" / f"{task_id}.log").read_text()
+    return log.count("as another process may have its locks, and waits")
+
+
 def test_a_paused_application_ends_when_it_goes_on_and_its_tasks_go_on_elsewhere(
     bus: Bus, feed: Feed
 ) -> None:

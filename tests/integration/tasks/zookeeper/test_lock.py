@@ -7,18 +7,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 from kazoo.client import KazooClient
 
-from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import PositionConflict
 from cdcbus.tasks.zookeeper.epochs import epoch_path, next_epoch
-from cdcbus.tasks.zookeeper.lock import LEASE_SECONDS, SESSION_SECONDS, held, lock_path
+from cdcbus.tasks.zookeeper.lock import LockTimes, held, lock_path
 from cdcbus.tasks.zookeeper.positions import connect
-from tests.support.bus import fetch_text, open_bus
 from tests.support.line import Line
 from tests.support.waiting import wait_until
 
@@ -134,7 +131,7 @@ def test_who_is_cut_off_stops_before_anybody_else_can_have_the_lock(
         there.append(client.exists(lock_path("1", "a")) is not None)
         lost.set()
 
-    cut_off = connect(f"{line.address}/{name}", session_seconds=SESSION_SECONDS)
+    cut_off = connect(f"{line.address}/{name}", session_seconds=LockTimes().session_seconds)
     with held(cut_off, "1", ["a"], "", threading.Event(), on_lost) as is_held:
         assert is_held
         line.cut()
@@ -144,58 +141,10 @@ def test_who_is_cut_off_stops_before_anybody_else_can_have_the_lock(
         wait_until(lambda: client.exists(lock_path("1", "a")) is None, "ZooKeeper to give it away")
         assert time.monotonic() - begun > seconds
         assert there == [True]
-        assert seconds > LEASE_SECONDS / 2
+        assert seconds > LockTimes().lease_seconds / 2
         line.mend()
     cut_off.stop()
     cut_off.close()
-
-
-def test_a_task_that_is_cut_off_from_zookeeper_starts_anew_and_goes_on(
-    line: Line,
-    zookeeper: str,
-    source: Database,
-    kafka: str,
-    name: str,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> None:
-    make_topic(name)
-    with open_bus(zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password) as bus:
-        file = tmp_path / "1.properties"
-        file.write_text(fetch_text("1", source, kafka, name))
-        words = [
-            sys.executable,
-            "-m",
-            "cdcbus",
-            "task",
-            "run",
-            str(file),
-            "--zookeeper",
-            f"{line.address}/{name}",
-        ]
-        log = tmp_path / "run.log"
-        with (
-            log.open("wb") as output,
-            subprocess.Popen(words, env=bus.environment, stderr=output, cwd=tmp_path) as running,
-        ):
-            try:
-                wait_until(
-                    lambda: log.read_text().count("reads the binlog from") == 1, "it to work"
-                )
-                line.cut()
-                wait_until(
-                    lambda: "as another process may have its locks, and waits" in log.read_text(),
-                    "it to stop",
-                )
-                line.mend()
-                wait_until(
-                    lambda: log.read_text().count("reads the binlog from") == 2, "it to work again"
-                )
-                assert bus.runner("1") == running.pid
-            finally:
-                running.terminate()
-            assert running.wait(30) == 0
-        assert bus.runner("1") == 0
 
 
 def test_each_holder_has_a_higher_epoch_also_where_its_node_is_lost_and_who_lost_the_lock_has_none(

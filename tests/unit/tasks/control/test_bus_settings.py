@@ -11,6 +11,7 @@ from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
 from cdcbus.tasks.config.keys.bus import BUS_KEYS, nearest_bus_key
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings, variable_of
+from cdcbus.tasks.zookeeper.lock import LockTimes
 
 PAGE = Path(__file__).parents[4] / "docs" / "configuration.md"
 HEAD = "| setting | type, default | meaning |"
@@ -131,11 +132,32 @@ def test_a_wrong_secret_is_refused_without_showing_it(tmp_path: Path) -> None:
     assert "s3cret" not in str(raised.value)
 
 
+def test_the_times_of_locks_are_checked_against_each_other(tmp_path: Path) -> None:
+    assert read(tmp_path, "").lock_times == LockTimes(6, 4)
+    assert read(tmp_path, "zookeeper.sessionSeconds=30\n").lock_times == LockTimes(30, 20)
+    assert read(tmp_path, "zookeeper.sessionSeconds=3\n").lock_times == LockTimes(3, 2)
+    both = "zookeeper.sessionSeconds={}\nzookeeper.leaseSeconds={}\n"
+    assert read(tmp_path, both.format(10, 9)).errors() == []
+    settings = read(tmp_path, both.format(10, 10))
+    sentence = (
+        "zookeeper.leaseSeconds=10 leaves no time to end work before ZooKeeper gives its locks "
+        "away: zookeeper.sessionSeconds=10 must be 1 or more above it; raise the session or lower "
+        "the lease"
+    )
+    assert settings.errors() == [sentence]
+    with pytest.raises(ConfigError, match=sentence):
+        _ = settings.lock_times
+    (refused,) = read(tmp_path, both.format(2, 2)).errors()
+    assert "properties:1: zookeeper.sessionSeconds: wrong value; expected a whole" in refused
+
+
 def test_the_variable_of_each_key() -> None:
     assert variable_of(KEY_FILE) == KEY_FILE_VARIABLE
     assert [variable_of(name) for name in BUS_KEYS] == [
         "CDCBUS_ZOOKEEPER",
         "CDCBUS_ZOOKEEPER_AUTH",
+        "CDCBUS_ZOOKEEPER_SESSIONSECONDS",
+        "CDCBUS_ZOOKEEPER_LEASESECONDS",
         "CDCBUS_SOURCES_DIRECTORY",
         "CDCBUS_SECRET_KEYFILE",
         "CDCBUS_SPARK_MASTER",

@@ -1,0 +1,60 @@
+"""A ZooKeeper of a test's own, to be paused and killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cdcbus.ops.stack import processes
+from cdcbus.ops.stack.addresses import Plan
+from cdcbus.ops.stack.java_servers import ZOOKEEPER
+from cdcbus.ops.stack.server import ServerFolder
+from tests.support.secure_servers import answers, open_folder, place_of
+from tests.support.waiting import wait_until
+
+
+class PrivateZooKeeper:
+    """Its data outlives a kill, and so do sessions."""
+
+    def __init__(self, place: ServerFolder) -> None:
+        self._place = place
+        place.folder.mkdir()
+
+    @property
+    def address(self) -> str:
+        return self._place.plan.address("zookeeper")
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        with processes.umask(0o022):
+            command = ZOOKEEPER.prepare(self._place)
+        processes.start(self._place.folder, command, self._place.account)
+        wait_until(lambda: answers(ZOOKEEPER, self._place), f"the server in {self._place.folder}")
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        processes.kill(self._place.folder)
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        pid = processes.pid(self._place.folder)
+        assert pid is not None
+        os.kill(pid, number)
+
+
+@contextmanager
+def private_zookeeper() -> Iterator[PrivateZooKeeper]:
+    with open_folder() as folder:
+        server = PrivateZooKeeper(place_of(ZOOKEEPER, folder, Plan.new()))
+        try:
+            server.start()
+            yield server
+        finally:
+            server.kill()
