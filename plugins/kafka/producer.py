@@ -48,6 +48,7 @@ _FIXED = {
 }
 _DEFAULTS = {
     "linger.ms": 5,
+    "socket.nagle.disable": True,
     "compression.type": "lz4",
     "queue.buffering.max.messages": 200_000,
     "batch.size": 1_000_000,

@@ -28,6 +28,7 @@ COMMIT_SECONDS = 0.2  # while rows come without end; a commit takes some 30 ms
 COMMIT_COSTS = 8  # where it takes longer: so many times as long goes by between two
 LONGEST_COMMIT_SECONDS = 2.0
 BUSY_RECORDS = 500  # so many at once: more are on their way
+PUSHED_RECORDS = 100  # at most; more fill a batch
 METADATA_BYTES = 4096  # brokers' offset.metadata.max.bytes
 
 
@@ -69,6 +70,7 @@ class Acknowledgements:
         self._publisher = publisher
         self._edge: BinlogPosition | None = None
         self._is_published = True
+        self._edge_records = publisher.sent
 
     def take_over(self) -> None:
         self._publisher.start()
@@ -76,6 +78,10 @@ class Acknowledgements:
 
     def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
         self._edge, self._is_published = edge, False
+        few = 0 < self._publisher.sent - self._edge_records <= PUSHED_RECORDS
+        self._edge_records = self._publisher.sent
+        if few:
+            self._is_published = self._publisher.push(has_more)
 
     def published(self) -> BinlogPosition | None:
         if not self._is_published:
@@ -156,6 +162,7 @@ class Transactions:
         edge = self._edge
         if edge is not None and self._committed_records != self._edge_records:
             begun = time.monotonic()
+            self._publisher.push(lambda: False)
             self._transaction.commit(0, metadata(edge, self._positions.mzxid))
             self._committed_at = time.monotonic()
             cost_seconds = (self._committed_at - begun) * COMMIT_COSTS

@@ -33,6 +33,11 @@ LOG = logging.getLogger(__name__)
 BATCH_RECORDS = 1000
 # of tables for which code is kept: about 100 MB, 10,000 small tables or 500 wide ones
 CODE_COLUMNS = 50_000
+# The client wakes whoever waits for acknowledgements only when this is over: the first ones take a
+# millisecond or two.
+PUSH_SECONDS, SLOW_PUSH_SECONDS = 0.001, 0.02
+PUSHES, SLOW_PUSHES = 10, 5
+_LINGER = {"linger.ms", "queue.buffering.max.ms"}
 
 
 class _Lane(NamedTuple):
@@ -84,6 +89,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._code = 0  # columns for which they have code
         self.tables: dict[TableId, Counter[Op]] = {}
         self._row = 0  # the next row's number in its transaction
+        self._is_prompt = not _LINGER & config.kafka_options.keys()
 
     def send(self, parts: Iterable[Part]) -> int:
         """Queues rows and DDL in order; waits while the queue is full. Gives the number of row
@@ -154,6 +160,20 @@ class KafkaPublisher(KafkaWriter[_Large]):
             raise
         self._produce_all(waiting)
         return sent
+
+    def push(self, has_more: Callable[[], bool]) -> bool:
+        """Hands what was sent to Kafka without waiting for more to fill its batches, and waits a
+        little for the acknowledgements, until `has_more` says that there is something else to do:
+        whatever comes meanwhile goes together. Whether all is acknowledged. Where the task file
+        says how long batches are filled (linger.ms), they are. Raises as `send`."""
+        is_done = False
+        if self._is_prompt:
+            for seconds in (PUSH_SECONDS,) * PUSHES + (SLOW_PUSH_SECONDS,) * SLOW_PUSHES:
+                if is_done or has_more():
+                    break
+                is_done = not self._served(self.client.flush, seconds) and not self._refused
+            self._raise_failure()
+        return is_done
 
     def _of_ddl(self, ddl: TableDdl) -> tuple[str, list[Record]]:
         """The topic, and a record for each of its partitions: in each, rows follow that the

@@ -14,6 +14,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import NO_MARK, Mark, PositionStore
 from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import NoPosition
+from cdcbus.plugins.kafka import producer as kafka_producer
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge
@@ -21,7 +22,13 @@ from cdcbus.producer.config import FetchTask, FilterConfig
 from cdcbus.producer.run import Progress
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, written_path
 from tests.integration.producer.reading import fetch_task, position, read_batches
-from tests.integration.producer.running import Running, canal, high_watermark, ids, messages
+from tests.integration.producer.running import (
+    Running,
+    canal,
+    high_watermark,
+    ids,
+    messages,
+)
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -131,6 +138,41 @@ def test_the_stop_leaves_the_position_of_everything_sent(
     assert (left.file, left.pos) == (end.file, end.pos)
     assert left.timestamp_ms > 0
     assert left == running.progress.position
+
+
+def test_a_lone_transaction_is_acknowledged_at_once(
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """However long the client would wait to fill a batch, and the task to store a position."""
+    monkeypatch.setitem(kafka_producer._DEFAULTS, "linger.ms", 600_000)
+    with Running(replace(task, position_interval_seconds=3600.0), positions) as running:
+        running.until(lambda: running.progress.position is not None)
+        insert(source_cursor, 1)
+        running.until(lambda: high_watermark(kafka, name) == 1)
+
+
+def test_where_the_task_file_says_how_long_batches_are_filled_they_are(
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+) -> None:
+    publish = replace(task.publish, kafka_options={"linger.ms": "600000"})
+    task = replace(task, publish=publish, position_interval_seconds=3600.0)
+    with Running(task, positions) as running:
+        running.until(lambda: running.progress.position is not None)
+        insert(source_cursor, 1, 2)
+        running.until(lambda: running.progress.done == 2)
+        assert high_watermark(kafka, name) == 0
+    assert high_watermark(kafka, name) == 2
 
 
 def test_a_stop_in_mid_transaction_leaves_the_position_before_it(
