@@ -39,16 +39,16 @@ from cdcbus.consumer.batch.batch_applier import BatchApplier
 from cdcbus.consumer.batch.batch_size import BatchSize
 from cdcbus.consumer.batch.progress import Progress, is_done, shown
 from cdcbus.consumer.batch.sink import make_applier
+from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.batch.tail import follow
+from cdcbus.consumer.batch.topic_watch import TopicWatch
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.landmarks import Refilled
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
+from cdcbus.consumer.offsets.landmarks import Refilled
 from cdcbus.consumer.offsets.start_offsets import NOTHING_PASSED, NOWHERE, Starts, TopicLogs
 from cdcbus.consumer.records.dead_letters import dead_letters_of
 from cdcbus.consumer.records.late import begun_before
-from cdcbus.consumer.spark.spark_beside import SparkBeside
 from cdcbus.consumer.take_over import find_starts, take_over
-from cdcbus.consumer.topic_watch import TopicWatch
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import CdcError, LogRefilled

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 
 from cdcbus.consumer.batch.sink import Applier
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.landmarks import same_logs
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
+from cdcbus.consumer.offsets.landmarks import same_logs
 from cdcbus.consumer.offsets.start_offsets import (
     NOTHING_PASSED,
     Lane,

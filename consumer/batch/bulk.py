@@ -23,6 +23,8 @@ from cdcbus.consumer.batch.executor_batch import Executors, Span
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.progress import is_done
 from cdcbus.consumer.batch.sink import Applier
+from cdcbus.consumer.batch.spark_beside import SparkBeside
+from cdcbus.consumer.batch.topic_watch import TopicWatch
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.records import same_in_all
 from cdcbus.consumer.spark.executor_health import ExecutorWatch
@@ -34,8 +36,6 @@ from cdcbus.consumer.spark.session import (
     query_error,
     spark_error,
 )
-from cdcbus.consumer.spark.spark_beside import SparkBeside
-from cdcbus.consumer.topic_watch import TopicWatch
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.task_status import TaskStatus

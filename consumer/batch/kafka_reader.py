@@ -43,13 +43,13 @@ class _Troubles(Refusals):
 class KafkaReader:
     """Reads what is committed. A context manager."""
 
-    def __init__(self, task: LoadTask, offsets: Mapping[Lane, int]) -> None:
-        """From `offsets` on. Raises ConfigError."""
+    def __init__(self, task: LoadTask, offsets: Mapping[Lane, int], most: int) -> None:
+        """From `offsets` on, `most` records at most with one reading. Raises ConfigError."""
         source = task.source
         self._servers = source.servers
         self._troubles = _Troubles()
         self._with_headers = isinstance(task.target, PublishConfig)
-        self._next = dict(offsets)
+        self._next, self._most = dict(offsets), most
         options = {
             **source.look_up_options,
             "bootstrap.servers": source.servers,
@@ -63,6 +63,7 @@ class KafkaReader:
             "fetch.message.max.bytes": FETCHED_BYTES,
             "fetch.error.backoff.ms": 100,
             "queued.max.messages.kbytes": QUEUED_KB,
+            "queued.min.messages": most,
             "receive.message.max.bytes": LARGEST_BYTES,
             "socket.nagle.disable": True,
             "error_cb": self._troubles,
@@ -87,8 +88,8 @@ class KafkaReader:
     ) -> None:
         self._consumer.close()
 
-    def read(self, most: int, wait_seconds: float) -> tuple[dict[Lane, Records], dict[Lane, int]]:
-        """The records that are there, `most` at most, in offset order in each lane, as soon as
+    def read(self, wait_seconds: float) -> tuple[dict[Lane, Records], dict[Lane, int]]:
+        """The records that are there, in offset order in each lane, as soon as
         there is one; and the offset behind what was read of each lane, transaction markers
         included. Raises BusRejected, and BusUnavailable where Kafka is away, or holds no record
         at the offset: the next start says what is wrong."""
@@ -98,7 +99,7 @@ class KafkaReader:
                 raise self._unavailable(KafkaError(KafkaError._ALL_BROKERS_DOWN))
             return {}, {}
         self._troubles.is_cut_off = False
-        messages = self._with_more(first, most)
+        messages = self._with_more(first)
         by_lane = dict[Lane, list[Any]]()
         ends = dict[Lane, int]()
         for message in messages:
@@ -141,12 +142,12 @@ class KafkaReader:
             count += max(0, bounds[1] - offset) if bounds else 0
         return count
 
-    def _with_more(self, first: Any, most: int) -> list[Any]:
+    def _with_more(self, first: Any) -> list[Any]:
         """What is not here yet is not waited for, and what is beyond READ_BYTES stays here."""
         messages, bytes_ = [first], len(first.value() or b"")
-        while len(messages) < most and bytes_ < READ_BYTES:
+        while len(messages) < self._most and bytes_ < READ_BYTES:
             fitting = READ_BYTES * len(messages) // max(1, bytes_)
-            count = max(1, min(fitting, most) - len(messages))
+            count = max(1, min(fitting, self._most) - len(messages))
             more = self._consumer.consume(count, 0)
             if not more:
                 break

@@ -11,8 +11,8 @@ from cdcbus.consumer.batch.batch_applier import BatchApplier
 from cdcbus.consumer.batch.batch_size import BatchSize
 from cdcbus.consumer.batch.kafka_reader import KafkaReader
 from cdcbus.consumer.batch.progress import is_done
+from cdcbus.consumer.batch.topic_watch import TopicWatch
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.topic_watch import TopicWatch
 
 WAIT_SECONDS = 0.25  # until a task that has nothing to read sees that it is to stop
 LOOK_SECONDS = 1.0
@@ -31,9 +31,9 @@ def follow(
     wrong with the topics, the target or the stored positions; nothing is lost then."""
     progress = batches.progress
     looked_at = monotonic()
-    with KafkaReader(task, progress.next_offsets) as reader:
+    with KafkaReader(task, progress.next_offsets, size.few_records) as reader:
         while not (stop.is_set() or is_done(task, progress)):
-            lanes, ends = reader.read(size.few_records, WAIT_SECONDS)
+            lanes, ends = reader.read(WAIT_SECONDS)
             if ends:
                 count = sum(map(len, lanes.values()))
                 size.saw(count, sum(records.values.nbytes for records in lanes.values()))

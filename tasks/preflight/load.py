@@ -9,8 +9,8 @@ from dataclasses import replace
 from functools import partial
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.landmarks import same_logs
 from cdcbus.consumer.offsets import start_offsets
+from cdcbus.consumer.offsets.landmarks import same_logs
 from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of, starting_offsets
 from cdcbus.consumer.offsets.topic_identity import topic_ids
 from cdcbus.consumer.transform.mapper import Mapper, Route

@@ -5,7 +5,7 @@ from contextlib import suppress
 
 with suppress(ImportError):  # an executor of a cluster, which is sent the package later
     from cdcbus.consumer.batch import batch_size
-    from cdcbus.consumer.spark.spark_beside import SparkBeside
+    from cdcbus.consumer.batch.spark_beside import SparkBeside
 
     _start = SparkBeside.start
 

@@ -77,7 +77,7 @@ def read_all(
     ends = dict.fromkeys(goals, 0)
 
     def is_there() -> bool:
-        records, read = reader.read(most, 0.5)
+        records, read = reader.read(0.5)
         assert sum(map(len, records.values())) <= most
         for lane, each in records.items():
             found[lane] += each
@@ -96,9 +96,9 @@ def test_all_that_is_committed_comes_once_and_in_order_with_the_markers_behind_i
 ) -> None:
     expected = put(kafka, make_topic(name, lanes), lanes, 100)
     goals = {lane: 104 if lane[1] == 0 else 100 for lane in expected}  # two records, two markers
-    with KafkaReader(reading(name, kafka), from_the_beginning(name, lanes)) as reader:
+    with KafkaReader(reading(name, kafka), from_the_beginning(name, lanes), most) as reader:
         assert read_all(reader, goals, most, lambda _: None) == expected
-        wait_until(lambda: not reader.read(most, 0.1)[1] and reader.ahead() == 0, "the end")
+        wait_until(lambda: not reader.read(0.1)[1] and reader.ahead() == 0, "the end")
 
 
 def test_lanes_that_are_read_again_come_from_there_on_and_others_go_on(
@@ -109,7 +109,9 @@ def test_lanes_that_are_read_again_come_from_there_on_and_others_go_on(
     choose = random.Random(seed)
     expected = put(kafka, make_topic(name, 3), 3, 200)
     goals = {lane: len(records) for lane, records in expected.items()}
-    with KafkaReader(reading(name, kafka), from_the_beginning(name, 3)) as reader:
+    with KafkaReader(
+        reading(name, kafka), from_the_beginning(name, 3), choose.choice((3, 50, 1000))
+    ) as reader:
         left = [40]
 
         def go_back(found: Found) -> None:
@@ -126,7 +128,7 @@ def test_lanes_that_are_read_again_come_from_there_on_and_others_go_on(
         found: Found = {lane: [] for lane in goals}
 
         def is_there() -> bool:
-            records, read = reader.read(choose.choice((3, 50, 1000)), 0.5)
+            records, read = reader.read(0.5)
             for lane, each in records.items():
                 found[lane] += each
             ends.update(read)
@@ -144,11 +146,11 @@ def test_keys_come_where_there_are_several_lanes_and_headers_where_they_are_sent
     task, start = reading(name, kafka), from_the_beginning(name, 2)
 
     def of(task: LoadTask, start: dict[Lane, int]) -> Any:
-        with KafkaReader(task, start) as reader:
+        with KafkaReader(task, start, 1) as reader:
             found: list[Any] = []
 
             def is_there() -> bool:
-                found.extend(reader.read(1, 0.5)[0].values())
+                found.extend(reader.read(0.5)[0].values())
                 return bool(found)
 
             wait_until(is_there, "a record")
@@ -173,11 +175,11 @@ def test_large_records_come_a_few_at_a_time(
         producer.produce(name, b"x" * size, partition=0)
         producer.poll(0)
     assert producer.flush(60) == 0
-    with KafkaReader(reading(name, kafka), {(name, 0): 0}) as reader:
+    with KafkaReader(reading(name, kafka), {(name, 0): 0}, 10_000) as reader:
         taken: list[int] = []
 
         def is_there() -> bool:
-            records, _ = reader.read(10_000, 0.5)
+            records, _ = reader.read(0.5)
             taken.extend(len(each) for each in records.values())
             return sum(taken) == count
 
@@ -190,7 +192,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(
 ) -> None:
     expected = put(kafka, make_topic(name, 1), 1, 5)
     admin = AdminClient({"bootstrap.servers": kafka})
-    with KafkaReader(reading(name, kafka), from_the_beginning(name, 1)) as reader:
+    with KafkaReader(reading(name, kafka), from_the_beginning(name, 1), 100) as reader:
         read_all(reader, {(name, 0): 9}, 100, lambda _: None)
         admin.create_partitions([NewPartitions(name, 2)])[name].result(60)
         producer = Producer({"bootstrap.servers": kafka})
@@ -212,7 +214,7 @@ def failure(reader: KafkaReader) -> str:
 
     def fails() -> bool:
         try:
-            reader.read(10, 0.5)
+            reader.read(0.5)
         except BusUnavailable as error:
             found.append(str(error))
         return bool(found)
@@ -228,7 +230,7 @@ def test_an_offset_that_kafka_does_not_hold_is_said(
     put(kafka, make_topic(name), 1, 20)
     admin = AdminClient({"bootstrap.servers": kafka})
     admin.delete_records([TopicPartition(name, 0, 9)])[TopicPartition(name, 0)].result(60)
-    with KafkaReader(reading(name, kafka), {(name, 0): offset}) as reader:
+    with KafkaReader(reading(name, kafka), {(name, 0): offset}, 10) as reader:
         assert failure(reader).endswith(f"holds no record of {name}[0] at offset {offset}")
 
 
@@ -237,12 +239,12 @@ def test_a_broker_that_is_killed_is_said_and_its_records_come_once_it_is_back() 
         admin = AdminClient({"bootstrap.servers": broker.address})
         admin.create_topics([NewTopic("t", 1, 1)])["t"].result(60)
         put(broker.address, "t", 1, 3)
-        with KafkaReader(reading("t", broker.address), {("t", 0): 0}) as reader:
+        with KafkaReader(reading("t", broker.address), {("t", 0): 0}, 10) as reader:
             read_all(reader, {("t", 0): 7}, 10, lambda _: None)
             broker.kill()
             assert broker.address in failure(reader)
         broker.start()
-        with KafkaReader(reading("t", broker.address), {("t", 0): 5}) as reader:
+        with KafkaReader(reading("t", broker.address), {("t", 0): 5}, 10) as reader:
             assert read_all(reader, {("t", 0): 7}, 10, lambda _: None) == {("t", 0): []}
 
 
@@ -250,10 +252,10 @@ def test_a_task_can_end_while_kafka_does_not_answer() -> None:
     with private_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.address})
         admin.create_topics([NewTopic("t", 1, 1)])["t"].result(60)
-        with KafkaReader(reading("t", broker.address), {("t", 0): 0}) as reader:
-            reader.read(1, 0.5)
+        with KafkaReader(reading("t", broker.address), {("t", 0): 0}, 10) as reader:
+            reader.read(0.5)
             broker.signal(signal.SIGSTOP)
             try:
-                assert reader.read(10, 0.5) == ({}, {})
+                assert reader.read(0.5) == ({}, {})
             finally:
                 broker.signal(signal.SIGCONT)

@@ -15,10 +15,12 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from cdcbus.consumer import landmarks
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
-from cdcbus.consumer.landmarks import LogWatch, Refilled
+from cdcbus.consumer.batch import topic_watch
+from cdcbus.consumer.offsets import landmarks
+from cdcbus.consumer.batch.topic_watch import LogWatch
+from cdcbus.consumer.offsets.landmarks import Refilled
 from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs
 from cdcbus.consumer.records.records import Records
 from cdcbus.ops.demo.tasks import TaskProcess
@@ -264,7 +266,7 @@ def moved(progress: Progress, lane: Lane, last: Sequence[Landmark | None], end: 
 def test_a_log_cut_off_and_filled_again_under_a_running_task_is_noticed_though_it_went_on(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(landmarks, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(topic_watch, "LOG_LOOK_SECONDS", 0.0)
     log.fill(6)
     process, lane, progress = (
         log.world.start(),
@@ -290,7 +292,7 @@ def test_a_log_cut_off_and_filled_again_under_a_running_task_is_noticed_though_i
 def test_a_batch_under_way_while_the_leader_changes_is_compared_too(
     log: Log, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(landmarks, "LOOK_SECONDS", 0.0)
+    monkeypatch.setattr(topic_watch, "LOG_LOOK_SECONDS", 0.0)
     log.fill(6)
     process, lane, progress = (
         log.world.start(),

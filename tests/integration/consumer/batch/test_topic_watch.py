@@ -11,12 +11,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
-from cdcbus.consumer import topic_watch
+from cdcbus.consumer.batch import topic_watch
 from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.batch.topic_watch import TopicWatch
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import topic_identity
 from cdcbus.consumer.offsets.topic_identity import topic_ids
-from cdcbus.consumer.topic_watch import TopicWatch
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError, TopicRemade
 from cdcbus.plugins.start import Replay
