@@ -15,11 +15,11 @@ import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from cdcbus.consumer.batch.progress import Progress
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.batch import topic_watch
-from cdcbus.consumer.offsets import landmarks
+from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.batch.topic_watch import LogWatch
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.offsets import landmarks
 from cdcbus.consumer.offsets.landmarks import Refilled
 from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs
 from cdcbus.consumer.records.records import Records
