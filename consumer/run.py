@@ -85,14 +85,19 @@ def run(
         reached, passed = NOWHERE, NOTHING_PASSED
         if positions.has_begun:
             reached, passed = progress.next_offsets, progress.last
-        starts = find_starts(task, applier, stores, reached, passed)
-        progress.begin(task.task_id, starts)
         with TopicLogs(task) as logs:
+            starts = find_starts(task, logs, applier, stores, reached, passed)
+            progress.begin(task.task_id, starts)
             progress.begun = begun_before(logs, starts.offsets, task.converter)
+            ahead, record_bytes = logs.ahead(starts.offsets)
+        if record_bytes:
+            size.saw(1, record_bytes)
+        if size.is_backlog(ahead):
+            is_spark_up()
         return starts
 
     def attempt() -> None:
-        starts = start()
+        starts = first.pop() if first else start()
         if not applier.is_dry_run:
             take_over(applier, positions, starts)
         watch = TopicWatch(task, starts.topic_ids, progress)
@@ -145,11 +150,5 @@ def run(
             dead_letters.open()
         applier.check_targets()
         positions = StoredPositions(stores, is_dry_run=applier.is_dry_run)
-        start()
-        with TopicLogs(task) as logs:
-            ahead, record_bytes = logs.ahead(progress.next_offsets)
-        if record_bytes:
-            size.saw(1, record_bytes)
-        if size.is_backlog(ahead):
-            is_spark_up()
+        first = [start()]
         keep_trying(status, attempt, lambda: progress.done, stop)

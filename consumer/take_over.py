@@ -24,6 +24,7 @@ from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark, Mark, Pos
 
 def find_starts(
     task: LoadTask,
+    logs: TopicLogs,
     applier: Applier,
     stores: Mapping[str, PositionStore],
     reached: Mapping[Lane, int],
@@ -33,11 +34,8 @@ def find_starts(
     and the last records before that. Raises as starting_offsets, `same_logs` and
     `applied_offsets`."""
     applied = applier.applied_offsets()
-    with TopicLogs(task) as logs:
-        starts = starting_offsets(
-            task, logs, stores, applied, topic_ids(task.source), reached, passed
-        )
-        same_logs(task, logs, starts)
+    starts = starting_offsets(task, logs, stores, applied, topic_ids(task.source), reached, passed)
+    same_logs(task, logs, starts)
     return starts
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field, replace
 from threading import Event, Thread
@@ -21,7 +21,7 @@ from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.offsets import topic_identity
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
-from cdcbus.consumer.offsets.start_offsets import NOWHERE, Lane, Starts
+from cdcbus.consumer.offsets.start_offsets import NOWHERE, Lane, Starts, TopicLogs
 from cdcbus.consumer.offsets.topic_identity import TopicIdentity
 from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.ops.stack.addresses import Database
@@ -86,15 +86,14 @@ class Process:
         self.positions = StoredPositions(self.stores)
 
     def take_over(self) -> Process:
-        starts = find_starts(
-            self.world.task,
-            self.applier,
-            self.stores,
-            self.offsets if self.positions.has_begun else NOWHERE,
-        )
+        starts = self.find_starts(self.offsets if self.positions.has_begun else NOWHERE)
         take_over(self.applier, self.positions, starts)
         self.offsets, self.lost = dict(starts.offsets), starts.lost
         return self
+
+    def find_starts(self, reached: Mapping[Lane, int] = NOWHERE) -> Starts:
+        with TopicLogs(self.world.task) as logs:
+            return find_starts(self.world.task, logs, self.applier, self.stores, reached)
 
     def apply(self, *ends: int, saves: bool = True) -> Process:
         """Of each partition what comes before its end."""
@@ -336,9 +335,7 @@ def test_a_copy_of_the_tree_is_no_edit_and_one_set_there_is(world: World, zookee
         world.client, kept = copy, world.client
         text = copy.get(world.path)[0]
         world.processes.append(process := Process(world))
-        assert [
-            *find_starts(world.task, process.applier, process.stores, NOWHERE).offsets.values()
-        ] == [15, 25, 35]
+        assert [*process.find_starts().offsets.values()] == [15, 25, 35]
         copy.set(world.path, text)
         assert world.offsets() == [10, 20, 30]
     finally:
