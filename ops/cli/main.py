@@ -1,5 +1,5 @@
-"""The command line `cdcbus`: what operators type. Commands import what they need when they are
-called, so that help answers at once."""
+"""The command line `cdcbus`. Commands import what they need when they are called, so that help
+answers immediately."""
 
 from __future__ import annotations
 
@@ -220,15 +220,18 @@ def check(
         "set": ("cdcbus.ops.cli.commands.offset:set_", "Set the stored position of a task."),
         "reset": (
             "cdcbus.ops.cli.commands.offset:reset",
-            "Set it to a time, an offset, a place; says first what that means.",
+            "Set it to a time, an offset, a place; first says what that means.",
         ),
         "find": ("cdcbus.ops.cli.commands.offset:find", "Find the position of a time or place."),
         "copy": ("cdcbus.ops.cli.commands.offset:copy", "Give a task the positions of another."),
         "history": (
             "cdcbus.ops.cli.commands.offset:history",
-            "Show the positions that commands have set, and who.",
+            "Show the positions that commands have set, and by whom.",
         ),
-        "undo": ("cdcbus.ops.cli.commands.offset:undo", "Set the position that was there before."),
+        "undo": (
+            "cdcbus.ops.cli.commands.offset:undo",
+            "Restore the position before the last change.",
+        ),
     },
 )
 def offset() -> None:
@@ -262,24 +265,21 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
             f"task {task_id} has no stored position: nothing is below {where}; check the id and "
             "the address"
         )
-    described = {path: _described(text) for path, text in stored.items()}
-    there = {
-        path: said_by_target(task_id, bus, path.rpartition("/")[2])
-        for path, text in stored.items()
-        if '"topic"' in text
-    }
+    rows = []
+    is_usable = True
+    for path, text in stored.items():
+        means, is_good = _described(text)
+        is_usable = is_usable and is_good
+        at_target: list[str] = []
+        if '"topic"' in text:
+            at_target = said_by_target(task_id, bus, path.rpartition("/")[2])
+        rows.append({"path": path, "stored": text, "means": means, "target": at_target})
+        if not as_json:
+            lines = [path, text.strip(), means, *at_target]
+            click.echo("\n  ".join(filter(None, lines)))
     if as_json:
-        fields = [
-            {"path": path, "stored": stored[path], "means": means}
-            for path, (means, _) in described.items()
-        ]
-        print_json([{**each, "target": there.get(each["path"], [])} for each in fields])
-    else:
-        for path, (means, _) in described.items():
-            click.echo(
-                "\n  ".join(filter(None, (path, stored[path].strip(), means, *there.get(path, ()))))
-            )
-    if not all(is_good for _, is_good in described.values()):
+        print_json(rows)
+    if not is_usable:
         sys.exit(1)
 
 
@@ -291,15 +291,15 @@ def _described(text: str) -> tuple[str, bool]:
         return "blank: the task starts as its file says", True
     try:
         if '"topic"' in text:
-            lanes = kafka_positions_from_json(text)
-            return "; ".join(
-                f"{p.topic}[{p.partition}] done up to {p.offset}, next {p.next_offset}"
-                for p in lanes
-            ), True
+            words = []
+            for each in kafka_positions_from_json(text):
+                lane = f"{each.topic}[{each.partition}]"
+                words.append(f"{lane} done up to {each.offset}, next {each.next_offset}")
+            return "; ".join(words), True
         position = BinlogPosition.from_json(text)
     except PositionError as error:
         return f"unusable: {error}", False
-    parts = [f"reading goes on at byte {position.pos} of {position.file}"]
+    parts = [f"reading continues at byte {position.pos} of {position.file}"]
     if position.timestamp_ms:
         parts.append(f"committed {_utc(position.timestamp_ms)}")
     if position.gtid:
@@ -311,4 +311,4 @@ def _utc(epoch_ms: int) -> str:
     try:
         return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):
-        return f"at {epoch_ms} ms, which is no time"
+        return f"at an invalid time: {epoch_ms} ms"

@@ -1,5 +1,5 @@
-"""Looks at a Kafka cluster as its clients see it: advertised names, replicas, where the brokers
-keep their logs."""
+"""Checks a Kafka cluster as its clients see it: advertised names, replicas, folders of the brokers'
+logs."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from confluent_kafka.admin._resource import ResourceType
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.tasks.config.keys.types import split_list
 from cdcbus.tasks.preflight.result import CheckResult, error, ok, probe, warning
 
 ANSWER_SECONDS = 8.0
@@ -52,32 +53,29 @@ def _look(
         f"Kafka {servers}",
         f"cluster {cluster.cluster_id}, {_counted(len(cluster.brokers), 'broker')}",
     )
-    is_local = all(
-        is_loopback(server.strip().rpartition(":")[0].strip("[]")) for server in servers.split(",")
-    )
+    hosts = [server.strip().rpartition(":")[0].strip("[]") for server in servers.split(",")]
+    is_local = all(map(is_loopback, hosts))
     for broker in cluster.brokers.values():
         yield advertised(broker.id, str(broker.host), broker.port, is_local)
     for name in sorted(topics):
         if name in cluster.topics:
-            partitions = cluster.topics[name].partitions.values()
-            yield replicas(
-                name,
-                [(len(p.replicas), len(p.isrs), p.leader >= 0) for p in partitions],
-                len(cluster.brokers),
-            )
+            partitions = []
+            for each in cluster.topics[name].partitions.values():
+                partitions.append((len(each.replicas), len(each.isrs), each.leader >= 0))
+            yield replicas(name, partitions, len(cluster.brokers))
         else:
             remedy = (
-                "Create it, correct the name, or have the task that writes it make it: "
+                "Create it, correct the name, or have the task that writes it create it: "
                 "loader.source.createTopic."
             )
-            yield warning(f"Kafka topic {name}", "not there, though a task names it", remedy)
+            yield warning(f"Kafka topic {name}", "missing, though a task names it", remedy)
     for broker_id, settings in _settings(admin, cluster.brokers):
         yield from broker_settings(broker_id, settings, len(cluster.brokers))
 
 
 def advertised(broker: int, host: str, port: int, is_local: bool) -> CheckResult:
-    """Whether the name that a broker tells its clients leads to it from here. `is_local`:
-    whether the task files name this machine."""
+    """Whether the name that a broker advertises leads to it from here. `is_local`: the task files
+    name this machine."""
     subject, found = f"Kafka broker {broker}", f"advertises {host}:{port}"
     remedy = (
         "Set advertised.listeners of the broker to a name that every client resolves and reaches."
@@ -105,8 +103,8 @@ def is_loopback(host: str) -> bool:
 
 
 def replicas(topic: str, partitions: list[tuple[int, int, bool]], brokers: int) -> CheckResult:
-    """`partitions`: of each how many replicas, how many of them are in sync, whether it has a
-    leader."""
+    """The replicas of a topic. `partitions`: how many replicas each has, how many of them are in
+    sync, whether it has a leader."""
     subject = f"Kafka topic {topic}"
     least = min((count for count, _, _ in partitions), default=0)
     found = f"{_counted(len(partitions), 'partition')}, replication factor {least}"
@@ -114,13 +112,13 @@ def replicas(topic: str, partitions: list[tuple[int, int, bool]], brokers: int) 
         return error(
             subject,
             f"{found}; {leaderless} without a leader: they can be neither read nor written",
-            "Bring the brokers of it back.",
+            "Start its brokers again.",
         )
     if behind := sum(in_sync < count for count, in_sync, _ in partitions):
         return warning(
             subject,
-            f"{found}; {behind} with replicas that lag behind or are away",
-            "See which broker is away or slow.",
+            f"{found}; {behind} with replicas that lag or are away",
+            "Find the broker that is away or slow.",
         )
     if least == 1 < brokers:
         remedy = "Raise it to 3, with min.insync.replicas=2: kafka-reassign-partitions."
@@ -131,18 +129,16 @@ def replicas(topic: str, partitions: list[tuple[int, int, bool]], brokers: int) 
 def broker_settings(
     broker: int, settings: Mapping[str, str], brokers: int
 ) -> Iterator[CheckResult]:
-    """What a broker's own settings would do to the bus."""
+    """A broker's own settings that would harm the bus."""
     subject = f"Kafka broker {broker} settings"
     faults = 0
     for key in _REPLICATED:
         wanted = settings.get(key, "")
         if wanted.isdigit() and int(wanted) > brokers:
             faults += 1
-            lost = (
-                "no group and no transaction can be stored"
-                if key != _REPLICATED[2]
-                else "topics that name no factor cannot be made"
-            )
+            lost = "no group and no transaction can be stored"
+            if key == _REPLICATED[2]:
+                lost = "topics that name no factor cannot be created"
             yield error(
                 subject,
                 f"{key}={wanted} with {_counted(brokers, 'broker')}: {lost}",
@@ -155,34 +151,29 @@ def broker_settings(
                 f"{key}=1 with {brokers} brokers: one broker away stops groups or transactions",
                 f"Set {key}={min(3, brokers)}.",
             )
-    folders = [
-        folder.strip()
-        for folder in (settings.get("log.dirs") or settings.get("log.dir") or "").split(",")
-        if folder.strip()
-    ]
+    folders = split_list(settings.get("log.dirs") or settings.get("log.dir") or "")
     for folder in folders:
         if folder.startswith(("/tmp/", "/var/tmp/")):
             faults += 1
             yield warning(
                 subject,
-                f"keeps its records in {folder}, which systems empty by themselves",
-                "Set log.dirs to a folder that stays.",
+                f"keeps its records in {folder}, which systems empty",
+                "Set log.dirs to a permanent folder.",
             )
     if not faults:
-        yield ok(subject, f"records in {', '.join(folders) or 'a folder that it does not tell'}")
+        yield ok(subject, f"records in {', '.join(folders) or 'an unknown folder'}")
 
 
 def _settings(admin: AdminClient, brokers: Iterable[int]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Of each broker that tells them: who asks may lack the right to."""
+    """The settings of each broker that shows them: this user may lack the right to see them."""
     for broker in brokers:
         asked = ConfigResource(ResourceType.BROKER, str(broker))
         try:
-            told = admin.describe_configs([asked], request_timeout=ANSWER_SECONDS)[asked].result(
-                ANSWER_SECONDS
-            )
+            answer = admin.describe_configs([asked], request_timeout=ANSWER_SECONDS)[asked]
+            shown = answer.result(ANSWER_SECONDS)
         except KafkaException:
             continue
-        yield broker, {key: told[key].value or "" for key in _SETTINGS if key in told}
+        yield broker, {key: shown[key].value or "" for key in _SETTINGS if key in shown}
 
 
 def _counted(number: int, what: str) -> str:

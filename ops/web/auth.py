@@ -1,16 +1,14 @@
 """Who may do what over HTTP: every request passes `Guard` before anything else sees it.
 
-- Who asks from this machine may look at everything; from elsewhere all but /healthz, /login and
-  /static needs the token. A request is from
-  this machine if it came in on loopback, asks for a `Host` that is this machine, so that no name
-  that a stranger lets point here becomes
-  our own site, and was not passed on by a proxy that says so.
-- Whatever is no GET or HEAD needs the token always; where none is set it is refused.
-- Programs send `Authorization: Bearer TOKEN`, and if they like `X-Operator: NAME` for the audit.
-  People post name and token at /login and
-  get a cookie that ends after SESSION_SECONDS, or when the token is another one. It is
-  SameSite=Strict, which does not tell ports of a
-  host apart: with it a change is taken only if the browser's `Origin` is the address that it asks.
+- Requests from this machine may read everything; from elsewhere everything except /healthz, /login
+  and /static needs the token. A request is from this machine if it arrived on loopback, asks for a
+  `Host` that is this machine (so that no foreign name that points here becomes our own site), and
+  was not forwarded by a proxy that says so.
+- Any other method than GET and HEAD always needs the token; where none is set it is refused.
+- Programs send `Authorization: Bearer TOKEN`, and optionally `X-Operator: NAME` for the audit.
+  People post name and token at /login and get a cookie that ends after SESSION_SECONDS, or when the
+  token changes. It is SameSite=Strict, which does not tell the ports of a host apart: with a cookie
+  a change is accepted only if the browser's `Origin` is the address that it asks.
 """
 
 from __future__ import annotations
@@ -68,14 +66,14 @@ router = APIRouter(include_in_schema=False)
 
 
 def operator_of(request: Request) -> str:
-    """For handlers: who asks and from where, as the audit names it. Only for requests that
-    change something, which `Guard` has let pass."""
+    """For handlers: who asks and from where, as the audit names it. Only for changes, which `Guard`
+    has let pass."""
     name: str = request.state.operator or "somebody"
     return f"{name}@{request.client.host if request.client else '?'} by HTTP"
 
 
 def is_logged_in(request: Request) -> bool:
-    """Whether a change would be let pass."""
+    """Whether the request may change something."""
     return request.state.operator is not None
 
 
@@ -95,12 +93,9 @@ class Guard:
 
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                is_static = scope["path"].startswith("/static/")
-                message["headers"] = [
-                    *message["headers"],
-                    *HEADERS,
-                    *([] if is_static else [(b"cache-control", b"no-store")]),
-                ]
+                message["headers"] = [*message["headers"], *HEADERS]
+                if not scope["path"].startswith("/static/"):
+                    message["headers"].append((b"cache-control", b"no-store"))
             await send(message)
 
         try:
@@ -123,24 +118,19 @@ class Guard:
         if header is not None:
             kind, _, given = header.partition(" ")
             if kind.lower() != "bearer" or not is_token(self._bus, given.strip()):
-                raise Refused(
-                    401,
-                    NO_TOKEN if self._bus.token is None else "this is not the token of this node",
-                )
+                if self._bus.token is None:
+                    raise Refused(401, NO_TOKEN)
+                raise Refused(401, "this is not the token of this node")
             name = connection.headers.get("x-operator", "")
             return name if NAME.fullmatch(name) else "token"
         return session_name(self._bus, connection.cookies.get(COOKIE, ""))
 
     def _check(self, connection: HTTPConnection, method: str) -> None:
-        bus, path = self._bus, connection.url.path
+        path = connection.url.path
         is_change = method not in ("GET", "HEAD")
-        host = connection.headers.get("host", "")
-        is_free, is_program = (
-            path in FREE or path.startswith("/static/"),
-            "authorization" in connection.headers,
-        )
+        is_free = path in FREE or path.startswith("/static/")
         if connection.scope["state"]["operator"] is None and not is_free:
-            if is_change and bus.token is None:
+            if is_change and self._bus.token is None:
                 raise Refused(403, NO_TOKEN)
             if is_change or not connection.scope["state"]["is_here"]:
                 raise Refused(
@@ -148,6 +138,9 @@ class Guard:
                     "this needs the token of this node: Authorization: Bearer TOKEN, or log in at "
                     "/login",
                 )
+        # Browsers cannot send the header of programs to another site, but cookies.
+        is_program = "authorization" in connection.headers
+        host = connection.headers.get("host", "")
         if is_change and not is_program and not _is_of(connection.headers.get("origin"), host):
             raise Refused(
                 403,
@@ -157,23 +150,24 @@ class Guard:
 
 
 def is_token(bus: WebBus, given: str) -> bool:
-    """In a time that does not tell how much of it is right."""
+    """Compares in constant time, so that the time does not tell how much of a guess is right."""
     return bus.token is not None and hmac.compare_digest(given.encode(), bus.token.encode())
 
 
 def session(bus: WebBus, name: str, now: float) -> str:
     """A cookie's text: name, end, and their signature by the token."""
-    told = f"{name}.{int(now) + SESSION_SECONDS}"
-    return f"{told}.{_signature(bus.token or '', told)}"
+    signed = f"{name}.{int(now) + SESSION_SECONDS}"
+    return f"{signed}.{_signature(bus.token or '', signed)}"
 
 
 def session_name(bus: WebBus, cookie: str) -> str | None:
-    """Who has logged in with it; None if it is not ours, or over."""
-    told, _, signature = cookie.rpartition(".")
-    name, _, end = told.rpartition(".")
-    if bus.token is None or not hmac.compare_digest(
-        signature.encode(), _signature(bus.token, told).encode()
-    ):
+    """The name of a valid cookie; None for one that is not ours, or over."""
+    signed, _, signature = cookie.rpartition(".")
+    name, _, end = signed.rpartition(".")
+    if bus.token is None:
+        return None
+    expected = _signature(bus.token, signed)
+    if not hmac.compare_digest(signature.encode(), expected.encode()):
         return None
     return name if time.time() < int(end) else None
 

@@ -1,5 +1,4 @@
-"""What a look at the systems of a task shows: results, and probes that make them without hiding
-each other."""
+"""The results of checks, and probes that collect them without hiding each other's."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ UNREACHED = "Check that it runs, that its address is right, and that it can be r
 
 
 class Outcome(StrEnum):
-    """ERROR: a start would fail, or the task would stop. WARNING: it runs, but look at this
+    """ERROR: a start would fail, or the task would stop. WARNING: the task runs, but look at this
     first."""
 
     OK = "ok"
@@ -30,7 +29,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that was looked at. `remedy` says what to do; empty where all is well."""
+    """The result of one check. `remedy`: what to do; empty where nothing is wrong."""
 
     outcome: Outcome
     subject: str
@@ -51,19 +50,17 @@ def error(subject: str, found: str, remedy: str) -> CheckResult:
 
 
 def failure(subject: str, cause: BaseException, outcome: Outcome = Outcome.ERROR) -> CheckResult:
-    """An error as an result: its sentence, and the policy's advice. The text of an error that is
-    not ours may hold anything, so only its kind is told."""
-    found = (
-        str(cause)
-        if isinstance(cause, CdcError)
-        else f"cannot be looked at: unexpected {type(cause).__name__}"
-    )
-    return _result(outcome, subject, found, _cure(cause))
+    """An error as a result: its sentence, and the policy's advice."""
+    # The text of a foreign error may hold anything, also cell values: only its class is shown.
+    found = f"cannot be checked: unexpected {type(cause).__name__}"
+    if isinstance(cause, CdcError):
+        found = str(cause)
+    return _result(outcome, subject, found, _remedy(cause))
 
 
-def _cure(cause: BaseException) -> str:
-    """The policy's advice is for a task that runs: what it would wait for is to be looked into
-    before a start."""
+def _remedy(cause: BaseException) -> str:
+    """The policy's advice is for a running task, which waits where RETRY is the policy; before a
+    start a person should look."""
     if isinstance(cause, ConfigError):
         return "Correct the task file."
     policy = policy_of(cause)
@@ -73,10 +70,10 @@ def _cure(cause: BaseException) -> str:
 def probe(
     subject: str, look: Callable[[], Iterable[CheckResult]], seconds: float = PROBE_SECONDS
 ) -> list[CheckResult]:
-    """What `look` shows; never raises: an error, or no end within `seconds`, is an result about
-    `subject`."""
+    """The results of `look`. Never raises: an error, or no end within `seconds`, becomes a result
+    about `subject`."""
     seen: list[CheckResult] = []
-    ended: list[CheckResult] = []  # why the look ended early
+    ended: list[CheckResult] = []  # the error that ended the check, if any
 
     def run() -> None:
         try:
@@ -85,7 +82,8 @@ def probe(
         except Exception as cause:
             ended.append(failure(subject, cause))
 
-    thread = Thread(target=run, daemon=True)  # one that hangs does not keep the process
+    # A daemon: a check that hangs must not keep the process from ending.
+    thread = Thread(target=run, daemon=True)
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
@@ -99,7 +97,7 @@ def has_failed(results: Iterable[CheckResult]) -> bool:
 
 @contextmanager
 def overheard(name: str) -> Iterator[list[str]]:
-    """What the logger `name` warns of inside the block, kept here instead of logged."""
+    """Collects the warnings of the logger `name` inside the block instead of logging them."""
     heard: list[str] = []
     logger = logging.getLogger(name)
     before = logger.propagate

@@ -32,7 +32,7 @@ def describe_settings(settings: Mapping[str, str], config: SourceConfig) -> Iter
     """One result per setting that matters."""
     required = servers.required_settings(config)
     for name, wanted in REQUIRED.items():
-        value = settings.get(name) or "not there"
+        value = settings.get(name) or "not known to the server"
         if value.upper() == wanted:
             yield ok(name, value)
         elif name not in required:
@@ -56,7 +56,7 @@ def describe_settings(settings: Mapping[str, str], config: SourceConfig) -> Iter
 
 def _metadata(settings: Mapping[str, str]) -> CheckResult:
     name = "binlog_row_metadata"
-    value = settings.get(name) or "not there"
+    value = settings.get(name) or "not known to the server"
     if is_full(settings):
         return ok(name, value)
     found = (
@@ -67,13 +67,11 @@ def _metadata(settings: Mapping[str, str]) -> CheckResult:
 
 
 def _gtid(settings: Mapping[str, str]) -> CheckResult:
-    mode = settings.get("gtid_mode")
-    return ok(
-        "GTID mode",
-        mode
-        if mode is not None
-        else f"MariaDB: always on, strict mode {settings.get('gtid_strict_mode', 'unknown')}",
-    )
+    mode = settings.get("gtid_mode")  # of MySQL only
+    if mode is None:
+        strict = settings.get("gtid_strict_mode", "unknown")
+        mode = f"MariaDB: always on, strict mode {strict}"
+    return ok("GTID mode", mode)
 
 
 def _retention(settings: Mapping[str, str]) -> CheckResult:
@@ -85,7 +83,7 @@ def _retention(settings: Mapping[str, str]) -> CheckResult:
     if seconds < DAY_SECONDS:
         return warning(
             subject,
-            f"{hours}: a task that stands still for longer loses its position",
+            f"{hours}: a task that stops for longer loses its position",
             f"SET GLOBAL {RETENTION[0]} = 604800",
         )
     return ok(subject, hours)
@@ -98,7 +96,7 @@ def retention_seconds(settings: Mapping[str, str]) -> int:
 
 
 def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
-    """Whether anybody else has the task's server id."""
+    """Whether another server or replica has the task's server id."""
     ours = server_id(task)
     subject = f"server id {ours}"
     remedy = "Give the task a consumer.source.slaveId of its own."
@@ -106,7 +104,7 @@ def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Check
     if ours == theirs:
         yield warning(
             subject,
-            "the source itself has this id: rows come all the same, but an id is to name one "
+            "the source itself has this id: rows come all the same, but an id should name one "
             "server only",
             remedy,
         )
@@ -127,21 +125,18 @@ def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Check
             remedy,
         )
     else:
-        yield ok(
-            subject,
-            f"the source is {theirs}, its registered replicas: "
-            f"{', '.join(map(str, sorted(others))) or 'none'}",
-        )
+        listed = ", ".join(map(str, sorted(others))) or "none"
+        yield ok(subject, f"the source is {theirs}, its registered replicas: {listed}")
 
 
 def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
-    """Whether the source would take the task's heartbeats; reading goes on without."""
+    """Whether the source accepts the task's heartbeats. Reading works without them."""
     config = task.heartbeat
     if config is None:
         return
     subject = f"heartbeats in {config.table}"
     try:
-        is_there = heartbeat.probe(task, config, connection)
+        exists = heartbeat.probe(task, config, connection)
     except pymysql.Error as refusal:
         yield warning(
             subject,
@@ -149,9 +144,7 @@ def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[Che
             heartbeat.needed(config.table),
         )
         return
-    yield ok(
-        subject,
-        f"one every {config.interval_seconds:g} s"
-        if is_there
-        else "the table does not exist yet; a start creates it",
-    )
+    if exists:
+        yield ok(subject, f"one every {config.interval_seconds:g} s")
+    else:
+        yield ok(subject, "the table does not exist yet; a start creates it")

@@ -1,8 +1,8 @@
-"""Where a task's position is kept: one ZooKeeper node per swimlane, and its in-memory twin.
+"""The store of a task's position: one znode per swimlane, and its in-memory twin.
 
 `/datas/task/<id>/position/<swimlane>` under the chroot of the connection string. Each write names
-the version it expects, so an operator's `set` is never overwritten. A write whose answer got lost
-is settled by reading the node back: it was ours if the node holds exactly our bytens one version
+the version it expects, so an operator's `set` is never overwritten. Where the answer to a write got
+lost, the znode is read back: the write succeeded if the znode holds exactly its bytes, one version
 further.
 """
 
@@ -54,7 +54,7 @@ ASK_SECONDS = 5.0  # without a limit a question asked while disconnected would w
 
 
 def position_path(task_id: str, swimlane: str = "") -> str:
-    """The node of a swimlane, or the directory of all of a task's."""
+    """The znode of a swimlane, or the directory of all of a task's."""
     directory = f"{ROOT}/task/{task_id}/position"
     return f"{directory}/{swimlane}" if swimlane else directory
 
@@ -65,12 +65,12 @@ def connect(
     auth: str | None = None,
     session_seconds: float = 10.0,
 ) -> KazooClient:
-    """A started client; its chroot is made when it is missing. `auth` is `user:password` (digest):
-    nodes then belong to that user. `session_seconds`: how long ZooKeeper keeps ephemeral nodes of a
-    client that it no longer hears of.
+    """A started client; a missing chroot is created. `auth` is `user:password` (digest): znodes
+    then belong to that user. `session_seconds`: how long ZooKeeper keeps ephemeral znodes of a
+    client that is silent.
 
-    Raises ConfigError for text that is no address, PositionUnavailable when nothing answers in
-    time. Give it back by `stop` and `close`.
+    Raises ConfigError for a text that is no address, PositionUnavailable when nothing answers in
+    time. End it by `stop` and `close`.
     """
     try:
         _, chroot = collect_hosts(connection_string)
@@ -133,31 +133,29 @@ def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> N
 
 
 def has_moved(history: bytes) -> bool:
-    """Whether a history of positions (see `position_history`) tells of one that no command had
-    set: the task itself had got there."""
+    """Whether a history of positions (see `position_history`) contains one that no command had set:
+    then the task itself got there."""
+    set_by_command = ["", None]
     try:
-        changes = orjson.loads(history or b"{}").get("changes") or []
-        set_before = ["", None, *(change["after"] for change in changes)]
-        return any(
-            change["before"] not in set_before[: number + 2]
-            for number, change in enumerate(changes)
-        )
+        for change in orjson.loads(history or b"{}").get("changes") or []:
+            if change["before"] not in set_by_command:
+                return True
+            set_by_command.append(change["after"])
+        return False
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
-        return True  # damaged: somebody was there
+        return True  # damaged, so there was a history
 
 
 def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
     """The stored text of each swimlane of a task, by its path; read only."""
     directory = position_path(task_id)
+    texts = {}
     try:
-        paths = sorted(
-            f"{directory}/{lane}"
-            for lane in client.get_children_async(directory).get(timeout=ASK_SECONDS)
-        )
-        return {
-            path: client.get_async(path).get(timeout=ASK_SECONDS)[0].decode("utf-8", "replace")
-            for path in paths
-        }
+        for lane in sorted(client.get_children_async(directory).get(timeout=ASK_SECONDS)):
+            path = f"{directory}/{lane}"
+            data, _ = client.get_async(path).get(timeout=ASK_SECONDS)
+            texts[path] = data.decode("utf-8", "replace")
+        return texts
     except NoNodeError:
         return {}
     except NoAuthError as error:
@@ -171,31 +169,31 @@ def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
 
 
 def written_path(task_id: str, swimlane: str = "") -> str:
-    """The node that says what the task itself has written last into the one of `position_path`."""
+    """The znode with what the task itself has last written into that of `position_path`."""
     return f"{ROOT}/task/{task_id}/written" + (f"/{swimlane}" if swimlane else "")
 
 
 def written_to_json(written: Written) -> bytes:
     mark = written.mark
-    last = (
-        {"last": {str(partition): landmark.kept for partition, landmark in mark.last.items()}}
-        if mark.last
-        else {}
-    )
-    return orjson.dumps(
-        {"position": written.position, "isKept": mark.is_kept, "topicId": mark.topic_id, **last}
-    )
+    fields: dict[str, Any] = {
+        "position": written.position,
+        "isKept": mark.is_kept,
+        "topicId": mark.topic_id,
+    }
+    if mark.last:
+        fields["last"] = {str(number): landmark.kept for number, landmark in mark.last.items()}
+    return orjson.dumps(fields)
 
 
 def written_from_json(data: bytes, path: str) -> Written:
     """Raises PositionError."""
     try:
         fields = orjson.loads(data)
-        last = {
-            int(name): landmark
-            for name, kept in fields.get("last", {}).items()
-            if (landmark := Landmark.of(kept))
-        }
+        last = {}
+        for name, kept in fields.get("last", {}).items():
+            landmark = Landmark.of(kept)
+            if landmark:
+                last[int(name)] = landmark
         return Written(
             str(fields["position"]), Mark(bool(fields["isKept"]), str(fields["topicId"]), last)
         )
@@ -208,7 +206,7 @@ def written_from_json(data: bytes, path: str) -> Written:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node as last seen. Version -1 and change number 0: there is none."""
+    """A znode as last read. Version -1 and change number 0: it does not exist."""
 
     data: bytes = b""
     version: int = -1
@@ -218,9 +216,8 @@ class Node:
 ABSENT = Node()
 
 
-class _Anew(Exception):
-    """What the task has written was itself made or deleted by somebody: the write is tried
-    again."""
+class _WrittenChanged(Exception):
+    """Somebody has created or deleted the znode of `written_path`: the write is tried again."""
 
 
 def is_own(position: Node, written: Node) -> bool:
@@ -234,11 +231,11 @@ def is_own(position: Node, written: Node) -> bool:
 class ZooKeeperPositions:
     """The position of one swimlane in ZooKeeper. Thread-safe; lives as long as its client.
 
-    Each is written together with what it says, once more, into the node of `written_path`: so what
-    was set by somebody else is known. A lost connection is waited for, about `patience_seconds`,
-    then PositionUnavailable is raised. The call may be repeated, also a `save`: it first finds out
-    what became of the write before. Once `is_lost` says that another process may have the swimlane,
-    nothing is waited for.
+    Each save also writes a copy into the znode of `written_path`, which shows what somebody else
+    has set. Calls wait for a lost connection, about `patience_seconds`, then raise
+    PositionUnavailable. A call may be repeated, also a `save`: it first finds out what became of
+    the write before. Once `is_lost` says that another process may have the
+    swimlane, nothing is waited for.
     """
 
     def __init__(
@@ -252,10 +249,8 @@ class ZooKeeperPositions:
         self._is_lost = is_lost
         self._client = client
         self._task_id, self._swimlane = task_id, swimlane
-        self._path, self._written_path = (
-            position_path(task_id, swimlane),
-            written_path(task_id, swimlane),
-        )
+        self._path = position_path(task_id, swimlane)
+        self._written_path = written_path(task_id, swimlane)
         self._patience_seconds = patience_seconds
         # Held during a save, so that the watch compares the node with what the save has made of it,
         # never with the state before.
@@ -291,7 +286,7 @@ class ZooKeeperPositions:
         return self._is_edited
 
     def close(self) -> None:
-        """Ends the watch: of edits it knows no more."""
+        """Ends the watch: edits are no longer noticed."""
         self._client.remove_listener(self._on_session)
         self._is_watching = False
 
@@ -326,7 +321,7 @@ class ZooKeeperPositions:
             try:
                 self._node = self._put(data, written)
                 self._unanswered = None
-            except _Anew:
+            except _WrittenChanged:
                 continue
             except (BadVersionError, NoNodeError, NodeExistsError) as error:
                 self._is_edited = True
@@ -341,8 +336,8 @@ class ZooKeeperPositions:
                     raise self._conflict() from None
 
     def _put(self, data: bytes, written: bytes) -> Node:
-        """Both nodes in one transaction. Raises what the position's own write has met; _Anew
-        when it was only the other node's."""
+        """Writes both znodes in one transaction. Raises the error of the position's own write, or
+        _WrittenChanged where only the other znode's write failed."""
         transaction, is_new = self._client.transaction(), self._node.version < 0
         if is_new:
             self._answer(self._client.ensure_path_async(self._path.rpartition("/")[0]))
@@ -362,8 +357,8 @@ class ZooKeeperPositions:
                 if result is results[0] or not isinstance(result, NoNodeError | NodeExistsError):
                     raise result
                 self._written_node = self._read_written()
-                raise _Anew
-        if is_new:  # servers before 3.5 do not tell the change number of a create
+                raise _WrittenChanged
+        if is_new:  # servers before 3.5 do not report the change number of a create
             node = self._read()
             if node.data != data or node.version != 0:
                 raise NodeExistsError
@@ -391,14 +386,11 @@ class ZooKeeperPositions:
         )
         if has_moved(self._patiently(lambda: self._get(history), history).data):
             return history
-        return (
-            schema
-            if self._patiently(lambda: self._answer(self._client.exists_async(schema)), schema)
-            else ""
-        )
+        exists = self._patiently(lambda: self._answer(self._client.exists_async(schema)), schema)
+        return schema if exists else ""
 
     def _compare(self, node: Node) -> None:
-        """Tells what the node's state means: nothing new, the late success of an unanswered
+        """Decides what the znode's state means: nothing new, the late success of an unanswered
         write, or somebody's edit."""
         if node.mzxid == self._node.mzxid:
             return
@@ -479,8 +471,8 @@ class ZooKeeperPositions:
 
 
 class MemoryNode:
-    """What ZooKeeper is to `ZooKeeperPositions`: one node that several hands can set and delete,
-    and what the task has written."""
+    """The shared state behind `MemoryPositions`, as ZooKeeper is behind `ZooKeeperPositions`: one
+    node that others can set and delete, and what the task has written."""
 
     def __init__(self) -> None:
         self.node = self.written_node = ABSENT
@@ -505,8 +497,8 @@ class MemoryNode:
 
 
 class MemoryPositions:
-    """The in-memory twin of `ZooKeeperPositions`, for tests and dry runs: the same promises,
-    gone with the process."""
+    """The in-memory twin of `ZooKeeperPositions`, for tests and checks without ZooKeeper: the same
+    promises, for the life of the process."""
 
     def __init__(self, node: MemoryNode | None = None, path: str = "memory") -> None:
         self._shared = node or MemoryNode()

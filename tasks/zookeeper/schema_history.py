@@ -1,4 +1,4 @@
-"""Where a fetch task's schema history is kept: a ZooKeeper node per table below
+"""The store of a fetch task's schema history: a znode per table below
 `/datas/task/<id>/schema/<swimlane>`."""
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _T = TypeVar("_T")
 
 
 def schema_path(task_id: str, swimlane: str) -> str:
-    """The node below which a swimlane's tables are."""
+    """The znode below which a swimlane's tables are."""
     return f"{ROOT}/task/{task_id}/schema/{swimlane}"
 
 
 class ZooKeeperSchemas:
     """The schema history of one swimlane in ZooKeeper. Lives as long as its client.
 
-    A lost connection is waited for, about `patience_seconds`, then PositionUnavailable is raised;
-    the call may be repeated.
+    Calls wait for a lost connection, about `patience_seconds`, then raise PositionUnavailable. They
+    may be repeated.
     """
 
     def __init__(
@@ -49,43 +49,47 @@ class ZooKeeperSchemas:
             )
         except NoNodeError:
             return {}
-        found: dict[str, str] = {}
-        for some in groups(names):
-            found |= self._patiently(partial(self._read, some))
-        return found
+        entries: dict[str, str] = {}
+        for group in groups(names):
+            entries |= self._patiently(partial(self._read, group))
+        return entries
 
     def _read(self, names: Sequence[str]) -> dict[str, str]:
+        # All requests are sent before the first answer is waited for.
         requests = {name: self._client.get_async(f"{self._path}/{name}") for name in names}
-        return {
-            name: self._answer(request)[0].decode("utf-8", "replace")
-            for name, request in requests.items()
-        }
+        texts = {}
+        for name, request in requests.items():
+            data, _ = self._answer(request)
+            texts[name] = data.decode("utf-8", "replace")
+        return texts
 
     def save(self, entries: Mapping[str, str | None]) -> None:
-        for some in groups(entries):
-            self._patiently(partial(self._write, {name: entries[name] for name in some}))
+        for group in groups(entries):
+            self._patiently(partial(self._write, {name: entries[name] for name in group}))
 
     def _write(self, entries: Mapping[str, str | None]) -> None:
         requests: dict[str, Any] = {}
         for name, text in entries.items():
             path = f"{self._path}/{name}"
-            requests[name] = (
-                self._client.delete_async(path)
-                if text is None
-                else self._client.set_async(path, text.encode())
-            )
+            if text is None:
+                requests[name] = self._client.delete_async(path)
+            else:
+                requests[name] = self._client.set_async(path, text.encode())
         missing = []
         for name, request in requests.items():
             try:
                 self._answer(request)
             except NoNodeError:
                 missing.append(name)
-        texts = [(name, text) for name in missing if (text := entries[name]) is not None]
-        for request in [
-            self._client.create_async(f"{self._path}/{name}", text.encode(), makepath=True)
-            for name, text in texts
-        ]:
-            with suppress(NodeExistsError):  # of an attempt whose answer was lost
+        creates = []
+        for name in missing:
+            text = entries[name]
+            if text is not None:  # a missing znode need not be deleted
+                path = f"{self._path}/{name}"
+                creates.append(self._client.create_async(path, text.encode(), makepath=True))
+        for request in creates:
+            # It exists where an earlier attempt succeeded and its answer was lost.
+            with suppress(NodeExistsError):
                 self._answer(request)
 
     def _answer(self, request: Any) -> Any:

@@ -1,18 +1,17 @@
-"""What ZooKeeper knows of a task besides its text: what is wanted of it, who has taken it, how it
-goes.
+"""What ZooKeeper holds of a task besides its text: commands, the node that has it, its state.
 
     /datas/task/<id>/wanted   what operators want: WORKING or STOPPED, with who and when; written by
                               `task start|stop|restart`
     /datas/task/<id>/claim    the node that has taken it; ephemeral, lives as long as the node
-    /datas/task/<id>/state    how the node that has taken it last saw it
-    /datas/task/<id>/stat     how far it is, told by the process that runs it
+    /datas/task/<id>/state    the state in which that node last saw it
+    /datas/task/<id>/stat     how far it is, reported by the process that runs it
     /datas/task/<id>/error    its last failures; below it, as long as it waits for a person,
                               porter's `error/<swimlane>`
-    /datas/task/<id>/letters  how many dead letters of it are open, counted by a node
-    /datas/task/<id>/lock/    see `swimlane_lock`
+    /datas/task/<id>/letters  how many of its dead letters are open, counted by a node
+    /datas/task/<id>/lock/    see `lock`
 
-The number of an order is the change number of `wanted`: a state that names another order is of the
-past.
+The number of a command (`order`) is the change number of `wanted`: a state that names another one
+is of the past.
 """
 
 from __future__ import annotations
@@ -49,13 +48,13 @@ from cdcbus.tasks.zookeeper.znode import (
 TASKS = f"{ROOT}/task"
 WORKING, STOPPED = "WORKING", "STOPPED"
 
-ENDED = (State.DONE, State.ERROR)  # until the next order
+ENDED = (State.DONE, State.ERROR)  # until the next command
 FAILURES_KEPT = 20
 
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What operators want. `order` is its number."""
+    """What operators want of a task. `order`: the number of the command."""
 
     is_working: bool
     order: int
@@ -65,8 +64,8 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """How a node last saw a task. `restarts`: how often it was started again after failures.
-    `host` and `log`: where its log file is."""
+    """A task as its node last saw it. `restarts`: how often it was restarted after failures. `host`
+    and `log`: where its log file is."""
 
     state: State
     reason: str = ""
@@ -80,8 +79,8 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a task failed. `at`: when that was last so; `times`: how often in a row; `place`: the
-    node, or the host and process."""
+    """Why a task failed. `at`: the last time; `times`: how often in a row; `place`: the node, or
+    the host and process."""
 
     at: str
     place: str
@@ -90,8 +89,8 @@ class Failure:
 
 
 class TaskNodes:
-    """Lives as long as its client. All calls raise PositionUnavailable, PositionError, and
-    ConfigError for a node that holds something else."""
+    """The znodes of tasks. Lives as long as its client. All calls raise PositionUnavailable,
+    PositionError, and ConfigError for a znode that holds something else."""
 
     def __init__(self, client: KazooClient) -> None:
         self.client = client
@@ -115,24 +114,20 @@ class TaskNodes:
         return DesiredState(status == WORKING, node.mzxid, node.text("by"), node.text("at"))
 
     def want(self, task_id: str, is_working: bool, by: str, what: str = "") -> None:
-        """Writes what is wanted, and that it is, into the audit; `what`: as what, else as start
-        or stop."""
-        fields = {
-            "taskId": task_id,
-            "status": WORKING if is_working else STOPPED,
-            "by": by,
-            "at": now(),
-        }
-        with audited(
-            self.client, by, what or f"task {'start' if is_working else 'stop'}", f"task {task_id}"
-        ):
+        """Gives a command, and notes it in the audit as `what`, by default as start or stop."""
+        status = WORKING if is_working else STOPPED
+        fields = {"taskId": task_id, "status": status, "by": by, "at": now()}
+        if not what:
+            what = "task start" if is_working else "task stop"
+        with audited(self.client, by, what, f"task {task_id}"):
             put_node(self.client, f"{TASKS}/{task_id}/wanted", fields)
+        # Nobody has to look at porter's errors of a task that is started again.
         if is_working:
             for swimlane in get_children(self.client, f"{TASKS}/{task_id}/error"):
                 drop_node(self.client, f"{TASKS}/{task_id}/error/{swimlane}")
 
     def claimed_by(self, task_id: str, watch: Watch | None = None) -> str | None:
-        """The node that has taken it, if any."""
+        """The node that has taken the task, if any."""
         node = get_node(self.client, f"{TASKS}/{task_id}/claim", watch)
         return None if node is None else node.text("nodeId") or "?"
 
@@ -141,15 +136,16 @@ class TaskNodes:
         return is_own(self.client, get_node(self.client, f"{TASKS}/{task_id}/claim"))
 
     def claim(self, task_id: str, node_id: str) -> bool:
-        """Takes the task for a node; False when it is taken."""
-        if self.is_mine(task_id):  # cheaper than a create that fails, which ZooKeeper logs
+        """Takes the task for a node; False when another one has it."""
+        # Asked first: a create that fails costs more, and ZooKeeper logs it.
+        if self.is_mine(task_id):
             return True
         return take_node(
             self.client, f"{TASKS}/{task_id}/claim", {"taskId": task_id, "nodeId": node_id}
         )
 
     def release(self, task_id: str) -> None:
-        """Gives it back, if it is this session's."""
+        """Gives the task back, if this session has it."""
         if self.is_mine(task_id):
             drop_node(self.client, f"{TASKS}/{task_id}/claim")
 
@@ -170,7 +166,8 @@ class TaskNodes:
         )
 
     def put_run(self, task_id: str, run: Run) -> None:
-        """Also tells of the failure, if it is one; of the last one in porter's nodes as well."""
+        """Writes the state, and adds a failure to the list; where the task waits for a person,
+        also to porter's znodes."""
         put_node(
             self.client, f"{TASKS}/{task_id}/state", {"taskId": task_id, **camel_case_fields(run)}
         )
@@ -185,33 +182,29 @@ class TaskNodes:
                 )
 
     def errors(self, task_id: str) -> list[Failure]:
-        """The last FAILURES_KEPT failures, oldest first; what is damaged counts as none."""
+        """The last FAILURES_KEPT failures, oldest first. Damaged ones are left out."""
         node = get_node(self.client, f"{TASKS}/{task_id}/error")
-        told = node.fields.get("failures") if node is not None else None
-        rows = told if isinstance(told, list) else ()
-        return [
-            Failure(str(row[0]), str(row[1]), str(row[2]), row[3])
-            for row in rows
-            if _is_failure(row)
-        ]
+        stored = node.fields.get("failures") if node is not None else None
+        if not isinstance(stored, list):
+            return []
+        rows = filter(_is_failure, stored)
+        return [Failure(str(at), str(place), str(said), times) for at, place, said, times in rows]
 
     def add_failure(
         self, task_id: str, place: str, sentence: str, *, is_again: bool = True
     ) -> None:
-        """One more failure. The same as the one before is counted, not told twice; not even
-        counted if it is the very same one."""
-        known, sentence = self.errors(task_id), _PAUSE.sub("", sentence)
-        same = known.pop() if known and known[-1].sentence == sentence else None
-        if same and not is_again:
-            return
-        failures = [*known, Failure(now(), place, sentence, same.times + 1 if same else 1)][
-            -FAILURES_KEPT:
-        ]
-        put_node(
-            self.client,
-            f"{TASKS}/{task_id}/error",
-            {"failures": [astuple(failure) for failure in failures]},
-        )
+        """Adds a failure. One with the same sentence as the last is counted, not listed twice.
+        `is_again` False: it may be the very same failure, and is not even counted then."""
+        failures = self.errors(task_id)
+        sentence = _PAUSE.sub("", sentence)
+        times = 1
+        if failures and failures[-1].sentence == sentence:
+            if not is_again:
+                return
+            times += failures.pop().times
+        failures.append(Failure(now(), place, sentence, times))
+        kept = [astuple(failure) for failure in failures[-FAILURES_KEPT:]]
+        put_node(self.client, f"{TASKS}/{task_id}/error", {"failures": kept})
 
     def stat(self, task_id: str, watch: Watch | None = None) -> Stat | None:
         node = get_node(self.client, f"{TASKS}/{task_id}/stat", watch)
@@ -225,7 +218,7 @@ class TaskNodes:
         put_node(self.client, f"{TASKS}/{task_id}/stat", fields)
 
     def open_dead_letters(self, task_id: str) -> int | None:
-        """Dead letters, as they were counted last; None where nobody has."""
+        """The last count of open dead letters; None where they were never counted."""
         node = get_node(self.client, f"{TASKS}/{task_id}/letters")
         return None if node is None else node.number("open")
 
@@ -237,17 +230,18 @@ class TaskNodes:
         )
 
     def locks(self, task_id: str) -> dict[str, JsonNode]:
-        """Who holds each swimlane that is held, damaged nodes too."""
+        """The holder of each locked swimlane, damaged znodes included."""
         directory = lock_path(task_id)
-        found = {
-            lane: get_node(self.client, f"{directory}/{lane}")
-            for lane in get_children(self.client, directory)
-        }
-        return {lane: node for lane, node in found.items() if node is not None}
+        holders = {}
+        for lane in get_children(self.client, directory):
+            node = get_node(self.client, f"{directory}/{lane}")
+            if node is not None:  # else it was released between the two questions
+                holders[lane] = node
+        return holders
 
     def remove(self, task_id: str) -> None:
-        """Deletes all that ZooKeeper has of a task. Raises PositionConflict when somebody holds
-        a lock of it."""
+        """Deletes everything that ZooKeeper holds of a task. Raises PositionConflict when a process
+        holds one of its locks."""
         path = f"{TASKS}/{task_id}"
         if self.locks(task_id) or self.claimed_by(task_id):
             raise PositionConflict(
@@ -260,7 +254,8 @@ class TaskNodes:
                 raise PositionConflict(f"{path} is written at the same time; try again") from error
 
 
-_PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")  # another one each time
+# Left out of a failure's sentence, as the pause differs each time.
+_PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")
 
 
 def porters_error(task_id: str, swimlane: str, run: Run) -> dict[str, Any]:

@@ -147,35 +147,28 @@ TABLES = (
 
 
 def mariadb_ddl() -> list[str]:
-    """The statements that make the empty shop on a MariaDB or MySQL server, anew if it is there."""
-    return [
+    """The statements that create the empty shop on a MariaDB or MySQL server; an existing one is
+    dropped."""
+    statements = [
         f"DROP DATABASE IF EXISTS {SCHEMA}",
         f"CREATE DATABASE {SCHEMA} CHARACTER SET utf8mb4",
-        *(
-            _create(
-                table,
-                [f"{column.name} {column.mariadb} {_null(column)}" for column in table.columns],
-            )
-            for table in TABLES
-        ),
     ]
+    for table in TABLES:
+        columns = [f"{each.name} {each.mariadb} {_null(each)}" for each in table.columns]
+        statements.append(_create(table, columns))
+    return statements
 
 
 def postgresql_ddl() -> list[str]:
     """The same in the current database of a PostgreSQL server, with its own types."""
-    enums = [column for table in TABLES for column in table.columns if column.labels]
-    return [
-        f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE",
-        f"CREATE SCHEMA {SCHEMA}",
-        *(f"CREATE TYPE {enum.postgresql} AS {enum.mariadb}" for enum in enums),
-        *(
-            _create(
-                table,
-                [f"{column.name} {column.postgresql} {_null(column)}" for column in table.columns],
-            )
-            for table in TABLES
-        ),
-    ]
+    statements = [f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE", f"CREATE SCHEMA {SCHEMA}"]
+    for table in TABLES:
+        for column in table.columns:
+            if column.labels:
+                statements.append(f"CREATE TYPE {column.postgresql} AS {column.mariadb}")
+        columns = [f"{each.name} {each.postgresql} {_null(each)}" for each in table.columns]
+        statements.append(_create(table, columns))
+    return statements
 
 
 def _create(table: Table, columns: list[str]) -> str:
@@ -186,5 +179,5 @@ def _create(table: Table, columns: list[str]) -> str:
 
 
 def _null(column: Column) -> str:
-    # "NULL" is said as well: a TIMESTAMP of an older server would otherwise set itself.
+    # NULL is written out, too: without it, a TIMESTAMP of an older server would set itself.
     return "NULL" if column.is_nullable else "NOT NULL"

@@ -74,19 +74,17 @@ class ShownAlarms:
 
 def alarms_of(bus: WebBus, task_id: str) -> ShownAlarms:
     nodes = AlarmNodes(bus.client)
-    known, silence = nodes.get(task_id)[0], nodes.silence(task_id)
-    raised = [
-        RaisedRow(task_id, rule, each.sentence, _stamp(each.since), each.times, known.told_by(rule))
-        for rule, each in known.raised.items()
-    ]
-    told = [
-        *((notice, NOBODY) for notice in known.waiting),
-        *((sent.notice, sent.by) for sent in known.sent),
-    ]
-    notices = [
-        _row(task_id, notice, by)
-        for notice, by in sorted(told, key=lambda each: each[0].at, reverse=True)
-    ]
+    known, _ = nodes.get(task_id)
+    silence = nodes.silence(task_id)
+    raised = []
+    for rule, alarm in known.raised.items():
+        since = _stamp(alarm.since)
+        by = known.told_by(rule)
+        raised.append(RaisedRow(task_id, rule, alarm.sentence, since, alarm.times, by))
+    sent = [(notice, NOBODY) for notice in known.waiting]
+    sent += [(each.notice, each.by) for each in known.sent]
+    sent.sort(key=lambda each: each[0].at, reverse=True)
+    notices = [_row(task_id, notice, by) for notice, by in sent]
     is_silent = silence.is_on(time.time())
     return ShownAlarms(
         task_id,
@@ -133,19 +131,20 @@ def alarms_live(request: Request) -> Response:
 
 def _alarm_values(request: Request) -> dict[str, Any]:
     bus = bus_of(request)
-    known = [alarms_of(bus, task_id) for task_id in TaskNodes(bus.client).ids()]
-    notices = sorted(
-        (notice for each in known for notice in each.notices),
-        key=lambda notice: notice.at,
-        reverse=True,
-    )
+    raised: list[RaisedRow] = []
+    notices: list[NoticeRow] = []
+    silent = []
+    for task_id in TaskNodes(bus.client).ids():
+        shown = alarms_of(bus, task_id)
+        raised += shown.raised
+        notices += shown.notices
+        if shown.silent_until:
+            silent.append(shown)
+    raised.sort(key=lambda alarm: alarm.since, reverse=True)
+    notices.sort(key=lambda notice: notice.at, reverse=True)
     return {
-        "raised": sorted(
-            (alarm for each in known for alarm in each.raised),
-            key=lambda alarm: alarm.since,
-            reverse=True,
-        ),
-        "silent": [each for each in known if each.silent_until],
+        "raised": raised,
+        "silent": silent,
         "notices": notices[:NOTICES],
         "is_logged_in": is_logged_in(request),
     }

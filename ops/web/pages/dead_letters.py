@@ -58,16 +58,12 @@ def letter_row(each: OpenDeadLetter | FetchLetter, shows_cells: bool) -> LetterR
 
 
 def _shown(part: object) -> str:
-    text = printable(
-        ", ".join(f"{name}={value}" for name, value in part.items())
-        if isinstance(part, dict)
-        else str(part)
-    )
-    return (
-        text
-        if len(text) <= VALUE_CHARACTERS
-        else f"{text[:VALUE_CHARACTERS]}… ({len(text):,} characters)"
-    )
+    if isinstance(part, dict):
+        part = ", ".join(f"{name}={value}" for name, value in part.items())
+    text = printable(str(part))
+    if len(text) <= VALUE_CHARACTERS:
+        return text
+    return f"{text[:VALUE_CHARACTERS]}… ({len(text):,} characters)"
 
 
 @router.get("/letters")

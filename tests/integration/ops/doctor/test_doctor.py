@@ -54,7 +54,7 @@ def test_all_that_the_tasks_of_zookeeper_name_is_looked_at_once(
         "target of task 5103",
     ):
         assert found[subject]["outcome"] == "ok", found
-    assert found[f"Kafka topic {name}-nowhere"]["found"] == "not there, though a task names it"
+    assert found[f"Kafka topic {name}-nowhere"]["found"] == "missing, though a task names it"
     # it has told once, but no process holds its lock
     assert found["node north"]["outcome"] == "warning"
     assert source.password not in str(found)

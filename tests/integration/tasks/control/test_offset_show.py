@@ -45,7 +45,7 @@ def test_each_swimlane_is_shown_as_stored_and_in_words(show: Callable[..., Resul
         "  orders[0] done up to 41, next 42; orders[1] done up to -1, next 0",
         "/datas/task/1484/position/shop",
         f"  {STORED['shop']}",
-        "  reading goes on at byte 4 of mysql-bin.000501, committed 2023-11-14 22:13:20 UTC, GTID "
+        "  reading continues at byte 4 of mysql-bin.000501, committed 2023-11-14 22:13:20 UTC, GTID "
         "0-1-100",
     ]
 
@@ -70,7 +70,7 @@ def test_a_position_that_cannot_be_used_exits_1_and_does_not_hide_the_others(
     assert result.exit_code == 1
     assert "blank: the task starts as its file says" in result.stdout
     assert "unusable: not JSON" in result.stdout
-    assert "which is no time" in result.stdout
+    assert "at an invalid time" in result.stdout
 
 
 def test_a_task_without_a_position_is_one_sentence(

@@ -35,7 +35,7 @@ def test_the_text_of_a_foreign_error_is_not_shown() -> None:
         raise ValueError("secret")
 
     (seen,) = probe("a", look)
-    assert seen.found == "cannot be looked at: unexpected ValueError"
+    assert seen.found == "cannot be checked: unexpected ValueError"
 
 
 def test_a_probe_that_hangs_is_an_error_and_lets_the_others_go_on() -> None:
