@@ -35,6 +35,7 @@ from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.publish.delivery import Deliveries, deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.producer.publish.stages import Stages
 from cdcbus.producer.server.failover import Addresses, pause_seconds
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.heartbeat import beating
@@ -49,7 +50,8 @@ class Progress:
     operation, positions stored, and the last of these. `queued_bytes`: of records that wait for
     Kafka now; the task's `queue_bytes` at most. `open_xa`: the xid of the oldest XA transaction
     that is prepared and not finished, and since when, in epoch seconds. `skipped`: how many
-    statements were, that were logged as text; `skipped_at`: when one was last, in epoch seconds."""
+    statements were, that were logged as text; `skipped_at`: when one was last, in epoch seconds.
+    `stages`: how long rows take."""
 
     done: int = 0
     stored: int = 0
@@ -59,6 +61,7 @@ class Progress:
     skipped: int = 0
     skipped_at: float = 0.0
     tables: Mapping[TableId, Mapping[Op, int]] = field(default_factory=dict)
+    stages: Stages = field(default_factory=Stages)
 
     def queued(self, size_bytes: int) -> None:
         self.queued_bytes = size_bytes
@@ -101,6 +104,7 @@ def run(
             beating(there),
         ):
             deliver.take_over()
+            progress.stages.forget()
             start, is_stored = start_position(there, positions, source)
             if not is_stored and not _began(source, start, positions, stop):
                 return
@@ -212,7 +216,8 @@ class _Checkpoint:
         progress: Progress,
         report: Callable[[Progress], None],
     ) -> None:
-        self.reached, self.progress = deliver.reached, progress
+        self.reached, self.acknowledged = deliver.reached, deliver.acknowledged
+        self.progress = progress
         self._interval_seconds = task.position_interval_seconds
         self._positions, self._deliver, self._report = positions, deliver, report
         self._stored = progress.position = start
@@ -277,17 +282,21 @@ def _copy(
 ) -> None:
     """Copies row changes until `stop` is set, storing edges as it goes and once more at the end,
     also when the source fails."""
-    open_xa = _OpenXa(status)
+    open_xa, stages = _OpenXa(status), checkpoint.progress.stages
     try:
         for batch in source.batches(start):
+            read_at = stages.now()
             checkpoint.progress.open_xa = batch.open_xa
             open_xa.look(batch.open_xa)
             if batch.skipped:
                 checkpoint.progress.skipped += batch.skipped
                 checkpoint.progress.skipped_at = time.time()
-            checkpoint.progress.done += publisher.send(batch.closed)
+            rows = publisher.send(batch.closed)
+            checkpoint.progress.done += rows
+            stages.sent(batch, read_at, rows, publisher.sent)
             if batch.edge is not None:
                 checkpoint.reached(batch.edge, source.has_more)
+            stages.acknowledged(checkpoint.acknowledged())
             checkpoint.progress.done += publisher.send(batch.opened)
             # rows may be large: these are not kept while the next ones are read
             batch.closed.clear()

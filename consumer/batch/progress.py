@@ -14,6 +14,7 @@ from cdcbus.consumer.offsets.start_offsets import Lane, Starts, lost_commits
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.late import Begun
 from cdcbus.plugins.contracts import Landmark
+from cdcbus.plugins.latency import Latency
 from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
@@ -39,7 +40,9 @@ class Progress:
     in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the
     source's clock when it wrote the last heartbeat to this machine's when the target had committed
     all before it; None without one. `lost`: what the target was found to have lost, and when, in
-    epoch seconds. `late_at`: when records were left out last as they came too late.
+    epoch seconds. `late_at`: when records were left out last as they came too late. `taken`: how
+    long records were in Kafka before their batch was begun, of those that came since `since`;
+    `applied`: how long it took from there until the target had committed them.
     """
 
     total: BatchReport = field(default_factory=BatchReport)
@@ -55,6 +58,9 @@ class Progress:
     lost: str = ""
     lost_at: float = 0.0
     late_at: float = 0.0
+    since: float = field(default_factory=time.time)
+    taken: Latency = field(default_factory=Latency)
+    applied: Latency = field(default_factory=Latency)
 
     def begin(self, task_id: str, starts: Starts) -> None:
         """What the target has lost is said once."""
@@ -92,6 +98,11 @@ class Progress:
             self.swimlanes.setdefault(swimlane, BatchReport()).add(part)
         self.total.add(batch)
         self.batch = batch
+        if batch.records and self.batch_since:
+            self.applied.record(time.time() - self.batch_since, batch.records)
+            for came_ms in (batch.first_kafka_ms, batch.last_kafka_ms):
+                if came_ms / 1000 >= self.since:
+                    self.taken.record(self.batch_since - came_ms / 1000, batch.records / 2)
         if batch.late:
             self.late_at = time.time()
         if batch.beats:

@@ -46,6 +46,11 @@ class Deliveries(Protocol):
         more has come from the source already."""
         ...
 
+    def acknowledged(self) -> int:
+        """How many of the records that were sent are in Kafka for good, as far as is known without
+        waiting."""
+        ...
+
     def published(self) -> BinlogPosition | None:
         """The last edge before which all is published, after waiting for what can be waited for;
         None before the first. Raises BusRejected, BusUnavailable."""
@@ -82,6 +87,9 @@ class Acknowledgements:
         self._edge_records = self._publisher.sent
         if few:
             self._is_published = self._publisher.push(has_more)
+
+    def acknowledged(self) -> int:
+        return self._publisher.sent - len(self._publisher.client)
 
     def published(self) -> BinlogPosition | None:
         if not self._is_published:
@@ -150,6 +158,9 @@ class Transactions:
             are_many or has_more()
         ):
             self._commit()
+
+    def acknowledged(self) -> int:
+        return self._committed_records
 
     def published(self) -> BinlogPosition | None:
         # else rows behind the edge are in its transaction

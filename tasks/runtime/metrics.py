@@ -1,10 +1,10 @@
 """What the progress of a running task tells, for both kinds of task: positions, counters, and how
 long rows take.
 
-Stages: a row is committed at the source, arrives in Kafka, is applied to a target; each stage has
-the time of its own clock. The first and the last row of a batch are timed, and count for half of
-its rows each. Rows that arrived before the first batch was done are not timed: they waited for the
-task's start, which says nothing about the present.
+Stages: a row is committed at the source, read, acknowledged by Kafka, taken by a consumer task,
+committed at its target; each tells its time by its own clock. Of a batch the first and the last row
+are timed, and count for half of its rows each. Rows that came before its first batch was done are
+not timed: they waited for its start, which tells nothing of now.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.latency import Latency
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.runtime.delays import Delays
 from cdcbus.tasks.runtime.table_counts import counts_of_fetch, counts_of_load
@@ -27,12 +28,15 @@ if TYPE_CHECKING:
     from cdcbus.producer.run import Progress as FetchProgress
 
 BATCHES_KEPT = 10
-# Losses are reported for so long: a task may have read again within a second what a target lost.
-REPORTED_SECONDS = 3600.0
-SOURCE_TO_KAFKA = "source_to_kafka"
-KAFKA_TO_TARGET = "kafka_to_target"
-SOURCE_TO_TARGET = "source_to_target"
-STAGES = (SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET)
+REPORTED_SECONDS = (
+    3600.0  # a task that reads again what a target has lost may be done within a second
+)
+STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = (
+    "source_to_kafka",
+    "kafka_to_target",
+    "source_to_target",
+)
+LEAST_SKEW_SECONDS = 0.005  # what is less is how long it took to ask
 
 
 class LoadMeasures:
@@ -132,12 +136,13 @@ class LoadMeasures:
         return tuple(self._batches)
 
     def delays(self, _skew_seconds: float | None) -> Mapping[str, Percentiles]:
-        found = {}
-        for stage in STAGES:
-            measured = self._stages[stage].percentiles()
-            if measured is not None:
-                found[stage] = _rounded(measured)
-        return found
+        found = {stage: self._stages[stage].percentiles() for stage in STAGES}
+        if self._progress is not None:
+            found |= {
+                "kafka_to_taken": _percentiles(self._progress.taken),
+                "taken_to_target": _percentiles(self._progress.applied),
+            }
+        return {stage: _rounded(each) for stage, each in found.items() if each is not None}
 
     @property
     def skew_seconds(self) -> float | None:
@@ -147,8 +152,7 @@ class LoadMeasures:
 
 
 class FetchMeasures:
-    """Measures of a fetch task. A row counts as in Kafka once the position after it is stored, up
-    to a second later by default."""
+    """Of a fetch task."""
 
     batch_seconds = 0.0
     beats: Mapping[str, float] = {}
@@ -160,23 +164,11 @@ class FetchMeasures:
     late_at = 0.0
 
     def __init__(self, swimlane: str, clock: Callable[[], float] = time.time) -> None:
-        self._swimlane = swimlane
-        self._clock = clock
-        self._begun_ms = 0
+        self._swimlane, self._clock = swimlane, clock
         self._progress: FetchProgress | None = None
-        self._delays = Delays()
-        self._done = 0
 
     def see(self, progress: FetchProgress) -> None:
         self._progress = progress
-        position = progress.position
-        rows = progress.done - self._done
-        now_ms = int(self._clock() * 1000)
-        self._begun_ms = self._begun_ms or now_ms
-        if position is not None and position.timestamp_ms and rows > 0:
-            if position.timestamp_ms >= self._begun_ms:
-                self._delays.add((now_ms - position.timestamp_ms) / 1000, rows)
-            self._done = progress.done
 
     @property
     def place(self) -> Hashable:
@@ -204,14 +196,28 @@ class FetchMeasures:
         return [] if self._progress is None else counts_of_fetch(self._progress, self._swimlane)
 
     def delays(self, skew_seconds: float | None) -> Mapping[str, Percentiles]:
-        """Corrected by the skew of the source's clock."""
-        found = self._delays.percentiles(skew_seconds)
-        return {} if found is None else {SOURCE_TO_KAFKA: _rounded(found)}
+        """With the source's clock put right, from now on."""
+        if self._progress is None:
+            return {}
+        stages = self._progress.stages
+        if skew_seconds is not None:
+            stages.skew_seconds = skew_seconds if abs(skew_seconds) >= LEAST_SKEW_SECONDS else 0.0
+        found = {
+            "source_to_read": _percentiles(stages.read),
+            "read_to_kafka": _percentiles(stages.to_kafka),
+            SOURCE_TO_KAFKA: _percentiles(stages.published),
+        }
+        return {stage: _rounded(each) for stage, each in found.items() if each is not None}
 
 
 def measures_of(task: FetchTask | LoadTask) -> FetchMeasures | LoadMeasures:
     return FetchMeasures(task.swimlane) if isinstance(task, FetchTask) else LoadMeasures()
 
 
+def _percentiles(latency: Latency) -> Percentiles | None:
+    found = latency.quantiles(0.5, 0.95, 0.99)
+    return None if found is None else Percentiles(*found)
+
+
 def _rounded(delay: Percentiles) -> Percentiles:
-    return Percentiles(round(delay.p50, 3), round(delay.p95, 3), round(delay.p99, 3))
+    return Percentiles(round(delay.p50, 4), round(delay.p95, 4), round(delay.p99, 4))

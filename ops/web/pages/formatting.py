@@ -21,9 +21,11 @@ def count(value: float | None) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`0.25 s`, `42 s`, `3 min 5 s`, `2 h 3 min`, `5 d 1 h`: the two largest units."""
+    """`1.2 ms`, `0.25 s`, `42 s`, `3 min 5 s`, `2 h 3 min`, `5 d 1 h`: the two largest units."""
     if seconds is None:
         return NOTHING
+    if 0 < seconds < 0.1:
+        return f"{count(round(seconds * 1000, 1))} ms"
     if seconds < 60:
         return f"{count(round(seconds, 1 if seconds >= 1 else 2))} s"
     for number, (size, unit) in enumerate(UNITS):

@@ -23,6 +23,7 @@ from cdcbus.producer.run import Progress
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, written_path
 from tests.integration.producer.reading import fetch_task, position, read_batches
 from tests.integration.producer.running import (
+    SECONDS,
     Running,
     canal,
     high_watermark,
@@ -140,7 +141,7 @@ def test_the_stop_leaves_the_position_of_everything_sent(
     assert left == running.progress.position
 
 
-def test_a_lone_transaction_is_acknowledged_at_once(
+def test_a_lone_transaction_is_acknowledged_at_once_and_its_stages_are_told(
     source_cursor: Cursor,
     start: BinlogPosition,
     task: FetchTask,
@@ -155,6 +156,14 @@ def test_a_lone_transaction_is_acknowledged_at_once(
         running.until(lambda: running.progress.position is not None)
         insert(source_cursor, 1)
         running.until(lambda: high_watermark(kafka, name) == 1)
+        stages = running.progress.stages
+        running.until(lambda: stages.published.quantiles(0.5) is not None)
+        read, to_kafka, published = (
+            latency.quantiles(0.5) for latency in (stages.read, stages.to_kafka, stages.published)
+        )
+        assert read is not None and to_kafka is not None and published is not None
+        assert 0 <= max(read[0], to_kafka[0]) <= published[0] < SECONDS
+        assert to_kafka[0] > 0
 
 
 def test_where_the_task_file_says_how_long_batches_are_filled_they_are(
@@ -173,6 +182,7 @@ def test_where_the_task_file_says_how_long_batches_are_filled_they_are(
         running.until(lambda: running.progress.done == 2)
         assert high_watermark(kafka, name) == 0
     assert high_watermark(kafka, name) == 2
+    assert running.progress.stages.read.quantiles(0.5) is not None
 
 
 def test_a_stop_in_mid_transaction_leaves_the_position_before_it(

@@ -8,7 +8,6 @@ from itertools import chain
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.offsets.start_offsets import Starts
 from cdcbus.consumer.records.batch_report import BatchReport
-from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.run import Progress as Done
 from cdcbus.tasks.runtime.metrics import FetchMeasures, LoadMeasures
@@ -69,16 +68,45 @@ def test_rows_that_came_before_the_first_batch_was_done_are_not_timed() -> None:
     progress.add(later, [("t", later)])
     measures.see(progress)
     assert measures.delays(None)["source_to_kafka"].p50 > 3600
-    fetch = FetchMeasures("shop")
-    fetch.see(Done(0, 0))
-    old, new = (
-        BinlogPosition("bin.1", 4, timestamp_ms=int((time.time() + ago) * 1000))
-        for ago in (-3600, 0)
-    )
-    fetch.see(Done(900, 1, old))
+
+
+def test_a_fetch_task_tells_each_stage_and_takes_the_clocks_difference_out_that_can_be_told() -> (
+    None
+):
+    fetch, progress = FetchMeasures("shop"), Done()
+    assert fetch.delays(2.5) == {}
+    fetch.see(progress)
     assert fetch.delays(None) == {}
-    fetch.see(Done(1000, 2, new))
-    assert fetch.delays(None)["source_to_kafka"].p99 < 3600
+    progress.stages.read.record(0.0012)
+    progress.stages.to_kafka.record(0.0021)
+    progress.stages.published.record(0.0033)
+    delays = fetch.delays(2.5)
+    assert {stage: delay.p99 for stage, delay in delays.items()} == {
+        "source_to_read": 0.0012,
+        "read_to_kafka": 0.0021,
+        "source_to_kafka": 0.0033,
+    }
+    assert progress.stages.skew_seconds == 2.5
+    fetch.delays(None)  # not known just now
+    assert progress.stages.skew_seconds == 2.5
+    fetch.delays(0.003)  # as long as it took to ask
+    assert progress.stages.skew_seconds == 0.0
+
+
+def test_a_consumer_task_tells_how_long_records_wait_and_how_long_they_are_applied() -> None:
+    measures, progress = at_work(), Progress(since=time.time() - 100)
+    one = batch(10, committed=50.0, came=40.0)
+    progress.batch_since = time.time() - 30
+    progress.add(one, [("t", one)])
+    progress.batch_since = 0.0
+    early = batch(10, committed=500.0, came=400.0)  # before its start
+    progress.batch_since = time.time() - 1
+    progress.add(early, [("t", early)])
+    measures.see(progress)
+    delays = measures.delays(None)
+    assert 10 <= delays["kafka_to_taken"].p50 <= delays["kafka_to_taken"].p99 < 12
+    assert 1 <= delays["taken_to_target"].p50 < 2
+    assert 30 <= delays["taken_to_target"].p99 < 32
 
 
 def test_a_source_whose_clock_is_ahead_is_noticed() -> None:

@@ -30,6 +30,8 @@ def test_counts(value: float | None, text: str) -> None:
     [
         (None, "–"),
         (0, "0 s"),
+        (0.00123, "1.2 ms"),
+        (0.0987, "98.7 ms"),
         (0.254, "0.25 s"),
         (42, "42 s"),
         (60, "1 min"),

@@ -1,0 +1,81 @@
+"""How long rows take on their way through a fetch task: committed at the source, read, acknowledged
+by Kafka. Told per batch of the binlog, never per row."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import NamedTuple
+
+from cdcbus.plugins.latency import Latency
+from cdcbus.producer.source.row_events import Batch
+
+_SECOND_US = 1_000_000
+
+
+class _Sent(NamedTuple):
+    """Rows that were read together. `records`: so many were sent in all with them; `commits`: when
+    the first and the last transaction of them were committed, in epoch microseconds."""
+
+    read_at: float
+    rows: int
+    records: int
+    commits: tuple[int, ...]
+
+
+class Stages:
+    """Of rows of transactions whose end has been read. `sent`, `acknowledged` and `forget` are
+    called on one thread.
+
+    `read`: from the commit to the reading; `to_kafka`: from there to the acknowledgement;
+    `published`: both. Rows that were committed before this was made count for `to_kafka` only: they
+    waited for the task's start. `skew_seconds`: by how much the source's clock is ahead, which may
+    be set on any thread. A server that tells commits in whole seconds gives whole seconds, rounded
+    up: its rows took no longer.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.time) -> None:
+        self._clock, self._begun_us = clock, int(clock() * _SECOND_US)
+        self.read, self.to_kafka, self.published = Latency(), Latency(), Latency()
+        self.skew_seconds = 0.0
+        self._waiting: deque[_Sent] = deque()
+
+    def now(self) -> float:
+        return self._clock()
+
+    def sent(self, batch: Batch, read_at: float, rows: int, records: int) -> None:
+        """The closed transactions of a batch that was read then: they were `rows` row changes, and
+        with them so many records were sent in all."""
+        if not rows or not batch.closed:
+            return
+        commits = self._commits(batch)
+        for commit_us in commits:
+            self.read.record(self._since(commit_us, read_at), rows / len(commits))
+        self._waiting.append(_Sent(read_at, rows, records, commits))
+
+    def acknowledged(self, records: int) -> None:
+        """So many of the records that were sent have been acknowledged. Of several partitions they
+        count as if they were in the order of sending."""
+        now = self._clock() if self._waiting else 0.0
+        while self._waiting and self._waiting[0].records <= records:
+            sent = self._waiting.popleft()
+            self.to_kafka.record(now - sent.read_at, sent.rows)
+            for commit_us in sent.commits:
+                self.published.record(self._since(commit_us, now), sent.rows / len(sent.commits))
+
+    def forget(self) -> None:
+        """What was sent and is not acknowledged is read again."""
+        self._waiting.clear()
+
+    def _commits(self, batch: Batch) -> tuple[int, ...]:
+        first, last = batch.closed[0].origin.commit_us, batch.closed[-1].origin.commit_us
+        if last % _SECOND_US == 0 and batch.edge is not None:
+            # such a server's rows tell when their statement began
+            last = max(last, batch.edge.timestamp_ms * 1000)
+        return tuple(commit_us for commit_us in {first, last} if commit_us >= self._begun_us)
+
+    def _since(self, commit_us: int, then: float) -> float:
+        seconds = max(0.0, then - commit_us / _SECOND_US + self.skew_seconds)
+        return seconds if commit_us % _SECOND_US else float(math.ceil(seconds))
