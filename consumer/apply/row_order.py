@@ -30,10 +30,10 @@ TIME = slice(13)
 
 
 def version_of(step: MappedChange) -> RowVersion:
-    return RowVersion(step.came_ms, _place(step.change))
+    return RowVersion(step.came_ms, place_of(step.change))
 
 
-def _place(change: RowChange) -> str:
+def place_of(change: RowChange) -> str:
     """Of a row's delete and its insert by one change of the key, the delete comes first."""
     origin, row = change.origin, change.row
     number = origin.file.rpartition(".")[2]

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple
 
+from cdcbus.consumer.apply.row_order import is_older, place_of
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs
 from cdcbus.consumer.records.late import begun_before, is_late
 from cdcbus.consumer.records.records import Record
+from cdcbus.plugins.contracts import Converter, RowVersion
+from cdcbus.plugins.errors import DataError
+from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.start import Replay
 
 IN_FLIGHT_SECONDS = 120.0
@@ -16,19 +22,28 @@ IN_FLIGHT_SECONDS = 120.0
 broker was away, or the fetch task."""
 
 
+MOST_RECORDS = 1000
+"""Of a lane that waits are looked at at once."""
+
+
+class _Head(NamedTuple):
+    """The next record of a lane, when its first change was made, and by which server."""
+
+    lane: Lane
+    version: RowVersion
+    server_id: int
+
+
 def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int]) -> int:
-    """The offset of a lane before which nothing can be cured by others any more: all of them
-    have been read beyond the time at which its records came into Kafka, or to their end
-    IN_FLIGHT_SECONDS later. 0 where the task does not read all of them, as nobody knows then.
-    Raises BusError."""
-    all_there_ms = int((time.time() - IN_FLIGHT_SECONDS) * 1000)
+    """The offset of a lane before which nothing can be cured by others any more: whatever these
+    have still to read was made later, or they have been read to their end IN_FLIGHT_SECONDS after
+    its records came into Kafka. 0 where the task does not read all of them, as nobody knows then.
+    Raises BusError.
 
-    def read_up_to_ms(other: Lane) -> int:
-        """Records of a partition are in order; of two that came at once the one of the first
-        lane is the earlier one."""
-        came_ms = _came_next_ms(task, logs, other, next_offsets[other])
-        return all_there_ms if came_ms is None else came_ms + (other > lane)
-
+    That two records came into Kafka in one millisecond says nothing of which is the earlier one: a
+    key that changes is a delete in one partition and an insert in another.
+    """
+    converter = make_converter(task.converter)
     with TopicLogs(task) as logs:
         others = [
             (topic, partition)
@@ -36,13 +51,53 @@ def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int])
             for partition in logs.partitions(topic)
             if (topic, partition) != lane
         ]
-        end = logs.bounds(lane)[1]
         if not others:
-            return end
-        if not next_offsets.keys() >= set(others):
+            return logs.bounds(lane)[1]
+        if not next_offsets.keys() >= {lane, *others}:
             return 0
-        found = logs.at_time(lane, min(map(read_up_to_ms, others)))
-        return end if found is None else found
+        heads = [_head(task, converter, logs, other, next_offsets[other]) for other in others]
+        settled = next_offsets[lane]
+        for offset, came_ms, value in islice(logs.records(lane, settled), MOST_RECORDS):
+            own = _head_of(converter, lane, came_ms, value)
+            if not all(_is_beyond(head, own) for head in heads):
+                break
+            settled = offset + 1
+    return settled
+
+
+def are_all_there(came_ms: int) -> bool:
+    """Whether what was made before a record that came into Kafka then is there as well."""
+    return came_ms < (time.time() - IN_FLIGHT_SECONDS) * 1000
+
+
+def _is_beyond(head: _Head | None, own: _Head) -> bool:
+    """Whether all before a record was read in another lane. Of two of which nobody can tell, the
+    one of the first lane is the earlier one, so that they do not wait for each other."""
+    if head is None:
+        return are_all_there(own.version.came_ms)
+    one, other = own.version, head.version
+    if (own.lane[0], own.server_id) != (head.lane[0], head.server_id):  # maybe of two binlogs
+        one, other = one._replace(place=""), other._replace(place="")
+    return is_older(one, other) or (not is_older(other, one) and own.lane < head.lane)
+
+
+def _head(
+    task: LoadTask, converter: Converter, logs: TopicLogs, lane: Lane, offset: int
+) -> _Head | None:
+    """None behind the last one."""
+    records = () if is_beyond(task, offset) else logs.records(lane, offset)
+    return next((_head_of(converter, lane, came_ms, value) for _, came_ms, value in records), None)
+
+
+def _head_of(converter: Converter, lane: Lane, came_ms: int, value: bytes | None) -> _Head:
+    """Of a record that cannot be read, only when it came."""
+    try:
+        changes = converter.from_bytes(value) if value else []
+    except DataError:
+        changes = []
+    if not changes:
+        return _Head(lane, RowVersion(came_ms), 0)
+    return _Head(lane, RowVersion(came_ms, place_of(changes[0])), changes[0].origin.server_id)
 
 
 def read_before_ms(task: LoadTask, next_offsets: Mapping[Lane, int]) -> int:

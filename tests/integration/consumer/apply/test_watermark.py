@@ -1,0 +1,45 @@
+"""When nothing that other lanes have still to read can come before a record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import time
+
+import pytest
+from confluent_kafka import Producer
+
+from cdcbus.consumer.apply.watermark import IN_FLIGHT_SECONDS, settled_before
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.converters.canal_row import CanalRow
+from cdcbus.plugins.kafka.record_key import key_text, split_key_change
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+
+pytestmark = pytest.mark.integration
+USERS = Table(TableId("shop", "users"), (Column("email", "varchar(40)"),), ("email",))
+
+
+def test_records_that_came_in_one_millisecond_are_told_apart_by_their_places(
+    kafka: str, name: str, make_topic: Callable[..., str]
+) -> None:
+    """A key that changed is a delete in one partition and an insert in another: neither lane may
+    believe that the other has nothing for it. What was made first waits for nobody."""
+    topic, now_ms = make_topic(name, 3), int((time() - 2 * IN_FLIGHT_SECONDS) * 1000)
+    producer = Producer({"bootstrap.servers": kafka})
+    origin = Origin("mysql-bin.000003", 100, "", 1, now_ms * 1000)
+    moved = RowChange(USERS, Op.UPDATE, {"email": "user1"}, {"email": "User1"}, origin)
+    gone, come = split_key_change(moved, ("email",))
+    for partition, change in enumerate((come, gone)):
+        producer.produce(
+            topic,
+            CanalRow().to_bytes(change),
+            key_text(change, ("email",)),
+            partition,
+            timestamp=now_ms,
+        )
+    assert producer.flush(60) == 0
+    task = LoadTask("7", TopicConfig(kafka, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    begin = {(topic, number): 0 for number in range(3)}
+    assert settled_before(task, (topic, 0), begin) == 0
+    assert settled_before(task, (topic, 1), begin) == 1
+    assert settled_before(task, (topic, 0), {**begin, (topic, 1): 1}) == 1
