@@ -373,6 +373,17 @@ class RowVersion(NamedTuple):
     place: str = ""
 
 
+class KnownRow(NamedTuple):
+    """What a version table holds of a key. `row`: which row it is to the target, the same for keys
+    that it takes for one; `version`: of the last change that was stored, the lowest where there is
+    none; `texts`: those columns of the key, as that change spelled them, of which different texts
+    may be one to the target."""
+
+    row: str
+    version: RowVersion = RowVersion()
+    texts: tuple[Cell, ...] = ()
+
+
 class LoadTransaction(Protocol):
     """One open transaction of a target. Durable when its context ends without an error, undone
     otherwise."""
@@ -395,17 +406,16 @@ class LoadTransaction(Protocol):
 
     def may_be_freed(self, tables: Collection[TableId]) -> None:
         """Rows of these tables may have changes in other lanes: a key that is taken by a row
-        which the target rounds to the same one may be free once these are applied, so that is
+        that only the source tells from a new one may be free once these are applied, so that is
         RowConflict from here on."""
         ...
 
     def row_versions(
         self, versions: TargetTable, keys: Sequence[tuple[Cell, ...]]
-    ) -> list[tuple[str, RowVersion]]:
-        """What a version table holds of these keys, in their order: which row it is to the
-        target, the same for keys that it takes for one, and the version of the last change that
-        was stored with `write`, the lowest where there is none. Nobody else reads them so before
-        the transaction has ended. Raises as `write` does."""
+    ) -> list[KnownRow]:
+        """What a version table holds of these keys, in their order, as it was stored with
+        `write`. Nobody else reads them so before the transaction has ended. Raises as `write`
+        does."""
         ...
 
     def has_version_table(self, tables: Sequence[TargetTable]) -> bool:

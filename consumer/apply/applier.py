@@ -16,12 +16,21 @@ from itertools import repeat
 from operator import attrgetter, itemgetter
 from time import perf_counter
 
-from cdcbus.consumer.apply.conflicts import Again, Doubt, LanePart, Settling, SettlingTogether, Wait
+from cdcbus.consumer.apply.conflicts import (
+    Again,
+    Doubt,
+    LanePart,
+    Settling,
+    SettlingTogether,
+    Wait,
+    overtaken_reason,
+)
+from cdcbus.consumer.apply.deletes import Deletes
 from cdcbus.consumer.apply.levels import in_source_order
 from cdcbus.consumer.apply.lookahead import LookAhead, ReadOn, no_future
 from cdcbus.consumer.apply.placing import Placing
-from cdcbus.consumer.apply.row_order import newest
-from cdcbus.consumer.apply.writer import NOTHING_KNOWN, write_net
+from cdcbus.consumer.apply.row_order import Overtaken, newest
+from cdcbus.consumer.apply.writer import NOTHING_KNOWN, count_superseded, write_net
 from cdcbus.consumer.config import LoadTask, SchemaChange
 from cdcbus.consumer.merge.columnar import MIN_RECORDS, NetColumns, net_columns
 from cdcbus.consumer.merge.mapped_change import MappedChange
@@ -46,6 +55,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
+from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
 
@@ -136,6 +146,8 @@ class LaneApplier:
         self._wanted = ChangeFilter(task, converter, process)
         self._is_merging = task.merge and loader.is_merging
         self._look_ahead = LookAhead(read_on, self._steps_to)
+        # apart, as each keeps what it was asked for last
+        self._deletes, self._elsewhere = (Deletes(read_on, self._steps_to) for _ in range(2))
         self._placing, self._scattered, self._are_all_scattered = Placing(), set[TableId](), False
 
     def applied_offsets(self) -> list[AppliedOffset]:
@@ -316,8 +328,12 @@ class LaneApplier:
         with self._loader.transaction() as transaction:
             if is_checked:
                 transaction.check_at_once()
-            if versions:
-                steps = newest(transaction, steps, versions, self._coarse(steps), report)
+            steps, overtaken = self._newest(transaction, versions, steps, report)
+            for step, _ in overtaken:
+                lane = merged[step.offset][0]
+                if not self._deletes.find(lane, ends[lane], step):
+                    raise Wait(step.offset, str(overtaken_reason(step)))
+                count_superseded(report, step, step.changes)
             settling = SettlingTogether(
                 self._task,
                 LookAhead(no_future, self._steps_to),
@@ -341,11 +357,6 @@ class LaneApplier:
         seen = self.seen.get(lane) or AppliedOffset(*lane, 0, 0)
         details = replace(seen.details, last=records.last_before(end_offset) or seen.details.last)
         return replace(seen, next_offset=end_offset, mzxid=mzxid, details=details)
-
-    def _coarse(self, steps: Sequence[MappedChange]) -> frozenset[TableId]:
-        return frozenset(
-            step.plan.target.id for step in steps if self._loader.is_coarse(step.plan.target)
-        )
 
     def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
         """What needs no transaction: decodes, maps, and merges columns. What it returns does the
@@ -513,7 +524,7 @@ class LaneApplier:
             prepared, is_told = self._in_rows(prepared), True
         superseded = BatchReport()
         steps = [step for step in prepared.steps if step.offset not in attempt.refused]
-        steps = self._newest(transaction, prepared, steps, superseded)
+        steps, overtaken = self._newest(transaction, prepared.versions, steps, superseded)
         dead_letters = None if prepared.dead_letters is None else [*prepared.dead_letters]
         settling = Settling(
             self._task,
@@ -530,19 +541,42 @@ class LaneApplier:
         settling.report.add(superseded)
         for offset, reason in attempt.refused.items():
             settling.bury([step for step in prepared.steps if step.offset == offset], reason)
+        settling.settle_overtaken(overtaken, self._deletes)
         settling.settle()
         return settling.report, dead_letters
 
     def _newest(
         self,
         transaction: LoadTransaction,
-        prepared: _Prepared,
+        versions: Mapping[TableId, TargetTable],
         steps: list[MappedChange],
         report: BatchReport,
-    ) -> list[MappedChange]:
-        if not prepared.versions:
-            return steps
-        return newest(transaction, steps, prepared.versions, self._coarse(steps), report)
+    ) -> tuple[list[MappedChange], list[Overtaken]]:
+        """Where a row's delete may be in another lane, or beyond a bounded replay, what was
+        overtaken is left out as older."""
+        if not versions:
+            return steps, []
+        steps, found = newest(transaction, steps, versions, report, self._is_deleted)
+        if found and not self._are_all_scattered:
+            self._are_all_scattered = transaction.has_version_table([])
+        overtaken: list[Overtaken] = []
+        for each in found:
+            if (
+                self._are_all_scattered
+                or each.step.plan.target.id in self._scattered
+                or isinstance(self._task.start, Replay)
+            ):
+                count_superseded(report, each.step, each.step.changes)
+            else:
+                overtaken.append(each)
+        return steps, overtaken
+
+    def _is_deleted(self, step: MappedChange, after: str, before: str) -> bool:
+        """In any lane, as far as that is known."""
+        lanes = [(lane, seen.next_offset) for lane, seen in [*self.seen.items()]]
+        return any(self._elsewhere.knows(*each, step, after, before) for each in lanes) or any(
+            self._elsewhere.find(*each, step, after=after, before=before) for each in lanes
+        )
 
     # Columns: many records at once, where each needs no look of its own
 
@@ -594,7 +628,9 @@ class LaneApplier:
         report.add(prepared.report)
         try:
             with transaction.savepoint():
-                steps = self._newest(transaction, prepared, steps, report)
+                steps, overtaken = self._newest(transaction, prepared.versions, steps, report)
+                if overtaken:
+                    raise overtaken_reason(overtaken[0].step)
                 report.add(write_net(self._task, transaction, steps, net.tables))
         except (DataError, TargetRejected) as error:
             LOG.info(

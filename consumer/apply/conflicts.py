@@ -14,10 +14,13 @@ from dataclasses import dataclass
 from itertools import groupby
 from operator import attrgetter
 from time import perf_counter
-from typing import NamedTuple
+from typing import NamedTuple, NoReturn
 
+from cdcbus.consumer.apply.deletes import Deletes
 from cdcbus.consumer.apply.levels import levels
 from cdcbus.consumer.apply.lookahead import LookAhead, NotYet
+from cdcbus.consumer.apply.row_order import Overtaken
+from cdcbus.consumer.apply.watermark import are_all_there
 from cdcbus.consumer.apply.writer import count_applied, count_superseded, net_of, write_net
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.mapped_change import MappedChange, SameRow
@@ -121,6 +124,30 @@ class Settling:
                 self._settle_record(begin, end)
                 begin = end
         self._settle_put_off()
+
+    def settle_overtaken(self, overtaken: Sequence[Overtaken], deletes: Deletes) -> None:
+        """Leaves out those whose rows the lane deletes behind the batch. Where it does not, two
+        rows of the source are one to the target; but the delete may be on its way. Raises as
+        `settle`."""
+        steps = [step for step, _ in overtaken]
+        for step, by in overtaken:
+            found = deletes.find(self._part.lane, self._part.end_offset, step, steps)
+            if not found:
+                self._refuse_overtaken(
+                    step, is_sure=found is not None and are_all_there(by.came_ms)
+                )
+            count_superseded(self.report, step, step.changes)
+
+    def _refuse_overtaken(self, step: MappedChange, *, is_sure: bool) -> NoReturn:
+        reason = overtaken_reason(step)
+        if not is_sure:
+            raise Wait(step.offset, _waits(self._part.lane, step, reason))
+        if not self._is_sure:
+            raise Doubt from reason
+        if self._dead_letters is not None:
+            raise Again(step.offset, reason)
+        refuse(None, self._part.lane, step.offset, reason)
+        raise reason
 
     def _settle_part(self, begin: int, end: int) -> None:
         if begin == end:
@@ -364,6 +391,15 @@ class SettlingTogether(Settling):
 
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         raise Wait(self._first_open(steps[0]), str(error))
+
+
+def overtaken_reason(step: MappedChange) -> RowConflict:
+    table = step.plan.target
+    return RowConflict(
+        f"target table {table.id} has had a newer row whose key is spelled otherwise and equal "
+        "there, so two source rows would become one: give its key "
+        f"({', '.join(table.key)}) a collation that tells them apart, as the source's does"
+    )
 
 
 def _waits(lane: Lane, step: MappedChange, reason: RowConflict) -> str:

@@ -11,8 +11,8 @@ from itertools import groupby
 from cdcbus.plugins.contracts import (
     AppliedOffset,
     Counts,
+    KnownRow,
     LoadTransaction,
-    RowVersion,
     TableBatch,
     TargetTable,
 )
@@ -101,9 +101,9 @@ class DryTransaction:
 
     def row_versions(
         self, versions: TargetTable, keys: Sequence[tuple[Cell, ...]]
-    ) -> list[tuple[str, RowVersion]]:
+    ) -> list[KnownRow]:
         """No row has one."""
-        return [(repr(key), RowVersion()) for key in keys]
+        return [KnownRow(repr(key)) for key in keys]
 
     def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
         """What it would tell changes nothing."""

@@ -14,9 +14,9 @@ from cdcbus.plugins.contracts import (
     VERSION,
     AppliedOffset,
     Counts,
+    KnownRow,
     LoadTransaction,
     OffsetTable,
-    RowVersion,
     Swaps,
     TableBatch,
     TargetTable,
@@ -42,6 +42,7 @@ from cdcbus.plugins.loaders.cells.equal_keys import (
     refuse_alike,
     refuse_others,
     refuse_rounded,
+    texts_of,
 )
 from cdcbus.plugins.loaders.dialect import QUOTING, Cells
 from cdcbus.plugins.loaders.engine import Database
@@ -336,7 +337,7 @@ class JdbcTransaction:
                         tuple(row[writes.columns.index(name)] for name in table.key)
                         for row in writes.rows
                     ]
-                    refuse_others(table, keys, dialect.spelled(connection, table, keys))
+                    refuse_others(table, keys, dialect.spelled(connection, table, keys), taken)
                     if (
                         len(keys) > 1
                         and not are_plain(table, keys)
@@ -435,19 +436,21 @@ class JdbcTransaction:
     def may_be_freed(self, tables: Collection[TableId]) -> None:
         self._freed = tables
 
-    def row_versions(
-        self, versions: TargetTable, keys: Sequence[Cells]
-    ) -> list[tuple[str, RowVersion]]:
+    def row_versions(self, versions: TargetTable, keys: Sequence[Cells]) -> list[KnownRow]:
         """Rows that are not there are made first: others wait for them then, too. One that is
         not found by its key is a row of its own."""
         dialect, connection = self._database.dialect, self._connection
+        texts = texts_of(versions)
         with self._reported(versions, versions.key):
             dialect.upsert(connection, versions, Writes(versions.key, keys))
             locked = dict(dialect.locked(connection, versions, keys, VERSION))
         rows = (
             locked.get(place, (*key, 0, row_versions.NO_PLACE)) for place, key in enumerate(keys)
         )
-        return [(repr(row), row_versions.version(came_ms, place)) for *row, came_ms, place in rows]
+        return [
+            KnownRow(repr(row), row_versions.version(came_ms, place), texts(tuple(row)))
+            for *row, came_ms, place in rows
+        ]
 
     def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
         with self._database.reported("versions of rows"):

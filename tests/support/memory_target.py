@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from cdcbus.plugins.contracts import (
     AppliedOffset,
     Counts,
+    KnownRow,
     OffsetTable,
-    RowVersion,
     TableBatch,
     TargetTable,
 )
@@ -130,10 +130,8 @@ class MemoryTransaction:
     def may_be_freed(self, tables: Collection[TableId]) -> None:
         pass
 
-    def row_versions(
-        self, versions: TargetTable, keys: Sequence[Key]
-    ) -> list[tuple[str, RowVersion]]:
-        return [(repr(key), RowVersion()) for key in keys]
+    def row_versions(self, versions: TargetTable, keys: Sequence[Key]) -> list[KnownRow]:
+        return [KnownRow(repr(key)) for key in keys]
 
     def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
         return False

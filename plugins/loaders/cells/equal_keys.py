@@ -48,6 +48,24 @@ def spelling_of(table: TargetTable) -> Callable[[Key], Key]:
     )
 
 
+def texts_of(table: TargetTable) -> Callable[[Key], Key]:
+    """What keys of different rows that are one there differ in."""
+    places = [place for place, name in enumerate(table.key) if table.columns[name].is_folding]
+    short = {place for place in places if table.columns[table.key[place]].type in FILLED_UP}
+    return lambda key: tuple(
+        (key[place] or "").rstrip(" ") if place in short else key[place] for place in places
+    )
+
+
+def respelled(table: TargetTable, key: Key, texts: Key) -> Key:
+    """The key of another row that is one there, with the texts that `texts_of` tells."""
+    left = iter(texts)
+    return tuple(
+        next(left) if table.columns[name].is_folding else cell
+        for name, cell in zip(table.key, key, strict=True)
+    )
+
+
 def as_spelled(table: TargetTable, keys: Sequence[Key], found: Iterable[Key]) -> list[Key]:
     """Those of the keys that are found as they are."""
     spelling = spelling_of(table)
@@ -79,12 +97,17 @@ def refuse_alike(table: TargetTable) -> None:
     )
 
 
-def refuse_others(table: TargetTable, keys: Iterable[Key], found: Iterable[Key]) -> None:
-    """Raises TargetRejected where a row that is there has the key of another source row."""
+def refuse_others(
+    table: TargetTable,
+    keys: Iterable[Key],
+    found: Iterable[Key],
+    error: type[TargetRejected] = TargetRejected,
+) -> None:
+    """Raises the error where a row that is there has the key of another source row."""
     spelling = spelling_of(table)
     sent = set(map(spelling, keys))
     if not sent.issuperset(map(spelling, found)):
-        raise TargetRejected(
+        raise error(
             f"target table {table.id} has a row whose key is spelled otherwise and equal there, "
             "so two source rows would become one: "
             f"give column {_folding_names(table)} of its key a collation that tells them apart, "

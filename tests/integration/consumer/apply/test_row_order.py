@@ -4,7 +4,7 @@ row ends as the source has left it."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,9 @@ import pytest
 from cdcbus.consumer.apply import applier as apply
 from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
-from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.consumer.records.records import Record, Records
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
@@ -105,16 +107,32 @@ class Lanes:
     """Applies lanes of a source in any order, each part by an applier of its own, as executors
     do."""
 
-    def __init__(self, server: TargetServer, lanes: Sequence[Records], task: LoadTask) -> None:
+    def __init__(
+        self,
+        server: TargetServer,
+        lanes: Sequence[Records],
+        task: LoadTask,
+        put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
+    ) -> None:
         self._lanes, self._task = lanes, task
         self.done = [0] * len(lanes)
         self._loaders = [make_loader("JdbcBatch", server.target()) for _ in lanes]
         self.appliers = [
-            LaneApplier(task, CONVERTERS[task.converter], loader) for loader in self._loaders
+            LaneApplier(
+                task,
+                CONVERTERS[task.converter],
+                loader,
+                put_dead_letters=put_dead_letters,
+                read_on=self._read_on,
+            )
+            for loader in self._loaders
         ]
         self.appliers[0].applied_offsets()  # as the driver
         for lane, applier in enumerate(self.appliers[1:], 1):
             applier.begin(("shop", lane), None)
+
+    def _read_on(self, lane: Lane, offset: int) -> Iterator[Record]:
+        return iter(self._lanes[lane[1]][offset:])
 
     def apply(self, lane: int, count: int) -> int:
         """How many changes were superseded."""
@@ -282,6 +300,14 @@ def test_a_key_that_changes_in_case_or_blanks_only_stays(
 
 # the target's key in PostgreSQL, in MariaDB and in MySQL 9, and two keys that are one there
 COARSE = {
+    "case": ("VARCHAR(40) COLLATE {schema}.ci", "VARCHAR(40)", "VARCHAR(40)", "user1", "User1"),
+    "trailing blank": (
+        "CHAR(40)",
+        "VARCHAR(40)",
+        "VARCHAR(40) COLLATE utf8mb4_bin",
+        "user1",
+        "user1 ",
+    ),
     "CHAR": ("CHAR(40)", "CHAR(40)", "CHAR(40)", "user1", "user1 "),
     "CHAR, no pad": (
         "BPCHAR",

@@ -21,7 +21,8 @@ from cdcbus.consumer.apply import applier
 from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.merge.columnar import MIN_RECORDS
-from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.records import Record, Records
 from cdcbus.plugins.contracts import Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
@@ -234,8 +235,13 @@ def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
         lane: make_loader("JdbcBatch", replace(server.target(), task_id=task_id))
         for lane in (*lanes, -1)
     }
+
+    def read_on(lane: Lane, offset: int) -> Iterator[Record]:
+        return iter(lanes[lane[1]][offset:])
+
     appliers = {
-        lane: LaneApplier(task, CONVERTERS[converter], loader) for lane, loader in loaders.items()
+        lane: LaneApplier(task, CONVERTERS[converter], loader, read_on=read_on)
+        for lane, loader in loaders.items()
     }
     done, is_told, waiting = dict.fromkeys(lanes, 0), False, set[int]()
     try:

@@ -1,0 +1,144 @@
+"""Which rows lanes are going to delete, beyond what is applied of them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from threading import Lock
+from time import monotonic
+
+from cdcbus.consumer.apply.lookahead import TRUNCATED, ReadOn
+from cdcbus.consumer.apply.row_order import source_place
+from cdcbus.consumer.merge.mapped_change import Key, MappedChange
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.rowchange import Op, TableId
+
+MOST_SKIPPED = 20_000  # records that are read though they are applied, as it began before them
+MOST_DELETES = 20_000  # that are kept of a lane and table
+READ_AT_ONCE = 1_000  # records at least, as a reader takes its time to begin
+LOOK_SECONDS = 2.0
+AGAIN_SECONDS = 1.0  # after which a lane that had no more may have
+
+
+@dataclass(slots=True)
+class _Read:
+    """What of a lane was read for the table `target`, from `begin` to before `next_offset`: where
+    rows are deleted, and how their places in the source sort, of which `beyond` is the last of all
+    records. Up to the lane's end at the time `ended`, if at all. `asked`: rows whose deletes are
+    kept whatever comes, from which offset on."""
+
+    target: TargetTable
+    begin: int
+    next_offset: int
+    offsets: dict[tuple[Key, ...], list[int]] = field(default_factory=dict)
+    places: dict[int, str] = field(default_factory=dict)
+    beyond: str = ""
+    ended: float | None = None
+    asked: dict[tuple[Key, ...], int] = field(default_factory=dict)
+
+    def has_all(self, step: MappedChange, offset: int) -> bool:
+        """Of the step's row from an offset on, as far as it was read."""
+        is_there = self.begin <= offset or self.asked.get(step.keys, offset + 1) <= offset
+        is_near = offset <= self.next_offset + MOST_SKIPPED
+        return self.target is step.plan.target and is_there and is_near
+
+    def make_room(self) -> None:
+        self.begin = self.next_offset
+        kept = {*self.asked, TRUNCATED}
+        self.offsets = {keys: found for keys, found in self.offsets.items() if keys in kept}
+        left = [offset for found in self.offsets.values() for offset in found]
+        self.places = {offset: self.places[offset] for offset in left}
+
+    def add(self, step: MappedChange) -> None:
+        found = self.offsets.setdefault(step.keys, [])
+        if step.offset not in found[-1:]:
+            found.append(step.offset)
+        self.places[step.offset] = source_place(step.change)
+
+    def has(self, keys: tuple[Key, ...], offset: int, after: str, before: str) -> bool:
+        """A truncate deletes all rows."""
+        for found in (self.offsets.get(each, []) for each in (keys, TRUNCATED)):
+            places = (self.places[each] for each in found[bisect_left(found, offset) :])
+            if any(after <= place < before for place in places):
+                return True
+        return False
+
+
+class Deletes:
+    """Finds them. Thread-safe."""
+
+    def __init__(
+        self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[MappedChange]]
+    ) -> None:
+        """`steps_to`: what a record brings to a target table."""
+        self._read_on, self._steps_to = read_on, steps_to
+        self._read: dict[tuple[Lane, TableId], _Read] = {}
+        self._reading = Lock()
+
+    def knows(
+        self, lane: Lane, offset: int, step: MappedChange, after: str = "", before: str = "~"
+    ) -> bool:
+        """Whether `find` has read of one already, between two places in the source."""
+        with self._reading:
+            read = self._read.get((lane, step.plan.target.id))
+            if read is None or not read.has_all(step, offset):
+                return False
+            return read.has(step.keys, offset, after, before)
+
+    def find(
+        self,
+        lane: Lane,
+        offset: int,
+        step: MappedChange,
+        others: Sequence[MappedChange] = (),
+        *,
+        after: str = "",
+        before: str = "~",
+    ) -> bool | None:
+        """Whether a lane has a delete of the row of a step at or behind an offset, with a place in
+        the source from `after` to `before`; None where that is not known yet: the next call goes
+        on from there. `others`: what will be asked for as well. Raises TargetError, BusError."""
+        where = lane, step.plan.target.id
+        with self._reading:
+            read = self._read.get(where)
+            if read is None or not read.has_all(step, offset):
+                read = self._read[where] = _Read(step.plan.target, offset, offset)
+            # who asks asks again, and the others with it, until it is known
+            read.asked = {
+                each.keys: min(offset, read.asked.get(each.keys, offset))
+                for each in (step, *others)
+                if each.plan.target.id == step.plan.target.id and read.has_all(each, offset)
+            }
+
+            def is_known() -> bool:
+                return read.beyond >= before or read.has(step.keys, offset, after, before)
+
+            is_due = read.ended is None or monotonic() - read.ended > AGAIN_SECONDS
+            if is_due and not is_known():
+                self._go_on(where, read, is_known)
+            if read.has(step.keys, offset, after, before):
+                return True
+            return False if read.ended is not None or is_known() else None
+
+    def _go_on(
+        self, where: tuple[Lane, TableId], read: _Read, is_enough: Callable[[], bool]
+    ) -> None:
+        (lane, table), began = where, monotonic()
+        read.ended, count = None, 0
+        for number, (offset, value) in enumerate(self._read_on(lane, read.next_offset), 1):
+            for step in self._steps_to(table, offset, value) if value else ():
+                read.beyond = max(read.beyond, source_place(step.change))
+                for part in step.parts():
+                    if part.change.op in (Op.DELETE, Op.TRUNCATE):
+                        read.add(part)
+                        count += 1
+            read.next_offset = offset + 1
+            if count >= MOST_DELETES:
+                read.make_room()
+                count = 0
+            is_late = monotonic() - began > LOOK_SECONDS
+            if is_late or (number % READ_AT_ONCE == 0 and is_enough()):
+                return
+        read.ended = monotonic()
