@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
 
-import pyarrow.compute as pc
 from pyarrow import Int64Array
 
 from cdcbus.consumer.apply.watermark import read_before_ms, settled_before
@@ -23,7 +22,7 @@ from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.late import without_late
-from cdcbus.consumer.records.records import NO_RECORDS, Records
+from cdcbus.consumer.records.records import NO_RECORDS, Records, count_before
 from cdcbus.plugins.errors import PositionError, TargetUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.start import Replay
@@ -249,7 +248,7 @@ class BatchApplier:
         for lane, (end, report) in done.items():
             outcome = outcomes[lane]
             outcome.report.add(report)
-            outcome.report.late += _before(left[lane][1], end)
+            outcome.report.late += count_before(left[lane][1], end)
             outcome.end, outcome.error = end, None
             outcome.last = lanes.get(lane, NO_RECORDS).last_before(end) or outcome.last
             outcome.waits = (
@@ -275,7 +274,7 @@ class BatchApplier:
                 end,
                 left,
             )
-            outcome.report.late += _before(late, outcome.end)
+            outcome.report.late += count_before(late, outcome.end)
         except TargetUnavailable as error:
             outcome.error = error
 
@@ -289,8 +288,3 @@ class BatchApplier:
             self._task.converter,
             self.progress.begun.setdefault(outcome.lane, {}),
         )
-
-
-def _before(offsets: Int64Array, end: int) -> int:
-    """How many."""
-    return pc.sum(pc.less(offsets, end)).as_py() or 0
