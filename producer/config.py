@@ -1,4 +1,4 @@
-"""What a fetch task is told: the typed form of a `CanalFetch` -> `KAFKA_SYNC` task file."""
+"""The settings of a fetch task: the typed form of a `CanalFetch` -> `KAFKA_SYNC` task file."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class HeartbeatConfig:
 
 @dataclass(frozen=True, slots=True)
 class DdlConfig:
-    """What of DDL is published: that a table was emptied, and that it was defined anew."""
+    """What of DDL is published: that a table was emptied, and that its definition changed."""
 
     truncates: bool = True
     definitions: bool = False

@@ -7,7 +7,7 @@ from functools import total_ordering
 from typing import Final
 
 SPAN: Final = 1 << 32
-"""Events tell their places modulo this; a file with a large transaction may be longer."""
+"""Events carry their places modulo this; a file with a large transaction may be longer."""
 
 
 @total_ordering
@@ -26,10 +26,10 @@ class BinlogCoordinates:
         return f"{self.file}:{self.pos}"
 
 
-def carried(before: int, told: int) -> int:
-    """The place that an event tells, `told`, in whole: the events before it end at `before`. A
-    little back, as at a file's head, is no turn of the counter."""
-    pos = before - before % SPAN + told
+def carried(before: int, low: int) -> int:
+    """The whole place of an event, which carries only its low digits, `low`. The events before it
+    end at `before`. A little back, as at a file's head, is no turn of the counter."""
+    pos = before - before % SPAN + low
     return pos + SPAN if before - pos > SPAN // 2 else pos
 
 

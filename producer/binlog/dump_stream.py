@@ -82,7 +82,7 @@ def has_more(connection: Connection) -> bool:
 
 
 def _request(start: BinlogPosition | GtidSet, server_id: int, flags: int) -> tuple[int, bytes]:
-    """Command and arguments; MariaDB has been told its GTIDs by a variable, and takes the plain
+    """Command and arguments; MariaDB gets its GTIDs by a variable, and takes the plain
     command without a file."""
     if isinstance(start, MysqlGtids):
         executed = start.to_bytes()
@@ -119,7 +119,7 @@ def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[lis
 
 def packets(read: Callable[[int], bytes], read_bytes: int) -> Iterator[list[bytes]]:
     """The protocol's packets, put together from their 16 MB parts, as many at once as have come.
-    `read(n)` gives 1 to n bytes, none when the connection is gone; then EOFError is raised."""
+    `read(n)` gives 1 to n bytes, none when the connection is lost; then EOFError is raised."""
     data = b""
     parts: list[bytes] = []  # of a packet of more than 16 MB
     while True:

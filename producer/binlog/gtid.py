@@ -47,29 +47,31 @@ class MysqlGtids:
                 elif _TAG.fullmatch(word):
                     key = f"{uuid}:{word}"
                 else:
-                    raise PositionError(
-                        f"not a GTID set: {part[:80]!r}; expected uuid:1-5:7 or uuid:tag:1-5"
-                    )
+                    raise _no_set(part)
             if not _UUID.fullmatch(uuid) or not rest:
-                raise PositionError(
-                    f"not a GTID set: {part[:80]!r}; expected uuid:1-5:7 or uuid:tag:1-5"
-                )
+                raise _no_set(part)
         return found
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MysqlGtids:
         """The set in a Previous_gtids event."""
         found = cls()
-        head = _NUMBER.unpack_from(data)[0]
-        is_tagged = head >> 56 == _TAGGED
-        count, at = (head >> 8 & (1 << 48) - 1, 8) if is_tagged else (head, 8)
+        count = _NUMBER.unpack_from(data)[0]
+        at = 8
+        # With tags, the first and the last of the count's eight bytes say so.
+        is_tagged = count >> 56 == _TAGGED
+        if is_tagged:
+            count = count >> 8 & (1 << 48) - 1
         for _ in range(count):
-            key, at = str(UUID(bytes=data[at : at + 16])), at + 16
+            key = str(UUID(bytes=data[at : at + 16]))
+            at += 16
             if is_tagged:
                 # a variable-length number; tags are so short that it is one byte
                 length = data[at] >> 1
-                tag, at = data[at + 1 : at + 1 + length].decode(), at + 1 + length
-                key = f"{key}:{tag}" if tag else key
+                tag = data[at + 1 : at + 1 + length].decode()
+                at += 1 + length
+                if tag:
+                    key = f"{key}:{tag}"
             (spans,) = _NUMBER.unpack_from(data, at)
             for _ in range(spans):
                 first, end = struct.unpack_from("<QQ", data, at + 8)
@@ -83,15 +85,17 @@ class MysqlGtids:
         none."""
         is_tagged = any(":" in key for key in self._spans)
         count = len(self._spans)
-        parts = [_NUMBER.pack(_TAGGED << 56 | count << 8 | _TAGGED if is_tagged else count)]
+        if is_tagged:
+            count = _TAGGED << 56 | count << 8 | _TAGGED
+        parts = [_NUMBER.pack(count)]
         for key, spans in sorted(self._spans.items()):
             uuid, _, tag = key.partition(":")
-            parts += [
-                UUID(uuid).bytes,
-                bytes([len(tag) << 1]) + tag.encode() if is_tagged else b"",
-                _NUMBER.pack(len(spans)),
-            ]
-            parts += [struct.pack("<QQ", first, last + 1) for first, last in spans]
+            parts.append(UUID(uuid).bytes)
+            if is_tagged:
+                parts.append(bytes([len(tag) << 1]) + tag.encode())
+            parts.append(_NUMBER.pack(len(spans)))
+            for first, last in spans:
+                parts.append(struct.pack("<QQ", first, last + 1))
         return b"".join(parts)
 
     def add(self, gtid: str) -> None:
@@ -112,11 +116,13 @@ class MysqlGtids:
             )
         self._texts.pop(key, None)
         spans = self._spans.setdefault(key, [])
+        # from `low` to before `high`: the spans that the new one touches
         low = high = bisect_left(spans, first - 1, key=lambda span: span[1])
         while high < len(spans) and spans[high][0] <= last + 1:
             high += 1
         if low < high:
-            first, last = min(first, spans[low][0]), max(last, spans[high - 1][1])
+            first = min(first, spans[low][0])
+            last = max(last, spans[high - 1][1])
         spans[low:high] = [[first, last]]
 
     def merge(self, other: MysqlGtids) -> None:
@@ -127,11 +133,10 @@ class MysqlGtids:
 
     def covers(self, other: MysqlGtids) -> bool:
         """Whether it has all that another set has."""
-        return all(
-            self._has(key, first, last)
-            for key, spans in other._spans.items()
-            for first, last in spans
-        )
+        for key, spans in other._spans.items():
+            if not all(self._has(key, first, last) for first, last in spans):
+                return False
+        return True
 
     def _has(self, key: str, first: int, last: int) -> bool:
         spans = self._spans.get(key, [])
@@ -144,14 +149,21 @@ class MysqlGtids:
         for key in sorted(self._spans):
             text = self._texts.get(key)
             if text is None:
-                text = self._texts[key] = ":".join(
-                    f"{a}-{b}" if a < b else f"{a}" for a, b in self._spans[key]
-                )
+                text = self._texts[key] = _spans_text(self._spans[key])
             uuid, _, tag = key.partition(":")
             head = f":{tag}" if uuid == before else f",{key}"
             words.append(f"{head}:{text}")
             before = uuid
         return "".join(words)[1:]
+
+
+def _no_set(part: str) -> PositionError:
+    return PositionError(f"not a GTID set: {part[:80]!r}; expected uuid:1-5:7 or uuid:tag:1-5")
+
+
+def _spans_text(spans: list[list[int]]) -> str:
+    """`1-5:7`."""
+    return ":".join(f"{first}-{last}" if first < last else f"{first}" for first, last in spans)
 
 
 class MariadbGtids:
@@ -178,10 +190,10 @@ class MariadbGtids:
         """The state in a Gtid_list event. A domain is in it once per server, the latest at the
         end."""
         found = cls()
+        # the highest four bits are flags
         count = int.from_bytes(data[:4], "little") & 0x0FFFFFFF
-        for domain, server, sequence in _LIST_ENTRY.iter_unpack(
-            data[4 : 4 + count * _LIST_ENTRY.size]
-        ):
+        entries = data[4 : 4 + count * _LIST_ENTRY.size]
+        for domain, server, sequence in _LIST_ENTRY.iter_unpack(entries):
             found.add(f"{domain}-{server}-{sequence}")
         return found
 

@@ -1,8 +1,8 @@
 """Which tables a statement may change that was logged as text: read from its beginning, without its
 values. Pure.
 
-More tables than it names may be told, never fewer. What views, triggers, foreign keys and stored
-functions change besides is not in its text.
+The result may hold more tables than the text names, never fewer. What views, triggers, foreign keys
+and stored functions change besides is not in its text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _AFTER_TABLES = {"WHERE", "ORDER", "LIMIT", "RETURNING", ""}
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """`kind`: INSERT and so on. `tables`: None where they cannot be told for sure."""
+    """`kind`: INSERT and so on. `tables`: None where they are not certain."""
 
     kind: str
     tables: frozenset[TableId] | None
@@ -58,7 +58,7 @@ def session(body: bytes) -> Session:
 
 def targets(sql: bytes, of: Session, *, is_utf8: bool = True) -> Targets:
     """Of INSERT, REPLACE, UPDATE, DELETE, LOAD and CREATE TABLE, also behind WITH, ANALYZE and
-    SET STATEMENT; of anything else they cannot be told. `is_utf8`: what is not ASCII is UTF-8;
+    SET STATEMENT; of anything else they are not known. `is_utf8`: what is not ASCII is UTF-8;
     else it is not read."""
     reader = _Reader(_tokens(sql, of.sql_mode, is_utf8=is_utf8), of.schema)
     try:
@@ -69,7 +69,7 @@ def targets(sql: bytes, of: Session, *, is_utf8: bool = True) -> Targets:
 
 
 class _UnclearError(Exception):
-    """The text does not tell."""
+    """The text does not say it for certain."""
 
 
 class _Token(NamedTuple):

@@ -215,7 +215,7 @@ class StatementReader(TokenReader):
         table = self.table()
         if not is_unique:
             return []
-        if if_missing:  # the text does not tell whether the index was made
+        if if_missing:  # the text does not say whether the index was made
             return [Altered(table, None)]
         return [Altered(table, self._understood(lambda: [unique_key(index, self.parentheses())]))]
 

@@ -239,7 +239,7 @@ class ActionReader(ColumnReader):
             elif self.skip("WITH", "SYSTEM", "VERSIONING"):
                 found.append(AddRowTimes())
             elif not self._skip_option():
-                # also CREATE TABLE ... SELECT: the text does not tell its columns
+                # also CREATE TABLE ... SELECT: the text does not say its columns
                 raise NotUnderstood
         return found
 

@@ -45,36 +45,32 @@ def made(
     new tables, empty where that is not known. A table that is only made if it is missing counts
     as missing."""
     if isinstance(change, Renamed):
-        state = before(change.table)
-        state = (
-            known(change.to) or (state and Missing.UNKNOWN)
-            if not isinstance(state, TableSchema)
-            else state
-        )
-        return {change.table: Missing.DROPPED, change.to: state}
+        moved = _moved(before(change.table), known(change.to))
+        return {change.table: Missing.DROPPED, change.to: moved}
     if isinstance(change, Dropped):
         return {change.table: Missing.DROPPED}
     if isinstance(change, Created) and change.like is not None:
-        like = before(change.like)
-        return {
-            change.table: like
-            if isinstance(like, TableSchema)
-            else known(change.table) or (like and Missing.UNKNOWN)
-        }
+        return {change.table: _moved(before(change.like), known(change.table))}
     if isinstance(change, Created | Altered):
         return {change.table: known(change.table) or _by_its_text(change, before, charset)}
     if isinstance(change, SchemaAltered):
         return {}
-    changed = [
-        table
-        for table in there
-        if touches(change, table) and before(table) not in (None, Missing.DROPPED)
-    ]
-    is_dropped = isinstance(change, SchemaDropped)
-    return {
-        table: Missing.DROPPED if is_dropped else known(table) or Missing.UNKNOWN
-        for table in changed
-    }
+    found: dict[TableId, State | None] = {}
+    for table in list(there):
+        if not touches(change, table) or before(table) in (None, Missing.DROPPED):
+            continue
+        if isinstance(change, SchemaDropped):
+            found[table] = Missing.DROPPED
+        else:
+            found[table] = known(table) or Missing.UNKNOWN
+    return found
+
+
+def _moved(state: State | None, known: TableSchema | None) -> State | None:
+    """A table that takes the columns of another, which was in `state`."""
+    if isinstance(state, TableSchema):
+        return state
+    return known or (state and Missing.UNKNOWN)
 
 
 def _by_its_text(

@@ -1,8 +1,8 @@
 """SQL text to tokens, as the server that ran it read them: by its session's sql_mode, its version
 and its kind. Pure.
 
-Rules: `sql_lex.cc` and `sql/lex.h` of MySQL and MariaDB. All comments are gone, and the marks
-around executable ones that the server ran.
+Rules: `sql_lex.cc` and `sql/lex.h` of MySQL and MariaDB. Comments are left out, and so are the
+marks around executable ones that the server ran.
 """
 
 from __future__ import annotations
@@ -177,7 +177,7 @@ def _kind_of_word(word: str, following: str) -> Kind:
 
 
 def _quoted(text: str, at: int, *, has_escapes: bool) -> tuple[str, int]:
-    """What stands in the quotes that begin at `at`, and where it goes on behind them."""
+    """What stands in the quotes that begin at `at`, and where the text continues after them."""
     quote, value, at = text[at], [], at + 1
     while at < len(text):
         character = text[at]

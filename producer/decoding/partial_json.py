@@ -14,7 +14,6 @@ import json
 import re
 import struct
 from dataclasses import dataclass
-from itertools import accumulate
 
 from pymysqlreplication.constants import BINLOG
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
@@ -160,16 +159,14 @@ def _path(text: str) -> list[bytes | _Cell]:
         if leg is None or text[0] != "$":
             raise UnreadableEvent("a path of a form unknown to this release")
         quoted, name, cell, from_last = leg.groups()
-        if cell is not None:
-            legs.append(
-                _Cell(int(from_last or 0) + 1, True)
-                if cell.startswith("last")
-                else _Cell(int(cell), False)
-            )
+        if cell is not None and cell.startswith("last"):
+            legs.append(_Cell(int(from_last or 0) + 1, True))
+        elif cell is not None:
+            legs.append(_Cell(int(cell), False))
+        elif quoted is not None:
+            legs.append(json.loads(f'"{quoted}"', strict=False).encode())
         else:
-            legs.append(
-                (json.loads(f'"{quoted}"', strict=False) if quoted is not None else name).encode()
-            )
+            legs.append(name.encode())
         at = leg.end()
     return legs
 
@@ -181,81 +178,108 @@ def _apply(
     container: _Node = root
     leg: bytes | _Cell = _Cell(0, False)
     for following in path:
-        container, leg = _child(container, leg), following
+        container = _child(container, leg)
+        leg = following
     if isinstance(container, list) and isinstance(leg, _Cell):
         place = leg.place(container)
-        if operation == _INSERT and value is not None:
-            container.insert(max(0, place), value)
-        elif operation == _REPLACE and value is not None and 0 <= place < len(container):
-            container[place] = value
-        elif operation == _REMOVE and 0 <= place < len(container) and container is not root:
-            del container[place]
-        else:
+        if operation == _REMOVE and container is root:
             raise _damaged()
+        _apply_to_array(container, operation, place, value)
     elif isinstance(container, dict) and isinstance(leg, bytes):
-        if value is not None and (leg in container) is (operation == _REPLACE):
-            container[leg] = value
-        elif operation == _REMOVE and leg in container:
-            del container[leg]
-        else:
-            raise _damaged()
+        _apply_to_object(container, operation, leg, value)
+    else:
+        raise _damaged()
+
+
+def _apply_to_array(array: list[_Node], operation: int, place: int, value: _Node | None) -> None:
+    exists = 0 <= place < len(array)
+    if operation == _INSERT and value is not None:
+        array.insert(max(0, place), value)
+    elif operation == _REPLACE and value is not None and exists:
+        array[place] = value
+    elif operation == _REMOVE and exists:
+        del array[place]
+    else:
+        raise _damaged()
+
+
+def _apply_to_object(members: _Object, operation: int, name: bytes, value: _Node | None) -> None:
+    exists = name in members
+    # an INSERT is of a new member, a REPLACE of one that exists
+    if value is not None and exists is (operation == _REPLACE):
+        members[name] = value
+    elif operation == _REMOVE and exists:
+        del members[name]
     else:
         raise _damaged()
 
 
 def _child(container: _Node, leg: bytes | _Cell) -> _Node:
-    if (
-        isinstance(container, list)
-        and isinstance(leg, _Cell)
-        and 0 <= leg.place(container) < len(container)
-    ):
-        return container[leg.place(container)]
+    if isinstance(container, list) and isinstance(leg, _Cell):
+        place = leg.place(container)
+        if 0 <= place < len(container):
+            return container[place]
     if isinstance(container, dict) and isinstance(leg, bytes) and leg in container:
         return container[leg]
     raise _damaged()
 
 
 _SMALL_OBJECT, _LARGE_OBJECT, _SMALL_ARRAY, _LARGE_ARRAY, _LITERAL = range(5)
-_STRING, _OPAQUE = 0x0C, 0x0F
+_STRING = 0x0C
+_OPAQUE = 0x0F
+# Bytes by type: literals, then numbers of 16, 32 and 64 bits and doubles.
 _SIZES = {_LITERAL: 1, 0x05: 2, 0x06: 2, 0x07: 4, 0x08: 4, 0x09: 8, 0x0A: 8, 0x0B: 8}
 _INLINE = {_LITERAL, 0x05, 0x06}
 _INLINE_LARGE = _INLINE | {0x07, 0x08}
 
 
 def _parsed(kind: int, data: bytes, at: int) -> _Node:
+    """The value of a type that begins at `at`."""
     if kind in _SIZES:
         return _Scalar(kind, data[at : at + _SIZES[kind]])
     if kind in (_STRING, _OPAQUE):
-        start = at + (kind == _OPAQUE)
-        end = start
-        while data[end] & 0x80:
-            end += 1
-        length = sum((byte & 0x7F) << 7 * i for i, byte in enumerate(data[start : end + 1]))
-        return _Scalar(kind, data[at : end + 1 + length])
+        return _Scalar(kind, data[at : _text_end(kind, data, at)])
     if kind > _LARGE_ARRAY:
         raise UnreadableEvent(f"a JSON value of type {kind}, unknown to this release")
     is_large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
-    width, inline = (4, _INLINE_LARGE) if is_large else (2, _INLINE)
+    is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
+    # of each offset and count
+    width = 4 if is_large else 2
+    inline = _INLINE_LARGE if is_large else _INLINE
 
     def number(place: int, size: int = width) -> int:
         return int.from_bytes(data[place : place + size], "little")
 
-    count, entry, names = number(at), at + 2 * width, []
-    if kind in (_SMALL_OBJECT, _LARGE_OBJECT):
+    # Count and size, then an entry per name (offset, length), then one per value (type, offset or
+    # the value itself). Offsets are from the beginning.
+    count = number(at)
+    entry = at + 2 * width
+    names = []
+    if is_object:
         for _ in range(count):
-            start, length = at + number(entry), number(entry + width, 2)
-            names.append(data[start : start + length])
+            start = at + number(entry)
+            names.append(data[start : start + number(entry + width, 2)])
             entry += width + 2
     values = []
     for _ in range(count):
         child = data[entry]
-        values.append(
-            _parsed(child, data, entry + 1 if child in inline else at + number(entry + 1))
-        )
+        place = entry + 1 if child in inline else at + number(entry + 1)
+        values.append(_parsed(child, data, place))
         entry += 1 + width
-    return (
-        dict(zip(names, values, strict=True)) if kind in (_SMALL_OBJECT, _LARGE_OBJECT) else values
-    )
+    return dict(zip(names, values, strict=True)) if is_object else values
+
+
+def _text_end(kind: int, data: bytes, at: int) -> int:
+    """Where a text ends; before it stands its length in bytes of seven bits, least first. An
+    opaque value has its column type before that."""
+    start = at + 1 if kind == _OPAQUE else at
+    end = start
+    while data[end] & 0x80:
+        end += 1
+    length = 0
+    for place, byte in enumerate(data[start : end + 1]):
+        length += (byte & 0x7F) << 7 * place
+    return end + 1 + length
 
 
 def _stored(node: _Node) -> tuple[int, bytes]:
@@ -263,25 +287,28 @@ def _stored(node: _Node) -> tuple[int, bytes]:
     them: short ones first."""
     if isinstance(node, _Scalar):
         return node.kind, node.data
-    names = sorted(node, key=lambda name: (len(name), name)) if isinstance(node, dict) else []
-    children = (
-        [_stored(node[name]) for name in names]
-        if isinstance(node, dict)
-        else [_stored(child) for child in node]
-    )
-    head = 8 + 6 * len(names) + 5 * len(children)
-    name_places = accumulate(map(len, names), initial=head)
-    outside = [b"" if kind in _INLINE_LARGE else data for kind, data in children]
-    places = accumulate(map(len, outside), initial=head + sum(map(len, names)))
-    entries = [
-        place.to_bytes(4, "little") + len(name).to_bytes(2, "little")
-        for name, place in zip(names, name_places, strict=False)
-    ]
-    for (kind, data), place in zip(children, places, strict=False):
-        entries.append(
-            bytes((kind,))
-            + (data.ljust(4, b"\0") if kind in _INLINE_LARGE else place.to_bytes(4, "little"))
-        )
-    body = b"".join([*entries, *names, *outside])
+    names: list[bytes] = []
+    members: list[_Node]
+    if isinstance(node, dict):
+        names = sorted(node, key=lambda name: (len(name), name))
+        members = [node[name] for name in names]
+    else:
+        members = node
+    children = list(map(_stored, members))
+    # count and size, six bytes per name, five per value; then the names, then the values
+    at = 8 + 6 * len(names) + 5 * len(children)
+    parts = []
+    for name in names:
+        parts.append(at.to_bytes(4, "little") + len(name).to_bytes(2, "little"))
+        at += len(name)
+    outside = []
+    for kind, data in children:
+        if kind in _INLINE_LARGE:
+            parts.append(bytes((kind,)) + data.ljust(4, b"\0"))
+        else:
+            parts.append(bytes((kind,)) + at.to_bytes(4, "little"))
+            outside.append(data)
+            at += len(data)
+    body = b"".join([*parts, *names, *outside])
     kind = _LARGE_OBJECT if isinstance(node, dict) else _LARGE_ARRAY
     return kind, struct.pack("<II", len(children), 8 + len(body)) + body

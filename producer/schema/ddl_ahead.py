@@ -17,7 +17,7 @@ class DdlAhead:
     """`changes`: what a statement changes.
 
     However many statements are ahead, to ask for a table costs what is about it. What lies before
-    the place that was asked for last is forgotten: whoever goes back has all statements parsed
+    the place of the latest question is forgotten: after a step back all statements are parsed
     again.
     """
 

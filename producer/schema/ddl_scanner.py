@@ -131,12 +131,10 @@ class DdlScan:
         charsets: Mapping[int, str],
         version: str,
     ) -> None:
-        self._events, self._checksum_bytes, self._charsets, self._version = (
-            events,
-            checksum_bytes,
-            charsets,
-            version,
-        )
+        self._events = events
+        self._checksum_bytes = checksum_bytes
+        self._charsets = charsets
+        self._version = version
         self._from: BinlogCoordinates | None = None
         self._to: BinlogCoordinates | None = None
         self._found: list[Statement] = []
@@ -166,26 +164,27 @@ class DdlScan:
         if start.file != until.file or until.pos - start.pos > _SAID_BYTES:
             LOG.info("looking for DDL in the binlog from %s to %s", start, until)
         found: list[Statement] = []
-        file, end, checksum_bytes, version = start.file, start, self._checksum_bytes, self._version
+        file = start.file
+        end = start
+        checksum_bytes = self._checksum_bytes
+        version = self._version
         for events in self._events(start):
             for event in events:
                 _, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
-                body = event[19 : len(event) - checksum_bytes]
+                body = event[HEADER.size : len(event) - checksum_bytes]
                 if kind == BINLOG.ROTATE_EVENT:
                     file = body[8:].decode()
                     end = max(end, BinlogCoordinates(file, int.from_bytes(body[:8], "little")))
                     continue
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                    # says how this file's events end, and which server wrote it
                     checksum_bytes = 4 if event[-5] == 1 else 0
                     version = version_of(body)
-                end = max(
-                    end,
-                    BinlogCoordinates(file, carried(end.pos if end.file == file else 0, end_pos)),
-                )
-                if kind in (BINLOG.QUERY_EVENT, QUERY_COMPRESSED):
-                    query = body if kind == BINLOG.QUERY_EVENT else plain_query(body)
-                    if is_ddl(query[13 + int.from_bytes(query[11:13], "little") + query[8] + 1 :]):
-                        found.append(statement(query, end, self._charsets, version))
+                before = end.pos if end.file == file else 0
+                end = max(end, BinlogCoordinates(file, carried(before, end_pos)))
+                query = _query(kind, body)
+                if query is not None and is_ddl(_sql(query)):
+                    found.append(statement(query, end, self._charsets, version))
             if until <= end:
                 break
         if end < until:
@@ -193,3 +192,17 @@ class DdlScan:
                 f"the binlog ends at {end} where it was to be read from {start} to {until}"
             )
         return found, end
+
+
+def _query(kind: int, body: bytes) -> bytes | None:
+    """The body of a Query event, also of a compressed one; None for any other event."""
+    if kind == BINLOG.QUERY_EVENT:
+        return body
+    return plain_query(body) if kind == QUERY_COMPRESSED else None
+
+
+def _sql(query: bytes) -> bytes:
+    """The statement: it follows 13 bytes, the status variables, and the schema with a zero byte."""
+    variables_bytes = int.from_bytes(query[11:13], "little")
+    schema_bytes = query[8]
+    return query[13 + variables_bytes + schema_bytes + 1 :]

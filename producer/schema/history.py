@@ -112,7 +112,7 @@ class SchemaHistory:
     def move(self, old: BinlogCoordinates, server: str, place: BinlogCoordinates) -> Iterator[None]:
         """Reading continues at `place`, by GTIDs: the tables are there what they were at `old`, in
         the files of the server that was read before. `server`: that one's name, empty where
-        the position does not tell it. Where the history is not of that server, this does
+        the position does not name it. Where the history is not of that server, this does
         nothing. Like `begin`, it gives control back in between."""
         self._load()
         is_of_another = bool(server) and server != self._followed_on

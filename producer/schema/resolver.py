@@ -43,8 +43,9 @@ from cdcbus.producer.server.connection import binlog_files, latest_position
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
+_BLOBS = frozenset((TYPE.BLOB, BLOB_COMPRESSED))
 # information_schema's data_type -> the type codes that a table map may show for it.
-_CODES: dict[str, set[int]] = {
+_CODES: dict[str, Set[int]] = {
     "tinyint": {TYPE.TINY},
     "smallint": {TYPE.SHORT},
     "mediumint": {TYPE.INT24},
@@ -67,13 +68,10 @@ _CODES: dict[str, set[int]] = {
     "enum": {TYPE.ENUM},
     "set": {TYPE.SET},
     "vector": {VECTOR},
-    **{kind: {TYPE.STRING} for kind in OWN_TYPES},
-    **{
-        prefix + kind: {TYPE.BLOB, BLOB_COMPRESSED}
-        for prefix in ("tiny", "", "medium", "long")
-        for kind in ("text", "blob")
-    },
-    **{kind: {TYPE.GEOMETRY} for kind in GEOMETRIES},
+    **dict.fromkeys(OWN_TYPES, frozenset((TYPE.STRING,))),
+    **dict.fromkeys(("tinytext", "text", "mediumtext", "longtext"), _BLOBS),
+    **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), _BLOBS),
+    **dict.fromkeys(GEOMETRIES, frozenset((TYPE.GEOMETRY,))),
 }
 _NAMES = {code: kind for kind, codes in reversed(_CODES.items()) for code in codes}
 
@@ -125,7 +123,7 @@ class SchemaReader:
     def read_all(
         self, tables: Sequence[TableId]
     ) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
-        """Those of the tables that are there and that the user may read, and a place in the
+        """Those of the tables that exist and that the user may read, and a place in the
         binlog where they are as they were read: no DDL of them is under way then."""
         self._ask("BEGIN")
         try:
@@ -165,39 +163,41 @@ class SchemaReader:
         return True
 
     def _schemas(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema]:
-        """Of tables that are locked; three questions, however many they are."""
-        columns, uniques = self._columns(tables), self._uniques(tables)
+        """The schemas of tables that are locked; three questions, however many tables there are."""
+        columns = self._columns(tables)
+        uniques = self._uniques(tables)
         found = {}
-        for table, collation, kind in self._rows_of(
-            tables, "table_collation, table_type", "tables"
-        ):
-            if columns[table]:
-                schema = TableSchema(
-                    tuple(columns[table]),
-                    tuple(uniques[table].values()),
-                    (collation or "").partition("_")[0],
-                )
-                if kind == "SYSTEM VERSIONED":
-                    names_them = {*ROW_TIMES} & {column.name for column in schema.columns}
-                    hides_them = not names_them and self._selects(
-                        ", ".join(ROW_TIMES), table, {_NO_SUCH_COLUMN}
-                    )
-                    schema = with_row_times(schema) if hides_them else replace(schema, times=NAMED)
-                found[table] = schema
+        rows = self._rows_of(tables, "table_collation, table_type", "tables")
+        for table, collation, kind in rows:
+            if not columns[table]:
+                continue
+            # a collation's name begins with that of its character set
+            charset = (collation or "").partition("_")[0]
+            schema = TableSchema(tuple(columns[table]), tuple(uniques[table].values()), charset)
+            if kind == "SYSTEM VERSIONED":
+                schema = self._with_times(table, schema)
+            found[table] = schema
         return found
+
+    def _with_times(self, table: TableId, schema: TableSchema) -> TableSchema:
+        """A table WITH SYSTEM VERSIONING. Hidden times are in no list of columns, but can be
+        selected."""
+        names = {column.name for column in schema.columns}
+        is_named = not names.isdisjoint(ROW_TIMES)
+        if not is_named and self._selects(", ".join(ROW_TIMES), table, {_NO_SUCH_COLUMN}):
+            return with_row_times(schema)
+        return replace(schema, times=NAMED)
 
     def _columns(self, tables: Sequence[TableId]) -> defaultdict[TableId, list[TableColumn]]:
         found = defaultdict[TableId, list[TableColumn]](list)
         wanted = "column_name, column_type, character_set_name, is_nullable"
-        for table, name, type_, charset, nullable in self._rows_of(
-            tables, wanted, "columns", "ORDER BY ordinal_position"
-        ):
+        rows = self._rows_of(tables, wanted, "columns", "ORDER BY ordinal_position")
+        for table, name, type_, charset, nullable in rows:
             found[table].append(TableColumn(name, type_, charset or "", nullable == "YES"))
         return found
 
     def _uniques(self, tables: Sequence[TableId]) -> defaultdict[TableId, dict[str, UniqueKey]]:
-        """In the server's own order, primary key first, which it tells only of one table at a
-        time."""
+        """The unique keys of each table, in the server's own order, primary key first."""
         found = defaultdict[TableId, dict[str, UniqueKey]](dict)
         rows = self._rows_of(
             tables,
@@ -208,36 +208,38 @@ class SchemaReader:
         for table, index, column, prefix in rows:
             key = found[table].get(index, UniqueKey(index, ()))
             names = (*key.columns, column) if column else key.columns
-            found[table][index] = UniqueKey(
-                index, names, key.is_whole and prefix is None and column is not None
-            )
+            # no column: an expression
+            is_whole = key.is_whole and prefix is None and column is not None
+            found[table][index] = UniqueKey(index, names, is_whole)
         for table, keys in found.items():
             order = sorted(keys, key=lambda name: name != PRIMARY)
             if len(keys.keys() - {PRIMARY}) > 1:
-                order = [
-                    row[2]
-                    for row in self._ask(
-                        f"SHOW INDEX FROM {_quoted(table.table)} FROM {_quoted(table.schema)}"
-                    )
-                ]
+                order = self._index_order(table)
             found[table] = {name: keys[name] for name in order if name in keys}
         return found
+
+    def _index_order(self, table: TableId) -> list[str]:
+        """The names of a table's indexes, which the server orders only for one table at a time."""
+        name = f"{_quoted(table.table)} FROM {_quoted(table.schema)}"
+        return [row[2] for row in self._ask(f"SHOW INDEX FROM {name}")]
 
     def _rows_of(
         self, tables: Sequence[TableId], columns: str, view: str, rest: str = ""
     ) -> Iterator[tuple[Any, ...]]:
         """What information_schema says of the tables: (table, columns...)."""
         asked = {self._folded(table): table for table in tables}
+        schemas = {table.schema for table in tables}
+        names = {table.table for table in tables}
         where = f"WHERE table_schema IN %s AND table_name IN %s {rest}"
         query = f"SELECT table_schema, table_name, {columns} FROM information_schema.{view} {where}"
-        for schema, name, *row in self._ask(
-            query, {table.schema for table in tables}, {table.table for table in tables}
-        ):
+        for schema, name, *row in self._ask(query, schemas, names):
             if table := asked.get(self._folded(TableId(schema, name))):
                 yield table, *row
 
     def _folded(self, table: TableId) -> TableId:
-        return TableId(table.schema.lower(), table.table.lower()) if self.folds_names else table
+        if not self.folds_names:
+            return table
+        return TableId(table.schema.lower(), table.table.lower())
 
 
 _NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
@@ -256,10 +258,7 @@ def completed(table_map: TableMap, schema: TableSchema) -> TableMap:
             f"{shape(table_map)}, but the table, as far as is known, has {len(schema.columns)}: "
             f"{schema}"
         )
-    columns = tuple(
-        _completed(column, known)
-        for column, known in zip(table_map.columns, schema.columns, strict=True)
-    )
+    columns = tuple(map(_completed, table_map.columns, schema.columns))
     return replace(table_map, columns=columns, key=schema.key, is_complete=True)
 
 
@@ -272,28 +271,27 @@ def fits(table_map: TableMap, schema: TableSchema) -> bool:
 
 
 def _fits(column: BinlogColumn, known: TableColumn) -> bool:
-    return (
-        column.type in _CODES.get(known.data_type, ())
-        and OWN_TYPES.get(known.data_type, column.meta[0]) == column.meta[0]
-        # which MySQL counts as unsigned
-        and (not column.unsigned or "unsigned" in known.type or known.data_type == "year")
-    )
+    if column.type not in _CODES.get(known.data_type, ()):
+        return False
+    if OWN_TYPES.get(known.data_type, column.meta[0]) != column.meta[0]:
+        return False
+    # MySQL counts a YEAR as unsigned
+    return not column.unsigned or "unsigned" in known.type or known.data_type == "year"
 
 
 def with_open_types(table_map: TableMap, schema: TableSchema) -> TableMap | None:
     """A complete table map with what it leaves open of its columns' types (`is_open`); None
     where the columns known do not tell."""
     known = {column.name: column for column in schema.columns}
-    if not all(
-        column.name in known and _fits(column, known[column.name])
-        for column in table_map.columns
-        if is_open(column)
-    ):
-        return None
-    return replace(
-        table_map,
-        columns=tuple(_closed(c, known[c.name]) if is_open(c) else c for c in table_map.columns),
-    )
+    columns = []
+    for column in table_map.columns:
+        if is_open(column):
+            own = known.get(column.name)
+            if own is None or not _fits(column, own):
+                return None
+            column = _closed(column, own)
+        columns.append(column)
+    return replace(table_map, columns=tuple(columns))
 
 
 def _closed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
@@ -315,9 +313,8 @@ def _type_name(column: BinlogColumn) -> str:
         prefix = BLOB_PREFIX[column.meta[0]]
         return f"{prefix}text or {prefix}blob"
     if column.type == TYPE.STRING:
-        return " or ".join(
-            ("char", *(kind for kind, size in OWN_TYPES.items() if size == column.meta[0]))
-        )
+        own = [kind for kind, size in OWN_TYPES.items() if size == column.meta[0]]
+        return " or ".join(["char", *own])
     return _NAMES.get(column.type, str(column.type))
 
 
@@ -328,10 +325,11 @@ _CHARACTERS = {"''": "'", r"\0": "\0", r"\n": "\n", r"\r": "\r"}
 
 
 def _labels(column_type: str) -> tuple[str, ...]:
-    return tuple(
-        _ESCAPED.sub(lambda found: _CHARACTERS.get(found[0], found[0][1]), label)
-        for label in _LABEL.findall(column_type)
-    )
+    return tuple(_ESCAPED.sub(_unescaped, label) for label in _LABEL.findall(column_type))
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return _CHARACTERS.get(escape[0], escape[0][1])
 
 
 def _completed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:

@@ -208,4 +208,4 @@ def _spares(change: Change, columns: Collection[str]) -> bool:
 
 
 def _nothing(_: TableId) -> None:
-    """For a place of which only texts tell."""
+    """For a place where only the texts of DDL say anything."""

@@ -2,7 +2,7 @@
 connection of its own asks each minute.
 
 A server whose binlog was reset, and another server behind the same address, do not end the stream:
-its thread waits at the end of a file that is gone, and sends heartbeats for ever.
+its thread waits at the end of a file that no longer exists, and sends heartbeats for ever.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cdcbus.producer.source.row_events import Batch
 LOG = logging.getLogger(__name__)
 QUIET_SECONDS = 60.0
 AGAIN_SECONDS = 5.0  # what has just been committed is on its way
-_PLACE_BITS = 0xFFFFFFFF  # heartbeats tell no more of a place
+_PLACE_BITS = 0xFFFFFFFF  # heartbeats carry no more of a place
 
 
 @dataclass(frozen=True, slots=True)

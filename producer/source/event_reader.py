@@ -44,9 +44,9 @@ from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
 _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
-# of tables: each transaction tells again which it means; of many tables they are others each time
+# of tables: each transaction names again which it means; of many tables they are others each time
 _NUMBERS_KEPT = 1_000
-_PASSED_OVER = 100  # so many kinds of statements are said in the log, and no more
+_PASSED_OVER = 100  # how many kinds of statements are logged, at most
 
 
 class Reading:
@@ -103,7 +103,7 @@ class Reading:
         self._is_xa = False
         self._is_given_out = False  # whether some of its rows are no longer in the batch
         self._is_first = True
-        # its last row event: only what follows tells whether it ends the transaction
+        # its last row event: only what follows shows whether it ends the transaction
         self._held: Rows | None = None
         # its events, where they are compressed into one
         self._payload: Iterator[list[bytes]] | None = None
@@ -164,7 +164,7 @@ class Reading:
                 yield self._batch()
                 raise UnreadableEvent(f"{self.file}:{start}: {error}") from error
             event = b""
-            events.clear()  # whoever decodes a large row needs the memory
+            events.clear()  # decoding a large row needs the memory
             yield self._batch()
 
     def _inner_batches(self, pieces: Iterator[list[bytes]]) -> Iterator[Batch]:
@@ -549,7 +549,7 @@ class Reading:
 
     def _rotate(self, event: bytes, body: bytes, timestamp: int) -> None:
         if self._in_transaction or self._gtid:
-            # written by the server at the end of a file; without, told by the dump at the start of
+            # written by the server at the end of a file; without, sent by the dump at the start of
             # the next one
             if timestamp:
                 raise UnreadableEvent(
@@ -557,7 +557,7 @@ class Reading:
                 )
             self._drop_transaction()
         self.file, self._pos = body[8:].decode(), int.from_bytes(body[:8], "little")
-        self._tables.clear()  # numbers start anew when the server does
+        self._tables.clear()  # numbers start again when the server does
 
     def _format_description(self, event: bytes, body: bytes, timestamp: int) -> None:
         self._checksum_bytes = 4 if event[-5] == 1 else 0

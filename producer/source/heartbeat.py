@@ -2,7 +2,7 @@
 can be timed.
 
 A row per source server, whichever task has written it last: tasks that share a source share its row
-too. A source that refuses the row is told of in the log, and is read all the same.
+too. A source that refuses the row is logged, and is read all the same.
 """
 
 from __future__ import annotations
@@ -62,19 +62,19 @@ def beating(task: FetchTask) -> Iterator[None]:
 
 
 def _beats(task: FetchTask, config: HeartbeatConfig, over: Event) -> None:
-    """A failure is told once, until it is another one or none."""
-    told = ""
+    """Logs a failure once, until it is another one or none."""
+    reported = ""
     while not over.is_set():
         failure = beat(task, config)
-        if failure and failure != told:
+        if failure and failure != reported:
             LOG.warning(
                 "%s. The binlog is read all the same; the next heartbeat is tried in %g s",
                 failure,
                 config.interval_seconds,
             )
-        elif told and not failure:
+        elif reported and not failure:
             LOG.info("task %s: heartbeats are written to %s again", task.task_id, config.table)
-        told = failure
+        reported = failure
         over.wait(config.interval_seconds)
 
 

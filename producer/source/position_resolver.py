@@ -61,7 +61,9 @@ class Binlog:
     """
 
     def __init__(self, connection: Connection, server: Server, config: SourceConfig) -> None:
-        self._connection, self._server, self._config = connection, server, config
+        self._connection = connection
+        self._server = server
+        self._config = config
 
     def earliest(self) -> BinlogPosition:
         """The beginning of the oldest file."""
@@ -89,9 +91,10 @@ class Binlog:
                 f"{when(now_ms)}; give a time before"
             )
         names = [name for name, _ in self._files()]
+        second_ms = epoch_ms - epoch_ms % 1000
         # What is in files before the chosen one was committed before the end of the second in which
         # that was made.
-        number = bisect_left(names, epoch_ms - epoch_ms % 1000, key=self._created_ms)
+        number = bisect_left(names, second_ms, key=self._created_ms)
         if not number and (begin_ms := self._created_ms(names[0])) > epoch_ms:
             raise PositionLost(
                 f"the binlog of source {self._where()} begins with {names[0]} at "
@@ -99,9 +102,8 @@ class Binlog:
                 "what was committed between the two is not in it"
             )
         for begin in self._begins(BinlogPosition(names[max(0, number - 1)], FIRST_EVENT)):
-            if begin.commit_ms >= (
-                epoch_ms if begin.commit_ms % 1000 else epoch_ms - epoch_ms % 1000
-            ):
+            is_exact = begin.commit_ms % 1000 != 0
+            if begin.commit_ms >= (epoch_ms if is_exact else second_ms):
                 return self._named(begin.file, begin.pos)
         return self.latest()
 
@@ -113,11 +115,11 @@ class Binlog:
             if not self._server.is_mariadb:  # which checks them itself, and has no functions for it
                 self._check_executed(position)
                 self._check_purged(position)
-            begin = next(
-                self._begins(parse_gtids(position.gtid, is_mariadb=self._server.is_mariadb)), None
-            )
-        file, pos = (begin.file, begin.pos) if begin else (self.latest().file, self.latest().pos)
-        return replace(position, file=file, pos=pos, server_uuid="", file_created_ms=0)
+            gtids = parse_gtids(position.gtid, is_mariadb=self._server.is_mariadb)
+            place: Begin | BinlogPosition | None = next(self._begins(gtids), None)
+        if place is None:  # all of them are in the set
+            place = self.latest()
+        return replace(position, file=place.file, pos=place.pos, server_uuid="", file_created_ms=0)
 
     def _check_executed(self, position: BinlogPosition) -> None:
         if missing := servers.missing_gtids(self._connection, position.gtid):
@@ -137,7 +139,7 @@ class Binlog:
     def check(self, position: BinlogPosition) -> BinlogPosition:
         """The position, of this server's own files, with all that the server knows of it; the
         beginning of the next file where the server has lost the end of this one. Raises
-        PositionLost, naming the gap, when its file is gone, shorter, or another one of that
+        PositionLost, naming the gap, when its file is missing, shorter, or another one of that
         name."""
         files = self._files()
         size = dict(files).get(position.file)
@@ -161,7 +163,11 @@ class Binlog:
                 "the server went down before it was on disk. "
                 "Going on with %s; what was committed in between is in Kafka, but not at the "
                 "source",
-                *(self._where(), position.file, size, position.pos, following),
+                self._where(),
+                position.file,
+                size,
+                position.pos,
+                following,
             )
             return replace(self.start_of(following), batch_id=position.batch_id)
         if position.gtid and self._server.has_gtids and not self._server.is_mariadb:
@@ -188,7 +194,9 @@ class Binlog:
     def file_after(self, file: str) -> str:
         """The next file's name; empty for the last one's."""
         names = [name for name, _ in self._files()]
-        return next(iter(names[names.index(file) + 1 :]), "") if file in names else ""
+        if file not in names[:-1]:
+            return ""
+        return names[names.index(file) + 1]
 
     def _begin(self) -> str:
         name = self._files()[0][0]
@@ -209,7 +217,7 @@ class Binlog:
 
     def _gtids_before(self, file: str, pos: int) -> str:
         """What MySQL had executed at a transaction edge: what the file's head says, and what
-        came since. Empty where its events tell no place, behind 4 GB, or its transactions have
+        came since. Empty where its events name no place, behind 4 GB, or its transactions have
         no GTIDs."""
         if not self._server.has_gtids or pos >= SPAN:
             return ""
@@ -225,20 +233,15 @@ class Binlog:
                 body = event[HEADER.size : length - checksum_bytes]
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     checksum_bytes = 4 if event[-5] == 1 else 0
-                elif kind == BINLOG.ROTATE_EVENT:
-                    if body[8:].decode() != file:
-                        break
+                elif kind == BINLOG.ROTATE_EVENT and body[8:].decode() != file:
+                    break
                 elif kind == BINLOG.PREVIOUS_GTIDS_LOG_EVENT:
                     found = gtids_before_file(body, is_mariadb=False)
-                elif (
-                    found is not None
-                    and end <= pos
-                    and kind in (BINLOG.GTID_LOG_EVENT, GTID_TAGGED)
-                ):
-                    found.add(
-                        tagged_gtid.parse(body).text if kind == GTID_TAGGED else mysql_gtid(body)
-                    )
-                if found is not None and end >= pos:
+                if found is None:
+                    continue
+                if end <= pos and (gtid := _mysql_gtid(kind, body)):
+                    found.add(gtid)
+                if end >= pos:
                     break
         return str(found or "")
 
@@ -255,7 +258,8 @@ class Binlog:
 
     def _begins(self, start: BinlogPosition | GtidSet) -> Iterator[Begin]:
         """Of all transactions from `start` to the end of the binlog."""
-        file, checksum_bytes = "", 4 if self._server.has_checksum else 0
+        file = ""
+        checksum_bytes = 4 if self._server.has_checksum else 0
         with self._events(start) as events:
             for event in events:
                 timestamp, kind, _, length, end, _ = HEADER.unpack_from(event)
@@ -265,16 +269,15 @@ class Binlog:
                 elif kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     checksum_bytes = 4 if event[-5] == 1 else 0
                 elif kind in _BEGINS:
-                    yield Begin(file, end - length, _commit_ms(kind, body) or timestamp * 1000)
+                    # the header's time is in whole seconds
+                    commit_ms = _commit_ms(kind, body) or timestamp * 1000
+                    yield Begin(file, end - length, commit_ms)
 
     @contextmanager
     def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:
         with servers.reported(self._config), closing(servers.connect(self._config)) as connection:
-            yield (
-                event
-                for events in open_stream(connection, self._server, start, BOUNDED)
-                for event in events
-            )
+            stream = open_stream(connection, self._server, start, BOUNDED)
+            yield (event for events in stream for event in events)
 
     def _where(self) -> str:
         host, port = self._config.addresses[0]
@@ -285,7 +288,16 @@ def _commit_ms(kind: int, body: bytes) -> int:
     """As the event that begins a transaction says it; 0 where only its header does."""
     if kind == BINLOG.MARIADB_GTID_EVENT:
         return 0
-    return (tagged_gtid.parse(body).commit_us if kind == GTID_TAGGED else commit_us(body)) // 1000
+    if kind == GTID_TAGGED:
+        return tagged_gtid.parse(body).commit_us // 1000
+    return commit_us(body) // 1000
+
+
+def _mysql_gtid(kind: int, body: bytes) -> str:
+    """The GTID of an event that begins a transaction; empty for any other."""
+    if kind == GTID_TAGGED:
+        return tagged_gtid.parse(body).text
+    return mysql_gtid(body) if kind == BINLOG.GTID_LOG_EVENT else ""
 
 
 def when(epoch_ms: int) -> str:
