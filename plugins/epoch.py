@@ -1,4 +1,4 @@
-"""The epoch in a record: which holder of a swimlane's lock has sent it, so that who reads can tell
+"""The epoch in a record: which holder of a swimlane's lock has sent it, so that readers can tell
 a late record of one that has lost it.
 
 Text of a fixed length: 13 digits that grow with each holder, a hyphen, and 8 hexadecimal digits
@@ -24,12 +24,12 @@ _IS_LAST: Final = {"canalRow": False, "canalCompat": False, "oggJson": True, "po
 
 
 def epoch_text(number: int, task_id: str, swimlane: str) -> str:
-    """What the records of this holder tell."""
+    """The epoch in the records of this holder."""
     return f"{number:0{DIGITS}d}-{zlib.crc32(f'{task_id}/{swimlane}'.encode()):08x}"
 
 
 def without_epoch(value: bytes, converter: str) -> bytes:
-    """A record as one that tells no epoch: what is sent once more on purpose is never late."""
+    """A record without its epoch: what is sent once more on purpose is never late."""
     match _IS_LAST.get(converter):
         case False if value.startswith(_FIRST):
             return b"{" + value[_SIZE:]
@@ -39,15 +39,15 @@ def without_epoch(value: bytes, converter: str) -> bytes:
 
 
 def epochs(values: pa.BinaryArray, converter: str) -> pa.BinaryArray | None:
-    """The epoch of each record, null where it tells none; None where none of them does."""
+    """The epoch of each record, null where it names none; None where none of them does."""
     is_last = _IS_LAST.get(converter)
     if is_last is None:
         return None
     found = pc.binary_slice(values, -_SIZE) if is_last else pc.binary_slice(values, 0, _SIZE)
     start, end = (_LAST, b'"}') if is_last else (_FIRST, b'",')
-    tells = pc.fill_null(pc.and_(pc.starts_with(found, start), pc.ends_with(found, end)), False)
-    if not pc.any(tells).as_py():
+    is_named = pc.fill_null(pc.and_(pc.starts_with(found, start), pc.ends_with(found, end)), False)
+    if not pc.any(is_named).as_py():
         return None
     return pc.if_else(
-        tells, pc.binary_slice(found, len(start), -len(end)), pa.scalar(None, found.type)
+        is_named, pc.binary_slice(found, len(start), -len(end)), pa.scalar(None, found.type)
     )

@@ -1,4 +1,4 @@
-"""What a task does on each error, and what it tells the operator: the one table for it."""
+"""What a task does on each error, and what the operator reads: the one table for it."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class TargetReplaced(PositionError):
 
 
 class TopicRemade(PositionError):
-    """The topic was deleted and made anew since the position was stored: its offsets mean other
+    """The topic was deleted and created again since the position was stored: its offsets mean other
     records."""
 
 

@@ -69,7 +69,7 @@ class MysqlTls:
 
 
 BY_ITSELF: Final = MysqlTls()
-"""What the driver does when it is told nothing."""
+"""The driver's default."""
 TLS_ERRORS: Final = frozenset((2026, 3159))
 """Error numbers: the server does not encrypt, the server wants to."""
 

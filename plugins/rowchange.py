@@ -37,9 +37,9 @@ class TableId(NamedTuple):
 
 
 class Unclear(Flag):
-    """What of a cell cannot be told from its text alone, as the wire format leaves the types
-    out. TIMES: a date may be written as a number of days. BYTES: bytes may be written as base64.
-    BITS: so may a BIT, which is a decimal number elsewhere."""
+    """Ambiguities in cells whose wire format carries no types. TIMES: a date may be written as a
+    number of days. BYTES: bytes may be written as base64. BITS: so may a BIT, which is a decimal
+    number elsewhere."""
 
     NOTHING = 0
     TIMES = auto()

@@ -71,7 +71,7 @@ class TaskStatus:
                 self._state, self._reason, self._reads_again = State.WORKING, "", False
 
     def ended(self, state: State, reason: str = "") -> None:
-        """The task runs no more. Writes no log line: whoever ends it does."""
+        """The task has ended. Writes no log line: the code that ends it does."""
         with self._lock:
             self._state, self._reason = state, reason
 

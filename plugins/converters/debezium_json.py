@@ -93,19 +93,21 @@ def _columns(schema: bytes) -> _Columns | None:
     """None for a schema without a row. Raises ValueError for what is no JSON, ConversionError
     for what is no schema."""
     try:
-        images = {
-            field["field"]: field for field in (orjson.loads(schema) or {}).get("fields") or []
-        }
+        members = (orjson.loads(schema) or {}).get("fields") or []
+        images = {field["field"]: field for field in members}
         image = images.get("after") or images.get("before")
         if image is None:
             return None
-        columns, decode, unknown = [], {}, {}
+        columns = []
+        decode: dict[str, Decode] = {}
+        unknown: dict[str, str] = {}
         for field in image["fields"]:
             name = str(field["field"])
+            mysql_type = ""
             try:
                 mysql_type, decode[name] = column_type(field)
             except (KeyError, ValueError):
-                mysql_type, unknown[name] = "", str(field.get("name") or field.get("type"))
+                unknown[name] = str(field.get("name") or field.get("type"))
             columns.append(Column(name, mysql_type))
     except (AttributeError, KeyError, TypeError) as error:
         raise ConversionError(
@@ -133,25 +135,23 @@ def _row(payload: Any, columns: _Columns | None) -> list[RowChange]:
             "ExtractNewRecordState off the connector"
         )
     name = _table_id(payload)
-    before, after = (
-        _image(name, payload, "before", columns),
-        _image(name, payload, "after", columns),
-    )
-    table = _table(
-        name,
-        columns.columns if columns else tuple(map(_untyped, {**(before or {}), **(after or {})})),
-    )
+    before = _image(name, payload, "before", columns)
+    after = _image(name, payload, "after", columns)
+    if columns is None:
+        names = {**(before or {}), **(after or {})}
+        table = _table(name, tuple(map(_untyped, names)))
+    else:
+        table = _table(name, columns.columns)
     return [_change(table, _OPS[op], before, after, payload)]
 
 
 def _is_without_row(payload: Mapping[str, Any]) -> bool:
     """Transaction marks, schema changes, heartbeats."""
     keys = payload.keys()
-    is_mark, is_ddl = (
-        {"status", "id", "event_count"} <= keys,
-        {"source", "ddl", "databaseName"} <= keys,
-    )
-    return is_mark or is_ddl or ("ts_ms" in keys and keys <= {"ts_ms", "ts_us", "ts_ns"})
+    is_mark = {"status", "id", "event_count"} <= keys
+    is_ddl = {"source", "ddl", "databaseName"} <= keys
+    is_heartbeat = "ts_ms" in keys and keys <= {"ts_ms", "ts_us", "ts_ns"}
+    return is_mark or is_ddl or is_heartbeat
 
 
 def _change(
@@ -174,14 +174,13 @@ def _change(
 
 def _table_id(payload: Mapping[str, Any]) -> TableId:
     source = payload.get("source")
-    schema, name = (
-        (source.get("schema") or source.get("db"), source.get("table"))
-        if isinstance(source, dict)
-        else (None, None)
-    )
-    if not isinstance(schema, str) or not isinstance(name, str) or not name:
-        raise ConversionError("debeziumJson record: source does not name db and table")
-    return TableId(schema, name)
+    if isinstance(source, dict):
+        # of databases with schemas these, of MySQL the database
+        schema = source.get("schema") or source.get("db")
+        name = source.get("table")
+        if isinstance(schema, str) and isinstance(name, str) and name:
+            return TableId(schema, name)
+    raise ConversionError("debeziumJson record: source does not name db and table")
 
 
 @lru_cache(maxsize=10_000)
@@ -225,17 +224,12 @@ def _decoded(table: TableId, fields: Mapping[str, Any], columns: _Columns) -> di
     try:
         for name, value in fields.items():
             row[name] = None if value is None else decode[name](value)
-    except KeyError:
-        found = columns.unknown.get(name)
-        raise ConversionError(
-            f"debeziumJson record of {table}: column {name} has type {found}, which is not known"
-            if found
-            else f"debeziumJson record of {table}: column {name} does not fit its schema"
-        ) from None
-    except (ValueError, TypeError, AttributeError, OverflowError):
-        raise ConversionError(
-            f"debeziumJson record of {table}: column {name} does not fit its schema"
-        ) from None
+    except (ValueError, TypeError, AttributeError, OverflowError, KeyError) as error:
+        what = "does not fit its schema"
+        # a KeyError may also come out of a value's own object
+        if isinstance(error, KeyError) and (found := columns.unknown.get(name)):
+            what = f"has type {found}, which is not known"
+        raise ConversionError(f"debeziumJson record of {table}: column {name} {what}") from None
     return row
 
 

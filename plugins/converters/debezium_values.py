@@ -26,7 +26,7 @@ _ZONED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:
 
 
 def column_type(field: Mapping[str, Any]) -> tuple[str, Decode]:
-    """(MySQL type, as near as the schema tells it; how to read a value) of a field's schema.
+    """(MySQL type, as near as the schema says; how to read a value) of a field's schema.
     Raises KeyError or ValueError for a type that is not known."""
     name, kind = field.get("name"), field["type"]
     parameters = field.get("parameters") or {}

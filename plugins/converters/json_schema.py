@@ -1,4 +1,4 @@
-"""The JSON Schema of a table's records, for whoever reads a topic with other tools. Pure."""
+"""The JSON Schema of a table's records, for readers of a topic with other tools. Pure."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
 hold none. `old` holds what an update changed. Maxwell names no types: a SET or JSON array is read
 as JSON text, and a binary column stays the base64 text that Maxwell makes of it, for which columns
 are marked `Unclear`; a BIT is a number. Maxwell must run with `output_nulls=true` (its default),
-else NULL cannot be told from missing. The format: Maxwell's page "Data format".
+else NULL looks like a missing column. The format: Maxwell's page "Data format".
 """
 
 from __future__ import annotations
@@ -24,8 +24,11 @@ _OPS = {
     "update": Op.UPDATE,
     "delete": Op.DELETE,
 }
-_DDL = {f"{what}-{done}" for what in ("database", "table") for done in ("create", "alter", "drop")}
-_WITHOUT_ROWS = {"bootstrap-start", "bootstrap-complete", "heartbeat", "control"} | _DDL
+_WITHOUT_ROWS = {
+    *("bootstrap-start", "bootstrap-complete", "heartbeat", "control"),
+    *("database-create", "database-alter", "database-drop"),
+    *("table-create", "table-alter", "table-drop"),
+}
 
 
 class MaxwellJson(ReadOnly):
@@ -53,37 +56,35 @@ def read(message: Any) -> list[RowChange]:
         return []
     if kind not in _OPS:
         raise ConversionError("maxwellJson record whose type is none of Maxwell's")
-    schema, name = message.get("database"), message.get("table")
+    op = _OPS[kind]
+    schema = message.get("database")
+    name = message.get("table")
     if not isinstance(schema, str) or not isinstance(name, str):
         raise ConversionError("maxwellJson record without database and table")
     if "encrypted" in message:
         raise ConversionError(
             f"maxwellJson record of {schema}.{name} is encrypted: run Maxwell with encrypt=none"
         )
-    data, old = message.get("data"), message.get("old")
+    data = message.get("data")
+    old = message.get("old")
     if not isinstance(data, dict) or not data or not (old is None or isinstance(old, dict)):
         raise ConversionError(
             f"maxwellJson record of {schema}.{name}: data and old are not objects of columns"
         )
-    row, op = cells(data), _OPS[kind]
+    row = cells(data)
     before: Row | None = None
+    after: Row | None = row
     if op is Op.UPDATE:
+        # without `old` nothing is known of the row before
         before = {} if old is None else {**row, **cells(old)}
     elif op is Op.DELETE:
         before = row
+        after = None
     table = _table(TableId(schema, name), tuple(row), _key(message, schema, name))
+    number = whole_number(message, "xoffset")
+    # Maxwell writes `commit` only into the last row of a transaction
     is_last = message.get("commit") is True
-    return [
-        RowChange(
-            table,
-            op,
-            before,
-            None if op is Op.DELETE else row,
-            _origin(message),
-            whole_number(message, "xoffset"),
-            is_last,
-        )
-    ]
+    return [RowChange(table, op, before, after, _origin(message), number, is_last)]
 
 
 @lru_cache(maxsize=10_000)
@@ -104,9 +105,10 @@ def _key(message: Mapping[str, Any], schema: str, name: str) -> tuple[str, ...]:
 def _origin(message: Mapping[str, Any]) -> Origin:
     """`ts` is in seconds; `position` is `file:position`."""
     file, _, pos = str(message.get("position") or "").rpartition(":")
+    is_number = pos.isascii() and pos.isdigit() and len(pos) < 20
     return Origin(
         file=file,
-        pos=int(pos) if pos.isascii() and pos.isdigit() and len(pos) < 20 else 0,
+        pos=int(pos) if is_number else 0,
         gtid=str(message.get("gtid") or ""),
         server_id=whole_number(message, "server_id"),
         commit_us=whole_number(message, "ts") * 1_000_000,

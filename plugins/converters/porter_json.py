@@ -44,15 +44,14 @@ def read(message: Any) -> list[RowChange]:
         return []
     if word not in _OPS:
         raise ConversionError(f"porterJson record with unknown opType {word!r}")
-    op, schema, name = _OPS[word], message.get("schema"), message.get("table")
+    op = _OPS[word]
+    schema = message.get("schema")
+    name = message.get("table")
     if not isinstance(schema, str) or not isinstance(name, str) or not name:
         raise ConversionError("porterJson record without schema and table")
-    columns, keys = message.get("columns") or [], message.get("keys") or []
-    if (
-        not _has_names(columns)
-        or not isinstance(keys, list)
-        or not all(isinstance(key, str) for key in keys)
-    ):
+    columns = message.get("columns") or []
+    keys = message.get("keys") or []
+    if not _has_names(columns) or not _are_names(keys):
         raise ConversionError(
             f"porterJson record of {schema}.{name}: keys or columns are not as porter writes them"
         )
@@ -60,7 +59,8 @@ def read(message: Any) -> list[RowChange]:
     table = _table(TableId(schema, name), tuple(column["name"] for column in columns), tuple(keys))
     if op is Op.TRUNCATE:
         return [RowChange(table, op, None, None, origin)]
-    before, after = _image(columns, "before"), _image(columns, "after")
+    before = _image(columns, "before")
+    after = _image(columns, "after")
     row = (before or after) if op is Op.DELETE else after
     if not row:
         raise ConversionError(f"porterJson {word.lower()} of {schema}.{name} without columns")
@@ -69,10 +69,17 @@ def read(message: Any) -> list[RowChange]:
     return [RowChange(table, op, before if op is Op.UPDATE else None, row, origin)]
 
 
+def _are_names(keys: Any) -> bool:
+    return isinstance(keys, list) and all(isinstance(key, str) for key in keys)
+
+
 def _has_names(columns: Any) -> bool:
-    return isinstance(columns, list) and all(
-        isinstance(column, dict) and isinstance(column.get("name"), str) for column in columns
-    )
+    if not isinstance(columns, list):
+        return False
+    for column in columns:
+        if not isinstance(column, dict) or not isinstance(column.get("name"), str):
+            return False
+    return True
 
 
 @lru_cache(maxsize=10_000)
@@ -82,11 +89,9 @@ def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Tab
 
 
 def _image(columns: list[dict[str, Any]], side: str) -> dict[str, Cell]:
-    flag = f"{side}Missing"
-    return cells(
-        {
-            column["name"]: column.get(side)
-            for column in columns
-            if column.get(flag) not in (True, "true")
-        }
-    )
+    found = {}
+    for column in columns:
+        # the flag says that the image lacks the column; without it an absent value is NULL
+        if column.get(f"{side}Missing") not in (True, "true"):
+            found[column["name"]] = column.get(side)
+    return cells(found)

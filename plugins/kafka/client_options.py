@@ -36,11 +36,9 @@ def client_options(options: Mapping[str, str], client: Client, report: Report) -
     if client is Client.JAVA:
         return _java(given, report)
     made = _librdkafka(given, report)
-    return (
-        made
-        if client is Client.LIBRDKAFKA
-        else {name: made[name] for name in made if CONNECTING.match(name)}
-    )
+    if client is Client.LIBRDKAFKA:
+        return made
+    return {name: value for name, value in made.items() if CONNECTING.match(name)}
 
 
 ENDPOINT: Final = "ssl.endpoint.identification.algorithm"
@@ -62,42 +60,44 @@ ONE_NAME_MORE: Final = {
 }
 """librdkafka's name -> Java's, where both mean the same text."""
 JAVA_ALONE: Final = re.compile(
-    r"ssl\.(protocol|enabled\.protocols|provider|(key|trust)manager\.algorithm|secure\.random\.implementation|(key|trust)store\.type)"
-    r"|ssl\.truststore\.(location|password)|sasl\.jaas\.config|sasl\.login\.(refresh|retry)\..*|sasl\.kerberos\.ticket\..*"
+    r"ssl\.(protocol|enabled\.protocols|provider|(key|trust)manager\.algorithm)"
+    r"|ssl\.secure\.random\.implementation|ssl\.(key|trust)store\.type"
+    r"|ssl\.truststore\.(location|password)"
+    r"|sasl\.jaas\.config|sasl\.login\.(refresh|retry)\..*|sasl\.kerberos\.ticket\..*"
 )
 """What librdkafka does not know and does without."""
 LIBRDKAFKA_ALONE: Final = re.compile(
-    r"sasl\.(username|password)|ssl\.(ca|certificate|key)\.location|enable\.ssl\.certificate\.verification"
+    r"sasl\.(username|password)|ssl\.(ca|certificate|key)\.location"
+    r"|enable\.ssl\.certificate\.verification"
 )
 
 
 def _is_pem(given: Mapping[str, str], store: str) -> bool:
+    return _is_of_type(given, store, "PEM", PEM_NAMES)
+
+
+def _is_of_type(given: Mapping[str, str], store: str, type_: str, suffixes: set[str]) -> bool:
+    """By the type that is given, else by the file's name."""
     kind = given.get(f"ssl.{store}.type")
-    return (
-        kind.upper() == "PEM"
-        if kind
-        else PurePath(given.get(f"ssl.{store}.location", "")).suffix.lower() in PEM_NAMES
-    )
+    if kind:
+        return kind.upper() == type_
+    location = given.get(f"ssl.{store}.location", "")
+    return PurePath(location).suffix.lower() in suffixes
 
 
 def _is_pkcs12(given: Mapping[str, str], store: str) -> bool:
-    kind = given.get(f"ssl.{store}.type")
-    return (
-        kind.upper() == "PKCS12"
-        if kind
-        else PurePath(given.get(f"ssl.{store}.location", "")).suffix.lower() in PKCS12_NAMES
-    )
+    return _is_of_type(given, store, "PKCS12", PKCS12_NAMES)
 
 
 # librdkafka
 
 
 def _librdkafka(given: Options, report: Report) -> Options:
-    made = {
-        name: value
-        for name, value in given.items()
-        if not JAVA_ALONE.fullmatch(name) and name not in ONE_NAME_MORE.values()
-    }
+    java_names = set(ONE_NAME_MORE.values())
+    made: Options = {}
+    for name, value in given.items():
+        if not JAVA_ALONE.fullmatch(name) and name not in java_names:
+            made[name] = value
     for name, java_name in ONE_NAME_MORE.items():
         if java_name in given:
             made.setdefault(name, given[java_name])
@@ -105,10 +105,9 @@ def _librdkafka(given: Options, report: Report) -> Options:
         made["security.protocol"] = made["security.protocol"].lower()
     if ENDPOINT in made:
         made[ENDPOINT] = made[ENDPOINT].lower() or "none"
-    if (
-        "sasl.jaas.config" in given
-        and not {"sasl.username", "sasl.oauthbearer.method"} & given.keys()
-    ):
+    # its own words for a login count before those of Java
+    has_login = "sasl.username" in given or "sasl.oauthbearer.method" in given
+    if "sasl.jaas.config" in given and not has_login:
         made |= _login(given["sasl.jaas.config"], report)
     _trust(given, made, report)
     _identity(given, made, report)
@@ -146,7 +145,9 @@ def _jaas_options(jaas: str) -> Options | None:
 
 
 def _unquoted(value: str) -> str:
-    return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL) if value[0] in "\"'" else value
+    if value[0] not in "\"'":
+        return value
+    return re.sub(r"\\(.)", r"\1", value[1:-1], flags=re.DOTALL)
 
 
 def _trust(given: Options, made: Options, report: Report) -> None:
@@ -187,11 +188,10 @@ def _identity(given: Options, made: Options, report: Report) -> None:
 
 
 def _java(given: Options, report: Report) -> Options:
-    made = {
-        name: value
-        for name, value in given.items()
-        if not LIBRDKAFKA_ALONE.fullmatch(name) and name not in ONE_NAME_MORE
-    }
+    made: Options = {}
+    for name, value in given.items():
+        if not LIBRDKAFKA_ALONE.fullmatch(name) and name not in ONE_NAME_MORE:
+            made[name] = value
     for name, java_name in ONE_NAME_MORE.items():
         if name in given:
             made.setdefault(java_name, given[name])
@@ -219,10 +219,10 @@ def _add_jaas(given: Options, made: Options, report: Report) -> None:
     if mechanism not in LOGIN_MODULES:
         report("sasl.username", f"needs sasl.mechanism to be one of {', '.join(LOGIN_MODULES)}")
         return
-    user, password = (_escaped(given.get(f"sasl.{name}", "")) for name in ("username", "password"))
-    made["sasl.jaas.config"] = (
-        f'{LOGIN_MODULES[mechanism]} required username="{user}" password="{password}";'
-    )
+    module = LOGIN_MODULES[mechanism]
+    user = _escaped(given.get("sasl.username", ""))
+    password = _escaped(given.get("sasl.password", ""))
+    made["sasl.jaas.config"] = f'{module} required username="{user}" password="{password}";'
 
 
 def _escaped(text: str) -> str:
@@ -235,7 +235,7 @@ def _add_truststore(given: Options, made: Options) -> None:
             made["ssl.truststore.type"] = "PEM"
         return
     if "ssl.truststore.certificates" not in made:
-        # the word for what the system knows, as Java does by itself
+        # `probe`: what the system knows, as Java's default is
         location = given.get("ssl.ca.location", "probe")
         if location == "probe":
             return
@@ -245,15 +245,17 @@ def _add_truststore(given: Options, made: Options) -> None:
 
 def _add_keystore(given: Options, made: Options, report: Report) -> None:
     if "ssl.keystore.location" in made:
-        if "ssl.keystore.type" not in made and (
-            _is_pem(given, "keystore") or _is_pkcs12(given, "keystore")
-        ):
-            made["ssl.keystore.type"] = "PEM" if _is_pem(given, "keystore") else "PKCS12"
+        if "ssl.keystore.type" not in made:
+            if _is_pem(given, "keystore"):
+                made["ssl.keystore.type"] = "PEM"
+            elif _is_pkcs12(given, "keystore"):
+                made["ssl.keystore.type"] = "PKCS12"
         return
     if "ssl.keystore.key" in made:
         made["ssl.keystore.type"] = "PEM"
         return
-    certificate, key = given.get("ssl.certificate.location"), given.get("ssl.key.location")
+    certificate = given.get("ssl.certificate.location")
+    key = given.get("ssl.key.location")
     if certificate is None and key is None:
         return
     if certificate != key or certificate is None:

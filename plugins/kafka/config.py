@@ -1,4 +1,4 @@
-"""What a task that writes to Kafka is told of it."""
+"""The settings of a task that writes to Kafka."""
 
 from __future__ import annotations
 

@@ -22,5 +22,5 @@ def murmur2(data: bytes) -> int:
 
 
 def partition_of(key: bytes, partitions: int) -> int:
-    """The partition, of so many."""
+    """The partition of a key, out of `partitions`."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions if partitions > 1 else 0

@@ -13,7 +13,8 @@ from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
 Record = dict[str, Any]
 """`key` and `value` of a record to be sent, as bytes; `headers` where it has some, and
 `on_delivery` where its failure is of interest."""
-NEW_KEY, OLD_KEY = "cdcbus-new-key", "cdcbus-old-key"
+NEW_KEY = "cdcbus-new-key"
+OLD_KEY = "cdcbus-old-key"
 """Headers of a delete and an insert that were one update: each has the record key of the other."""
 
 
@@ -40,14 +41,18 @@ def key_text(change: RowChange, columns: tuple[str, ...]) -> bytes:
     them."""
     # the after image of an update may lack the key
     row: Row = {**(change.before or {}), **(change.after or {})}
-    lacking = [name for name in columns if name not in row]
-    if lacking and change.op is not Op.TRUNCATE:
-        raise _partial(
-            change, f"the record key needs column {', '.join(lacking)}, which the row image lacks"
-        )
-    return "".join(
-        f"{'null' if (value := row.get(name)) is None else value}_" for name in columns
-    ).encode()
+    text = ""
+    for name in columns:
+        value = row.get(name)
+        if value is None and name not in row and change.op is not Op.TRUNCATE:
+            raise _lacking_key(change, columns, row)
+        text += f"{'null' if value is None else value}_"
+    return text.encode()
+
+
+def _lacking_key(change: RowChange, columns: tuple[str, ...], row: Row) -> UnreadableEvent:
+    lacking = ", ".join(name for name in columns if name not in row)
+    return _partial(change, f"the record key needs column {lacking}, which the row image lacks")
 
 
 def marked_pair(records: list[Record]) -> list[Record]:
@@ -55,7 +60,8 @@ def marked_pair(records: list[Record]) -> list[Record]:
     belong together."""
     if len(records) == 2:
         delete, insert = records
-        delete["headers"], insert["headers"] = {NEW_KEY: insert["key"]}, {OLD_KEY: delete["key"]}
+        delete["headers"] = {NEW_KEY: insert["key"]}
+        insert["headers"] = {OLD_KEY: delete["key"]}
     return records
 
 
@@ -63,26 +69,30 @@ def split_key_change(change: RowChange, partition_key: tuple[str, ...]) -> Itera
     """The change itself; or, for an update that changes primary key or partition key, a delete
     of the old row and an insert of the new one, so that each key's history stays in one
     partition. Raises UnreadableEvent where the row images do not hold the whole new row."""
-    before, after = change.before, change.after
-    if change.op is Op.UPDATE and before is not None and after is not None:
-        names = (*change.table.key, *partition_key)
-        if any(
-            before.get(name) != after.get(name)
-            for name in names
-            if name in before and name in after
-        ):
-            whole: Row = {**before, **after}
-            lacking = [column.name for column in change.table.columns if column.name not in whole]
-            if lacking:
-                raise _partial(
-                    change,
-                    f"a row's key changes, and its images lack column {', '.join(lacking)}: it "
-                    "cannot be sent whole",
-                )
-            yield replace(change, op=Op.DELETE, after=None, is_last=False)
-            yield replace(change, op=Op.INSERT, before=None, after=whole)
-            return
-    yield change
+    before = change.before
+    after = change.after
+    if change.op is not Op.UPDATE or before is None or after is None:
+        yield change
+        return
+    if not _differ(before, after, (*change.table.key, *partition_key)):
+        yield change
+        return
+    whole: Row = {**before, **after}
+    lacking = [column.name for column in change.table.columns if column.name not in whole]
+    if lacking:
+        raise _partial(
+            change,
+            f"a row's key changes, and its images lack column {', '.join(lacking)}: it "
+            "cannot be sent whole",
+        )
+    yield replace(change, op=Op.DELETE, after=None, is_last=False)
+    yield replace(change, op=Op.INSERT, before=None, after=whole)
+
+
+def _differ(before: Row, after: Row, names: tuple[str, ...]) -> bool:
+    """Whether one of the columns that both images hold has changed."""
+    common = [name for name in names if name in before and name in after]
+    return any(before[name] != after[name] for name in common)
 
 
 def _partial(change: RowChange, what: str) -> UnreadableEvent:

@@ -48,7 +48,7 @@ class Transaction:
         self._is_open = False
 
     def take_over(self) -> None:
-        """Ends the transaction of whoever had this name before, also of a process that still
+        """Ends the transaction of the earlier holder of this name, also of a process that still
         runs: it is fenced. What was sent and is not committed is undone. Raises BusRejected,
         also when another process has the name by now; BusUnavailable."""
         writer = self._writer

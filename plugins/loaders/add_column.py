@@ -13,23 +13,65 @@ from cdcbus.plugins.rowchange import Column
 # MySQL type name -> the target's; {} takes the length or precision as the source spells it,
 # "(10,2)" or nothing.
 POSTGRESQL: Final = {
-    "tinyint": "smallint", "tinyint unsigned": "smallint", "smallint": "smallint", "smallint "
-                                                                                   "unsigned": "integer",
-    "mediumint": "integer", "mediumint unsigned": "integer", "int": "integer", "int unsigned": "bigint",
-    "bigint": "bigint", "bigint unsigned": "numeric(20)", "decimal": "numeric{}", "float": "real", "double": "double precision",
-    "bit": "bit{}", "year": "smallint", "date": "date", "time": "interval", "datetime": "timestamp{}", "timestamp": "timestamptz{}",
-    "char": "char{}", "varchar": "varchar{}", "json": "jsonb",
-    "binary": "bytea", "varbinary": "bytea", "tinyblob": "bytea", "blob": "bytea", "mediumblob": "bytea", "longblob": "bytea",
-    "geometry": "bytea", "vector": "bytea",
-}  # fmt: skip
+    "tinyint": "smallint",
+    "tinyint unsigned": "smallint",
+    "smallint": "smallint",
+    "smallint unsigned": "integer",
+    "mediumint": "integer",
+    "mediumint unsigned": "integer",
+    "int": "integer",
+    "int unsigned": "bigint",
+    "bigint": "bigint",
+    "bigint unsigned": "numeric(20)",
+    "decimal": "numeric{}",
+    "float": "real",
+    "double": "double precision",
+    "bit": "bit{}",
+    "year": "smallint",
+    "date": "date",
+    "time": "interval",
+    "datetime": "timestamp{}",
+    "timestamp": "timestamptz{}",
+    "char": "char{}",
+    "varchar": "varchar{}",
+    "json": "jsonb",
+    "binary": "bytea",
+    "varbinary": "bytea",
+    "tinyblob": "bytea",
+    "blob": "bytea",
+    "mediumblob": "bytea",
+    "longblob": "bytea",
+    "geometry": "bytea",
+    "vector": "bytea",
+}
 ORACLE: Final = {
-    "tinyint": "NUMBER(3)", "smallint": "NUMBER(5)", "mediumint": "NUMBER(8)", "int": "NUMBER(10)", "bigint": "NUMBER(20)",
-    "decimal": "NUMBER{}", "float": "BINARY_FLOAT", "double": "BINARY_DOUBLE", "bit": "NUMBER(20)", "year": "NUMBER(4)",
-    "date": "DATE", "datetime": "TIMESTAMP{}", "timestamp": "TIMESTAMP{}", "time": "VARCHAR2(17)", "char": "CHAR({} CHAR)",
-    "varchar": "VARCHAR2({} CHAR)", "enum": "VARCHAR2(255)", "set": "VARCHAR2(4000)",
-    "binary": "RAW{}", "varbinary": "RAW{}", "tinyblob": "BLOB", "blob": "BLOB", "mediumblob": "BLOB", "longblob": "BLOB",
-    "geometry": "BLOB", "vector": "BLOB",
-}  # fmt: skip
+    "tinyint": "NUMBER(3)",
+    "smallint": "NUMBER(5)",
+    "mediumint": "NUMBER(8)",
+    "int": "NUMBER(10)",
+    "bigint": "NUMBER(20)",
+    "decimal": "NUMBER{}",
+    "float": "BINARY_FLOAT",
+    "double": "BINARY_DOUBLE",
+    "bit": "NUMBER(20)",
+    "year": "NUMBER(4)",
+    "date": "DATE",
+    "datetime": "TIMESTAMP{}",
+    "timestamp": "TIMESTAMP{}",
+    "time": "VARCHAR2(17)",
+    "char": "CHAR({} CHAR)",
+    "varchar": "VARCHAR2({} CHAR)",
+    "enum": "VARCHAR2(255)",
+    "set": "VARCHAR2(4000)",
+    "binary": "RAW{}",
+    "varbinary": "RAW{}",
+    "tinyblob": "BLOB",
+    "blob": "BLOB",
+    "mediumblob": "BLOB",
+    "longblob": "BLOB",
+    "geometry": "BLOB",
+    "vector": "BLOB",
+}
 ORACLE_LONGEST: Final = {
     "varchar": (4000, "CLOB"),
     "varbinary": (2000, "BLOB"),
@@ -50,33 +92,40 @@ def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
     whose type is not known becomes long text."""
     # A loader of another package may name any dialect: standard SQL quotes as PostgreSQL does.
     quoting = QUOTING.get(table.dialect, QUOTING["postgresql"])
-    added = [
-        f"{quoting.name(column.name)} {_type(column.mysql_type, table.dialect)}"
-        for column in columns
-    ]
-    if table.dialect == "oracle":
-        adds = f"ADD {added[0]}" if len(added) == 1 else f"ADD ({', '.join(added)})"
-    else:
+    added = []
+    for column in columns:
+        added.append(f"{quoting.name(column.name)} {_type(column.mysql_type, table.dialect)}")
+    if table.dialect != "oracle":
         adds = ", ".join(f"ADD COLUMN {each}" for each in added)
+    elif len(added) == 1:
+        adds = f"ADD {added[0]}"
+    else:
+        adds = f"ADD ({', '.join(added)})"
     return f"ALTER TABLE {quoting.table(table.id)} {adds}"
 
 
 def _type(mysql_type: str, dialect: str) -> str:
-    match = TYPE.match(mysql_type.lower())
     if dialect == "mysql":
         return mysql_type or "longtext"
-    known, text = (ORACLE, "CLOB") if dialect == "oracle" else (POSTGRESQL, "text")
+    known = ORACLE if dialect == "oracle" else POSTGRESQL
+    long_text = "CLOB" if dialect == "oracle" else "text"
+    match = TYPE.match(mysql_type.lower())
     if match is None:
-        return text
-    name, length, rest = match[1], match[2] or "", match[3]
+        return long_text
+    name = match[1]
+    length = match[2] or ""
+    rest = match[3]
     if name in ("datetime", "timestamp", "time") and not length:
-        length = "(0)"
+        length = "(0)"  # without a number the targets take six digits
     if dialect == "oracle":
         found = re.search("[0-9]+", length)
         size = int(found[0]) if found else 0
         longest, beyond = ORACLE_LONGEST.get(name, (size, ""))
         if size > longest:
             return beyond
-        length = str(size) if name in ("char", "varchar") else length
-    spelled = known.get(f"{name} unsigned") if "unsigned" in rest else None
-    return (spelled or known.get(name, text)).format(length)
+        if name in ("char", "varchar"):
+            length = str(size)
+    type_ = known.get(name, long_text)
+    if "unsigned" in rest:
+        type_ = known.get(f"{name} unsigned", type_)
+    return type_.format(length)

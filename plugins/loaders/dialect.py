@@ -106,7 +106,7 @@ class SqlDialect(Protocol):
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
         """Updates the rows whose key exists, inserts the others; never touches a row with
-        another key. How many were inserted, as far as the target tells, counts only where rows
+        another key. How many were inserted, as far as the target reports it, counts only where rows
         are expected to be there."""
         ...
 

@@ -49,10 +49,10 @@ class JdbcSqlDebug(JdbcBatch):
         return False
 
     def forget_versions(self, before_ms: int) -> None:
-        """Nothing is forgotten."""
+        """Forgets none: a dry run changes nothing."""
 
     def end_other_sessions(self) -> None:
-        """Not: a dry run changes nothing."""
+        """Ends none: a dry run changes nothing."""
 
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         for column in lacking(table, columns):
@@ -72,22 +72,24 @@ class DryTransaction:
         self._task_id = task_id
 
     def write(self, batch: TableBatch) -> Counts:
-        for sql, statements in groupby(
-            self._dialect.preview(batch), lambda statement: statement.sql
-        ):
-            rows = sum(statement.rows for statement in statements)
+        statements = self._dialect.preview(batch)
+        # equal statements that follow each other are logged once
+        for sql, equal in groupby(statements, lambda statement: statement.sql):
+            rows = sum(statement.rows for statement in equal)
             LOG.info(
                 "task %s would run, for %s: %s",
                 self._task_id,
                 "all rows" if rows == 0 else f"{rows} rows",
                 sql,
             )
-        pairs = [pair for swaps in batch.swaps for pair in swaps.rows]
-        gone = sum(new is None for _, new in pairs)
-        return Counts(
-            sum(len(writes.rows) for writes in batch.writes) + len(pairs) - gone,
-            len(batch.deletes) + gone,
-        )
+        counts = Counts(deleted=len(batch.deletes))
+        for writes in batch.writes:
+            counts.written += len(writes.rows)
+        for swaps in batch.swaps:
+            deleted = sum(new is None for _, new in swaps.rows)
+            counts.deleted += deleted
+            counts.written += len(swaps.rows) - deleted
+        return counts
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -106,8 +108,8 @@ class DryTransaction:
         return [KnownRow(repr(key)) for key in keys]
 
     def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
-        """What it would tell changes nothing."""
+        """False, as what it decides changes nothing here."""
         return False
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
-        """Not: the next start begins where this one began."""
+        """Stores nothing: the next start begins where this one began."""

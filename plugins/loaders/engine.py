@@ -84,7 +84,7 @@ class Database:
 
     def end_other_sessions(self) -> None:
         """Ends those of an earlier process of the task, which may stand still in the middle of a
-        transaction. What hinders that is told."""
+        transaction. What prevents that is logged."""
         try:
             with (
                 self.reported("sessions of an earlier process"),

@@ -19,11 +19,9 @@ Arguments = dict[str, Any]
 @dataclass(frozen=True, slots=True)
 class JdbcUrl:
     """A target's address. `dialect`: postgresql, mysql (MariaDB too) or oracle. `shown` is for
-    messages: no user, no password.
-    `arguments` are those of the driver's connect function, without `mysql_tls`; not shown by repr,
-    as they hold the password.
-        `call_timeout_milliseconds`: how long Oracle may take to answer, 0 = for ever. `settings`:
-        of PostgreSQL, for each transaction."""
+    messages: no user, no password. `arguments` are those of the driver's connect function, without
+    `mysql_tls`; not shown by repr, as they hold the password. `call_timeout_milliseconds`: how long
+    Oracle may take to answer, 0 = for ever. `settings`: of PostgreSQL, for each transaction."""
 
     dialect: str
     shown: str
@@ -51,9 +49,8 @@ def read_url(target: JdbcTarget) -> JdbcUrl:
 
 def _without_parameters(url: str) -> str:
     """Parameters may hold a password, and so may what stands before an @."""
-    return re.sub(
-        r"^((?:\w+:)*(?://)?).*@", r"\1", re.split("[?;]", url, maxsplit=1)[0], flags=re.DOTALL
-    )
+    address = re.split("[?;]", url, maxsplit=1)[0]
+    return re.sub(r"^((?:\w+:)*(?://)?).*@", r"\1", address, flags=re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +65,9 @@ class _Parts:
 
     @property
     def shown(self) -> str:
-        return f"{','.join(f'{host}:{port}' for host, port in self.hosts)}/{self.database}"
+        """For messages: without parameters and login."""
+        hosts = ",".join(f"{host}:{port}" for host, port in self.hosts)
+        return f"{hosts}/{self.database}"
 
 
 HOST: Final = re.compile(r"(\[[^\]]+\]|[^:\[\]()=]*)(?::(\d+))?")
@@ -124,6 +123,11 @@ def _ignore(value: str, arguments: Arguments) -> None:
     """A parameter of the Java driver that means nothing here."""
 
 
+def _ignored(names: str) -> dict[str, Setting]:
+    """Parameters of the Java driver that mean nothing here."""
+    return dict.fromkeys(names.split(), _ignore)
+
+
 def _is_true(value: str) -> bool:
     return value.lower() in ("true", "1", "yes", "")
 
@@ -161,13 +165,16 @@ why, and the batch comes again."""
 IDLE_SECONDS: Final = 60
 """After so long without a statement the server undoes a transaction: its process stands still."""
 GONE_SECONDS: Final = 6
-"""After so long without an answer a machine counts as gone."""
+"""After so long without an answer a machine counts as down."""
 POSTGRESQL_DEFAULTS: Final = {
-    "lock_timeout": f"{LOCK_SECONDS}s", "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
-    "tcp_keepalives_idle": "3", "tcp_keepalives_interval": "1", "tcp_keepalives_count": "3",
-}  # fmt: skip
+    "lock_timeout": f"{LOCK_SECONDS}s",
+    "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
+    "tcp_keepalives_idle": "3",
+    "tcp_keepalives_interval": "1",
+    "tcp_keepalives_count": "3",
+}
 """What the address may change. Keep-alive is the server's end: it undoes the transaction of a
-machine that is gone."""
+machine that is down."""
 POSTGRESQL_FIXED: Final = {
     "TimeZone": "UTC",
     "standard_conforming_strings": "on",
@@ -212,7 +219,7 @@ def _pg_ssl_key(value: str, arguments: Arguments) -> None:
 
 
 def _pg_socket_timeout(value: str, arguments: Arguments) -> None:
-    """A server that is gone is noticed after so long, whether data is under way to it or
+    """A server that is down is noticed after this time, whether data is under way to it or
     awaited."""
     if seconds := int(value):
         arguments.update(tcp_user_timeout=seconds * 1000, keepalives_idle=seconds)
@@ -224,38 +231,56 @@ PG_OPTION: Final = re.compile(r"(?:-c\s*|--)([\w.-]+)=(.*)", re.DOTALL)
 def _pg_options(value: str, arguments: Arguments) -> None:
     """`-c NAME=VALUE` or `--NAME=VALUE`, any number of them, with blanks and backslashes
     escaped."""
-    words = [
-        re.sub(r"\\(.)", r"\1", word)
-        for word in re.findall(r"(?:\\.|\S)+", re.sub(r"-c\s+", "-c", value))
-    ]
-    for word in words:
-        match = PG_OPTION.fullmatch(word)
+    # `-c NAME` as one word
+    joined = re.sub(r"-c\s+", "-c", value)
+    for word in re.findall(r"(?:\\.|\S)+", joined):
+        match = PG_OPTION.fullmatch(re.sub(r"\\(.)", r"\1", word))
         if match is None:
             raise ValueError(value)
         arguments[SETTINGS][match[1].replace("-", "_")] = match[2]
 
 
 POSTGRESQL_SERVER_TYPES: Final = {
-    "any": "any", "primary": "primary", "master": "primary", "secondary": "standby", "slave": "standby",
-    "preferprimary": "any", "prefersecondary": "prefer-standby", "preferslave": "prefer-standby",
-}  # fmt: skip
+    "any": "any",
+    "primary": "primary",
+    "master": "primary",
+    "secondary": "standby",
+    "slave": "standby",
+    "preferprimary": "any",
+    "prefersecondary": "prefer-standby",
+    "preferslave": "prefer-standby",
+}
 POSTGRESQL_PARAMETERS: Final[Mapping[str, Setting]] = {
-    "sslmode": _argument("sslmode"), "ssl": _pg_ssl, "sslfactory": _pg_ssl_factory,
-    "sslrootcert": _argument("sslrootcert"), "sslcert": _argument("sslcert"), "sslkey": _pg_ssl_key,
-    "sslpassword": _argument("sslpassword"), "sslnegotiation": _argument("sslnegotiation", str.lower),
+    **_ignored(
+        "stringtype rewritebatchedinserts binarytransfer defaultrowfetchsize loggerlevel "
+        "loggerfile preparedstatementcachequeries preparedstatementcachesizemib autosave "
+        "useunicode characterencoding charset servertimezone allowencodingchanges "
+        "cancelsignaltimeout loadbalancehosts hostrecheckseconds assumeminserverversion "
+        "prefer_query_mode preferquerymode readonly escapesyntaxcallmode "
+        "logunclosedconnections"
+    ),
+    "sslmode": _argument("sslmode"),
+    "ssl": _pg_ssl,
+    "sslfactory": _pg_ssl_factory,
+    "sslrootcert": _argument("sslrootcert"),
+    "sslcert": _argument("sslcert"),
+    "sslkey": _pg_ssl_key,
+    "sslpassword": _argument("sslpassword"),
+    "sslnegotiation": _argument("sslnegotiation", str.lower),
     "channelbinding": _argument("channel_binding"),
-    "gssencmode": _argument("gssencmode", str.lower), "applicationname": _argument("application_name"),
-    "currentschema": _pg_option("search_path"), "options": _pg_options,
-    "connecttimeout": _argument("connect_timeout", int), "logintimeout": _argument("connect_timeout", int),
-    "sockettimeout": _pg_socket_timeout, "tcpkeepalive": _argument("keepalives", lambda value: int(_is_true(value))),
+    "gssencmode": _argument("gssencmode", str.lower),
+    "applicationname": _argument("application_name"),
+    "currentschema": _pg_option("search_path"),
+    "options": _pg_options,
+    "connecttimeout": _argument("connect_timeout", int),
+    "logintimeout": _argument("connect_timeout", int),
+    "sockettimeout": _pg_socket_timeout,
+    "tcpkeepalive": _argument("keepalives", lambda value: int(_is_true(value))),
     "preparethreshold": _argument("prepare_threshold", lambda value: int(value) or None),
-    "targetservertype": _argument("target_session_attrs", lambda value: POSTGRESQL_SERVER_TYPES[value.lower()]),
-} | dict.fromkeys(
-    ("stringtype", "rewritebatchedinserts", "binarytransfer", "defaultrowfetchsize", "loggerlevel", "loggerfile",
-     "preparedstatementcachequeries", "preparedstatementcachesizemib", "autosave", "useunicode", "characterencoding", "charset",
-     "servertimezone", "allowencodingchanges", "cancelsignaltimeout", "loadbalancehosts", "hostrecheckseconds", "assumeminserverversion",
-     "prefer_query_mode", "preferquerymode", "readonly", "escapesyntaxcallmode", "logunclosedconnections"), _ignore
-)  # fmt: skip
+    "targetservertype": _argument(
+        "target_session_attrs", lambda value: POSTGRESQL_SERVER_TYPES[value.lower()]
+    ),
+}
 
 
 def _postgresql(rest: str, target: JdbcTarget) -> JdbcUrl:
@@ -297,9 +322,11 @@ MYSQL_DEFAULTS: Final = (
 
 
 JAVA_STORES: Final = (
-    ("trustcertificatekeystoreurl", "ca"), ("truststore", "ca"),
-    ("clientcertificatekeystoreurl", "certificate"), ("keystore", "certificate"),
-)  # fmt: skip
+    ("trustcertificatekeystoreurl", "ca"),
+    ("truststore", "ca"),
+    ("clientcertificatekeystoreurl", "certificate"),
+    ("keystore", "certificate"),
+)
 STORE_CURES: Final = {
     "ca": "name the issuers' certificates as one PEM file: serverSslCert=/path/ca.pem",
     "certificate": "name certificate and key as one PEM file: keyStore=/path/client.pem",
@@ -346,35 +373,43 @@ def _mysql_tls_mode(parameters: Mapping[str, str], is_mariadb: bool, target: Jdb
         return TlsMode.DISABLED
     if is_set("trustservercertificate"):
         return TlsMode.REQUIRED
+    # to MariaDB's driver useSsl=true means all checks, to MySQL's none
     if is_mariadb and is_set("usessl"):
-        return (
-            TlsMode.VERIFY_CA
-            if is_set("disablesslhostnameverification")
-            else TlsMode.VERIFY_IDENTITY
-        )
+        if is_set("disablesslhostnameverification"):
+            return TlsMode.VERIFY_CA
+        return TlsMode.VERIFY_IDENTITY
     if is_set("verifyservercertificate") or parameters.get("serversslcert"):
         return TlsMode.VERIFY_CA
     return TlsMode.REQUIRED if is_set("requiressl") else TlsMode.PREFERRED
 
 
 MYSQL_TLS_MODES: Final = {mode.value: mode for mode in TlsMode} | {
-    "disable": TlsMode.DISABLED, "trust": TlsMode.REQUIRED, "verify-full": TlsMode.VERIFY_IDENTITY
-}  # fmt: skip
+    "disable": TlsMode.DISABLED,
+    "trust": TlsMode.REQUIRED,
+    "verify-full": TlsMode.VERIFY_IDENTITY,
+}
 """MySQL's names, and MariaDB's where they differ."""
-MYSQL_TLS_PARAMETERS: Final = (
-    "sslmode", "usessl", "requiressl", "verifyservercertificate", "trustservercertificate", "disablesslhostnameverification",
-    "serversslcert",
-    *(name for name, _ in JAVA_STORES), "trustcertificatekeystoretype", "trustcertificatekeystorepassword", "clientcertificatekeystoretype",
-    "clientcertificatekeystorepassword", "truststoretype", "truststorepassword", "keystoretype", "keystorepassword", "keypassword",
-    "fallbacktosystemtruststore", "fallbacktosystemkeystore", "enabledtlsprotocols", "tlsversions", "enabledsslprotocolsuites",
-    "tlsciphersuites", "enabledsslciphersuites",
-)  # fmt: skip
+MYSQL_TLS_PARAMETERS: Final = {
+    *(name for name, _ in JAVA_STORES),
+    *_ignored(
+        "sslmode usessl requiressl verifyservercertificate trustservercertificate "
+        "disablesslhostnameverification serversslcert trustcertificatekeystoretype "
+        "trustcertificatekeystorepassword clientcertificatekeystoretype "
+        "clientcertificatekeystorepassword truststoretype truststorepassword keystoretype "
+        "keystorepassword keypassword fallbacktosystemtruststore fallbacktosystemkeystore "
+        "enabledtlsprotocols tlsversions enabledsslprotocolsuites tlsciphersuites "
+        "enabledsslciphersuites"
+    ),
+}
 
 
 def _milliseconds(*names: str) -> Setting:
+    """A time limit that the driver takes in seconds, under these names; 0 is none."""
+
     def put(value: str, arguments: Arguments) -> None:
-        seconds = -(-int(value) // 1000)
-        arguments.update({name: seconds for name in names if seconds})
+        seconds = -(-int(value) // 1000)  # rounded up: a limit below a second is one
+        if seconds:
+            arguments.update(dict.fromkeys(names, seconds))
 
     return put
 
@@ -385,18 +420,23 @@ def _mysql_variables(value: str, arguments: Arguments) -> None:
 
 
 MYSQL_PARAMETERS: Final[Mapping[str, Setting]] = {
-    "connecttimeout": _milliseconds("connect_timeout"), "sockettimeout": _milliseconds("read_timeout", "write_timeout"),
+    **_ignored(
+        "useunicode characterencoding connectioncollation servertimezone connectiontimezone "
+        "forceconnectiontimezonetosession zerodatetimebehavior rewritebatchedstatements "
+        "allowpublickeyretrieval autoreconnect failoverreadonly maxreconnects "
+        "autoreconnectforpools useaffectedrows useserverprepstmts usecursorfetch "
+        "cacheprepstmts prepstmtcachesize prepstmtcachesqllimit allowmultiqueries "
+        "tinyint1isbit yearisdatetype nullcatalogmeanscurrent usejdbccomplianttimezoneshift "
+        "uselegacydatetimecode allowloadlocalinfile usecompression usebulkstmts "
+        "cacheserverconfiguration uselocalsessionstate elidesetautocommits maintaintimestats "
+        "usessps jdbccomplianttruncation usecursorsfetch defaultfetchsize "
+        "nodatetimestringsync useinformationschema tcpkeepalive usemysqlmetadata"
+    ),
+    **dict.fromkeys(MYSQL_TLS_PARAMETERS, _ignore),
+    "connecttimeout": _milliseconds("connect_timeout"),
+    "sockettimeout": _milliseconds("read_timeout", "write_timeout"),
     "sessionvariables": _mysql_variables,
-} | dict.fromkeys(
-    (*MYSQL_TLS_PARAMETERS,
-     "useunicode", "characterencoding", "connectioncollation", "servertimezone", "connectiontimezone", "forceconnectiontimezonetosession",
-     "zerodatetimebehavior", "rewritebatchedstatements", "allowpublickeyretrieval", "autoreconnect", "failoverreadonly", "maxreconnects",
-     "autoreconnectforpools", "useaffectedrows", "useserverprepstmts", "usecursorfetch", "cacheprepstmts", "prepstmtcachesize",
-     "prepstmtcachesqllimit", "allowmultiqueries", "tinyint1isbit", "yearisdatetype", "nullcatalogmeansCurrent".lower(),
-     "usejdbccomplianttimezoneshift", "uselegacydatetimecode", "allowloadlocalinfile", "usecompression", "usebulkstmts",
-     "cacheserverconfiguration", "uselocalsessionstate", "elidesetautocommits", "maintaintimestats", "usessps", "jdbccomplianttruncation",
-     "usecursorsfetch", "defaultfetchsize", "nodatetimestringsync", "useinformationschema", "tcpkeepalive", "usemysqlmetadata"), _ignore
-)  # fmt: skip
+}
 
 
 def _mysql(rest: str, target: JdbcTarget) -> JdbcUrl:
@@ -435,7 +475,8 @@ ORACLE_ADDRESS: Final = re.compile(
 ORACLE_HOST: Final = r"(?:\[[^\]\s]+\]|[^:/\[\]()=,\s]+)"
 ORACLE_SID: Final = re.compile(rf"(?://)?(?P<host>{ORACLE_HOST}):(?P<port>\d+):(?P<sid>[^:/()\s]+)")
 ORACLE_SERVICE: Final = re.compile(
-    rf"(?:(?P<protocol>tcps?:)?//)?(?P<hosts>{ORACLE_HOST}(?::\d+)?(?:,{ORACLE_HOST}(?::\d+)?)*)/(?P<service>[^()=\s]+)"
+    rf"(?:(?P<protocol>tcps?:)?//)?"
+    rf"(?P<hosts>{ORACLE_HOST}(?::\d+)?(?:,{ORACLE_HOST}(?::\d+)?)*)/(?P<service>[^()=\s]+)"
 )
 ORACLE_NAME: Final = re.compile(r"\w[\w.$#-]*")
 
@@ -445,24 +486,41 @@ def _file(value: str) -> str:
 
 
 ORACLE_PARAMETERS: Final[Mapping[str, Setting]] = {
-    "tns_admin": _argument("config_dir"), "oracle.net.tns_admin": _argument("config_dir"),
+    **_ignored(
+        "oracle.jdbc.timezoneasregion oracle.jdbc.defaultrowprefetch defaultrowprefetch "
+        "oracle.jdbc.defaultbatchvalue defaultbatchvalue oracle.jdbc.defaultlobprefetchsize "
+        "remarksreporting oracle.jdbc.remarksreporting includesynonyms "
+        "oracle.jdbc.mapdatetotimestamp oracle.jdbc.j2ee13compliant oracle.jdbc.fanenabled "
+        "oracle.jdbc.maxcachedbuffersize oracle.jdbc.autocommitspeccompliant "
+        "oracle.jdbc.defaultnchar usefetchsizewithlongcolumn oracle.net.disableoob"
+    ),
+    "tns_admin": _argument("config_dir"),
+    "oracle.net.tns_admin": _argument("config_dir"),
     "oracle.jdbc.readtimeout": _argument("call_timeout", int),
-    "oracle.net.connect_timeout": _milliseconds("tcp_connect_timeout"), "connect_timeout": _argument("tcp_connect_timeout", int),
-    "transport_connect_timeout": _argument("tcp_connect_timeout", int), "retry_count": _argument("retry_count", int),
-    "retry_delay": _argument("retry_delay", int), "expire_time": _argument("expire_time", int), "sdu": _argument("sdu", int),
-    "wallet_location": _argument("wallet_location", _file), "oracle.net.wallet_location": _argument("wallet_location", _file),
-    "ssl_server_dn_match": _argument("ssl_server_dn_match", lambda value: value.lower() == "on" or _is_true(value)),
-    "oracle.net.ssl_server_dn_match": _argument("ssl_server_dn_match", lambda value: value.lower() == "on" or _is_true(value)),
-    "ssl_server_cert_dn": _argument("ssl_server_cert_dn"), "oracle.net.ssl_server_cert_dn": _argument("ssl_server_cert_dn"),
-    "v$session.program": _argument("program"), "v$session.machine": _argument("machine"), "v$session.osuser": _argument("osuser"),
-    "v$session.terminal": _argument("terminal"), "oracle.jdbc.editionname": _argument("edition"),
+    "oracle.net.connect_timeout": _milliseconds("tcp_connect_timeout"),
+    "connect_timeout": _argument("tcp_connect_timeout", int),
+    "transport_connect_timeout": _argument("tcp_connect_timeout", int),
+    "retry_count": _argument("retry_count", int),
+    "retry_delay": _argument("retry_delay", int),
+    "expire_time": _argument("expire_time", int),
+    "sdu": _argument("sdu", int),
+    "wallet_location": _argument("wallet_location", _file),
+    "oracle.net.wallet_location": _argument("wallet_location", _file),
+    "ssl_server_dn_match": _argument(
+        "ssl_server_dn_match", lambda value: value.lower() == "on" or _is_true(value)
+    ),
+    "oracle.net.ssl_server_dn_match": _argument(
+        "ssl_server_dn_match", lambda value: value.lower() == "on" or _is_true(value)
+    ),
+    "ssl_server_cert_dn": _argument("ssl_server_cert_dn"),
+    "oracle.net.ssl_server_cert_dn": _argument("ssl_server_cert_dn"),
+    "v$session.program": _argument("program"),
+    "v$session.machine": _argument("machine"),
+    "v$session.osuser": _argument("osuser"),
+    "v$session.terminal": _argument("terminal"),
+    "oracle.jdbc.editionname": _argument("edition"),
     "oracle.jdbc.implicitstatementcachesize": _argument("stmtcachesize", int),
-} | dict.fromkeys(
-    ("oracle.jdbc.timezoneasregion", "oracle.jdbc.defaultrowprefetch", "defaultrowprefetch", "oracle.jdbc.defaultbatchvalue",
-     "defaultbatchvalue", "oracle.jdbc.defaultlobprefetchsize", "remarksreporting", "oracle.jdbc.remarksreporting", "includesynonyms",
-     "oracle.jdbc.mapdatetotimestamp", "oracle.jdbc.j2ee13compliant", "oracle.jdbc.fanenabled", "oracle.jdbc.maxcachedbuffersize",
-     "oracle.jdbc.autocommitspeccompliant", "oracle.jdbc.defaultnchar", "usefetchsizewithlongcolumn", "oracle.net.disableoob"), _ignore
-)  # fmt: skip
+}
 
 
 def _oracle(rest: str, target: JdbcTarget) -> JdbcUrl:
@@ -473,10 +531,8 @@ def _oracle(rest: str, target: JdbcTarget) -> JdbcUrl:
     if address is None or dsn is None:
         raise ConfigError(f"JDBC address of Oracle: use {ORACLE_FORMS}")
     parameters = _parameters(address["query"] or "")
-    user, password = (
-        parameters.pop("user", address["user"] or ""),
-        parameters.pop("password", address["password"] or ""),
-    )
+    user = parameters.pop("user", address["user"] or "")
+    password = parameters.pop("password", address["password"] or "")
     arguments: Arguments = {
         "user": target.user or _unquoted(user),
         "password": target.password or _unquoted(password),
@@ -496,7 +552,8 @@ def _oracle(rest: str, target: JdbcTarget) -> JdbcUrl:
 
 def _unquoted(text: str) -> str:
     """Oracle lets people quote what holds a / or an @."""
-    return text[1:-1] if len(text) > 1 and text[0] == text[-1] == '"' else text
+    is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
+    return text[1:-1] if is_quoted else text
 
 
 def _oracle_dsn(text: str) -> str | None:
@@ -505,8 +562,9 @@ def _oracle_dsn(text: str) -> str | None:
     if text.startswith("("):
         return text
     if match := ORACLE_SID.fullmatch(text):
-        host, port, sid = match["host"].strip("[]"), match["port"], match["sid"]
-        return f"(DESCRIPTION=(ADDRESS=(PROTOCOL=tcp)(HOST={host})(PORT={port}))(CONNECT_DATA=(SID={sid})))"
+        host = match["host"].strip("[]")
+        place = f"(ADDRESS=(PROTOCOL=tcp)(HOST={host})(PORT={match['port']}))"
+        return f"(DESCRIPTION={place}(CONNECT_DATA=(SID={match['sid']})))"
     if match := ORACLE_SERVICE.fullmatch(text):
         protocol = "tcps://" if match["protocol"] == "tcps:" else ""
         port = "" if re.search(r":\d+$", match["hosts"]) else ":1521"

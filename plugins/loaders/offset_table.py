@@ -27,7 +27,7 @@ from sqlalchemy.schema import CreateColumn
 from cdcbus.plugins.contracts import AppliedOffset, Details, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable, UnsafeOffsetTable
 from cdcbus.plugins.loaders.catalog import reflect
-from cdcbus.plugins.loaders.dialect import QUOTING, SqlDialect
+from cdcbus.plugins.loaders.dialect import QUOTING, SqlDialect, run_plain
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.rowchange import TableId
 
@@ -99,7 +99,9 @@ def may_create(connection: Connection, dialect: SqlDialect) -> bool | None:
     """Whether the user may make tables in the default schema; None where that cannot be asked.
     Rights by way of a role may be missed."""
     sql = dialect.catalog.may_create
-    return bool(connection.execute(text(sql)).scalar_one()) if sql else None
+    if not sql:
+        return None
+    return bool(connection.execute(text(sql)).scalar_one())
 
 
 def complete(database: Database, table: TargetTable) -> TargetTable:
@@ -111,7 +113,7 @@ def complete(database: Database, table: TargetTable) -> TargetTable:
         sql = f"ALTER TABLE {QUOTING[table.dialect].table(table.id)} ADD {definition}"
         try:
             with database.engine.begin() as connection:
-                connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
+                run_plain(connection, sql)
         except DBAPIError as error:
             found = find_table(database)  # somebody may have done the same at the same moment
             if found is not None and column.name in _names(found):
@@ -149,7 +151,7 @@ def store(
         connection.execute(SHAPE.insert().values(**row, **_details(offset)))
         return True
     columns = SHAPE.c
-    lane = and_(
+    partition = and_(
         columns.task == task_id,
         columns.topic == offset.topic,
         columns.partition == offset.partition,
@@ -157,11 +159,11 @@ def store(
     is_seen = and_(
         columns.next_offset == seen.next_offset, columns.mzxid == seen.mzxid, _epoch() == seen.epoch
     )
-    told = {} if offset.details == seen.details else _details(offset)
-    return (
-        connection.execute(SHAPE.update().where(lane, is_seen).values(**progress, **told)).rowcount
-        == 1
-    )
+    changed: dict[str, object] = dict(progress)
+    if offset.details != seen.details:
+        changed |= _details(offset)
+    update = SHAPE.update().where(partition, is_seen).values(**changed)
+    return connection.execute(update).rowcount == 1
 
 
 def _epoch() -> ColumnElement[int]:
@@ -173,7 +175,7 @@ def _details(offset: AppliedOffset) -> dict[str, str]:
 
 
 def fence(connection: Connection, task_id: str) -> None:
-    """Takes a task's lanes over for a new epoch, as soon as commits under way are done:
+    """Takes a task's partitions over for a new epoch, as soon as commits under way are done:
     unconditionally, so that none that follows one after the other can be in the way."""
     columns = SHAPE.c
     # locked in order: no deadlock
@@ -188,14 +190,21 @@ def fence(connection: Connection, task_id: str) -> None:
 
 def load(connection: Connection, task_id: str, table: TargetTable) -> list[AppliedOffset]:
     """`table`: as found, which may be of an earlier version."""
-    columns, names = SHAPE.c, _names(table)
-    added = [
-        column if column.name in names else null() for column in (columns.epoch, columns.details)
-    ]
+    columns = SHAPE.c
+    names = _names(table)
+    # NULL for what the table does not have yet
+    epochs = columns.epoch if columns.epoch.name in names else null()
+    all_details = columns.details if columns.details.name in names else null()
     query = select(
-        columns.topic, columns.partition, columns.next_offset, columns.mzxid, *added
+        columns.topic,
+        columns.partition,
+        columns.next_offset,
+        columns.mzxid,
+        epochs,
+        all_details,
     ).where(columns.task == task_id)
-    return [
-        AppliedOffset(topic, partition, next_offset, mzxid, epoch or 0, Details.from_json(details))
-        for topic, partition, next_offset, mzxid, epoch, details in connection.execute(query)
-    ]
+    found = []
+    for topic, partition, next_offset, mzxid, epoch, text_ in connection.execute(query):
+        details = Details.from_json(text_)
+        found.append(AppliedOffset(topic, partition, next_offset, mzxid, epoch or 0, details))
+    return found

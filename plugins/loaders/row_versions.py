@@ -17,7 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from cdcbus.plugins.contracts import VERSION, RowVersion, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured
 from cdcbus.plugins.loaders.catalog import reflect
-from cdcbus.plugins.loaders.dialect import QUOTING
+from cdcbus.plugins.loaders.dialect import QUOTING, run_plain
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.rowchange import TableId
 
@@ -65,7 +65,7 @@ def make(database: Database, task_id: str, table: TargetTable) -> TargetTable | 
     try:
         with database.engine.begin() as connection:
             for sql in create_sqls(database.dialect.name, name, table):
-                connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
+                run_plain(connection, sql)
     except DBAPIError:
         if find(database, task_id, table) is None:  # else somebody has made it at the same moment
             raise
@@ -73,37 +73,37 @@ def make(database: Database, task_id: str, table: TargetTable) -> TargetTable | 
 
 
 def place_of(database: Database, task_id: str, table: TargetTable | None) -> TableId:
-    """Of the table; None: of `EVERY`."""
+    """The name of the table with the versions of a target table's rows; None: of `EVERY`."""
     schema = database.engine.dialect.default_schema_name  # known from the first connection on
     if not schema:
         raise TargetMisconfigured(
             f"{database.shown}: the versions of rows have no place, as the address names no "
             "database"
         )
-    return TableId(schema, name_of(task_id, table) if table else _names_begin(task_id) + EVERY)
+    if table is None:
+        return TableId(schema, _names_begin(task_id) + EVERY)
+    return TableId(schema, name_of(task_id, table))
 
 
 def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
     """The key's columns come from a query, which gives them types and collations."""
     quoted = QUOTING[dialect]
-    made, key = quoted.table(name), quoted.names(table.key)
+    made = quoted.table(name)
+    key = quoted.names(table.key)
     came, place = map(quoted.name, VERSION)
     query = f"SELECT {key} FROM {quoted.table(table.id)} WHERE 1 = 0"
     if dialect == "mysql":
+        # in one statement, as a server may require a primary key (sql_require_primary_key)
         columns = (
             f"{came} BIGINT NOT NULL DEFAULT 0, {place} VARCHAR(60) NOT NULL DEFAULT '{NO_PLACE}'"
         )
         return [f"CREATE TABLE {made} ({columns}, PRIMARY KEY ({key})) ENGINE=InnoDB AS {query}"]
-    number, characters = (
-        ("NUMBER(19)", "VARCHAR2(60)") if dialect == "oracle" else ("BIGINT", "VARCHAR(60)")
-    )
-    added = (
-        f"{came} {number} DEFAULT 0 NOT NULL",
-        f"{place} {characters} DEFAULT '{NO_PLACE}' NOT NULL",
-    )
+    number = "NUMBER(19)" if dialect == "oracle" else "BIGINT"
+    characters = "VARCHAR2(60)" if dialect == "oracle" else "VARCHAR(60)"
     return [
         f"CREATE TABLE {made} AS {query}",
-        *(f"ALTER TABLE {made} ADD {column}" for column in added),
+        f"ALTER TABLE {made} ADD {came} {number} DEFAULT 0 NOT NULL",
+        f"ALTER TABLE {made} ADD {place} {characters} DEFAULT '{NO_PLACE}' NOT NULL",
         f"ALTER TABLE {made} ADD PRIMARY KEY ({key})",
     ]
 
@@ -111,12 +111,13 @@ def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
 def is_any_there(
     connection: Connection, database: Database, task_id: str, tables: Sequence[TargetTable | None]
 ) -> bool:
-    """None: that of `EVERY`."""
+    """Whether one of the tables with versions exists; None: that of `EVERY`."""
     dialect = database.dialect.name
-    for name in (place_of(database, task_id, table) for table in tables):
-        parameters = (
-            {"name": QUOTING[dialect].table(name)} if dialect == "postgresql" else name._asdict()
-        )
+    for table in tables:
+        name = place_of(database, task_id, table)
+        parameters: dict[str, str] = name._asdict()
+        if dialect == "postgresql":  # to_regclass takes the whole name
+            parameters = {"name": QUOTING[dialect].table(name)}
         if connection.execute(text(IS_THERE[dialect]), parameters).scalar():
             return True
     return False
@@ -139,18 +140,20 @@ def make_every(database: Database, task_id: str) -> bool:
 
 
 def prune(database: Database, task_id: str, before_ms: int) -> None:
-    """In all tables of the task: rows whose last change came before that time."""
-    quoted, schema = QUOTING[database.dialect.name], place_of(database, task_id, None).schema
+    """Deletes, in all tables of the task, the rows whose last change came before that time."""
+    dialect = database.dialect.name
+    quoted = QUOTING[dialect]
+    schema = place_of(database, task_id, None).schema
     with database.engine.begin() as connection:
-        for (name,) in connection.execute(
-            text(NAMES[database.dialect.name]), {"schema": schema}
-        ).all():
-            if name.startswith(_names_begin(task_id)) and not name.endswith(EVERY):
-                table = quoted.table(TableId(schema, name))
-                connection.execute(
-                    text(f"DELETE FROM {table} WHERE {quoted.name(VERSION[0])} < :before_ms"),
-                    {"before_ms": before_ms},
-                )
+        names = connection.execute(text(NAMES[dialect]), {"schema": schema}).scalars().all()
+        for name in names:
+            if not name.startswith(_names_begin(task_id)) or name.endswith(EVERY):
+                continue
+            table = quoted.table(TableId(schema, name))
+            came = quoted.name(VERSION[0])
+            connection.execute(
+                text(f"DELETE FROM {table} WHERE {came} < :before_ms"), {"before_ms": before_ms}
+            )
 
 
 _IN_SCHEMA: Final = "information_schema.tables WHERE table_schema = :schema"

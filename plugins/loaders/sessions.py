@@ -30,8 +30,8 @@ APPLICATION_NAME_BYTES: Final = 63
 
 
 def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
-    """A pooler is told by the number of the server's process: it is not the one that the driver
-    was given."""
+    """A pooler is recognized by the number of the server's process: it is not the one that the
+    driver was given."""
 
     @event.listens_for(engine, "connect", insert=True)
     def settle(connection: Any, record: Any) -> None:
@@ -52,9 +52,8 @@ def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
         """SQLAlchemy has looked for it outside of a transaction."""
         if POOLED in record.info:
             connection.execute(record.info[POOLED])
-            [engine.dialect.default_schema_name] = connection.execute(
-                "SELECT current_schema()"
-            ).fetchone()
+            found = connection.execute("SELECT current_schema()")
+            [engine.dialect.default_schema_name] = found.fetchone()
             connection.rollback()
 
     @event.listens_for(engine, "begin")
@@ -64,10 +63,11 @@ def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
 
 
 def _set_configs(settings: Mapping[str, str], *, is_local: bool) -> str:
-    return ", ".join(
-        f"set_config({_literal(name)}, {_literal(value)}, {str(is_local).lower()})"
-        for name, value in settings.items()
-    )
+    scope = "true" if is_local else "false"
+    calls = []
+    for name, value in settings.items():
+        calls.append(f"set_config({_literal(name)}, {_literal(value)}, {scope})")
+    return ", ".join(calls)
 
 
 def _literal(text: str) -> str:
@@ -103,15 +103,12 @@ def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
 def is_mode(modes: str) -> bool:
     """Whether these SQL modes are what cells are written for."""
     found = set(modes.split(","))
-    return found >= set(MYSQL_MODE.split(",")) and not found & {
-        "ANSI_QUOTES",
-        "NO_ZERO_DATE",
-        "NO_ZERO_IN_DATE",
-    }
+    refused = {"ANSI_QUOTES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE"}
+    return found >= set(MYSQL_MODE.split(",")) and found.isdisjoint(refused)
 
 
 def _bound_silence(sock: socket.socket | None) -> None:
-    """A server whose machine is gone is noticed."""
+    """Has the kernel notice a server whose machine is down."""
     if sock is not None and sock.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in (
@@ -154,22 +151,19 @@ def _is_killed(connection: Connection, number: int) -> bool:
 
 
 def end_other_sessions(connection: Connection, url: JdbcUrl, task_id: str, own: set[int]) -> int:
-    """Ends what other processes of the task have open there, as far as they can be told; how
+    """Ends what other processes of the task have open there, as far as they are known; how
     many. Raises driver errors."""
     match url.dialect:
         case "postgresql":
             name = f"cdcbus {task_id}".strip()
-            if (
-                not task_id
-                or url.arguments["application_name"] != name
-                or len(name.encode()) > APPLICATION_NAME_BYTES
-            ):
+            # the server cuts longer names: others may have the same then
+            is_own_name = len(name.encode()) <= APPLICATION_NAME_BYTES
+            if not task_id or url.arguments["application_name"] != name or not is_own_name:
                 return 0
             return len(connection.exec_driver_sql(OTHER_POSTGRESQL, (name,)).all())
         case "mysql":
-            used = connection.exec_driver_sql(
-                f"SELECT {', '.join(f'IS_USED_LOCK({name})' for name in _slots(url, task_id))}"
-            ).one()
+            holders = ", ".join(f"IS_USED_LOCK({name})" for name in _slots(url, task_id))
+            used = connection.exec_driver_sql(f"SELECT {holders}").one()
             others = {int(number) for number in used if number is not None} - own
             return sum(_is_killed(connection, number) for number in others)
     return 0

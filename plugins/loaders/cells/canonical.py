@@ -236,7 +236,7 @@ def _moment(cell: str, digits: int, *, is_early: bool = False) -> str:
 
 
 def _step(digits: int) -> int:
-    """Between two times with so many digits behind the second, in microseconds."""
+    """The distance of two times with `digits` digits behind the second, in microseconds."""
     step: int = 10 ** (6 - min(digits, 6))
     return step
 

@@ -72,7 +72,7 @@ STATEMENT_BYTES: Final = 500_000
 """How long a statement may grow where the server takes as much; an eighth of its
 max_allowed_packet is left for what is no row."""
 FEW_ROWS: Final = 8
-"""Up to so many rows cost less one by one than the statements around a temporary table."""
+"""Up to this many rows cost less one by one than the statements around a temporary table."""
 RECORDS: Final = re.compile(rb"([0-9]+)[^0-9]+([0-9]+)")
 """In `Records: 7  Duplicates: 2  Warnings: 0`, in the server's language."""
 KEYS_PER_STATEMENT: Final = 500
@@ -110,7 +110,7 @@ class Mysql:
 
     def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         """How many rows were inserted. A lone row that is expected to be there is updated first, as
-        the server does not tell what became of it otherwise."""
+        the server does not report what became of it otherwise."""
         is_direct = _is_direct(table, writes)
         if is_direct and (len(writes.rows) > 1 or not writes.expected):
             return _insert(
@@ -347,7 +347,7 @@ def _mark(
 def _insert(
     connection: Connection, table: TargetTable, writes: Writes, sql: Callable[[Iterable[str]], str]
 ) -> int:
-    """How many rows are new, as far as the server tells: of a statement with one row it does
+    """How many rows are new, as far as the server reports: for one row it does
     not."""
     inserted = 0
     for rows in in_statements(row_literals(table, writes.columns, writes.rows), _room(connection)):

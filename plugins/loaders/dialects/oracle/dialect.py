@@ -59,7 +59,7 @@ class Oracle:
         return self._execute(connection, delete_sql(table), table, table.key, keys)
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
-        """MERGE does not tell what it has inserted, so rows that should all be there are updated
+        """MERGE does not report what it has inserted, so rows that should all be there are updated
         first."""
         count = len(writes.rows)
         inserted = 0

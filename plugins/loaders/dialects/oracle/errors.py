@@ -1,4 +1,4 @@
-"""Oracle's errors: which is about what, and what of their texts may be told."""
+"""Oracle's errors: their classes, and which of their texts may be passed on."""
 
 from __future__ import annotations
 

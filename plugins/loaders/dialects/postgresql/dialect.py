@@ -53,7 +53,7 @@ COPY_ROWS: Final = 500
 MERGE_ROWS: Final = 5000
 """For fewer it does not pay to make a temporary table."""
 MANY_ROWS: Final = 1000
-"""From so many on, PostgreSQL may come to believe that it is cheaper to read the whole table than
+"""From this many on, PostgreSQL may come to believe that it is cheaper to read the whole table than
 to look each row up by its key. With its own estimate of what a page costs, made for spinning
 disks, it did so for 19,000 rows of 1.3 million, and took four to nine times as long."""
 NEAR_PAGES: Final = "SET LOCAL random_page_cost = 1.1"

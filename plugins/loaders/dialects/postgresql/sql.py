@@ -81,7 +81,7 @@ def copy_sql(table: str, columns: Sequence[str], form: str) -> str:
 
 
 def merge_sqls(table: TargetTable, columns: Sequence[str], form: str) -> list[str]:
-    """By way of a temporary table, made anew each time so that it always fits."""
+    """By way of a temporary table, made each time so that it always fits."""
     types = ", ".join(f"{COPIED.name(name)} {table.columns[name].type}" for name in columns)
     names = COPIED.names(columns)
     insert = (
