@@ -188,24 +188,45 @@ def ordered_keys(
             raise Unclear
         return list(uniques)
     is_sorted = list(table.uniques) == _sorted(table.uniques, table.columns)
-    keyed = {folded_name(name) for unique in table.uniques for name in unique.columns}
-    if not any(is_rekeyed(action, keyed) for action in actions):
+    if not _are_rekeyed(table, actions):
+        # a new index may have the server sort all of them
         if not is_sorted and any(isinstance(action, AddIndex) for action in actions):
             raise Unclear
         return list(uniques)
-    spelled = {folded_name(column.name): column for column in columns}
-    if len(uniques) > 1 and not is_sorted:
-        raise Unclear
-    if len(uniques) > 1 and any(_is_odd(unique, spelled) for unique in uniques):
-        raise Unclear
-    added = [action.unique.columns for action in actions if isinstance(action, AddUnique)]
-    if any(unique.columns in added and unique not in uniques for unique in table.uniques):
-        raise Unclear  # the same key again may keep its place
+    if len(uniques) > 1:
+        _check_sortable(uniques, columns, is_sorted=is_sorted)
+    _check_not_again(table, uniques, actions)
     ordered = _sorted(uniques, columns)
     # MySQL puts a key forward that is never NULL from now on, MariaDB leaves it where it is.
     if ordered != list(uniques) and not any(map(_changes_keys, actions)):
         raise Unclear
     return ordered
+
+
+def _are_rekeyed(table: TableSchema, actions: Sequence[Action]) -> bool:
+    keyed: set[str] = set()
+    for unique in table.uniques:
+        keyed.update(map(folded_name, unique.columns))
+    return any(is_rekeyed(action, keyed) for action in actions)
+
+
+def _check_sortable(
+    uniques: Sequence[UniqueKey], columns: Sequence[TableColumn], *, is_sorted: bool
+) -> None:
+    """Raises Unclear where servers sort several keys in other ways."""
+    now = {folded_name(column.name): column for column in columns}
+    if not is_sorted or any(_is_odd(unique, now) for unique in uniques):
+        raise Unclear
+
+
+def _check_not_again(
+    table: TableSchema, uniques: Sequence[UniqueKey], actions: Sequence[Action]
+) -> None:
+    """Raises Unclear where a key is dropped and added again: it may keep its place."""
+    added = [action.unique.columns for action in actions if isinstance(action, AddUnique)]
+    for unique in table.uniques:
+        if unique.columns in added and unique not in uniques:
+            raise Unclear
 
 
 def _has_primary(uniques: Sequence[UniqueKey]) -> bool:

@@ -40,7 +40,11 @@ def fills_table(sql: bytes, session: Session) -> bool:
         found = tokens(sql.decode("utf-8" if session.is_exact else "latin-1"), session)
     except (NoTokens, UnicodeDecodeError):
         return re.search(rb"\b(?:SELECT|VALUES)\b", sql, re.IGNORECASE) is not None
-    words = [token.text.upper() if token.kind in (Kind.WORD, Kind.SIGN) else " " for token in found]
+    words = []
+    for token in found:
+        # names and strings are blanks: they are never keywords
+        is_bare = token.kind in (Kind.WORD, Kind.SIGN)
+        words.append(token.text.upper() if is_bare else " ")
     start = words.index("TABLE") + 1 if "TABLE" in words else 0
     for at in range(start + 1, len(words)):
         if words[at - 1] == ".":  # the name of a table or column
