@@ -63,7 +63,10 @@ def double_text(value: float) -> str:
     to below 1e15 and where there is a fraction, else with an exponent without plus sign and
     zeros; always with a point or an exponent."""
     mantissa, _, exponent = repr(value).partition("e")
-    sign, mantissa = ("-", mantissa[1:]) if mantissa[0] == "-" else ("", mantissa)
+    sign = ""
+    if mantissa[0] == "-":
+        sign = "-"
+        mantissa = mantissa[1:]
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
     # where the point is: 0.digits * 10 ** point
@@ -79,12 +82,14 @@ def double_text(value: float) -> str:
 
 
 def _container(kind: int, data: bytes, at: int) -> str:
-    large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
-    offset, width, inline = (
-        (struct.Struct("<I"), 4, _INLINE_LARGE) if large else (struct.Struct("<H"), 2, _INLINE)
-    )
-    (count,) = offset.unpack_from(data, at)
+    """Count and size, then an entry per name (offset, length), then one per value (type, offset or
+    the value itself). Offsets are from the beginning."""
+    is_large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
     is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
+    offset = struct.Struct("<I") if is_large else struct.Struct("<H")
+    width = offset.size
+    inline = _INLINE_LARGE if is_large else _INLINE
+    (count,) = offset.unpack_from(data, at)
     entry = at + 2 * width
     keys = []
     if is_object:
@@ -99,13 +104,10 @@ def _container(kind: int, data: bytes, at: int) -> str:
         place = entry + 1 if child in inline else at + offset.unpack_from(data, entry + 1)[0]
         values.append(_value(child, data, place))
         entry += 1 + width
-    if is_object:
-        return (
-            "{"
-            + ", ".join(f"{key}: {value}" for key, value in zip(keys, values, strict=True))
-            + "}"
-        )
-    return "[" + ", ".join(values) + "]"
+    if not is_object:
+        return "[" + ", ".join(values) + "]"
+    members = [f"{key}: {value}" for key, value in zip(keys, values, strict=True)]
+    return "{" + ", ".join(members) + "}"
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:

@@ -34,6 +34,11 @@ _TEMPORAL = {
     TYPE.YEAR: ("year", 12),
 }
 BLOB_PREFIX = {1: "tiny", 2: "", 3: "medium", 4: "long"}
+_WITHOUT_SIZE = {
+    TYPE.JSON: ("json", 12),
+    TYPE.GEOMETRY: ("geometry", 2004),
+    VECTOR: ("vector", 2004),
+}
 
 
 def type_names(column: BinlogColumn) -> tuple[str, int]:
@@ -60,22 +65,24 @@ def _other(column: BinlogColumn, kind: int, first: int) -> tuple[str, int]:
     is_binary = column.charset == "binary"
     if column.data_type in OWN_TYPES:
         return column.data_type, 12
-    # as if it were not compressed: its length counts the byte that says how it is
     if kind == VARCHAR_COMPRESSED:
-        kind, first = TYPE.VARCHAR, first - 1
+        # as if it were not compressed: its length counts the byte that says how it is
+        kind = TYPE.VARCHAR
+        first -= 1
     if kind in (TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING):
-        name, number = ("char", 1) if kind == TYPE.STRING else ("varchar", 12)
+        is_fixed = kind == TYPE.STRING
         if is_binary:
-            return f"{'binary' if kind == TYPE.STRING else 'varbinary'}({first})", 2004
-        return f"{name}({first // BYTES_PER_CHARACTER.get(column.charset, 1)})", number
+            return f"{'binary' if is_fixed else 'varbinary'}({first})", 2004
+        # the table map has the length in bytes
+        characters = first // BYTES_PER_CHARACTER.get(column.charset, 1)
+        return (f"char({characters})", 1) if is_fixed else (f"varchar({characters})", 12)
     if kind in (TYPE.BLOB, BLOB_COMPRESSED):
         prefix = BLOB_PREFIX[first]
         return (prefix + "blob", 2004) if is_binary else (prefix + "text", 2005)
     if kind in (TYPE.ENUM, TYPE.SET):
-        labels = ",".join("'" + label.replace("'", "''") + "'" for label in column.labels)
+        quoted = ["'" + label.replace("'", "''") + "'" for label in column.labels]
+        labels = ",".join(quoted)
         return (f"enum({labels})", 4) if kind == TYPE.ENUM else (f"set({labels})", -7)
     if kind == TYPE.BIT:
         return f"bit({first})", -7
-    return {TYPE.JSON: ("json", 12), TYPE.GEOMETRY: ("geometry", 2004), VECTOR: ("vector", 2004)}[
-        kind
-    ]
+    return _WITHOUT_SIZE[kind]

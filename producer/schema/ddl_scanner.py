@@ -54,27 +54,31 @@ def statement(
     schema = body[start : start + body[8]]
     sql = body[start + body[8] + 1 :]
     variables = session_variables(body[13:start])
-    charset, literals, _ = (
-        charsets.get(int.from_bytes(variables.get(CHARSET, b"")[i : i + 2], "little"), "")
-        for i in (0, 2, 4)
-    )
+    # Collations of the client, whose characters the text has, and of the connection, which its
+    # literals get. That of the server follows.
+    collations = variables.get(CHARSET, b"")
+    charset = charsets.get(int.from_bytes(collations[:2], "little"), "")
+    literals = charsets.get(int.from_bytes(collations[2:4], "little"), "")
     text = sql_text(charset, sql)
-    number, is_mariadb = version_number(version), "mariadb" in version.lower()
+    number = version_number(version)
+    is_mariadb = "mariadb" in version.lower()
+    if is_mariadb:
+        explicit_timestamps = _explicit_timestamps(variables, number)
+    else:
+        explicit_timestamps = _flag(variables.get(EXPLICIT_TIMESTAMPS))
     session = Session(
-        int.from_bytes(variables.get(SQL_MODE, b""), "little"),
-        literals,
-        number,
-        is_mariadb,
-        text is not None,
-        DDL_XID in variables or XID in variables,
-        _explicit_timestamps(variables, number)
-        if is_mariadb
-        else _flag(variables.get(EXPLICIT_TIMESTAMPS)),
+        sql_mode=int.from_bytes(variables.get(SQL_MODE, b""), "little"),
+        literals=literals,
+        version=number,
+        is_mariadb=is_mariadb,
+        is_exact=text is not None,
+        # the servers write a transaction number only beside DDL that changed something
+        is_change=DDL_XID in variables or XID in variables,
+        explicit_timestamps=explicit_timestamps,
     )
-    thread = int.from_bytes(body[:4], "little")
     return Statement(
         end,
-        thread,
+        int.from_bytes(body[:4], "little"),
         schema.decode("utf-8", "replace"),
         sql if text is None else text.encode(),
         session,
@@ -87,11 +91,16 @@ def _flag(value: bytes | None) -> bool | None:
 
 def _explicit_timestamps(variables: Mapping[int, bytes], version: int) -> bool | None:
     """MariaDB's explicit_defaults_for_timestamp: releases before those that let a session choose
-    it do not tell."""
+    it do not write it."""
     if int.from_bytes(variables.get(FLAGS, b""), "little") & MARIADB_EXPLICIT_TIMESTAMPS:
         return True
-    tells = 100_517 if version < 100_600 else 100_609 if version < 101_000 else 101_000
-    return False if version >= tells and not 100_700 <= version < 101_000 else None
+    if version < 100_600:
+        writes_it = version >= 100_517
+    elif version < 100_700:
+        writes_it = version >= 100_609
+    else:  # the releases from 10.7 to 10.11 never do
+        writes_it = version >= 101_000
+    return False if writes_it else None
 
 
 def version_number(version: str) -> int:
