@@ -83,7 +83,9 @@ SPARK_KEY = Key(
 
 # What a task's text may say otherwise for itself.
 ALARM_LIMIT_KEYS = (
-    Key("alarm.lagSeconds", NUMBER, "300", "Seconds behind from which to tell; below 1: never."),
+    Key(
+        "alarm.lagSeconds", NUMBER, "300", "The lag in seconds that raises an alarm; below 1: none."
+    ),
     Key(
         "alarm.stuckSeconds",
         NUMBER,
@@ -115,7 +117,7 @@ ALARM_KEYS = (
         "alarm.holdSeconds",
         NATURAL,
         "60",
-        "Seconds that something must last before it is told of, and be gone before it is over.",
+        "Seconds that a condition must last to raise an alarm, and be absent to clear it.",
     ),
     Key(
         "alarm.retentionPercent",

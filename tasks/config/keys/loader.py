@@ -158,7 +158,7 @@ JDBC_TARGET_KEYS = (
         "loader.source.maxPoolSize",
         POSITIVE,
         "5",
-        "Connections at most; so many partitions are written at once.",
+        "The largest number of connections, and so of partitions that are written at a time.",
         "default 20, never applied",
         Route.LOAD,
     ),

@@ -61,7 +61,7 @@ TASK_KEYS = (
         "status",
         word("NEW", "WORKING", "STOPPED", "DELETED"),
         "WORKING",
-        "Whether nodes shall run the task.",
+        "Whether nodes run the task.",
         answer=STATUS_ANSWER,
     ),
     Key(
@@ -79,7 +79,7 @@ TASK_KEYS = (
         "below 1: never.",
         "-1, which is off, is the default; seconds between checks",
     ),
-    Key("alarmPositionCount", NUMBER, "10000", "Lag in records from which to tell."),
+    Key("alarmPositionCount", NUMBER, "10000", "The lag in records that raises an alarm."),
     Key(
         "receiver[i].realName",
         TEXT,
@@ -176,7 +176,7 @@ CONSUMER_KEYS = (
         "consumer.emptyFetchThreshold",
         NUMBER,
         "3600",
-        "Seconds without rows from which to tell; below 1: never.",
+        "Seconds without rows that raise an alarm; below 1: none.",
     ),
     Key("consumer.emptyFetchNoticeSpan", NUMBER, "3600", "Seconds between two notices of that."),
     Key(
