@@ -25,7 +25,7 @@ PATIENCE_SECONDS = 30.0
 
 
 def empty_shop(server: str, database: Database) -> None:
-    """Makes the shop's tables anew on one of the stack's databases."""
+    """Creates the shop's empty tables on one of the stack's databases, after dropping old ones."""
     for statement in postgresql_ddl() if server == "postgresql" else mariadb_ddl():
         sql.execute(server, database, statement)
 
@@ -44,8 +44,8 @@ def forget_tasks(client: KazooClient, task_ids: Iterable[str]) -> None:
 
 
 def empty_topic(kafka: str) -> None:
-    """Makes the topic anew, with PARTITIONS partitions that answer. Raises BusRejected,
-    BusUnavailable."""
+    """Deletes the topic and creates it again, with PARTITIONS partitions that answer. Raises
+    BusRejected, BusUnavailable."""
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     deadline = time.monotonic() + PATIENCE_SECONDS
     _delete(admin)
@@ -53,7 +53,7 @@ def empty_topic(kafka: str) -> None:
         while not is_done(admin):
             if time.monotonic() > deadline:
                 raise BusUnavailable(
-                    f"Kafka at {kafka} has not made the topic {TOPIC} anew within "
+                    f"Kafka at {kafka} has not created the topic {TOPIC} again within "
                     f"{PATIENCE_SECONDS:.0f} s; try again"
                 )
             admin.poll(0.1)

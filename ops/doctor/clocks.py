@@ -39,30 +39,28 @@ def source_clock(config: SourceConfig) -> Iterator[CheckResult]:
         connection = servers.connect(config, ANSWER_SECONDS)
         try:
             asked = time.time()
-            told = servers.now_ms(connection) / 1000
+            theirs = servers.now_ms(connection) / 1000
             answered = time.time()
         finally:
             connection.close()
     host, port = config.addresses[0]
-    yield describe_skew(
-        f"clock of source {host}:{port}", "this machine's", told - (asked + answered) / 2
-    )
+    # Their answer is taken for the middle between question and answer.
+    skew_seconds = theirs - (asked + answered) / 2
+    yield describe_skew(f"clock of source {host}:{port}", "this machine's", skew_seconds)
 
 
 def node_clocks(client: KazooClient) -> Iterator[CheckResult]:
-    """Each node's clock, by the time it has told last, against ZooKeeper's when it came in."""
+    """Each node's clock: the time in its last report against ZooKeeper's time of that report."""
     for node_id in BusNodes(client).ids():
         path = f"{NODES}/{node_id}/stat"
         try:
             node = get_node(client, path)
             if node is None:
                 continue
-            told = (
-                datetime.strptime(node.usable().text("heartbeat"), "%Y-%m-%d %H:%M:%S")
-                .replace(tzinfo=UTC)
-                .timestamp()
-            )
-            came_in = client.get(path)[1].mtime / 1000
+            stamp = node.usable().text("heartbeat")
+            reported = datetime.strptime(stamp, "%Y-%m-%d %H:%M:%S").replace(tzinfo=UTC)
+            _, stat = client.get(path)
         except (CdcError, ValueError, NoNodeError):
-            continue  # a damaged node is told of elsewhere
-        yield describe_skew(f"clock of node {node_id}", "ZooKeeper's", told - came_in)
+            continue  # damaged: the check of nodes reports that
+        skew_seconds = reported.timestamp() - stat.mtime / 1000
+        yield describe_skew(f"clock of node {node_id}", "ZooKeeper's", skew_seconds)

@@ -12,7 +12,7 @@ class Problem(BaseModel):
 
 
 class Progress(BaseModel):
-    """How far it is, as it tells every few seconds; null: not known."""
+    """How far the task is, as it reports every few seconds; null: not known."""
 
     model_config = ConfigDict(extra="allow")
     at: str
@@ -24,8 +24,8 @@ class Progress(BaseModel):
 
 
 class Task(BaseModel):
-    """`state`: NEW, STARTING, WORKING, RETRYING, STOPPED, DONE or ERROR. `reason`: a sentence
-    where there is one to tell."""
+    """`state`: NEW, STARTING, WORKING, RETRYING, STOPPED, DONE or ERROR. `reason`: a sentence, or
+    empty."""
 
     task_id: str
     state: str
@@ -161,8 +161,8 @@ class Settled(BaseModel):
 
 
 class Raised(BaseModel):
-    """An alarm that is raised, seen first at `since` (UTC), told so many times; `by`: the
-    channel that has accepted the last notice."""
+    """A raised alarm. `since`: first observed (UTC). `times`: how many notices were sent. `by`: the
+    channel that accepted the last one."""
 
     rule: str
     sentence: str
@@ -183,8 +183,8 @@ class Notice(BaseModel):
 
 
 class Alarms(BaseModel):
-    """Of a task; notices the newest first. `silent_until`: until when nothing is told (UTC),
-    empty where it is."""
+    """The alarms of a task; notices the newest first. `silent_until`: until when nothing is sent
+    (UTC), empty where notices are sent."""
 
     task_id: str
     raised: list[Raised]

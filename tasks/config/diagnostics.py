@@ -33,7 +33,7 @@ class Diagnostic:
 
 @dataclass(slots=True)
 class Diagnostics:
-    """Collects findings, so that one run tells all of them."""
+    """Collects diagnostics, so that one run reports all of them."""
 
     found: list[Diagnostic] = field(default_factory=list)
 
@@ -50,14 +50,13 @@ class Diagnostics:
         self.add(Severity.NOTE, line, key, sentence)
 
     def of(self, severity: Severity) -> list[Diagnostic]:
-        """The findings of one severity, by line."""
-        return sorted(
-            (f for f in self.found if f.severity is severity), key=lambda f: (f.line, f.key)
-        )
+        """The diagnostics of one severity, by line."""
+        found = [each for each in self.found if each.severity is severity]
+        return sorted(found, key=lambda each: (each.line, each.key))
 
 
 def printable(text: str) -> str:
-    """Text for one line of a terminal: a file must not be able to steer it."""
+    """Text for one line of a terminal, which a file must not be able to control."""
     return "".join(
         character if character.isprintable() else repr(character)[1:-1] for character in text
     )

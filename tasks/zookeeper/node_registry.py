@@ -45,8 +45,8 @@ class NodeWish:
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node as it tells of itself. `tasks`: swimlanes by task. `is_there`: whether its process
-    lives; `silent_seconds`: since it last told."""
+    """A node as it reports itself. `tasks`: swimlanes by task. `is_there`: whether its process
+    runs; `silent_seconds`: since its last report."""
 
     node_id: str
     is_there: bool
@@ -151,14 +151,14 @@ class BusNodes:
         return [info for info in infos if info is not None]
 
     def seen(self, node_id: str) -> NodeInfo | None:
-        """The same as `info`, and one whose ZooKeeper nodes are damaged as a node that is RED."""
+        """The same as `info`, but a node whose znodes are damaged is RED, with the reason."""
         try:
             return self.info(node_id)
         except ConfigError as error:
             return NodeInfo(node_id, False, NodeWish(), health="RED", health_reason=str(error))
 
     def info(self, node_id: str) -> NodeInfo | None:
-        """The node, also one that is away; None when nothing is known of it."""
+        """A node, also one that does not run; None when nothing is known of it."""
         lock = get_node(self.client, f"{NODES}/{node_id}/lock")
         stat = get_node(self.client, f"{NODES}/{node_id}/stat")
         wanted = get_node(self.client, f"{NODES}/{node_id}/wanted")
