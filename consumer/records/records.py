@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
+from operator import methodcaller
 from typing import overload
 
 import pyarrow as pa
@@ -115,7 +116,7 @@ class Records(Sequence[Record]):
 def count_before(offsets: pa.Array, end: int) -> int:
     """How many of these, which are in order, are below `end`."""
     # Arrow's comparison with a number looks for a module first, each time: that takes longer.
-    return bisect_left(offsets, end, key=pa.Scalar.as_py)
+    return bisect_left(offsets, end, key=methodcaller("as_py"))
 
 
 NO_RECORDS = Records(pa.array([], pa.int64()), pa.array([], pa.binary()))
