@@ -308,7 +308,8 @@ def test_what_cannot_be_read_is_refused_in_one_sentence(url: str, sentence: str)
 def test_loaders_are_known_by_name_and_address() -> None:
     with pytest.raises(
         ConfigError,
-        match=r"^no loader is called JdbcSlow; known are JdbcBatch, JdbcSingle, JdbcSqlDebug$",
+        match=r"^no loader is called JdbcSlow; known are KAFKA_SYNC, JdbcBatch, JdbcSingle, "
+        r"JdbcMultiThread, JdbcSqlDebug$",
     ):
         make_loader("JdbcSlow", JdbcTarget("jdbc:mysql://h/d"))
     make_loader("JdbcSingle", JdbcTarget("jdbc:oracle:thin:@h/svc")).close()
