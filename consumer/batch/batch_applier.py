@@ -58,11 +58,14 @@ class BatchApplier:
         self._unlogged, self._logged_at = BatchReport(), 0.0
         self._limit = task.start.last + 1 if isinstance(task.start, Replay) else sys.maxsize
 
-    def apply_records(self, lanes: Mapping[Lane, Records], ends: Mapping[Lane, int]) -> bool:
+    def apply_records(
+        self, lanes: Mapping[Lane, Records], ends: Mapping[Lane, int], *, is_held: bool = False
+    ) -> bool:
         """Applies what was read of lanes, up to the offsets where reading ended. Whether all of
         it was applied; else lanes wait for each other, and go on from where `progress` says.
-        Raises what `Applier.apply` does, and TargetUnavailable where none got on."""
-        return self.apply(partial(self._apply_lanes, lanes), ends, is_held=False)
+        Raises what `Applier.apply` does, and TargetUnavailable where none got on, unless it
+        `is_held`."""
+        return self.apply(partial(self._apply_lanes, lanes), ends, is_held=is_held)
 
     def apply(
         self, apply: Callable[[Goals], list[Outcome]], ends: Mapping[Lane, int], *, is_held: bool

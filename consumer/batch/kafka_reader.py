@@ -8,6 +8,7 @@ tasks at different offsets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from time import monotonic
 from types import TracebackType
 from typing import Any
 
@@ -24,6 +25,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 READ_BYTES = 8 << 20  # of records that come with one reading, or one record
 QUEUED_KB = READ_BYTES >> 10  # of records that wait in the client
 FETCHED_BYTES = 256 << 10  # of an answer for a partition: LZ4 may have packed it 250 times smaller
+OTHERS_SECONDS = 0.5
 FETCH_WAIT_MS = 1000  # for what is not there; what comes is told at once
 LARGEST_BYTES = 1 << 30  # of an answer: a record may be larger than librdkafka expects
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -88,10 +90,13 @@ class KafkaReader:
     ) -> None:
         self._consumer.close()
 
-    def read(self, wait_seconds: float) -> tuple[dict[Lane, Records], dict[Lane, int]]:
+    def read(
+        self, wait_seconds: float, *, from_all: bool = False
+    ) -> tuple[dict[Lane, Records], dict[Lane, int]]:
         """The records that are there, in offset order in each lane, as soon as
         there is one; and the offset behind what was read of each lane, transaction markers
-        included. Raises BusRejected, and BusUnavailable where Kafka is away, or holds no record
+        included. `from_all`: of each lane that has some, for which they wait a moment. Raises
+        BusRejected, and BusUnavailable where Kafka is away, or holds no record
         at the offset: the next start says what is wrong."""
         first = self._consumer.poll(wait_seconds)
         if first is None:
@@ -100,6 +105,8 @@ class KafkaReader:
             return {}, {}
         self._troubles.is_cut_off = False
         messages = self._with_more(first)
+        if from_all:
+            messages += self._of_others(messages)
         by_lane = dict[Lane, list[Any]]()
         ends = dict[Lane, int]()
         for message in messages:
@@ -136,11 +143,7 @@ class KafkaReader:
     def ahead(self) -> int:
         """How many offsets Kafka has behind what was read, as far as it has told with its last
         answers."""
-        count = 0
-        for lane, offset in self._next.items():
-            bounds: Any = self._consumer.get_watermark_offsets(TopicPartition(*lane), cached=True)
-            count += max(0, bounds[1] - offset) if bounds else 0
-        return count
+        return sum(max(0, end - self._next[lane]) for lane, end in self._known_ends().items())
 
     def _with_more(self, first: Any) -> list[Any]:
         """What is not here yet is not waited for, and what is beyond READ_BYTES stays here."""
@@ -154,6 +157,26 @@ class KafkaReader:
             messages += more
             bytes_ += sum(len(message.value() or b"") for message in more)
         return messages
+
+    def _of_others(self, messages: list[Any]) -> list[Any]:
+        """What comes from the lanes that have given nothing, until each has."""
+        lacking = {lane for lane, end in self._known_ends().items() if end != self._next[lane]}
+        lacking -= {(message.topic(), message.partition()) for message in messages}
+        found: list[Any] = []
+        deadline = monotonic() + OTHERS_SECONDS
+        while lacking and (left := deadline - monotonic()) > 0:
+            if (message := self._consumer.poll(left)) is not None:
+                found.append(message)
+                lacking.discard((str(message.topic()), int(message.partition() or 0)))
+        return found
+
+    def _known_ends(self) -> dict[Lane, int]:
+        """Where lanes end, as Kafka has told with its last answers; -1: it has told nothing yet."""
+        ends = {}
+        for lane in self._next:
+            bounds: Any = self._consumer.get_watermark_offsets(TopicPartition(*lane), cached=True)
+            ends[lane] = max(-1, bounds[1]) if bounds else -1
+        return ends
 
     def _records(self, messages: list[Any]) -> Records:
         keys = headers = None

@@ -31,13 +31,17 @@ def follow(
     wrong with the topics, the target or the stored positions; nothing is lost then."""
     progress = batches.progress
     looked_at = monotonic()
+    has_waited = False
     with KafkaReader(task, progress.next_offsets, size.few_records) as reader:
         while not (stop.is_set() or is_done(task, progress)):
-            lanes, ends = reader.read(WAIT_SECONDS)
+            # What a lane waits for may be the next record of another one, which was not here yet.
+            lanes, ends = reader.read(WAIT_SECONDS, from_all=has_waited)
             if ends:
                 count = sum(map(len, lanes.values()))
                 size.saw(count, sum(records.values.nbytes for records in lanes.values()))
-                if not batches.apply_records(lanes, ends):
+                is_held = not has_waited
+                has_waited = not batches.apply_records(lanes, ends, is_held=is_held)
+                if has_waited:
                     reader.go_back(progress.next_offsets)
             is_time_to_look = monotonic() - looked_at >= LOOK_SECONDS
             if is_time_to_look:
