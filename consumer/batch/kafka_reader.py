@@ -24,6 +24,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 
 READ_BYTES = 8 << 20  # of records that come with one reading, or one record
 QUEUED_KB = READ_BYTES >> 10  # of records that wait in the client
+FULL_WAIT_MS = 5  # until a client that has had enough looks whether it may fetch more
 FETCHED_BYTES = 256 << 10  # of an answer for a partition: LZ4 may have packed it 250 times smaller
 OTHERS_SECONDS = 0.5
 FETCH_WAIT_MS = 1000  # for what is not there; what comes is told at once
@@ -66,6 +67,7 @@ class KafkaReader:
             "fetch.error.backoff.ms": 100,
             "queued.max.messages.kbytes": QUEUED_KB,
             "queued.min.messages": most,
+            "fetch.queue.backoff.ms": FULL_WAIT_MS,
             "receive.message.max.bytes": LARGEST_BYTES,
             "socket.nagle.disable": True,
             "error_cb": self._troubles,

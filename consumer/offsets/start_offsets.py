@@ -170,6 +170,7 @@ class TopicLogs:
                     "enable.partition.eof": True,
                     "fetch.wait.max.ms": FETCH_WAIT_MS,
                     "queued.min.messages": SAMPLE_RECORDS,  # beyond which nothing is fetched ahead
+                    "fetch.queue.backoff.ms": FETCH_WAIT_MS,  # until it looks whether that is so
                     "error_cb": self._refusals,
                     "logger": LIBRARY_LOG,
                 }
