@@ -65,7 +65,8 @@ class BatchApplier:
         it was applied; else lanes wait for each other, and go on from where `progress` says.
         Raises what `Applier.apply` does, and TargetUnavailable where none got on, unless it
         `is_held`."""
-        return self.apply(partial(self._apply_lanes, lanes), ends, is_held=is_held)
+        is_hasty = is_held or len(ends) > 1
+        return self.apply(partial(self._apply_lanes, lanes, is_hasty), ends, is_held=is_held)
 
     def apply(
         self, apply: Callable[[Goals], list[Outcome]], ends: Mapping[Lane, int], *, is_held: bool
@@ -181,12 +182,15 @@ class BatchApplier:
 
     # Lanes whose records are here
 
-    def _apply_lanes(self, lanes: Mapping[Lane, Records], goals: Goals) -> list[Outcome]:
+    def _apply_lanes(
+        self, lanes: Mapping[Lane, Records], is_hasty: bool, goals: Goals
+    ) -> list[Outcome]:
         """Lanes that wait for others, or that the target has not taken as others were in the
-        way, are applied again once the others are, as long as one of them gets on."""
+        way, are applied again once the others are, as long as one of them gets on. `is_hasty`: a
+        lane that waits is no further tried by itself, as it may be applied with others."""
         outcomes = {lane: Outcome(lane, self.progress.next_offsets.get(lane, 0)) for lane in goals}
         before: list[int] | None = None
-        is_hasty = len(goals) > 1
+        is_alone = len(goals) == 1
         while goals and before != (now := [outcomes[lane].end for lane in goals]):
             self._apply_each(outcomes, lanes, goals, is_hasty)
             before = now
@@ -196,6 +200,8 @@ class BatchApplier:
                 if outcomes[lane].waits or outcomes[lane].error
             }
             if is_hasty and any(outcomes[lane].waits for lane in goals):
+                if is_alone:
+                    break
                 is_hasty, before = False, None
                 if self._apply_together(outcomes, lanes, goals):
                     break

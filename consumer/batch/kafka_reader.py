@@ -168,8 +168,8 @@ class KafkaReader:
         deadline = monotonic() + OTHERS_SECONDS
         while lacking and (left := deadline - monotonic()) > 0:
             if (message := self._consumer.poll(left)) is not None:
-                found.append(message)
-                lacking.discard((str(message.topic()), int(message.partition() or 0)))
+                found += self._with_more(message)
+                lacking -= {(each.topic(), each.partition()) for each in found}
         return found
 
     def _known_ends(self) -> dict[Lane, int]:

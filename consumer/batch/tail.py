@@ -16,6 +16,8 @@ from cdcbus.consumer.config import LoadTask
 
 WAIT_SECONDS = 0.25  # until a task that has nothing to read sees that it is to stop
 LOOK_SECONDS = 1.0
+SHARED_BATCHES = 20
+"""After one whose lanes wait for each other, so many have records of all partitions."""
 
 
 def follow(
@@ -31,17 +33,19 @@ def follow(
     wrong with the topics, the target or the stored positions; nothing is lost then."""
     progress = batches.progress
     looked_at = monotonic()
-    has_waited = False
+    shared = 0  # so many batches are still to have records of all partitions
     with KafkaReader(task, progress.next_offsets, size.few_records) as reader:
         while not (stop.is_set() or is_done(task, progress)):
             # What a lane waits for may be the next record of another one, which was not here yet.
-            lanes, ends = reader.read(WAIT_SECONDS, from_all=has_waited)
+            is_from_all = shared > 0 or len(progress.next_offsets) == 1
+            lanes, ends = reader.read(WAIT_SECONDS, from_all=is_from_all)
             if ends:
                 count = sum(map(len, lanes.values()))
                 size.saw(count, sum(records.values.nbytes for records in lanes.values()))
-                is_held = not has_waited
-                has_waited = not batches.apply_records(lanes, ends, is_held=is_held)
-                if has_waited:
+                if batches.apply_records(lanes, ends, is_held=not is_from_all):
+                    shared = max(0, shared - 1)
+                else:
+                    shared = SHARED_BATCHES
                     reader.go_back(progress.next_offsets)
             is_time_to_look = monotonic() - looked_at >= LOOK_SECONDS
             if is_time_to_look:
