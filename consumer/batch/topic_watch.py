@@ -26,7 +26,7 @@ UNDER_WAY = 4
 """Batches that may have been read before a change of leader and are applied behind it: one at
 work, and what the client has fetched ahead."""
 
-STALL_SECONDS = 15.0
+STALL_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
 
 

@@ -14,7 +14,7 @@ from cdcbus.consumer.offsets.kafka_admin import admin_of
 from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.errors import TopicRemade
 
-LOOK_SECONDS = 10.0
+LOOK_SECONDS = 30.0
 ASK_SECONDS = 10.0
 UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"  # of brokers before 2.8
 
