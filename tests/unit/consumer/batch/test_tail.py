@@ -1,0 +1,189 @@
+"""What the tail gear does with what it reads, without Kafka and a target."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from threading import Event
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from cdcbus.consumer.batch import tail
+from cdcbus.consumer.batch.batch_size import BACKLOG_BATCHES, LARGE_RECORDS, BatchSize
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.batch.tail import SHARED_BATCHES, follow
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.consumer.records.records import Records
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import BusUnavailable, CdcError
+
+ONE, TWO = ("orders", 0), ("orders", 1)
+TASK = LoadTask(
+    "7", TopicConfig("kafka:9092", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget("")
+)
+
+
+def records(begin: int, end: int) -> Records:
+    values = pa.array([b"x"] * (end - begin), pa.binary())
+    return Records(pa.array(range(begin, end), pa.int64()), values)
+
+
+class World:
+    """A Kafka whose lanes have ten records each, a target, and what is wrong with the topics.
+
+    `waits`: so many batches wait before any is applied. `read`: whether each reading was from all
+    lanes; `held`: whether each batch was allowed to wait."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *lanes: Lane) -> None:
+        self.stop, self.size = Event(), BatchSize("7", 50_000)
+        self.progress = Progress(next_offsets=dict.fromkeys(lanes, 0))
+        self.next = dict.fromkeys(lanes, 0)
+        self.read_from_all: list[bool] = []
+        self.held: list[bool] = []
+        self.waits = self.behind = 0
+        self.error: CdcError | None = None
+        self.added: list[Lane] = []
+        self.new: list[Lane] = []
+        self.scattered: list[Lane] = []
+        self.looked_around = 0
+        monkeypatch.setattr(tail, "KafkaReader", lambda *_: self)
+        monkeypatch.setattr(tail, "LOOK_SECONDS", 0.0)
+
+    def follow(self, is_too_much: Callable[[], bool] = lambda: False) -> None:
+        batches: Any = self
+        watch: Any = self
+        follow(TASK, batches, self.size, watch, self.stop, is_too_much)
+
+    # As a KafkaReader
+
+    def __enter__(self) -> World:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def read(self, _: float, *, from_all: bool) -> tuple[dict[Lane, Records], dict[Lane, int]]:
+        """One lane's records, or those of all."""
+        left = [lane for lane, offset in self.next.items() if offset < 10]
+        if not left:
+            self.stop.set()
+            return {}, {}
+        self.read_from_all.append(from_all)
+        found = {lane: records(self.next[lane], 10) for lane in left[: None if from_all else 1]}
+        self.next |= dict.fromkeys(found, 10)
+        return found, dict.fromkeys(found, 10)
+
+    def go_back(self, offsets: Mapping[Lane, int]) -> None:
+        self.next = dict(offsets)
+
+    def add(self, lanes: Iterable[Lane]) -> None:
+        self.added += lanes
+
+    def ahead(self) -> int:
+        return self.behind
+
+    # As a BatchApplier
+
+    def apply_records(
+        self, lanes: Mapping[Lane, Records], ends: Mapping[Lane, int], *, is_held: bool
+    ) -> bool:
+        self.held.append(is_held)
+        if self.waits:
+            self.waits -= 1
+            return False
+        for lane, end in ends.items():
+            assert len(lanes[lane]) == end - self.progress.next_offsets[lane]
+            self.progress.move(lane, end, None)
+        return True
+
+    def look_around(self) -> None:
+        self.looked_around += 1
+
+    def scatter(self, new: list[Lane]) -> None:
+        self.scattered += new
+
+    # As a TopicWatch
+
+    def look(self) -> CdcError | None:
+        return self.error
+
+    def new_lanes(self) -> list[Lane]:
+        new, self.new = self.new, []
+        return new
+
+
+def test_what_comes_is_applied_until_the_task_is_to_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, ONE, TWO)
+    world.follow()
+    assert world.progress.next_offsets == {ONE: 10, TWO: 10}
+    assert world.read_from_all == [False, False]
+    assert world.held == [True, True]
+    assert world.looked_around
+
+
+def test_after_a_lane_that_waits_all_are_read_again_together_and_may_wait_no_further(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else the same lane would come first again and again, and wait for the others for ever."""
+    world = World(monkeypatch, ONE, TWO)
+    world.waits = 1
+    world.follow()
+    assert world.progress.next_offsets == {ONE: 10, TWO: 10}
+    assert world.read_from_all == [False, True]
+    assert world.held == [True, False]
+
+
+def test_readings_are_of_single_lanes_again_after_some_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, ONE, TWO)
+    world.waits = 1
+
+    def more(lane: Lane, _end: int, _: object) -> None:
+        world.progress.next_offsets = {**world.progress.next_offsets, lane: 0}
+        if len(world.held) < SHARED_BATCHES + 3:
+            world.next[lane] = 0
+
+    monkeypatch.setattr(Progress, "move", lambda _, *moved: more(*moved))
+    world.follow()
+    assert world.read_from_all[: SHARED_BATCHES + 2] == [False, *[True] * SHARED_BATCHES, False]
+
+
+def test_a_single_lane_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, ONE)
+    world.follow()
+    assert world.held == [False]
+
+
+def test_a_backlog_is_left_to_spark_as_soon_as_it_is_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, ONE, TWO)
+    asked: list[int] = []
+
+    def is_up() -> bool:
+        asked.append(len(world.held))
+        return len(asked) == 2
+
+    world.behind = BACKLOG_BATCHES * LARGE_RECORDS
+    world.follow(is_up)
+    assert asked == []
+    world = World(monkeypatch, ONE, TWO)
+    world.behind = BACKLOG_BATCHES * (LARGE_RECORDS + 1)
+    world.follow(is_up)
+    assert asked == [1, 2]
+    assert not world.stop.is_set()
+
+
+def test_what_is_wrong_with_the_topics_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, ONE)
+    world.error = BusUnavailable("away")
+    with pytest.raises(BusUnavailable, match="away"):
+        world.follow()
+
+
+def test_new_lanes_are_read_once_rows_may_be_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, ONE)
+    world.new = [TWO]
+    world.follow()
+    assert (world.scattered, world.added) == ([TWO], [TWO])
