@@ -3,6 +3,7 @@ behind has no need of it."""
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from cdcbus.consumer.spark.session import OpenSpark
 
     Opened = AbstractContextManager[tuple[SparkSession, Path]]
+
+
+LOG = logging.getLogger(__name__)
 
 
 class SparkBeside:
@@ -73,6 +77,7 @@ class SparkBeside:
             self._opened = (self._open_spark or spark_session)(self._task, self._stop)
             spark, scratch = self._opened.__enter__()
             warm_up(spark, lanes)
+            LOG.info("task %s: Spark is up", self._task.task_id)
         except BaseException as error:
             self._session.set_exception(error)
         else:

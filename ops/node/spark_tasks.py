@@ -22,7 +22,7 @@ import socket
 import sys
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any
@@ -86,17 +86,15 @@ def run_spark_tasks(bus: BusSettings) -> None:
                 Thread(
                     target=_obey, args=(channel, tasks, stop), name="orders", daemon=True
                 ).start()
-                while not (stop.is_set() or tasks.is_spark_wanted.wait(WAIT_SECONDS)):
-                    pass
-                if stop.is_set():
-                    tasks.stop_all()
-                    return
-                with shared_spark(
-                    name, bus.spark_options, stop, lambda: _end_at_once(channel, "")
-                ) as open_spark:
-                    tasks.spark.set_result(open_spark)
-                    stop.wait()
-                    tasks.stop_all()
+                while not stop.is_set():
+                    if tasks.is_spark_wanted.wait(WAIT_SECONDS):
+                        tasks.give_spark(
+                            shared_spark(
+                                name, bus.spark_options, stop, lambda: _end_at_once(channel, "")
+                            ),
+                            stop,
+                        )
+                tasks.stop_all()
         finally:
             client.stop()
             client.close()
@@ -173,6 +171,22 @@ class _Tasks:
         self._channel, self._logs = channel, logs
         self._running: dict[int, tuple[Thread, Stop]] = {}
 
+    def give_spark(self, opening: AbstractContextManager[OpenSpark], stop: Event) -> None:
+        """Starts Spark for all who ask for it, until `stop` is set. Where it does not start, those
+        who have asked are told, and it is tried again for the next one."""
+        try:
+            with opening as open_spark:
+                self.spark.set_result(open_spark)
+                stop.wait()
+                self.stop_all()
+        except Exception as error:
+            if self.spark.done():
+                raise
+            # first: whoever asks from now on may wait for the next one
+            self.is_spark_wanted.clear()
+            failed, self.spark = self.spark, Future()
+            failed.set_exception(error)
+
     def start(self, number: int, task_id: str, log: Path) -> None:
         stop = Stop()
         self._logs.open(task_id, log)
@@ -195,11 +209,12 @@ class _Tasks:
 
     @contextmanager
     def _open_session(self, task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, Path]]:
+        spark = self.spark
         self.is_spark_wanted.set()
-        while not self.spark.done():
+        while not spark.done():
             if stop.wait(WAIT_SECONDS):
                 raise _StoppedBefore
-        with self.spark.result()(task, stop) as session:
+        with spark.result()(task, stop) as session:
             yield session
 
     def _run(self, number: int, task_id: str, stop: Stop) -> None:

@@ -14,6 +14,7 @@ from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses
+from tests.support.bulk_gear import with_eager_spark
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -93,7 +94,7 @@ def test_rows_of_a_megabyte_need_no_more_memory_than_small_ones(shop: Shop, targ
     # packing them is not what takes time here
     shop.postgresql(f'ALTER TABLE {shop.name}."notes" ALTER note SET STORAGE EXTERNAL')
     publish(shop)
-    load = shop.load(target)
+    load = with_eager_spark(shop.load(target))  # a part of it in each gear
     load.start()
 
     def is_applied() -> bool:

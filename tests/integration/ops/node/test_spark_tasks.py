@@ -79,13 +79,12 @@ class Feed:
         self._producer.produce(f"{self._name}-{task_id}", value.encode())
         assert self._producer.flush(60) == 0
 
+    def is_applied(self, task_id: str) -> bool:
+        return self._ids(task_id) == self._rows[task_id]
+
     def wait_applied(self, *task_ids: str) -> None:
         for task_id in task_ids:
-            wait_until(
-                lambda: self._ids(task_id) == self._rows[task_id],
-                f"the rows of {task_id}",
-                PATIENCE_SECONDS,
-            )
+            wait_until(lambda: self.is_applied(task_id), f"the rows of {task_id}", PATIENCE_SECONDS)
 
     def _ids(self, task_id: str) -> list[int]:
         return [
@@ -104,9 +103,37 @@ def working(bus: Bus, *task_ids: str) -> bool:
 
 
 def jvms(pid: int) -> list[int]:
-    """The Java processes that a process has started."""
+    """Those of Spark that a process has started."""
     children = map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-    return [child for child in children if Path(f"/proc/{child}/exe").readlink().name == "java"]
+    return [child for child in children if b"pyspark-shell" in _command(child)]
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except FileNotFoundError:  # it has just ended
+        return b""
+
+
+UP = "Spark is up"
+ONE_BY_ONE = {"consumer.source.maxRecordsPerBatch": "1"}  # so that a few rows are a backlog
+
+
+def await_jvm(bus: Bus, feed: Feed, task_id: str) -> int:
+    """Has Spark started by a backlog of the task. Its process."""
+    shared, log = bus.runner(task_id), bus.folder / "logs" / f"{task_id}.log"
+    starts = log.read_text().count(UP)
+
+    def is_up() -> bool:
+        if feed.is_applied(task_id):
+            for _ in range(20):
+                feed.insert(task_id)
+        return log.read_text().count(UP) > starts
+
+    wait_until(is_up, "Spark to start", PATIENCE_SECONDS)
+    feed.wait_applied(task_id)
+    (jvm,) = jvms(shared)
+    return jvm
 
 
 @pytest.mark.parametrize("is_isolated", ["true", "false"])
@@ -134,7 +161,7 @@ def test_tasks_share_one_application_and_nothing_else(
     bus: Bus, stack: Addresses, feed: Feed
 ) -> None:
     for task_id in ("a", "b"):
-        feed.task(task_id)
+        feed.task(task_id, **ONE_BY_ONE)
     feed.task("alone", **{"spark.isolated": "true"})
     target = stack.postgresql
     feed.task(
@@ -147,7 +174,9 @@ def test_tasks_share_one_application_and_nothing_else(
     node = bus.node("n1")
     bus("task", "start", "a", "b", "alone", "--timeout", PATIENCE_SECONDS)
     shared = bus.runner("a")
-    assert (bus.runner("b"), len(jvms(shared))) == (shared, 1)
+    assert (bus.runner("b"), jvms(shared)) == (shared, [])
+    await_jvm(bus, feed, "a")
+    await_jvm(bus, feed, "b")
     assert bus.runner("alone") not in (0, shared)
     bus("task", "stop", "alone")
     bus("task", "start", "bad", "--timeout", PATIENCE_SECONDS, code=1)
@@ -182,8 +211,7 @@ def test_tasks_share_one_application_and_nothing_else(
     after = bus.runner("a")
     assert after not in (0, shared)
     assert bus.runner("b") == after
-    (jvm,) = jvms(after)
-    os.kill(jvm, signal.SIGKILL)
+    os.kill(await_jvm(bus, feed, "a"), signal.SIGKILL)
     feed.insert("a")
     feed.wait_applied("a")
     wait_until(
@@ -202,13 +230,13 @@ def test_tasks_go_on_in_their_application_when_zookeeper_was_silent_and_when_its
     bus: Bus, feed: Feed, zookeeper: str, name: str
 ) -> None:
     for task_id in ("a", "b"):
-        feed.task(task_id)
+        feed.task(task_id, **ONE_BY_ONE)
     with closing(Line(zookeeper)) as line:
         bus.environment["CDCBUS_ZOOKEEPER"] = f"{line.address}/{name}"
         bus.node("n1", CDCBUS_ZOOKEEPER_SESSIONSECONDS="20", CDCBUS_ZOOKEEPER_LEASESECONDS="3")
         bus("task", "start", "a", "b", "--timeout", PATIENCE_SECONDS)
         shared = bus.runner("a")
-        (jvm,) = jvms(shared)
+        jvm = await_jvm(bus, feed, "a")
         for number in (1, 2):
             line.cut()
             wait_until(lambda: _ends(bus, "a") == _ends(bus, "b") == number, "work to end")
