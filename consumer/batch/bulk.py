@@ -4,12 +4,12 @@ apply their lanes. The records never come to the driver."""
 from __future__ import annotations
 
 import logging
-import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event, Lock
+from time import monotonic
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -43,6 +43,7 @@ from cdcbus.plugins.task_status import TaskStatus
 LOG = logging.getLogger(__name__)
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 1.0
+QUIET_SECONDS, FIRST_SECONDS = 1.0, 30.0  # without a batch, and until the first one, at most
 # Where many tasks share Spark's cores, a free one goes to the pool that has the fewest, and of
 # those that have none to the first by name, always. So each task has a pool of its own.
 POOL = "spark.scheduler.pool"
@@ -58,9 +59,10 @@ def stream_backlog(
     status: TaskStatus,
     stop: Event,
 ) -> None:
-    """Runs one streaming query until what is left is small, batches of another size fit better,
-    lanes wait for each other, a bounded replay has reached its end, or `stop` is set; a batch that
-    has begun is finished first, but for the latter. Raises what ended the query."""
+    """Runs one streaming query until what is left is small, no batch comes, batches of another
+    size fit better, lanes wait for each other, a bounded replay has reached its end, or `stop` is
+    set; a batch that has begun is finished first, but for the latter. Raises what ended the
+    query."""
     try:
         session, scratch = spark.session
         # gone with its query: there may be many in a day
@@ -99,11 +101,11 @@ def _await_end(
     watch: TopicWatch,
     executor_watch: ExecutorWatch,
 ) -> None:
-    looked_at = time.monotonic()
+    looked_at = monotonic()
     while not micro_batches.ended.wait(POLL_SECONDS):
         micro_batches.look_around()
-        if time.monotonic() - looked_at > LOOK_SECONDS:
-            looked_at = time.monotonic()
+        if monotonic() - looked_at > LOOK_SECONDS:
+            looked_at = monotonic()
             if not query.isActive:
                 micro_batches.fail(query_error(task, query))
             elif (error := watch.look()) is not None:
@@ -129,6 +131,7 @@ class _MicroBatches:
         self._task, self._executors, self._batches = task, executors, batches
         self._size, self._stop = size, stop
         self._is_started, self._working = Event(), Lock()
+        self._quiet_at = monotonic() + FIRST_SECONDS
 
     def start(self, writer: DataStreamWriter) -> StreamingQuery:
         """Starts the query; its first batch waits until the query itself is known."""
@@ -148,6 +151,7 @@ class _MicroBatches:
                 self.fail(spark_error(self._task, error))
             except Exception as error:
                 self.fail(error)
+            self._quiet_at = monotonic() + QUIET_SECONDS
             if self._stop.is_set() or is_done(self._task, self._batches.progress):
                 self.ended.set()
 
@@ -160,10 +164,15 @@ class _MicroBatches:
 
     def look_around(self) -> None:
         """Ends the query when it is to stop: a batch may last long, or wait for executors, so it
-        is broken off, and the target knows how far it came."""
+        is broken off, and the target knows how far it came. And when no batch has come for a
+        while, as its last one had all that was there."""
         if self._stop.is_set():
             self._query.stop()
             self.ended.set()
+        elif self._working.acquire(blocking=False):
+            if monotonic() > self._quiet_at:
+                self.ended.set()
+            self._working.release()
 
     def end(self) -> None:
         """Returns when no batch is at work and none will begin."""

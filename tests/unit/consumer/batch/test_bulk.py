@@ -11,7 +11,7 @@ import pytest
 
 from cdcbus.consumer.batch import bulk
 from cdcbus.consumer.batch.batch_size import HELD_BATCHES, LARGE_RECORDS, TURN_SECONDS, BatchSize
-from cdcbus.consumer.batch.bulk import POOL, _MicroBatches
+from cdcbus.consumer.batch.bulk import FIRST_SECONDS, POOL, QUIET_SECONDS, _MicroBatches
 from cdcbus.consumer.batch.executor_batch import Span
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.progress import Progress
@@ -171,3 +171,25 @@ def test_a_task_that_is_to_stop_breaks_its_batch_off_and_has_no_error(
     query.batch({ONE: 50_000})
     query.micro.end()
     assert (query.micro.error, query.batches.progress.next_offsets) == (None, {ONE: 0})
+
+
+def test_a_query_ends_when_its_last_batch_had_all_that_was_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else its position and its log would wait for the next record."""
+    now = [1000.0]
+    monkeypatch.setattr(bulk, "monotonic", lambda: now[0])
+    query = Bulk(monkeypatch, done, {ONE: 0})
+    now[0] += FIRST_SECONDS - 1
+    query.micro.look_around()
+    assert not query.micro.ended.is_set()
+    query.batch({ONE: 50_000})
+    now[0] += QUIET_SECONDS - 0.1
+    query.micro.look_around()
+    assert not query.micro.ended.is_set()
+    now[0] += 0.2
+    with query.micro._working:  # a batch is at work
+        query.micro.look_around()
+    assert not query.micro.ended.is_set()
+    query.micro.look_around()
+    assert query.micro.ended.is_set() and not query.is_stopped
