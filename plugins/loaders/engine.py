@@ -7,14 +7,13 @@ from collections.abc import Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from time import monotonic, sleep
+from time import sleep
 from typing import Any, Final
 
 from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
 from sqlalchemy.exc import (
     DBAPIError,
-    DisconnectionError,
     InvalidRequestError,
     OperationalError,
     ResourceClosedError,
@@ -40,8 +39,6 @@ DRIVERS: Final = {
     "oracle": "oracle+oracledb",
 }
 CONNECT_PAUSE_SECONDS: Final = 0.5
-REST_SECONDS: Final = 1.0
-USED_AT: Final = "cdcbus used at"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,35 +188,15 @@ def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
         pool_size=target.pool_size,
         max_overflow=0,
         pool_timeout=target.max_wait_seconds,
+        pool_pre_ping=target.is_tested,
         isolation_level="READ COMMITTED",
         hide_parameters=True,
     )
-    if target.is_tested:
-        _test_after_rest(engine)
     if url.dialect == "oracle":
         _set_up_oracle(engine, url)
     if url.dialect == "postgresql":
         set_up_postgresql(engine, url)
     return engine
-
-
-def _test_after_rest(engine: Engine) -> None:
-    """A connection that was not used for a while is tested before its next transaction. Another
-    one needs no test: that would cost as much as a row takes."""
-
-    @event.listens_for(engine, "checkin")
-    def note(_: Any, record: Any) -> None:
-        record.info[USED_AT] = monotonic()
-
-    @event.listens_for(engine, "checkout")
-    def test(connection: Any, record: Any, _: Any) -> None:
-        used_at = record.info.get(USED_AT)
-        if used_at is None or monotonic() - used_at < REST_SECONDS:
-            return
-        try:
-            engine.dialect.do_ping(connection)
-        except engine.dialect.loaded_dbapi.Error as error:
-            raise DisconnectionError from error  # SQLAlchemy takes another one
 
 
 def _set_up_oracle(engine: Engine, url: JdbcUrl) -> None:

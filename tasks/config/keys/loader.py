@@ -200,7 +200,7 @@ JDBC_TARGET_KEYS = (
         "loader.source.testOnBorrow",
         FLAG,
         "true",
-        "Whether a connection that was not used for a second is tested before it is used.",
+        "Whether each connection is tested before it is used.",
         route=Route.LOAD,
     ),
     Key(

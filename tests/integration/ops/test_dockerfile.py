@@ -293,6 +293,11 @@ def shop(source: Database, name: str, folder: Path) -> Iterator[Cursor]:
         autocommit=True,
     )
     with connection, connection.cursor() as cursor:
+        # The task files read from the beginning, and nothing of other tests.
+        cursor.execute("FLUSH BINARY LOGS")
+        cursor.execute("SHOW MASTER STATUS")
+        [(newest, *_)] = cursor.fetchall()
+        cursor.execute(f"PURGE BINARY LOGS TO '{newest}'")
         metadata = global_variable(cursor, "binlog_row_metadata")
         cursor.execute("SET GLOBAL binlog_row_metadata = 'FULL'")
         try:

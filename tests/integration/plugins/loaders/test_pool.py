@@ -216,9 +216,8 @@ def test_a_refused_login_is_not_tried_again(
 
 @pytest.mark.parametrize("is_tested", [True, False])
 def test_a_connection_that_died_while_idle_is_found_out_by_the_test_before_use(
-    server: Server, is_tested: bool, monkeypatch: pytest.MonkeyPatch
+    server: Server, is_tested: bool
 ) -> None:
-    monkeypatch.setattr(engine, "REST_SECONDS", 0.0)
     with closing(opened(server, testOnBorrow=str(is_tested).lower())) as loader:
         loader.applied_offsets()
         (number,) = server.connections()
@@ -229,13 +228,3 @@ def test_a_connection_that_died_while_idle_is_found_out_by_the_test_before_use(
             with pytest.raises(TargetUnavailable):
                 loader.applied_offsets()
         loader.applied_offsets()  # the dead one is given up in both cases
-
-
-def test_a_connection_that_died_just_after_use_costs_one_attempt(server: Server) -> None:
-    with closing(opened(server)) as loader:
-        loader.applied_offsets()
-        (number,) = server.connections()
-        server.kill(number)
-        with pytest.raises(TargetUnavailable):
-            loader.applied_offsets()
-        loader.applied_offsets()
