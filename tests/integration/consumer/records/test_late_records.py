@@ -110,7 +110,7 @@ SLOW = """
 import time
 from cdcbus.tasks.zookeeper.lock import Guard
 init = Guard.__init__
-Guard.__init__ = lambda self, client, on_lost, over: init(self, client, lambda: (time.sleep(5), on_lost()), over)
+Guard.__init__ = lambda self, client, on_lost, *more: init(self, client, lambda: (time.sleep(5), on_lost()), *more)
 """
 
 
