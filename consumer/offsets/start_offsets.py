@@ -476,7 +476,8 @@ def _offset(
         )
         return logs.bounds(lane)[0]
     of, reset = known[lane], f"cdcbus offset reset {task.task_id} --to PLACE --topic {lane[0]}"
-    if of.is_remade(topic_id):
+    # Of one that nothing was read of, the beginning is the same place, whichever it is.
+    if of.offset and of.is_remade(topic_id):
         raise TopicRemade(
             f"task {task.task_id}: topic {lane[0]} was deleted and made anew (its id is "
             f"{topic_id} now) since it was read up to offset "

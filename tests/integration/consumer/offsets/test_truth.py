@@ -488,6 +488,18 @@ def test_a_topic_made_anew_while_the_task_is_stopped_is_refused_until_a_position
     assert world.offsets() == [0, 0, 0]
 
 
+def test_a_topic_made_anew_of_which_nothing_was_read_is_read_from_its_beginning(
+    world: World,
+) -> None:
+    assert world.offsets() == [0, 0, 0]
+    world.remake_topic()
+    assert world.offsets() == [0, 0, 0]
+    world.start().apply(10, 20, 30)
+    world.remake_topic()
+    with pytest.raises(TopicRemade):
+        world.start()
+
+
 def test_a_topic_made_anew_under_a_running_task_is_noticed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
