@@ -109,14 +109,13 @@ def test_each_record_is_applied_once_while_gears_change_and_the_task_is_killed(
         elif choose.random() < 0.7:
             _wait(load, lambda: shop.is_applied(load), "apply everything")
 
-    def is_in_bulk_gear() -> bool:
+    def has_been_in_both_gears() -> bool:
         # While Spark starts the tail goes on, and may be through before it is up.
         if shop.is_applied(load):
             bursts.put(BURSTS[-1])
-        return "Spark reads a backlog" in load.log.read_text()
+        return "Spark leaves off" in load.log.read_text()
 
-    _wait(load, is_in_bulk_gear, "have Spark read a backlog")
-    _wait(load, lambda: "Spark leaves off" in load.log.read_text(), "be through with it")
+    _wait(load, has_been_in_both_gears, "have Spark read a backlog")
     bursts.put(BURSTS[0])
     _wait(load, lambda: shop.is_applied(load), "apply everything")
     assert shop.rows("t")[target] == sorted(bursts.rows.items())
