@@ -30,6 +30,13 @@ def empty_shop(server: str, database: Database) -> None:
         sql.execute(server, database, statement)
 
 
+def forget_offsets(database: Database, task_id: str) -> None:
+    """Removes what PostgreSQL holds of how far the task was; MariaDB holds it in the shop."""
+    [(table,)] = sql.execute("postgresql", database, "SELECT to_regclass('cdcbus_position')").rows
+    if table is not None:
+        sql.execute("postgresql", database, f"DELETE FROM cdcbus_position WHERE task = '{task_id}'")
+
+
 def binlog_end(source: Database) -> BinlogPosition:
     """Where the source's binlog ends now."""
     with sql.connect("source", source) as connection:

@@ -12,7 +12,13 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from cdcbus.ops.demo.course import Course
-from cdcbus.ops.demo.fresh import binlog_end, empty_shop, empty_topic, forget_tasks
+from cdcbus.ops.demo.fresh import (
+    binlog_end,
+    empty_shop,
+    empty_topic,
+    forget_offsets,
+    forget_tasks,
+)
 from cdcbus.ops.demo.measure import Meter
 from cdcbus.ops.demo.screen import Screen
 from cdcbus.ops.demo.shop.compare import compare_shops
@@ -86,6 +92,8 @@ def prepare(
         empty_topic(addresses.kafka)
         for target in options.targets:
             empty_shop(target.server, target.database(addresses))
+            if target.server == "postgresql":
+                forget_offsets(target.database(addresses), target.task_id)
         empty_shop("source", addresses.source)
     files = write_task_files(
         options.folder, addresses, binlog_end(addresses.source), options.targets
