@@ -1,1 +1,1 @@
-"""The micro-batches of a streaming query, on the driver or on executors."""
+"""The two gears of a consumer task, and what both do with a batch."""

@@ -95,11 +95,11 @@ class KafkaReader:
     def read(
         self, wait_seconds: float, *, from_all: bool = False
     ) -> tuple[dict[Lane, Records], dict[Lane, int]]:
-        """The records that are there, in offset order in each lane, as soon as
-        there is one; and the offset behind what was read of each lane, transaction markers
-        included. `from_all`: of each lane that has some, for which they wait a moment. Raises
-        BusRejected, and BusUnavailable where Kafka is away, or holds no record
-        at the offset: the next start says what is wrong."""
+        """The records that are there, in offset order in each lane, as soon as there is one; and
+        the offset behind what was read of each lane, transaction markers included. `from_all`: of
+        each lane that has some, which is waited for a moment. Raises BusRejected, and
+        BusUnavailable where Kafka is away, or holds no record at the offset: the next start says
+        what is wrong."""
         first = self._consumer.poll(wait_seconds)
         if first is None:
             if self._troubles.is_cut_off:

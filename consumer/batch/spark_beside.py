@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.jvm.class_path import class_path
+from cdcbus.consumer.jvm.maven import java
 from cdcbus.plugins.log_context import TASK_AT_WORK
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from cdcbus.consumer.spark.session import OpenSpark
 
     Opened = AbstractContextManager[tuple[SparkSession, Path]]
-
 
 LOG = logging.getLogger(__name__)
 
@@ -32,7 +32,9 @@ class SparkBeside:
     def __init__(self, task: LoadTask, open_spark: OpenSpark | None, stop: Event) -> None:
         """`open_spark` gives the session of a Spark application; None: one of the task's own.
         Raises ConfigError when Java or the Kafka connector are missing."""
-        class_path()  # not when the first backlog comes, which may be in the night
+        # now, and not when the first backlog comes, which may be in the night
+        java()
+        class_path()
         self._task, self._open_spark, self._stop = task, open_spark, stop
         self._opened: Opened | None = None
         self._session: Future[tuple[SparkSession, Path]] = Future()

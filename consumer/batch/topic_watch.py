@@ -43,8 +43,8 @@ class TopicWatch:
         """What is wrong. Each thing is asked of Kafka as seldom as it may be. Raises BusError."""
         if remade := self._identity.look():
             return remade
-        if refilled := self.logs.look():
-            return refilled.error(self._task)
+        if found := self.logs.look():
+            return found.error(self._task)
         return self._stall.look()
 
     def new_lanes(self) -> list[Lane]:
@@ -128,9 +128,8 @@ class LogWatch:
     def look(self) -> Refilled | None:
         """What is wrong. Asks every LOG_LOOK_SECONDS, and only of lanes of which something was read
         since; again, where Kafka does not tell. Raises BusError."""
-        if monotonic() - self._looked_at < LOG_LOOK_SECONDS or not (
-            self._progress.passed or self._new
-        ):
+        is_something_new = self._progress.passed or self._new
+        if not is_something_new or monotonic() - self._looked_at < LOG_LOOK_SECONDS:
             return None
         self._looked_at = monotonic()
         while self._progress.passed:

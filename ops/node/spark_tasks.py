@@ -33,6 +33,7 @@ from pyspark.sql import SparkSession
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.jvm.class_path import class_path
+from cdcbus.consumer.jvm.maven import java
 from cdcbus.consumer.spark.session import OpenSpark, shared_spark
 from cdcbus.ops.node.task_process import RotatedLog
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
@@ -57,7 +58,9 @@ def run_spark_tasks(bus: BusSettings) -> None:
     positions stored. Raises ConfigError when Java or the Kafka connector are missing."""
     if NODE_VARIABLE not in os.environ:
         raise ConfigError("this process is started by a node; start that one: cdcbus node run")
-    class_path()  # what Spark lacks is told now, not with the first backlog
+    # What Spark lacks is told now, not with the first backlog.
+    java()
+    class_path()
     end_with_node()
     channel = _Channel(socket.socket(fileno=sys.stdin.fileno()))
     logs = _Logs()

@@ -1,0 +1,95 @@
+"""Spark beside a task: started once, when it is asked for, and ended with the task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from cdcbus.consumer.batch import executor_batch, spark_beside
+from cdcbus.consumer.batch.spark_beside import SparkBeside
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import CdcError, ConfigError
+from tests.support.waiting import wait_until
+
+TASK = LoadTask("7", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""))
+
+
+class Sessions:
+    """`held`: none is there before it is set."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held, self.error = Event(), ""
+        self.opened = self.closed = 0
+        self.warmed: list[int] = []
+        monkeypatch.setattr(executor_batch, "warm_up", lambda _, lanes: self.warmed.append(lanes))
+        monkeypatch.setattr(spark_beside, "class_path", list)
+        monkeypatch.setattr(spark_beside, "java", Path)
+
+    @contextmanager
+    def open(self, task: LoadTask, stop: Event) -> Iterator[Any]:
+        assert task is TASK
+        self.opened += 1
+        assert self.held.wait(60)
+        if self.error:
+            raise CdcError(self.error)
+        yield "session", Path("scratch")
+        self.closed += 1
+
+
+@pytest.fixture
+def sessions(monkeypatch: pytest.MonkeyPatch) -> Sessions:
+    return Sessions(monkeypatch)
+
+
+def test_a_task_that_never_asks_for_it_has_none(sessions: Sessions) -> None:
+    with SparkBeside(TASK, sessions.open, Event()) as spark:
+        assert not spark.is_ready
+    assert (sessions.opened, sessions.closed) == (0, 0)
+
+
+def test_it_starts_once_while_the_task_goes_on_and_ends_with_it(sessions: Sessions) -> None:
+    with SparkBeside(TASK, sessions.open, Event()) as spark:
+        spark.start(3)
+        spark.start(3)
+        assert not spark.is_ready
+        sessions.held.set()
+        wait_until(lambda: spark.is_ready, "it", 60)
+        spark.start(3)
+        session: Any = spark.session
+        assert session == ("session", Path("scratch"))
+        assert (sessions.opened, sessions.closed, sessions.warmed) == (1, 0, [3])
+    assert (sessions.opened, sessions.closed) == (1, 1)
+
+
+def test_one_that_is_just_starting_when_the_task_ends_is_ended_as_well(sessions: Sessions) -> None:
+    with SparkBeside(TASK, sessions.open, Event()) as spark:
+        spark.start(1)
+        sessions.held.set()
+    assert (sessions.opened, sessions.closed) == (1, 1)
+
+
+def test_why_it_did_not_start_is_raised_to_who_asks_for_it(sessions: Sessions) -> None:
+    sessions.error = "no room"
+    sessions.held.set()
+    with SparkBeside(TASK, sessions.open, Event()) as spark:
+        spark.start(1)
+        wait_until(lambda: spark.is_ready, "it", 60)
+        with pytest.raises(CdcError, match="no room"):
+            _ = spark.session
+    assert sessions.closed == 0
+
+
+def test_what_it_lacks_is_told_before_the_first_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing() -> Path:
+        raise ConfigError("there is no Java on the PATH")
+
+    monkeypatch.setattr(spark_beside, "class_path", list)
+    monkeypatch.setattr(spark_beside, "java", missing)
+    with pytest.raises(ConfigError, match="no Java"):
+        SparkBeside(TASK, None, Event())

@@ -1,0 +1,199 @@
+"""When a task asks Kafka whether its topics are still the same, and what it makes of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+
+from cdcbus.consumer.batch import topic_watch
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.batch.topic_watch import (
+    LOG_LOOK_SECONDS,
+    STALL_SECONDS,
+    UNDER_WAY,
+    LogWatch,
+    TopicWatch,
+)
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets import topic_identity
+from cdcbus.consumer.offsets.landmarks import Refilled
+from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.plugins.contracts import JdbcTarget, Landmark
+from cdcbus.plugins.errors import BusUnavailable, CdcError, LogRefilled, TopicRemade
+from cdcbus.plugins.start import Replay
+
+ONE, TWO = ("orders", 0), ("orders", 1)
+
+
+def load_task(partitions: tuple[int, ...] = (), start: Replay | None = None) -> LoadTask:
+    source = TopicConfig("kafka:9092", ("orders",), partitions)
+    return LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget(""), start=start)
+
+
+class Kafka:
+    """What it answers: where lanes end, None where it says nothing; which leader each has; the
+    topic's id and partitions. And the clock."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now = 1000.0
+        self.ends: dict[Lane, int] | None = {ONE: 10}
+        self.epoch = 1
+        self.topic_id, self.partitions = "first", 1
+        self.asked_ends = 0
+        for module in (topic_watch, topic_identity):
+            monkeypatch.setattr(module, "monotonic", lambda: self.now)
+        monkeypatch.setattr(topic_watch, "ends_of", self._ends_of)
+        monkeypatch.setattr(topic_identity, "admin_of", lambda _: self)
+
+    def _ends_of(self, _: TopicConfig, lanes: Collection[Lane], _seconds: float) -> dict[Lane, Any]:
+        self.asked_ends += 1
+        if self.ends is None:
+            raise KafkaException("it does not answer")
+        return {
+            lane: SimpleNamespace(offset=self.ends[lane], leader_epoch=self.epoch)
+            for lane in lanes
+            if lane in self.ends
+        }
+
+    def describe_topics(self, _: object, request_timeout: float) -> dict[str, Any]:
+        partitions = [SimpleNamespace(id=number) for number in range(self.partitions)]
+        found = SimpleNamespace(topic_id=self.topic_id, partitions=partitions)
+        return {"orders": SimpleNamespace(result=lambda: found)}
+
+
+@pytest.fixture
+def kafka(monkeypatch: pytest.MonkeyPatch) -> Kafka:
+    return Kafka(monkeypatch)
+
+
+def looks(watch: TopicWatch, kafka: Kafka, seconds: float) -> list[CdcError]:
+    """What is found by looking each second for so long."""
+    found = []
+    for _ in range(int(seconds)):
+        kafka.now += 1
+        if error := watch.look():
+            found.append(error)
+    return found
+
+
+def watching(
+    kafka: Kafka, offset: int, task: LoadTask | None = None
+) -> tuple[TopicWatch, Progress]:
+    progress = Progress(next_offsets={ONE: offset})
+    return TopicWatch(task or load_task(), {"orders": kafka.topic_id}, progress), progress
+
+
+@pytest.mark.parametrize("ends", [{ONE: 10}, {}, None], ids=["more", "untold", "no answer"])
+def test_a_reader_that_gets_nothing_is_told_after_two_looks(
+    kafka: Kafka, ends: dict[Lane, int] | None
+) -> None:
+    watch, _ = watching(kafka, 9)
+    kafka.ends = ends
+    assert looks(watch, kafka, 2 * STALL_SECONDS - 1) == []
+    (error,) = looks(watch, kafka, 2)
+    assert isinstance(error, BusUnavailable)
+    assert "gives no records of orders[0] at offset 9" in str(error)
+
+
+def test_a_task_that_has_all_asks_seldom_and_is_not_stalled(kafka: Kafka) -> None:
+    watch, _ = watching(kafka, 10)
+    assert looks(watch, kafka, 10 * STALL_SECONDS + 1) == []
+    assert kafka.asked_ends == 10
+
+
+def test_records_in_between_a_batch_at_work_and_the_end_of_a_replay_are_no_stall(
+    kafka: Kafka,
+) -> None:
+    watch, progress = watching(kafka, 1)
+    for offset in range(2, 9):
+        assert looks(watch, kafka, STALL_SECONDS + 5) == []
+        progress.move(ONE, offset, None)
+    progress.batch_since = 1.0
+    assert looks(watch, kafka, 5 * STALL_SECONDS) == []
+    beyond, _ = watching(kafka, 5, load_task(start=Replay(0, 4)))
+    assert looks(beyond, kafka, 5 * STALL_SECONDS) == []
+
+
+def test_a_topic_that_was_made_anew_is_told(kafka: Kafka) -> None:
+    watch, _ = watching(kafka, 10)
+    kafka.topic_id = "second"
+    found = looks(watch, kafka, topic_identity.LOOK_SECONDS + 1)
+    assert [type(error) for error in found] == [TopicRemade]
+
+
+def test_added_partitions_are_told_to_a_task_that_reads_all(kafka: Kafka) -> None:
+    watch, progress = watching(kafka, 10)
+    chosen, _ = watching(kafka, 10, load_task(partitions=(0,)))
+    kafka.partitions = 2
+    for each in (watch, chosen):
+        assert looks(each, kafka, topic_identity.LOOK_SECONDS + 1) == []
+    assert (watch.new_lanes(), chosen.new_lanes()) == ([TWO], [])
+    progress.next_offsets = {ONE: 10, TWO: 0}
+    assert watch.new_lanes() == []
+
+
+class Logs:
+    """What is compared of the logs, and that they are others from some moment on."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.compared: list[int] = []
+        self.is_other = False
+        monkeypatch.setattr(topic_watch, "TopicLogs", lambda _: self)
+        monkeypatch.setattr(topic_watch, "refilled", self._refilled)
+
+    def __enter__(self) -> Logs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def _refilled(
+        self, _: Logs, last: Mapping[Lane, Landmark], ends: Mapping[Lane, int]
+    ) -> Refilled | None:
+        self.compared.append(ends[ONE])
+        return Refilled(ONE, last[ONE], ends[ONE], Landmark(1, 2)) if self.is_other else None
+
+
+def test_logs_are_compared_only_behind_a_change_of_leader_and_for_what_was_under_way(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, progress = Logs(monkeypatch), Progress(next_offsets={ONE: 0})
+    watch = LogWatch(load_task(), progress)
+
+    def pass_batch(end: int) -> Refilled | None:
+        progress.move(ONE, end, Landmark(end - 1, 5))
+        kafka.now += LOG_LOOK_SECONDS
+        return watch.look()
+
+    for end in range(1, 12):
+        assert pass_batch(end) is None
+    first = logs.compared[:]
+    assert first and max(first) <= UNDER_WAY + 2, "the first leader is new, too"
+    kafka.epoch = 2
+    for end in range(12, 30):
+        assert pass_batch(end) is None
+    behind = logs.compared[len(first) :]
+    assert 12 in behind and max(behind) <= 12 + UNDER_WAY + 1
+    kafka.epoch, logs.is_other = 3, True
+    found = pass_batch(30)
+    assert found is not None and isinstance(found.error(load_task()), LogRefilled)
+
+
+def test_what_kafka_does_not_tell_is_compared_once_it_does(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, progress = Logs(monkeypatch), Progress(next_offsets={ONE: 0})
+    watch = LogWatch(load_task(), progress)
+    ends, kafka.ends = kafka.ends, None
+    progress.move(ONE, 1, Landmark(0, 5))
+    kafka.now += LOG_LOOK_SECONDS
+    assert watch.look() is None
+    assert logs.compared == []
+    kafka.ends = ends
+    kafka.now += LOG_LOOK_SECONDS
+    watch.look()
+    assert logs.compared == [1]
