@@ -81,7 +81,8 @@ def run(
     size = BatchSize(task.task_id, task.max_records_per_batch)
     name = f"task {task.task_id}"
 
-    def start() -> Starts:
+    def start() -> tuple[Starts, bool]:
+        """Where to begin, and whether in the bulk gear."""
         reached, passed = NOWHERE, NOTHING_PASSED
         if positions.has_begun:
             reached, passed = progress.next_offsets, progress.last
@@ -92,12 +93,10 @@ def run(
             ahead, record_bytes = logs.ahead(starts.offsets)
         if record_bytes:
             size.saw(1, record_bytes)
-        if size.is_backlog(ahead):
-            is_spark_up()
-        return starts
+        return starts, size.is_backlog(ahead) and is_spark_up()
 
     def attempt() -> None:
-        starts = first.pop() if first else start()
+        starts, is_bulk = first.pop() if first else start()
         if not applier.is_dry_run:
             take_over(applier, positions, starts)
         watch = TopicWatch(task, starts.topic_ids, progress)
@@ -105,18 +104,20 @@ def run(
         report(progress)
         try:
             with closing(BatchApplier(task, applier, positions, progress, report)) as batches:
-                read(batches, watch)
+                read(batches, watch, is_bulk)
         except LogRefilled:
             keep(starts, watch.logs.found)
             raise
 
-    def read(batches: BatchApplier, watch: TopicWatch) -> None:
+    def read(batches: BatchApplier, watch: TopicWatch, is_bulk: bool) -> None:
         def is_over() -> bool:
             return stop.is_set() or is_done(task, progress)
 
         with batches.saved_in_the_end():
             while not is_over():
-                follow(task, batches, size, watch, stop, is_spark_up)
+                if not is_bulk:
+                    follow(task, batches, size, watch, stop, is_spark_up)
+                is_bulk = False
                 if not is_over():
                     # brings PySpark, which only a backlog needs
                     from cdcbus.consumer.batch.bulk import stream_backlog

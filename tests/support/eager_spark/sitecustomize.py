@@ -1,9 +1,10 @@
 """On the path of a task's process: each batch that executors could have is a backlog, and the tail
 gear stands still until Spark is up."""
 
-from contextlib import suppress
+import sys
 
-with suppress(ImportError):  # an executor of a cluster, which is sent the package later
+# An executor has the same path, and finds there the package that it was sent.
+if not any("pyspark" in word for word in sys.orig_argv):
     from cdcbus.consumer.batch import batch_size
     from cdcbus.consumer.batch.spark_beside import SparkBeside
 
