@@ -26,6 +26,7 @@ from cdcbus.ops.services.scheduling import explained
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.zookeeper.cached_reads import CachedReads
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.status import Status, status_of
@@ -40,7 +41,9 @@ HOUR_SECONDS = 3600.0
 
 def watching(client: KazooClient, bus: BusSettings, node_id: str) -> AbstractContextManager[None]:
     """Watches while the block runs. Raises ConfigError for settings that cannot be used."""
-    return repeating("alarms", LOOK_SECONDS, Watch(client, bus, node_id).look)
+    # most of what it looks at stays as it is from one look to the next
+    watch = Watch(CachedReads(client), bus, node_id)
+    return repeating("alarms", LOOK_SECONDS, watch.look)
 
 
 @dataclass(slots=True)

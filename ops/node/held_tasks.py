@@ -59,7 +59,8 @@ class Complaints:
 class HeldTask:
     """A task of this node. `process` None: it waits until `start_at`. `stop_by`: it was asked to
     stop, and is killed at that time; 0: it was not asked. `last_run`: the state in which it is
-    given back, None: another node has it. `is_touched`: ZooKeeper reported a change."""
+    given back, None: another node has it. `is_commanded`: what operators want of it may be another
+    thing by now, or another node may have it; `is_reported`: it has told how it is."""
 
     offer: Offer
     run: Run
@@ -69,13 +70,15 @@ class HeldTask:
     worked_since: float = 0.0
     stop_by: float = 0.0
     last_run: Run | None = None
-    is_touched: bool = True
-    on_touch: Watch = lambda _: None
+    is_commanded: bool = True
+    is_reported: bool = True
+    on_command: Watch = lambda _: None
+    on_report: Watch = lambda _: None
 
     @property
     def is_due(self) -> bool:
         """Whether there is anything to do for it."""
-        if self.is_touched or self.stop_by > 0 or self.process is None:
+        if self.is_commanded or self.is_reported or self.stop_by > 0 or self.process is None:
             return True
         return self.process.ended() is not None
 
@@ -119,18 +122,24 @@ class HeldTasks:
     def take(self, task_id: str, offer: Offer, run: Run) -> None:
         """Starts a task that the node has claimed."""
         held = HeldTask(offer, run)
-        held.on_touch = partial(self._touch, held)
+        held.on_command = partial(self._commanded, held)
+        held.on_report = partial(self._reported, held)
         self.tasks[task_id] = held
         self.has_changed = True
         self._start(task_id, held)
 
-    def care_for(self, task_ids: list[str]) -> None:
-        """Does what is due for these tasks. Raises PositionUnavailable; a fault in one task's
-        znodes holds up no other task."""
-        for task_id in task_ids:
-            held = self.tasks[task_id]
+    def look_at_all(self) -> None:
+        """Has the next `care` look at all that ZooKeeper holds of the tasks."""
+        for held in self.tasks.values():
+            held.is_commanded = held.is_reported = True
+
+    def care(self) -> None:
+        """Does what is due. Raises PositionUnavailable; a fault in one task's znodes holds up no
+        other task."""
+        for task_id, held in list(self.tasks.items()):
+            if not held.is_due:
+                continue
             try:
-                held.is_touched = False
                 self._care(task_id, held)
             except PositionUnavailable:
                 raise
@@ -175,7 +184,8 @@ class HeldTasks:
         if process is not None and (code := process.ended()) is not None:
             self._ended(task_id, held, process, code)
             return
-        if not held.stop_by:
+        if held.is_commanded and not held.stop_by:
+            held.is_commanded = False
             self._compare_with_commands(task_id, held)
         if held.stop_by:
             if process is None:
@@ -183,7 +193,9 @@ class HeldTasks:
             elif time.monotonic() > held.stop_by:
                 self._kill(task_id, process)
         elif process is not None:
-            self._follow(task_id, held, process)
+            if held.is_reported:
+                held.is_reported = False
+                self._follow(task_id, held, process)
         elif time.monotonic() >= held.start_at:
             if held.offer.is_shared and self.is_crowded:
                 return
@@ -200,7 +212,7 @@ class HeldTasks:
             )
             return
         try:
-            desired = self._nodes.wanted(task_id, held.on_touch)
+            desired = self._nodes.wanted(task_id, held.on_command)
         except ConfigError as error:
             self._complaints.complain(task_id, str(error))
             return
@@ -336,7 +348,7 @@ class HeldTasks:
     def _follow(self, task_id: str, held: HeldTask, process: TaskProcess | SparkTask) -> None:
         """Takes over the state that the task itself reports."""
         try:
-            stat = self._nodes.stat(task_id, held.on_touch)
+            stat = self._nodes.stat(task_id, held.on_report)
         except ConfigError as error:
             self._complaints.complain(task_id, str(error))
             return
@@ -355,9 +367,14 @@ class HeldTasks:
         self._nodes.put_run(task_id, run)
         held.run = run
 
-    def _touch(self, held: HeldTask, _event: object) -> None:
-        """Called on the ZooKeeper client's thread."""
-        held.is_touched = True
+    # Both are called on the ZooKeeper client's thread.
+
+    def _commanded(self, held: HeldTask, _event: object) -> None:
+        held.is_commanded = True
+        self._woken.set()
+
+    def _reported(self, held: HeldTask, _event: object) -> None:
+        held.is_reported = True
         self._woken.set()
 
 

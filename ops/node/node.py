@@ -28,7 +28,7 @@ from cdcbus.tasks.zookeeper.znode import now
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
-CARE_SECONDS = 5.0
+CARE_SECONDS = 15.0
 STAT_SECONDS = 5.0
 TAKE_PAUSE_SECONDS = 0.1  # for each swimlane that it has: emptier nodes are faster
 
@@ -78,15 +78,12 @@ class Node:
             stop.wait(0.5)
 
     def _look(self) -> None:
-        """Cares for the tasks that changed, and now and then for all. With many tasks some change
-        all the time."""
+        """Cares for the tasks of which ZooKeeper reports a change, and now and then for all."""
         try:
             if time.monotonic() - self._cared_at > CARE_SECONDS:
                 self._cared_at = time.monotonic()
-                self._held.care_for(list(self._held.tasks))
-            else:
-                due = [task_id for task_id, held in self._held.tasks.items() if held.is_due]
-                self._held.care_for(due)
+                self._held.look_at_all()
+            self._held.care()
         except PositionUnavailable:
             self._cared_at = 0.0  # all tasks, as soon as ZooKeeper answers
             raise
