@@ -47,7 +47,7 @@ def take_over(applier: Applier, positions: StoredPositions, starts: Starts) -> N
         return AppliedOffset(
             *lane,
             offset,
-            positions.mzxid(lane),
+            positions.position_version(lane),
             details=Details(starts.topic_ids.get(lane[0], ""), last=starts.last.get(lane)),
         )
 

@@ -124,8 +124,9 @@ class PositionStore(Protocol):
         ...
 
     @property
-    def mzxid(self) -> int:
-        """The change number of the node as last loaded or saved; 0 when there is none."""
+    def position_version(self) -> int:
+        """A fencing token: the version of the position as last loaded or saved, another one after
+        each write by anybody; 0 when there is none."""
         ...
 
     @property
@@ -339,14 +340,14 @@ class AppliedOffset:
     """How far a Kafka partition has been applied to a target: kept in the target, in the same
     transaction as the rows.
 
-    `next_offset` is the first one not applied; `mzxid` names the ZooKeeper position that the batch
-    started from; `epoch` is of whoever has taken the lane over last.
+    `next_offset` is the first one not applied; `position_version` names the stored position that
+    the batch started from; `epoch` is of whoever has taken the lane over last.
     """
 
     topic: str
     partition: int
     next_offset: int
-    mzxid: int
+    position_version: int
     epoch: int = 0
     details: Details = Details()
 

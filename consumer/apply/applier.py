@@ -214,7 +214,7 @@ class LaneApplier:
         lane: Lane,
         records: Records,
         end_offset: int,
-        mzxid: int,
+        position_version: int,
         settled_before: int = 0,
         is_hasty: bool = False,
     ) -> BatchReport:
@@ -227,12 +227,12 @@ class LaneApplier:
         part has been applied, for a change that another row forbids, unless it is `settled_before`
         which offset other lanes cannot cure that. `is_hasty`: at once then, with nothing applied.
         """
-        return self.prepare(lane, records)(end_offset, mzxid, settled_before, is_hasty)
+        return self.prepare(lane, records)(end_offset, position_version, settled_before, is_hasty)
 
     def apply_together(
         self, lanes: Sequence[tuple[Lane, Records, int, int]]
     ) -> dict[Lane, tuple[int, BatchReport]]:
-        """Lanes, each with its records, its end and its mzxid, in source order and one
+        """Lanes, each with its records, its end and its position_version, in source order and one
         transaction, as far as the target takes them. Up to where each is applied, with its
         report; nothing where that does not help, and `apply` is to say why. Raises as it does,
         but for DataError, TargetRejected and LaneWaits."""
@@ -320,8 +320,8 @@ class LaneApplier:
             for at, (lane, step) in enumerate(merged)
         ]
         done = [
-            self._done(lane, ends[lane], mzxid, records)
-            for lane, records, _, mzxid in sorted(lanes, key=itemgetter(0))
+            self._done(lane, ends[lane], position_version, records)
+            for lane, records, _, position_version in sorted(lanes, key=itemgetter(0))
         ]
         report = BatchReport()
         part = LanePart(lanes[0][0], 0, len(steps), 0, 0)
@@ -352,11 +352,15 @@ class LaneApplier:
         settling.report.add(report)
         return settling.report
 
-    def _done(self, lane: Lane, end_offset: int, mzxid: int, records: Records) -> AppliedOffset:
+    def _done(
+        self, lane: Lane, end_offset: int, position_version: int, records: Records
+    ) -> AppliedOffset:
         """What the target is to keep of a lane, under the epoch that holds."""
         seen = self.seen.get(lane) or AppliedOffset(*lane, 0, 0)
         details = replace(seen.details, last=records.last_before(end_offset) or seen.details.last)
-        return replace(seen, next_offset=end_offset, mzxid=mzxid, details=details)
+        return replace(
+            seen, next_offset=end_offset, position_version=position_version, details=details
+        )
 
     def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
         """What needs no transaction: decodes, maps, and merges columns. What it returns does the
@@ -428,14 +432,20 @@ class LaneApplier:
             )
 
     def _write(
-        self, prepared: _Prepared, end_offset: int, mzxid: int, settled_before: int, is_hasty: bool
+        self,
+        prepared: _Prepared,
+        end_offset: int,
+        position_version: int,
+        settled_before: int,
+        is_hasty: bool,
     ) -> BatchReport:
         end, reason = end_offset, ""
         while True:
             begin = prepared.records.offsets[0].as_py() if len(prepared.records) else end
             try:
                 report = self._write_surely(
-                    prepared, LanePart(prepared.lane, begin, end, mzxid, settled_before, is_hasty)
+                    prepared,
+                    LanePart(prepared.lane, begin, end, position_version, settled_before, is_hasty),
                 )
             except Wait as wait:
                 end, reason = wait.offset, wait.reason
@@ -490,7 +500,7 @@ class LaneApplier:
     def _write_once(self, prepared: _Prepared, part: LanePart, attempt: _Attempt) -> BatchReport:
         """Raises Doubt and Again of Settling, Wait when the lane is to wait, _TooLate."""
         started, is_written, seen = perf_counter(), False, self.seen.get(part.lane)
-        done = self._done(part.lane, part.end_offset, part.mzxid, prepared.records)
+        done = self._done(part.lane, part.end_offset, part.position_version, prepared.records)
         try:
             with self._loader.transaction() as transaction:
                 if attempt.is_checked_at_once:

@@ -43,7 +43,7 @@ class LanePart:
     lane: Lane
     begin: int
     end_offset: int
-    mzxid: int
+    position_version: int
     settled_before: int
     is_hasty: bool = False
 

@@ -116,9 +116,9 @@ class BatchApplier:
         self._applier.scatter(f"partition {partition} was added to topic {topic}")
         self.progress.next_offsets = {**dict.fromkeys(new, 0), **self.progress.next_offsets}
 
-    def mzxid(self, lane: Lane) -> int:
-        """The change number of the node that has the lane's position."""
-        return self._positions.mzxid(lane)
+    def position_version(self, lane: Lane) -> int:
+        """The version of the stored position that has the lane."""
+        return self._positions.position_version(lane)
 
     def _save(self) -> None:
         self._log(is_due=True)
@@ -246,7 +246,7 @@ class BatchApplier:
             for lane, end in goals.items()
         }
         parts = [
-            (lane, records, goals[lane], self._positions.mzxid(lane))
+            (lane, records, goals[lane], self._positions.position_version(lane))
             for lane, (records, _) in left.items()
         ]
         try:
@@ -269,8 +269,8 @@ class BatchApplier:
 
     def _apply_lane(self, outcome: Outcome, records: Records, end: int, is_hasty: bool) -> None:
         """`end` lies inside the batch where a bounded replay ends."""
-        mzxid, settled_before = (
-            self._positions.mzxid(outcome.lane),
+        position_version, settled_before = (
+            self._positions.position_version(outcome.lane),
             self.progress.settled.get(outcome.lane, 0),
         )
         outcome.error = None
@@ -278,7 +278,13 @@ class BatchApplier:
         try:
             outcome.take(
                 partial(
-                    self._applier.apply, outcome.lane, left, end, mzxid, settled_before, is_hasty
+                    self._applier.apply,
+                    outcome.lane,
+                    left,
+                    end,
+                    position_version,
+                    settled_before,
+                    is_hasty,
                 ),
                 end,
                 left,

@@ -207,7 +207,7 @@ class _MicroBatches:
             lane: Span(
                 known.get(lane, 0),
                 end,
-                self._batches.mzxid(lane),
+                self._batches.position_version(lane),
                 progress.settled.get(lane, 0),
                 len(goals) > 1,
                 begun.get(lane, {}),

@@ -53,12 +53,12 @@ TASKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A lane's offsets from `start` to before `end`, as the node of its position is at `mzxid`;
+    """A lane's offsets from `start` to before `end`, read at the position of `position_version`;
     `settled_before` and `is_hasty`: see Applier. `begun`: where epochs of fetch tasks began."""
 
     start: int
     end: int
-    mzxid: int
+    position_version: int
     settled_before: int = 0
     is_hasty: bool = False
     begun: Begun = field(default_factory=dict)
@@ -106,7 +106,11 @@ class Executors:
         for lane in spans.keys() - {outcome.lane for outcome in outcomes}:
             span = spans[lane]
             outcomes.append(
-                Outcome(lane, span.end, self._applier.apply(lane, NO_RECORDS, span.end, span.mzxid))
+                Outcome(
+                    lane,
+                    span.end,
+                    self._applier.apply(lane, NO_RECORDS, span.end, span.position_version),
+                )
             )
         return outcomes
 
@@ -211,9 +215,9 @@ def _begin(
     applier.begin(outcome.lane, seen.get(outcome.lane))
     found = applier.seen.get(outcome.lane)
     known = seen.get(outcome.lane)
-    is_ours = found is not None and (found.epoch, found.mzxid) == (
+    is_ours = found is not None and (found.epoch, found.position_version) == (
         known.epoch if known else 0,
-        span.mzxid,
+        span.position_version,
     )
     if found and is_ours and span.start < found.next_offset <= span.end:
         outcome.end, outcome.last = found.next_offset, found.details.last
@@ -238,7 +242,13 @@ def _apply_slices(
         # else the one before has failed, or waits, and says why
         if outcome.end == begin and not outcome.waits:
             outcome.take(
-                partial(prepared.result(), end, span.mzxid, span.settled_before, span.is_hasty),
+                partial(
+                    prepared.result(),
+                    end,
+                    span.position_version,
+                    span.settled_before,
+                    span.is_hasty,
+                ),
                 end,
                 records,
             )

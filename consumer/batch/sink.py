@@ -83,12 +83,12 @@ class Applier(Protocol):
         lane: Lane,
         records: Records,
         end_offset: int,
-        mzxid: int,
+        position_version: int,
         settled_before: int = 0,
         is_hasty: bool = False,
     ) -> BatchReport:
-        """Applies a lane's part of a batch, which began while ZooKeeper's node of the position
-        was at `mzxid`; returns once it is durable. Raises LaneWaits when it has applied a part
+        """Applies a lane's part of a batch, which began while the stored position was at
+        `position_version`; returns once it is durable. Raises LaneWaits when it has applied a part
         and the rest is to wait for other lanes, but never for a record before `settled_before`.
         `is_hasty`: it waits at once, as lanes that wait are to be applied together."""
         ...
@@ -96,7 +96,7 @@ class Applier(Protocol):
     def apply_together(
         self, lanes: Sequence[tuple[Lane, Records, int, int]]
     ) -> dict[Lane, tuple[int, BatchReport]]:
-        """Lanes that wait for each other, each with its records, end and mzxid, in one
+        """Lanes that wait for each other, each with its records, end and position_version, in one
         transaction; how far each came, or nothing where that does not help."""
         ...
 

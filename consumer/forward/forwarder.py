@@ -2,8 +2,8 @@
 acknowledged before its offset counts.
 
 In transactions a lane's records and its offset are committed together. The offset is what the
-task's group has committed of the partition, beside the change number (mzxid) that the ZooKeeper
-node of the position had then: a start goes on from it unless somebody has set the node. The number
+task's group has committed of the partition, beside the version that the position
+in ZooKeeper had then: a start goes on from it unless somebody has set that position. The number
 behind it is the lane's term: the driver takes over all lanes for a new one, and executors send only
 in the term that they were told of, from where they were told. So one that was given up long ago
 finds that it is, whenever it begins. Then follow Details.
@@ -148,7 +148,7 @@ class Forwarder:
         def take(offset: AppliedOffset) -> None:
             lane = (offset.topic, offset.partition)
             self.seen[lane] = self._outlet(lane).take(
-                offset.next_offset, offset.mzxid, offset.details.last
+                offset.next_offset, offset.position_version, offset.details.last
             )
 
         with ThreadPoolExecutor(LANES_AT_ONCE) as pool:
@@ -204,7 +204,7 @@ class Forwarder:
         lane: Lane,
         records: Records,
         end_offset: int,
-        mzxid: int,
+        position_version: int,
         _settled_before: int = 0,
         _is_hasty: bool = False,
     ) -> BatchReport:
@@ -231,7 +231,7 @@ class Forwarder:
         _count(report, [one for one in made if one[0] not in outlet.too_large])
         last = records.last_before(end_offset)
         # else it does no harm to read the records again
-        if (made or dead_letters) and (done := outlet.commit(end_offset, mzxid, last)):
+        if (made or dead_letters) and (done := outlet.commit(end_offset, position_version, last)):
             self.seen[lane] = done
         report.decode_ms, report.apply_ms = (decoded - started) * 1000, (applied - decoded) * 1000
         report.commit_ms = (perf_counter() - applied) * 1000
@@ -357,7 +357,9 @@ class _Outlet(KafkaWriter[_Large]):
             self._commit(replace(held, term=held.term + 1))
         return self.held
 
-    def take(self, next_offset: int, mzxid: int, last: Landmark | None = None) -> Committed:
+    def take(
+        self, next_offset: int, position_version: int, last: Landmark | None = None
+    ) -> Committed:
         """The lane goes on from there, whatever was committed."""
         if not self._is_mine:
             self.take_over()
@@ -365,7 +367,13 @@ class _Outlet(KafkaWriter[_Large]):
         if held and (held.next_offset, held.details.last) == (next_offset, last):
             return held
         return self._commit(
-            Committed(*self._lane, next_offset, mzxid, details=Details(last=last), term=_term(held))
+            Committed(
+                *self._lane,
+                next_offset,
+                position_version,
+                details=Details(last=last),
+                term=_term(held),
+            )
         )
 
     def begin(self, seen: AppliedOffset | None) -> None:
@@ -379,11 +387,15 @@ class _Outlet(KafkaWriter[_Large]):
     def applied(self) -> Committed | None:
         """What was committed last."""
         offset, text = self._transaction.committed() if self._transaction else (-1, "")
-        mzxid, term, details, *_ = [*text.split(" ", 2), "", ""]
-        if offset < 0 or not mzxid.isdecimal():
+        position_version, term, details, *_ = [*text.split(" ", 2), "", ""]
+        if offset < 0 or not position_version.isdecimal():
             return None
         return Committed(
-            *self._lane, offset, int(mzxid), details=Details.from_json(details), term=int(term or 0)
+            *self._lane,
+            offset,
+            int(position_version),
+            details=Details.from_json(details),
+            term=int(term or 0),
         )
 
     def fenced(self) -> BusError:
@@ -424,21 +436,27 @@ class _Outlet(KafkaWriter[_Large]):
             DeadLetter(*self._lane, offset, reason) for offset, reason in self.too_large.items()
         ]
 
-    def commit(self, end_offset: int, mzxid: int, last: Landmark | None) -> Committed | None:
+    def commit(
+        self, end_offset: int, position_version: int, last: Landmark | None
+    ) -> Committed | None:
         """Of all that was sent; None without transactions. Raises BusRejected, BusUnavailable."""
         self.too_large.clear()
         if not self._transaction:
             return None
         return self._commit(
             Committed(
-                *self._lane, end_offset, mzxid, details=Details(last=last), term=_term(self.held)
+                *self._lane,
+                end_offset,
+                position_version,
+                details=Details(last=last),
+                term=_term(self.held),
             )
         )
 
     def _commit(self, done: Committed) -> Committed:
         assert self._transaction
         details = f" {done.details.to_json()}" if done.details.last else ""
-        self._transaction.commit(done.next_offset, f"{done.mzxid} {done.term}{details}")
+        self._transaction.commit(done.next_offset, f"{done.position_version} {done.term}{details}")
         self.held = done
         return done
 

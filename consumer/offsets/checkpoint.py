@@ -34,9 +34,9 @@ class StoredPositions:
         self.has_begun = False
         """Whether the task goes on from where it is, and not from a start rule."""
 
-    def mzxid(self, lane: Lane) -> int:
-        """The change number of the node that has the lane's position, as last read or written."""
-        return self._stores[lane[0]].mzxid
+    def position_version(self, lane: Lane) -> int:
+        """The version of the stored position that has the lane, as last read or written."""
+        return self._stores[lane[0]].position_version
 
     def edit(self) -> PositionConflict | None:
         """What an operator has set since it was read or written last."""

@@ -450,7 +450,7 @@ def _known(
             passed.get(lane),
             written.mark.last.get(lane[1]) if written else None,
             is_own=store.is_own,
-            is_noted=lane in targets and targets[lane].mzxid == store.mzxid,
+            is_noted=lane in targets and targets[lane].position_version == store.position_version,
             is_set_again=is_set_again,
         )
         for lane in lanes

@@ -139,7 +139,7 @@ def store(
 ) -> bool:
     """Whether the offset stands there now in place of the one that was seen. Raises DBAPIError
     for a first one that is not the first."""
-    progress = {"next_offset": offset.next_offset, "mzxid": offset.mzxid}
+    progress = {"next_offset": offset.next_offset, "mzxid": offset.position_version}
     if seen is None:
         row = {
             "task": task_id,
@@ -157,7 +157,9 @@ def store(
         columns.partition == offset.partition,
     )
     is_seen = and_(
-        columns.next_offset == seen.next_offset, columns.mzxid == seen.mzxid, _epoch() == seen.epoch
+        columns.next_offset == seen.next_offset,
+        columns.mzxid == seen.position_version,
+        _epoch() == seen.epoch,
     )
     changed: dict[str, object] = dict(progress)
     if offset.details != seen.details:
@@ -204,7 +206,9 @@ def load(connection: Connection, task_id: str, table: TargetTable) -> list[Appli
         all_details,
     ).where(columns.task == task_id)
     found = []
-    for topic, partition, next_offset, mzxid, epoch, text_ in connection.execute(query):
+    for topic, partition, next_offset, position_version, epoch, text_ in connection.execute(query):
         details = Details.from_json(text_)
-        found.append(AppliedOffset(topic, partition, next_offset, mzxid, epoch or 0, details))
+        found.append(
+            AppliedOffset(topic, partition, next_offset, position_version, epoch or 0, details)
+        )
     return found

@@ -2,7 +2,7 @@
 they are committed.
 
 In a transaction the rows and the transaction edge behind them become visible together. The edge is
-the metadata of a group offset, beside the change number (mzxid) that the ZooKeeper position had
+the metadata of a group offset, beside the version that the position in ZooKeeper had
 then. A start goes on from it only if ZooKeeper's node is still that one: then the task died between
 the commit and the write to ZooKeeper. Else somebody has set the node, or it was written later, and
 it holds.
@@ -129,7 +129,7 @@ class Transactions:
         if stored is None:
             self._recover()
             return
-        committed = position_in(self._transaction.committed()[1], self._positions.mzxid)
+        committed = position_in(self._transaction.committed()[1], self._positions.position_version)
         if committed is not None:
             was = BinlogPosition.from_json(stored)
             LOG.info(
@@ -174,7 +174,7 @@ class Transactions:
         if edge is not None and self._committed_records != self._edge_records:
             begun = time.monotonic()
             self._publisher.push(lambda: False)
-            self._transaction.commit(0, metadata(edge, self._positions.mzxid))
+            self._transaction.commit(0, metadata(edge, self._positions.position_version))
             self._committed_at = time.monotonic()
             cost_seconds = (self._committed_at - begun) * COMMIT_COSTS
             self._interval_seconds = min(max(COMMIT_SECONDS, cost_seconds), LONGEST_COMMIT_SECONDS)
@@ -182,18 +182,20 @@ class Transactions:
         self._published = edge
 
 
-def metadata(edge: BinlogPosition, mzxid: int) -> str:
-    """`mzxid`, a blank, and the position's JSON; without its GTIDs where it would be longer than
-    brokers take."""
-    text = f"{mzxid} {edge.to_json()}"
+def metadata(edge: BinlogPosition, position_version: int) -> str:
+    """`position_version`, a blank, and the position's JSON; without its GTIDs where it would be
+    longer than brokers take."""
+    text = f"{position_version} {edge.to_json()}"
     if len(text.encode()) <= METADATA_BYTES:
         return text
     published = edge.published and replace(edge.published, gtid="")
-    return f"{mzxid} {replace(edge, gtid='', published=published).to_json()}"
+    return f"{position_version} {replace(edge, gtid='', published=published).to_json()}"
 
 
-def position_in(text: str, mzxid: int) -> BinlogPosition | None:
-    """The position in a text that `metadata` has made beside this change number; None for any
-    other text. Raises PositionError."""
+def position_in(text: str, position_version: int) -> BinlogPosition | None:
+    """The position in a text that `metadata` has made beside this version; None for any other
+    text. Raises PositionError."""
     noted, _, position = text.partition(" ")
-    return BinlogPosition.from_json(position) if position and noted == str(mzxid) else None
+    return (
+        BinlogPosition.from_json(position) if position and noted == str(position_version) else None
+    )

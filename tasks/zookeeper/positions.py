@@ -266,7 +266,7 @@ class ZooKeeperPositions:
         return self._path
 
     @property
-    def mzxid(self) -> int:
+    def position_version(self) -> int:
         return self._node.mzxid
 
     @property
@@ -511,7 +511,7 @@ class MemoryPositions:
         return self._path
 
     @property
-    def mzxid(self) -> int:
+    def position_version(self) -> int:
         return self._node.mzxid
 
     def load(self) -> str | None:

@@ -34,7 +34,7 @@ class PositionStoreContract:
     def test_an_absent_node_is_none(self, node: SharedNode) -> None:
         store = node.store()
         assert store.load() is None
-        assert store.mzxid == 0
+        assert store.position_version == 0
         assert not store.is_edited()
 
     @pytest.mark.parametrize("blank", ["", "  \n"])
@@ -60,11 +60,11 @@ class PositionStoreContract:
         numbers = []
         for text in ("a", "b", "b"):
             store.save(text)
-            numbers.append(store.mzxid)
+            numbers.append(store.position_version)
         assert sorted(set(numbers)) == numbers
         after = node.store()
         after.load()
-        assert after.mzxid == store.mzxid
+        assert after.position_version == store.position_version
 
     def test_an_edit_wins_over_a_save(self, node: SharedNode) -> None:
         store = node.store()

@@ -105,7 +105,7 @@ class Log:
         for partition, end in enumerate(ends):
             lane = (self.topic, partition)
             records = self.read(lane, process.offsets[lane], end)
-            process.applier.apply(lane, records, end, process.positions.mzxid(lane))
+            process.applier.apply(lane, records, end, process.positions.position_version(lane))
             process.offsets[lane] = end
             last.append(records.last_before(end))
         process.positions.save(process.offsets)

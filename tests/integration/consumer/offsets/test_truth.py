@@ -102,7 +102,7 @@ class Process:
             records = records_of(
                 [(offset, record(lane, offset)) for offset in range(self.offsets[lane], end)]
             )
-            self.applier.apply(lane, records, end, self.positions.mzxid(lane))
+            self.applier.apply(lane, records, end, self.positions.position_version(lane))
             self.offsets[lane] = end
         if saves:
             self.positions.save(self.offsets)

@@ -67,9 +67,13 @@ def test_the_committed_offset_is_told_and_not_taken_over(
         )
         with closing(Forwarder(task, task.target, CanalRow(), None, None, Event())) as forwarder:
             assert forwarder.applied_offsets() == []
-            forwarder.apply((name, 0), records_of([(0, CanalRow().to_bytes(row))]), 0, store.mzxid)
+            forwarder.apply(
+                (name, 0), records_of([(0, CanalRow().to_bytes(row))]), 0, store.position_version
+            )
             _, seen = observed(text, zookeeper, tmp_path)
-            forwarder.apply((name, 0), records_of([(0, CanalRow().to_bytes(row))]), 0, store.mzxid)
+            forwarder.apply(
+                (name, 0), records_of([(0, CanalRow().to_bytes(row))]), 0, store.position_version
+            )
         client.stop()
     told = lines(seen)
     assert f"ok Kafka topic {name}: 1 partition, all are read" in told

@@ -80,7 +80,7 @@ class Table:
         lane: Lane,
         records: Records,
         end_offset: int,
-        mzxid: int,
+        position_version: int,
         _settled_before: int = 0,
         _is_hasty: bool = False,
     ) -> BatchReport:
@@ -89,7 +89,7 @@ class Table:
         if lane in self.away:
             raise TargetUnavailable("the target is away")
         self.rows += [(lane, offset) for offset, _ in records]
-        self.seen[lane] = AppliedOffset(*lane, end_offset, mzxid)
+        self.seen[lane] = AppliedOffset(*lane, end_offset, position_version)
         return BatchReport(records=len(records))
 
 
@@ -140,7 +140,7 @@ class Run:
         if not table.is_dry_run:
             positions.begin(self.progress.next_offsets)
             table.seen = {
-                lane: AppliedOffset(*lane, end, positions.mzxid(lane))
+                lane: AppliedOffset(*lane, end, positions.position_version(lane))
                 for lane, end in self.progress.next_offsets.items()
             }
         self.batches = BatchApplier(
@@ -306,13 +306,13 @@ def test_a_lane_that_others_were_in_the_way_of_is_applied_once_they_are_and_else
         lane: Lane,
         records: Records,
         end_offset: int,
-        mzxid: int,
+        position_version: int,
         settled_before: int = 0,
         _is_hasty: bool = False,
     ) -> BatchReport:
         tried.append(lane)
         world.table.away = frozenset([("orders", 0)] if tried.count(("orders", 0)) < 2 else [])
-        return Table.apply(world.table, lane, records, end_offset, mzxid, settled_before)
+        return Table.apply(world.table, lane, records, end_offset, position_version, settled_before)
 
     monkeypatch.setattr(world.table, "apply", apply)
     run.batches._applier = world.table  # type: ignore[assignment]
@@ -344,16 +344,18 @@ class TestLanesThatWaitForEachOther:
             lane: Lane,
             records: Records,
             end: int,
-            mzxid: int,
+            position_version: int,
             settled_before: int = 0,
             is_hasty: bool = False,
         ) -> BatchReport:
             if lane in waits:
                 at = waits[lane]
                 raise LaneWaits(
-                    "another row", at, Table.apply(world.table, lane, records.before(at), at, mzxid)
+                    "another row",
+                    at,
+                    Table.apply(world.table, lane, records.before(at), at, position_version),
                 )
-            return Table.apply(world.table, lane, records, end, mzxid, settled_before)
+            return Table.apply(world.table, lane, records, end, position_version, settled_before)
 
         def apply_together(
             lanes: Sequence[tuple[Lane, Records, int, int]],
@@ -364,12 +366,12 @@ class TestLanesThatWaitForEachOther:
             if isinstance(self.applied, Exception):
                 raise self.applied
             found = {}
-            for lane, records, _, mzxid in lanes:
+            for lane, records, _, position_version in lanes:
                 if lane in self.applied:
                     end = self.applied[lane]
                     found[lane] = (
                         end,
-                        Table.apply(world.table, lane, records.before(end), end, mzxid),
+                        Table.apply(world.table, lane, records.before(end), end, position_version),
                     )
             return found
 

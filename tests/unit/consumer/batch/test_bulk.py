@@ -34,7 +34,7 @@ class Batches:
         self.progress = Progress(next_offsets=next_offsets)
         self.scattered: list[Lane] = []
 
-    def mzxid(self, _: Lane) -> int:
+    def position_version(self, _: Lane) -> int:
         return 1
 
     def scatter(self, new: list[Lane]) -> None:

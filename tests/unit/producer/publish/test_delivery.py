@@ -20,11 +20,11 @@ POSITIONS = st.builds(
 
 @given(POSITIONS, st.integers(0, 2**63))
 def test_a_position_comes_back_for_the_same_change_number_only(
-    position: BinlogPosition, mzxid: int
+    position: BinlogPosition, position_version: int
 ) -> None:
-    text = metadata(position, mzxid)
-    assert position_in(text, mzxid) == position
-    assert position_in(text, mzxid + 1) is None
+    text = metadata(position, position_version)
+    assert position_in(text, position_version) == position
+    assert position_in(text, position_version + 1) is None
 
 
 def test_gtids_are_left_out_where_the_text_would_be_too_long() -> None:
