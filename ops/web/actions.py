@@ -94,7 +94,7 @@ def reset(
     """Sets the positions that `reset_preview` shows. A running task is refused unless `live`."""
     targets, before = _targets(bus, task_id, place, topic, partition)
     refuse_running(bus.client, task_id, live)
-    texts = {lane: target.text for lane, target in targets.items()}
+    texts = {swimlane: target.text for swimlane, target in targets.items()}
     how = f"offset reset --to {place}"
     partitions = None if partition is None else {partition}
     set_positions(bus.client, task_id, texts, before, who, how, partitions)

@@ -74,8 +74,8 @@ def tasks(bus: _Bus) -> list[Task]:
 def task(task_id: str, bus: _Bus) -> TaskDetail:
     status, nodes = actions.known_task(bus, task_id), TaskNodes(bus.client)
     locks = {
-        lane: f"process {lock.text('processId')} on {lock.text('hostName')}"
-        for lane, lock in nodes.locks(task_id).items()
+        swimlane: f"process {lock.text('processId')} on {lock.text('hostName')}"
+        for swimlane, lock in nodes.locks(task_id).items()
     }
     return TaskDetail(
         **_task(status).model_dump(),
@@ -112,14 +112,14 @@ def restart(task_id: str, bus: _Bus, who: _Who) -> Task:
 def positions(task_id: str, bus: _Bus) -> list[Position]:
     actions.known_task(bus, task_id)
     stored, changes = positions_of(bus.client, task_id), histories(bus.client, task_id)
-    lanes = dict.fromkeys([*TaskNodes(bus.client).swimlanes(task_id), *stored, *changes])
+    swimlanes = dict.fromkeys([*TaskNodes(bus.client).swimlanes(task_id), *stored, *changes])
     return [
         Position(
-            swimlane=lane,
-            position=stored.get(lane),
-            history=[Change(**asdict(change)) for change in changes.get(lane, [])],
+            swimlane=swimlane,
+            position=stored.get(swimlane),
+            history=[Change(**asdict(change)) for change in changes.get(swimlane, [])],
         )
-        for lane in lanes
+        for swimlane in swimlanes
     ]
 
 
@@ -269,8 +269,8 @@ def _node(info: NodeInfo) -> Node:
 
 def _new(targets: dict[str, Target]) -> list[NewPosition]:
     return [
-        NewPosition(swimlane=lane, position=target.text, means=list(target.means))
-        for lane, target in targets.items()
+        NewPosition(swimlane=swimlane, position=target.text, means=list(target.means))
+        for swimlane, target in targets.items()
     ]
 
 

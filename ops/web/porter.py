@@ -30,11 +30,11 @@ def info(bus: _Bus) -> dict[str, Any]:
     node = BusNodes(bus.client).seen(bus.node_id)
     lags = {}
     idle_times = {}
-    for task_id, lanes in node.tasks.items() if node else ():
+    for task_id, swimlanes in node.tasks.items() if node else ():
         status = status_of(TaskNodes(bus.client), task_id)
-        for lane in lanes:
-            lags[f"{task_id}_{lane}"] = _lag(status)
-            idle_times[f"{task_id}_{lane}"] = _idle(status)
+        for swimlane in swimlanes:
+            lags[f"{task_id}_{swimlane}"] = _lag(status)
+            idle_times[f"{task_id}_{swimlane}"] = _idle(status)
     return {
         "nodeId": bus.node_id,
         "status": "SUSPEND" if node and not node.wish.is_taking else "WORKING",

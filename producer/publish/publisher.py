@@ -40,7 +40,7 @@ PUSHES, SLOW_PUSHES = 10, 5
 _LINGER = {"linger.ms", "queue.buffering.max.ms"}
 
 
-class _Lane(NamedTuple):
+class _Route(NamedTuple):
     """What is kept for a table: how its records are made, and where they go; `partitions` where
     records hold many rows."""
 
@@ -85,7 +85,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._converter = converter
         # these go to the dead-letter topic when they come again
         self._dead: set[LargeRecord] = set()
-        self._lanes: dict[DecodableTable, _Lane] = {}
+        self._routes: dict[DecodableTable, _Route] = {}
         self._code = 0  # columns for which they have code
         self.tables: dict[TableId, Counter[Op]] = {}
         self._row = 0  # the next row's number in its transaction
@@ -99,7 +99,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         when the task is to stop while it waits, ConfigError for a table that has no topic.
         """
         if self._code > CODE_COLUMNS:
-            self._lanes.clear()
+            self._routes.clear()
             self._code = 0
         sent = 0
         waiting: dict[str, list[Record]] = {}
@@ -113,8 +113,8 @@ class KafkaPublisher(KafkaWriter[_Large]):
                 rows = part
                 if rows.is_first:
                     self._row = 0
-                lane = self._lanes.get(rows.table) or self._new_lane(rows.table)
-                made, count = lane.writer.records(rows, self._row)
+                route = self._routes.get(rows.table) or self._new_route(rows.table)
+                made, count = route.writer.records(rows, self._row)
                 for number in [
                     number
                     for number, record in enumerate(made)
@@ -122,9 +122,9 @@ class KafkaPublisher(KafkaWriter[_Large]):
                 ][::-1]:
                     origin, record = rows.origin, made[number]
                     which = LargeRecord(
-                        lane.topic,
+                        route.topic,
                         str(rows.table.table.id),
-                        lane.key,
+                        route.key,
                         origin.file,
                         origin.pos,
                         self._row,
@@ -143,18 +143,18 @@ class KafkaPublisher(KafkaWriter[_Large]):
                     assert isinstance(self._converter, JoiningConverter)
                     made = many_rows(
                         made,
-                        lane.partitions,
+                        route.partitions,
                         self._rows_per_record,
                         self._batch_bytes,
                         self._converter.joined,
                     )
-                records = waiting.setdefault(lane.topic, [])
+                records = waiting.setdefault(route.topic, [])
                 records += made
                 self._row += count
                 sent += count
-                lane.sent[OPS[rows.kind]] += count
+                route.sent[OPS[rows.kind]] += count
                 if len(records) >= BATCH_RECORDS:
-                    self._produce(lane.topic, waiting.pop(lane.topic))
+                    self._produce(route.topic, waiting.pop(route.topic))
         except UnreadableEvent:
             self._produce_all(waiting)  # what comes before it is sent
             raise
@@ -214,7 +214,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         else:
             self._produce_one(dead_letter_topic, dead_letter(self._task_id, *refused))
 
-    def _new_lane(self, table: DecodableTable) -> _Lane:
+    def _new_route(self, table: DecodableTable) -> _Route:
         topic, key = topic_of(table.table.id, self._config), key_columns(table.table, self._config)
         self._topics.need([topic])
         writer = TableWriter(
@@ -226,10 +226,10 @@ class KafkaPublisher(KafkaWriter[_Large]):
             on_code=self._add_code,
         )
         partitions = self._partitions(topic) if self._rows_per_record > 1 else 0
-        lane = self._lanes[table] = _Lane(
+        route = self._routes[table] = _Route(
             writer, topic, key, self.tables.setdefault(table.table.id, Counter()), partitions
         )
-        return lane
+        return route
 
     def _add_code(self, columns: int) -> None:
         self._code += columns

@@ -179,13 +179,13 @@ class Guard:
         """The locks of the swimlanes, not taken yet; at the block's end they are let go. Not for a
         task whose locks this process has already."""
         paths = {
-            lock_path(task_id, lane): {
+            lock_path(task_id, swimlane): {
                 "taskId": task_id,
                 "nodeId": node_id,
-                "swimlaneId": lane,
+                "swimlaneId": swimlane,
                 **identity(),
             }
-            for lane in sorted(swimlanes)
+            for swimlane in sorted(swimlanes)
         }
         with self._changing:
             self._wanted |= paths.keys()

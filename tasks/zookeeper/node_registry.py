@@ -180,9 +180,9 @@ class BusNodes:
             told.text("healthLevel"),
             told.text("healthLevelDesc"),
             {
-                task: tuple(map(str, lanes))
-                for task, lanes in tasks.items()
-                if isinstance(lanes, list)
+                task: tuple(map(str, swimlanes))
+                for task, swimlanes in tasks.items()
+                if isinstance(swimlanes, list)
             }
             if isinstance(tasks, dict)
             else {},

@@ -52,8 +52,8 @@ def histories(client: KazooClient, task_id: str) -> dict[str, list[Change]]:
     """The changes of each swimlane, oldest first. Raises ConfigError for a znode that holds
     something else."""
     changes = {}
-    for lane in get_children(client, history_path(task_id)):
-        changes[lane], _ = _read(client, task_id, lane)
+    for swimlane in get_children(client, history_path(task_id)):
+        changes[swimlane], _ = _read(client, task_id, swimlane)
     return changes
 
 
@@ -74,17 +74,21 @@ def set_positions(
         transaction = client.transaction()
         for directory in (position_path(task_id), history_path(task_id)):
             answer(client.ensure_path_async(directory))
-        for lane, text in texts.items():
-            changes, version = _read(client, task_id, lane)
-            data = history_to_json([*changes, Change(now(), by, how, before.get(lane), text)])
+        for swimlane, text in texts.items():
+            changes, version = _read(client, task_id, swimlane)
+            data = history_to_json([*changes, Change(now(), by, how, before.get(swimlane), text)])
             _write(
-                transaction, client, position_path(task_id, lane), text.encode(), before.get(lane)
+                transaction,
+                client,
+                position_path(task_id, swimlane),
+                text.encode(),
+                before.get(swimlane),
             )
-            _take_out(transaction, client, written_path(task_id, lane), text, partitions)
+            _take_out(transaction, client, written_path(task_id, swimlane), text, partitions)
             if version is None:
-                transaction.create(history_path(task_id, lane), data)
+                transaction.create(history_path(task_id, swimlane), data)
             else:
-                transaction.set_data(history_path(task_id, lane), data, version)
+                transaction.set_data(history_path(task_id, swimlane), data, version)
         if any(isinstance(result, Exception) for result in answer(transaction.commit_async())):
             raise _conflict(task_id)
 

@@ -151,8 +151,8 @@ def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
     directory = position_path(task_id)
     texts = {}
     try:
-        for lane in sorted(client.get_children_async(directory).get(timeout=ASK_SECONDS)):
-            path = f"{directory}/{lane}"
+        for swimlane in sorted(client.get_children_async(directory).get(timeout=ASK_SECONDS)):
+            path = f"{directory}/{swimlane}"
             data, _ = client.get_async(path).get(timeout=ASK_SECONDS)
             texts[path] = data.decode("utf-8", "replace")
         return texts

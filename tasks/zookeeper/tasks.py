@@ -233,10 +233,10 @@ class TaskNodes:
         """The holder of each locked swimlane, damaged znodes included."""
         directory = lock_path(task_id)
         holders = {}
-        for lane in get_children(self.client, directory):
-            node = get_node(self.client, f"{directory}/{lane}")
+        for swimlane in get_children(self.client, directory):
+            node = get_node(self.client, f"{directory}/{swimlane}")
             if node is not None:  # else it was released between the two questions
-                holders[lane] = node
+                holders[swimlane] = node
         return holders
 
     def remove(self, task_id: str) -> None:

@@ -153,8 +153,8 @@ def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
     click.echo(f"{node_id}: {found.status}{silent}")
     click.echo(f"  process {found.process_id} on {found.host or '?'} ({found.address or '?'})")
     click.echo(f"  {found.used} of {found.work_limit} swimlanes, health {health}")
-    for task_id, lanes in found.tasks.items():
-        click.echo(f"  task {task_id}: {', '.join(lanes)}")
+    for task_id, swimlanes in found.tasks.items():
+        click.echo(f"  task {task_id}: {', '.join(swimlanes)}")
 
 
 def _found(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:

@@ -65,10 +65,10 @@ def set_(
     is not compared with what source or Kafka hold."""
     with bus_client(bus) as client:
         before = positions_of(client, task_id)
-        lane = _lane(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
-        _check_form(text, lane)
+        swimlane = _swimlane(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
+        _check_form(text, swimlane)
         refuse_running(client, task_id, live)
-        texts = {lane: merged(before.get(lane), text.strip())}
+        texts = {swimlane: merged(before.get(swimlane), text.strip())}
         set_positions(client, task_id, texts, before, operator(), "offset set", _named(text))
     _print_set(task_id, texts, before, as_json, bus)
 
@@ -89,14 +89,14 @@ def _print_set(
 ) -> None:
     if as_json:
         rows = []
-        for lane, text in texts.items():
-            rows.append({"swimlane": lane, "position": text, "before": before.get(lane)})
+        for swimlane, text in texts.items():
+            rows.append({"swimlane": swimlane, "position": text, "before": before.get(swimlane)})
         print_json(rows)
         return
-    for lane, text in texts.items():
-        old = before.get(lane) or "none"
-        click.echo(f"task {task_id}: {lane} is set to {text or 'none'}; it was {old}")
-        for sentence in said_by_target(task_id, bus, lane):
+    for swimlane, text in texts.items():
+        old = before.get(swimlane) or "none"
+        click.echo(f"task {task_id}: {swimlane} is set to {text or 'none'}; it was {old}")
+        for sentence in said_by_target(task_id, bus, swimlane):
             click.echo(f"  {sentence}")
 
 
@@ -125,19 +125,19 @@ def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
     return sentences
 
 
-def _lane(given: str | None, known: list[str], task_id: str) -> str:
-    lanes = list(dict.fromkeys(known))
+def _swimlane(given: str | None, known: list[str], task_id: str) -> str:
+    swimlanes = list(dict.fromkeys(known))
     if given is not None:
         return given
-    if len(lanes) != 1:
-        names = ", ".join(lanes) or "none yet"
+    if len(swimlanes) != 1:
+        names = ", ".join(swimlanes) or "none yet"
         raise ConfigError(
-            f"task {task_id} has {len(lanes)} swimlanes ({names}); name one by --swimlane"
+            f"task {task_id} has {len(swimlanes)} swimlanes ({names}); name one by --swimlane"
         )
-    return lanes[0]
+    return swimlanes[0]
 
 
-def _check_form(text: str, lane: str) -> None:
+def _check_form(text: str, swimlane: str) -> None:
     """Raises ConfigError for a text that no task could start from."""
     try:
         if '"topic"' not in text:
@@ -149,9 +149,9 @@ def _check_form(text: str, lane: str) -> None:
             f"{error}; expected a position, such as {BINLOG_FORM} or {KAFKA_FORM}"
         ) from error
     for topic in topics:
-        if topic != lane:
+        if topic != swimlane:
             raise ConfigError(
-                f"the position is of topic {topic}, the swimlane is {lane}; expected the same"
+                f"the position is of topic {topic}, the swimlane is {swimlane}; expected the same"
             )
 
 
@@ -193,7 +193,7 @@ def reset(
             refuse_running(client, task_id, live)
             if not yes:
                 click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
-            texts = {lane: target.text for lane, target in targets.items()}
+            texts = {swimlane: target.text for swimlane, target in targets.items()}
             set_positions(
                 client,
                 task_id,
@@ -257,8 +257,8 @@ def _targets(
 
 def _as_fields(targets: Mapping[str, Target]) -> list[dict[str, Any]]:
     return [
-        {"swimlane": lane, "position": target.text, "means": target.means}
-        for lane, target in targets.items()
+        {"swimlane": swimlane, "position": target.text, "means": target.means}
+        for swimlane, target in targets.items()
     ]
 
 
@@ -283,33 +283,33 @@ def copy(
     with bus_client(bus) as client:
         stored = positions_of(client, from_id)
         before = positions_of(client, to_id)
-        lanes = set(before) | set(TaskNodes(client).swimlanes(to_id))
+        swimlanes = set(before) | set(TaskNodes(client).swimlanes(to_id))
         chosen = None if partition is None else {partition}
         known = []
         texts = {}
-        for lane, position in stored.items():
+        for swimlane, position in stored.items():
             text = (position or "").strip()
             if not text:
                 continue
-            known.append(lane)
-            if lane in lanes and (chosen is None or chosen & (_named(text) or set())):
-                texts[lane] = merged(before.get(lane), _of(text, chosen), chosen)
+            known.append(swimlane)
+            if swimlane in swimlanes and (chosen is None or chosen & (_named(text) or set())):
+                texts[swimlane] = merged(before.get(swimlane), _of(text, chosen), chosen)
         if not texts:
-            raise _nothing_to_copy(from_id, to_id, known, lanes, partition)
+            raise _nothing_to_copy(from_id, to_id, known, swimlanes, partition)
         refuse_running(client, to_id, live)
         set_positions(client, to_id, texts, before, operator(), f"offset copy {from_id}", chosen)
     _print_set(to_id, texts, before, as_json, bus)
 
 
 def _nothing_to_copy(
-    from_id: str, to_id: str, known: list[str], lanes: set[str], partition: int | None
+    from_id: str, to_id: str, known: list[str], swimlanes: set[str], partition: int | None
 ) -> ConfigError:
-    if partition is not None and lanes.intersection(known):
+    if partition is not None and swimlanes.intersection(known):
         return ConfigError(
             f"task {from_id} has no position of partition {partition}; there is nothing to copy"
         )
     mine = ", ".join(known) or "none"
-    theirs = ", ".join(sorted(lanes)) or "none"
+    theirs = ", ".join(sorted(swimlanes)) or "none"
     return ConfigError(
         f"no swimlane is in both: task {from_id} has positions of {mine}; task {to_id} has {theirs}"
     )
@@ -336,11 +336,14 @@ def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
         from dataclasses import asdict
 
         print_json(
-            {lane: [asdict(change) for change in changes] for lane, changes in found.items()}
+            {
+                swimlane: [asdict(change) for change in changes]
+                for swimlane, changes in found.items()
+            }
         )
         return
-    for lane, changes in found.items():
-        click.echo(lane)
+    for swimlane, changes in found.items():
+        click.echo(swimlane)
         for change in changes:
             click.echo(f"  {change.at} UTC  {change.by}  {change.how}")
             click.echo(f"    {change.before or 'none'} -> {change.after or 'none'}")
@@ -361,27 +364,31 @@ def undo(
     """Set the position of task ID to what it was before the last command set it. This can be
     undone in the same way."""
     with bus_client(bus) as client:
-        changes = {lane: changes for lane, changes in histories(client, task_id).items() if changes}
+        changes = {
+            swimlane: changes for swimlane, changes in histories(client, task_id).items() if changes
+        }
         if not changes:
             raise ConfigError(
                 f"no command has set a position of task {task_id}; there is nothing to undo"
             )
-        lane = _lane(swimlane, list(changes), task_id)
-        if lane not in changes:
+        swimlane = _swimlane(swimlane, list(changes), task_id)
+        if swimlane not in changes:
             raise ConfigError(
-                f"no command has set the position {lane} of task {task_id}; there is nothing to "
-                "undo"
+                f"no command has set the position {swimlane} of task {task_id}; there is nothing "
+                "to undo"
             )
-        last = changes[lane][-1]
+        last = changes[swimlane][-1]
         before = positions_of(client, task_id)
-        text, partitions = undone(last, before.get(lane))
+        text, partitions = undone(last, before.get(swimlane))
         click.echo(
-            f"{lane}: from {before.get(lane) or 'none'} to {text or 'none'}, as before {last.how} "
-            f"by {last.by} at {last.at} UTC",
+            f"{swimlane}: from {before.get(swimlane) or 'none'} to {text or 'none'}, as before "
+            f"{last.how} by {last.by} at {last.at} UTC",
             err=as_json,
         )
         refuse_running(client, task_id, live)
         if not yes:
             click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
-        set_positions(client, task_id, {lane: text}, before, operator(), "offset undo", partitions)
-    _print_set(task_id, {lane: text}, before, as_json, bus)
+        set_positions(
+            client, task_id, {swimlane: text}, before, operator(), "offset undo", partitions
+        )
+    _print_set(task_id, {swimlane: text}, before, as_json, bus)

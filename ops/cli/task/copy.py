@@ -38,10 +38,10 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
         if to_node is not None:
             changed["nodeId"] = to_node
         dists = {}
-        for lane in nodes.swimlanes(task_id):
-            node = get_node(client, dist_path(task_id, lane))
+        for swimlane in nodes.swimlanes(task_id):
+            node = get_node(client, dist_path(task_id, swimlane))
             if node is not None:
-                dists[lane] = {**node.usable().fields, **changed}
+                dists[swimlane] = {**node.usable().fields, **changed}
         if not dists:
             raise ConfigError(
                 f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all"
@@ -57,8 +57,8 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
                 stored[path.rpartition("/")[2]] = text
         with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
             DistNodes(client).put({new_id: dists}, is_replacing=False)
-            for lane, text in stored.items():
-                store = ZooKeeperPositions(client, new_id, lane)
+            for swimlane, text in stored.items():
+                store = ZooKeeperPositions(client, new_id, swimlane)
                 store.load()
                 store.save(text)
     if any(map(_server_id, dists.values())):
@@ -72,7 +72,8 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
             fg="yellow",
             err=True,
         )
-    positions = ", ".join(f"{lane} at {text}" for lane, text in stored.items()) or "none is stored"
+    stored_texts = [f"{swimlane} at {text}" for swimlane, text in stored.items()]
+    positions = ", ".join(stored_texts) or "none is stored"
     click.echo(
         f"task {new_id} is a copy of task {task_id}, positions: {positions}; start it: cdcbus "
         f"task start {new_id}"

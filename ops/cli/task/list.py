@@ -107,8 +107,8 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
         nodes = TaskNodes(client)
         found = explained(client, _existing(nodes, task_id, bus))
         locks = {
-            lane: f"process {lock.text('processId')} on {lock.text('hostName')}"
-            for lane, lock in nodes.locks(task_id).items()
+            swimlane: f"process {lock.text('processId')} on {lock.text('hostName')}"
+            for swimlane, lock in nodes.locks(task_id).items()
         }
         minutes = ThroughputHistory(client).read(task_id)
         failures = nodes.errors(task_id)
@@ -142,8 +142,8 @@ def _print_status(
         click.echo(f"  {found.reason}")
     if run and run.restarts:
         click.echo(f"  started again after failures: {run.restarts}")
-    for lane, holder in locks.items():
-        click.echo(f"  {lane}: {holder}")
+    for swimlane, holder in locks.items():
+        click.echo(f"  {swimlane}: {holder}")
     if stat is not None:
         print_progress(stat, last_hour(minutes, time.time()))
     if found.open_dead_letters:

@@ -289,7 +289,7 @@ def charts_of(minutes: Sequence[Minute], now: float) -> list[Series]:
 def places(bus: WebBus, task_id: str) -> list[StoredPosition]:
     """The stored positions."""
     stored = positions_of(bus.client, task_id)
-    return [StoredPosition(lane, _in_words(text)) for lane, text in stored.items()]
+    return [StoredPosition(swimlane, _in_words(text)) for swimlane, text in stored.items()]
 
 
 def _in_words(stored: str | None) -> list[tuple[str, str]]:
@@ -309,8 +309,8 @@ def _in_words(stored: str | None) -> list[tuple[str, str]]:
 def position_changes(bus: WebBus, task_id: str) -> list[tuple[str, Change]]:
     """The positions that operators have set, newest first, with their swimlanes."""
     found: list[tuple[str, Change]] = []
-    for lane, changes in histories(bus.client, task_id).items():
-        found += [(lane, change) for change in changes]
+    for swimlane, changes in histories(bus.client, task_id).items():
+        found += [(swimlane, change) for change in changes]
     return sorted(found, key=lambda each: each[1].at, reverse=True)
 
 

@@ -255,14 +255,14 @@ def test_porters_pages_speak_of_this_node(
         )
 
 
-def working(bus: Bus, task_id: str, lane: str, stat: Stat) -> None:
+def working(bus: Bus, task_id: str, swimlane: str, stat: Stat) -> None:
     """As if node n1 ran the task."""
     bus.tasks.want(task_id, is_working=True, by="x")
     wanted = bus.tasks.wanted(task_id)
     assert wanted is not None
     bus.client.ensure_path(f"/datas/task/{task_id}")
     lock = json.dumps({"processId": stat.process_id, "nodeId": "n1"}).encode()
-    bus.client.create(f"/datas/task/{task_id}/lock/{lane}", lock, makepath=True)
+    bus.client.create(f"/datas/task/{task_id}/lock/{swimlane}", lock, makepath=True)
     bus.client.create(f"/datas/task/{task_id}/claim", b'{"nodeId":"n1"}')
     state = {"state": stat.state, "order": wanted.order, "nodeId": "n1", "reason": stat.reason}
     bus.client.create(f"/datas/task/{task_id}/state", json.dumps(state).encode())

@@ -52,7 +52,7 @@ def test_each_swimlane_is_shown_as_stored_and_in_words(show: Callable[..., Resul
 
 def test_as_json(show: Callable[..., Result]) -> None:
     result = show(STORED, "--json")
-    assert [(lane["path"], lane["stored"]) for lane in json.loads(result.stdout)] == [
+    assert [(swimlane["path"], swimlane["stored"]) for swimlane in json.loads(result.stdout)] == [
         (f"/datas/task/1484/position/{swimlane}", text) for swimlane, text in STORED.items()
     ]
 

@@ -50,7 +50,7 @@ class Known(TaskNodes):
         return 3
 
     def locks(self, task_id: str) -> dict[str, JsonNode]:
-        return {} if self._lock is None else {"lane": JsonNode("p", self._lock, Stat_)}
+        return {} if self._lock is None else {"swimlane": JsonNode("p", self._lock, Stat_)}
 
 
 GO, HALT = DesiredState(is_working=True, order=5), DesiredState(is_working=False, order=5)

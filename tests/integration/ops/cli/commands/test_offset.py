@@ -49,8 +49,8 @@ def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str
     return "242"
 
 
-def stored(bus: Bus, task_id: str, lane: str) -> list[int]:
-    text = bus.text(f"/datas/task/{task_id}/position/{lane}")
+def stored(bus: Bus, task_id: str, swimlane: str) -> list[int]:
+    text = bus.text(f"/datas/task/{task_id}/position/{swimlane}")
     assert text is not None
     read = json.loads(text)
     return [each["offset"] for each in (read if isinstance(read, list) else [read])]
