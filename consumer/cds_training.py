@@ -26,6 +26,7 @@ from cdcbus.consumer.jvm.maven import kafka_connector_jars
 from cdcbus.consumer.spark.session import begin_at, kafka_stream, spark_session
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.positions import TopicPartition
 
 NOBODY = "127.0.0.1:9"
 AT_ONCE = {"default.api.timeout.ms": "1000", "request.timeout.ms": "500"}
@@ -77,7 +78,7 @@ def _outcome(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _look_for_kafka(spark: SparkSession, scratch: Path, task: LoadTask) -> None:
-    offsets = {("rehearsal", 0): 0}
+    offsets = {TopicPartition("rehearsal", 0): 0}
     begin_at(scratch / "kafka", offsets)
     stream = kafka_stream(spark, task, offsets, 1)
     writer = stream.writeStream.foreachBatch(lambda frame, number: None)

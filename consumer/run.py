@@ -14,8 +14,8 @@ committed.
            bulk.stream_backlog         Spark Structured Streaming: executors read and apply their
                                        partitions in micro-batches
 
-        -> BatchApplier                in both: lanes side by side, progress, stored positions
-        -> per Kafka partition: LaneApplier
+        -> BatchApplier                in both: partitions side by side, progress, stored positions
+        -> per Kafka partition: PartitionApplier
                                        decode, filter, map, merge; rows and offset in one target
                                        transaction, dead letters before its commit; a Forwarder,
                                        where the target is Kafka
@@ -136,7 +136,7 @@ def run(
     def keep(starts: Starts, found: Refilled | None) -> None:
         """So that the next start refuses, too: what was applied since is in the log."""
         if found and not applier.is_dry_run:
-            last = {**progress.last, found.lane: found.last}
+            last = {**progress.last, found.partition: found.last}
             with suppress(CdcError):
                 take_over(
                     applier, positions, replace(starts, offsets=progress.next_offsets, last=last)

@@ -1,6 +1,6 @@
-"""How a task takes its lanes over, in this order: whoever has run it until now is fenced at the
-target; what the target knows is read behind that; where to go on is decided; the target is told,
-and then ZooKeeper. Whenever it dies in between, the next start comes to the same.
+"""How a task takes its partitions over, in this order: whoever has run it until now is fenced at
+the target; what the target knows is read behind that; where to go on is decided; the target is
+told, and then ZooKeeper. Whenever it dies in between, the next start comes to the same.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.landmarks import same_logs
 from cdcbus.consumer.offsets.start_offsets import (
     NOTHING_PASSED,
-    Lane,
     Starts,
     TopicLogs,
     starting_offsets,
 )
 from cdcbus.consumer.offsets.topic_identity import topic_ids
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark, Mark, PositionStore
+from cdcbus.plugins.positions import TopicPartition
 
 
 def find_starts(
@@ -27,8 +27,8 @@ def find_starts(
     logs: TopicLogs,
     applier: Applier,
     stores: Mapping[str, PositionStore],
-    reached: Mapping[Lane, int],
-    passed: Mapping[Lane, Landmark] = NOTHING_PASSED,
+    reached: Mapping[TopicPartition, int],
+    passed: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
 ) -> Starts:
     """Fences, and tells where to go on. `reached` and `passed`: how far this process has come,
     and the last records before that. Raises as starting_offsets, `same_logs` and
@@ -43,15 +43,17 @@ def take_over(applier: Applier, positions: StoredPositions, starts: Starts) -> N
     """ZooKeeper is the last, so that an edit counts until the target knows of it. Raises
     OffsetConflict, and as StoredPositions."""
 
-    def taken(lane: Lane, offset: int) -> AppliedOffset:
+    def taken(partition: TopicPartition, offset: int) -> AppliedOffset:
         return AppliedOffset(
-            *lane,
+            *partition,
             offset,
-            positions.position_version(lane),
-            details=Details(starts.topic_ids.get(lane[0], ""), last=starts.last.get(lane)),
+            positions.position_version(partition),
+            details=Details(
+                starts.topic_ids.get(partition.topic, ""), last=starts.last.get(partition)
+            ),
         )
 
-    applier.take_over([taken(lane, offset) for lane, offset in starts.offsets.items()])
+    applier.take_over([taken(partition, offset) for partition, offset in starts.offsets.items()])
     marks = {
         topic: Mark(applier.keeps_offsets, starts.topic_ids.get(topic, ""))
         for topic, _ in starts.offsets

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 import orjson
 
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Column, RowChange, TableDdl, TableId
 
 if TYPE_CHECKING:
@@ -341,7 +342,7 @@ class AppliedOffset:
     transaction as the rows.
 
     `next_offset` is the first one not applied; `position_version` names the stored position that
-    the batch started from; `epoch` is of whoever has taken the lane over last.
+    the batch started from; `epoch` is of whoever has taken the partition over last.
     """
 
     topic: str
@@ -350,6 +351,10 @@ class AppliedOffset:
     position_version: int
     epoch: int = 0
     details: Details = Details()
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -406,7 +411,7 @@ class LoadTransaction(Protocol):
         ...
 
     def may_be_freed(self, tables: Collection[TableId]) -> None:
-        """Rows of these tables may have changes in other lanes: a key that is taken by a row
+        """Rows of these tables may have changes in other partitions: a key that is taken by a row
         that only the source tells from a new one may be free once these are applied, so that is
         RowConflict from here on."""
         ...
@@ -433,7 +438,7 @@ class LoadTransaction(Protocol):
 
 
 class Loader(Protocol):
-    """Writes to one target. Thread-safe: each lane uses a transaction, and so a connection, of
+    """Writes to one target. Thread-safe: each partition uses a transaction, and so a connection, of
     its own."""
 
     @property

@@ -25,7 +25,7 @@
     │   └── UnmappedColumn       the target lacks a table or column that the source has
     └── TargetError              the database written to
         ├── TargetUnavailable    not reachable just now, deadlock, lock timeout: try again
-        ├── OffsetConflict       somebody else has applied records of the lane meanwhile: read
+        ├── OffsetConflict       somebody else has applied records of the partition meanwhile: read
                                  positions again
         ├── TargetMisconfigured  wrong password, missing rights, an engine without transactions
         │   └── UnsafeOffsetTable    the target's table of offsets has no transactions
@@ -56,7 +56,8 @@ class NoPosition(PositionError):
 
 
 class TargetReplaced(PositionError):
-    """The target has no offset of a lane that, as ZooKeeper says, the task has committed there."""
+    """The target has no offset of a partition that, as ZooKeeper says, the task has committed
+    there."""
 
 
 class TopicRemade(PositionError):
@@ -144,7 +145,7 @@ class TargetUnavailable(TargetError):
 
 class OffsetConflict(TargetError):
     """The applied offset in the target is not the one last seen: another process applies the
-    same lane."""
+    same partition."""
 
 
 class TargetMisconfigured(TargetError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, TypeGuard, TypeVar
+from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import orjson
 
@@ -108,6 +108,16 @@ def _published(fields: Any, text: str | bytes) -> Published | None:
     if not isinstance(file, str) or not _is_natural(pos):
         raise PositionError(f"not a binlog position: {_shown(text)}; published is no place")
     return Published(file, pos, _field(fields, "gtid", str, "", text))
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a Kafka topic: its records are one ordered log. Equal to the plain tuple."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}[{self.partition}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,8 @@
-"""One micro-batch into the target: each Kafka partition is a lane, applied in order in one target
+"""One micro-batch into the target: each Kafka partition is applied in order in one target
 transaction with its offset.
 
-A lane is written as the net effect of its changes, in columns where its records need no look of
-their own, else in steps.
+A partition is written as the net effect of its changes, in columns where its records need no look
+of their own, else in steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from time import perf_counter
 from cdcbus.consumer.apply.conflicts import (
     Again,
     Doubt,
-    LanePart,
+    PartitionSlice,
     Settling,
     SettlingTogether,
     Wait,
@@ -34,7 +34,6 @@ from cdcbus.consumer.apply.writer import NOTHING_KNOWN, count_superseded, write_
 from cdcbus.consumer.config import LoadTask, SchemaChange
 from cdcbus.consumer.merge.columnar import MIN_RECORDS, NetColumns, net_columns
 from cdcbus.consumer.merge.mapped_change import MappedChange
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
 from cdcbus.consumer.records.records import Records
@@ -54,6 +53,7 @@ from cdcbus.plugins.errors import (
     UnmappedColumn,
 )
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Replay
 
@@ -62,11 +62,11 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    """A lane's part of a batch, decoded. `steps`: of the records that are not in `net`.
-    `versions`: the version tables of the target tables whose rows have changes in other lanes;
-    `alone`: the others, as far as there are other lanes."""
+    """A partition's part of a batch, decoded. `steps`: of the records that are not in `net`.
+    `versions`: the version tables of the target tables whose rows have changes in other partitions;
+    `alone`: the others, as far as there are other partitions."""
 
-    lane: Lane
+    partition: TopicPartition
     records: Records
     net: NetColumns | None
     steps: Sequence[MappedChange]
@@ -97,12 +97,13 @@ class _TooLate(Exception):
 
 
 class _Late(Exception):
-    """Another lane has found meanwhile that rows of a table have changes in several lanes."""
+    """Another partition has found meanwhile that rows of a table have changes in several
+    partitions."""
 
 
-class LaneWaits(Exception):
-    """A lane has been applied up to `end` only, as told by `report`: another row forbids the
-    change there, which another lane may cure."""
+class PartitionWaits(Exception):
+    """A partition has been applied up to `end` only, as told by `report`: another row forbids the
+    change there, which another partition may cure."""
 
     def __init__(self, reason: str, end: int, report: BatchReport) -> None:
         super().__init__(reason, end, report)
@@ -112,8 +113,8 @@ class LaneWaits(Exception):
         return str(self.args[0])
 
 
-class LaneApplier:
-    """Applies lanes to one target. Thread-safe: lanes may be applied side by side."""
+class PartitionApplier:
+    """Applies partitions to one target. Thread-safe: partitions may be applied side by side."""
 
     def __init__(
         self,
@@ -122,23 +123,23 @@ class LaneApplier:
         loader: Loader,
         process: Processor | None = None,
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
-        lanes_at_once: int = 1,
+        partitions_at_once: int = 1,
         read_on: ReadOn = no_future,
     ) -> None:
         """`put_dead_letters` returns when they are durable, and a dry run only says what it
-        would put; None: whatever cannot be applied is raised. `lanes_at_once`: the loader's
-        connections. `read_on` tells what a lane has behind a batch."""
+        would put; None: whatever cannot be applied is raised. `partitions_at_once`: the loader's
+        connections. `read_on` tells what a partition has behind a batch."""
         self._task = task
-        self.lanes_at_once = lanes_at_once
+        self.partitions_at_once = partitions_at_once
         self._converter = converter
         self._loader = loader
         self._process = process
         self.is_dry_run = loader.is_dry_run
         self.keeps_offsets = False
         self.close = loader.close
-        self.seen: dict[Lane, AppliedOffset] = {}
+        self.seen: dict[TopicPartition, AppliedOffset] = {}
         """The offsets in the target, as far as they are known: each transaction is undone where
-        its lane's is another one there."""
+        its partition's is another one there."""
         self._put_dead_letters = (
             self._tell_dead_letters if loader.is_dry_run and put_dead_letters else put_dead_letters
         )
@@ -160,32 +161,34 @@ class LaneApplier:
         return self._see(found or [])
 
     def _see(self, found: list[AppliedOffset]) -> list[AppliedOffset]:
-        self.seen = {(offset.topic, offset.partition): offset for offset in found}
+        self.seen = {offset.topic_partition: offset for offset in found}
         return found
 
-    def begin(self, _lane: Lane, _seen: AppliedOffset | None) -> None:
-        """The target tells of all lanes at once, and fences nobody: a lane of the same driver
-        may be applied beside this one."""
+    def begin(self, _partition: TopicPartition, _seen: AppliedOffset | None) -> None:
+        """The target tells of all partitions at once, and fences nobody: a partition of the same
+        driver may be applied beside this one."""
         self._see(self._loader.applied_offsets())
 
     def let_go(self) -> None:
-        """Connections are no lane's."""
+        """No connection belongs to a partition."""
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
         """One transaction. The epoch is the one that `applied_offsets` has begun."""
-        new = sorted({(each.topic, each.partition) for each in offsets} - self.seen.keys())
-        if grown := [lane for lane in new if lane[0] in {topic for topic, _ in self.seen}]:
+        new = sorted({each.topic_partition for each in offsets} - self.seen.keys())
+        if grown := [
+            partition for partition in new if partition.topic in {topic for topic, _ in self.seen}
+        ]:
             self.scatter(f"partitions were added to topic {grown[0][0]}")
         taken = [
-            self._taken(offset) for offset in sorted(offsets, key=attrgetter("topic", "partition"))
+            self._taken(offset) for offset in sorted(offsets, key=attrgetter("topic_partition"))
         ]
         with self._loader.transaction() as transaction:
             for offset in taken:
-                transaction.store_offset(offset, self.seen.get((offset.topic, offset.partition)))
-        self.seen = {(offset.topic, offset.partition): offset for offset in taken}
+                transaction.store_offset(offset, self.seen.get(offset.topic_partition))
+        self.seen = {offset.topic_partition: offset for offset in taken}
 
     def _taken(self, offset: AppliedOffset) -> AppliedOffset:
-        seen = self.seen.get((offset.topic, offset.partition))
+        seen = self.seen.get(offset.topic_partition)
         if seen is None:
             return replace(offset, epoch=1)
         topic_id = offset.details.topic_id or seen.details.topic_id
@@ -211,86 +214,100 @@ class LaneApplier:
 
     def apply(
         self,
-        lane: Lane,
+        partition: TopicPartition,
         records: Records,
         end_offset: int,
         position_version: int,
         settled_before: int = 0,
         is_hasty: bool = False,
     ) -> BatchReport:
-        """Everything or nothing: rows, dead letters, and that the lane has been applied up to
+        """Everything or nothing: rows, dead letters, and that the partition has been applied up to
         `end_offset`.
 
         Raises UnmappedColumn, and what needs no person but time; OffsetConflict when somebody else
-        has applied records of the lane since `applied_offsets` was called; DataError and
-        TargetRejected, naming the record, unless they become dead letters. Raises LaneWaits, once a
-        part has been applied, for a change that another row forbids, unless it is `settled_before`
-        which offset other lanes cannot cure that. `is_hasty`: at once then, with nothing applied.
+        has applied records of the partition since `applied_offsets` was called; DataError and
+        TargetRejected, naming the record, unless they become dead letters. Raises PartitionWaits,
+        once a part has been applied, for a change that another row forbids, unless it is
+        `settled_before` which offset other partitions cannot cure that. `is_hasty`: at once then,
+        with nothing applied.
         """
-        return self.prepare(lane, records)(end_offset, position_version, settled_before, is_hasty)
+        return self.prepare(partition, records)(
+            end_offset, position_version, settled_before, is_hasty
+        )
 
     def apply_together(
-        self, lanes: Sequence[tuple[Lane, Records, int, int]]
-    ) -> dict[Lane, tuple[int, BatchReport]]:
-        """Lanes, each with its records, its end and its position_version, in source order and one
-        transaction, as far as the target takes them. Up to where each is applied, with its
-        report; nothing where that does not help, and `apply` is to say why. Raises as it does,
-        but for DataError, TargetRejected and LaneWaits."""
+        self, partitions: Sequence[tuple[TopicPartition, Records, int, int]]
+    ) -> dict[TopicPartition, tuple[int, BatchReport]]:
+        """Partitions, each with its records, its end and its position_version, in source order and
+        one transaction, as far as the target takes them. Up to where each is applied, with its
+        report; nothing where that does not help, and `apply` is to say why. Raises as it does, but
+        for DataError, TargetRejected and PartitionWaits."""
         try:
-            decoded = [self._decoded(lane, records) for lane, records, _, _ in lanes]
+            decoded = [self._decoded(partition, records) for partition, records, _, _ in partitions]
         except DataError as error:
             if isinstance(error, UnmappedColumn):
                 raise
             return {}
         merged = in_source_order(
-            [(lane, steps) for (lane, *_), (steps, _) in zip(lanes, decoded, strict=True)]
+            [
+                (partition, steps)
+                for (partition, *_), (steps, _) in zip(partitions, decoded, strict=True)
+            ]
         )
         ends, versions = (
-            {lane: end for lane, _, end, _ in lanes},
+            {partition: end for partition, _, end, _ in partitions},
             self._versions([step for _, step in merged]),
         )
         for is_checked_at_once in (False, True, True):
             try:
-                report = self._write_together(lanes, merged, ends, versions, is_checked_at_once)
+                report = self._write_together(
+                    partitions, merged, ends, versions, is_checked_at_once
+                )
             except Wait as wait:
                 LOG.info(
-                    "task %s: lanes are applied together up to where one waits: %s",
+                    "task %s: partitions are applied together up to where one waits: %s",
                     self._task.task_id,
                     wait.reason,
                 )
-                for lane, step in reversed(merged[wait.offset :]):
-                    ends[lane] = step.offset
+                for partition, step in reversed(merged[wait.offset :]):
+                    ends[partition] = step.offset
                 merged = [
-                    (lane, step) for lane, step in merged[: wait.offset] if step.offset < ends[lane]
+                    (partition, step)
+                    for partition, step in merged[: wait.offset]
+                    if step.offset < ends[partition]
                 ]
                 if not merged:
                     return {}
             except (DataError, RowConflict, TargetRejected):
                 continue
             else:
-                return self._reports_together(lanes, decoded, ends, report)
+                return self._reports_together(partitions, decoded, ends, report)
         return {}
 
-    def _decoded(self, lane: Lane, records: Records) -> tuple[list[MappedChange], BatchReport]:
+    def _decoded(
+        self, partition: TopicPartition, records: Records
+    ) -> tuple[list[MappedChange], BatchReport]:
         report = BatchReport()
-        return self._steps(lane, records, report, None), report
+        return self._steps(partition, records, report, None), report
 
     def _reports_together(
         self,
-        lanes: Sequence[tuple[Lane, Records, int, int]],
+        partitions: Sequence[tuple[TopicPartition, Records, int, int]],
         decoded: Sequence[tuple[list[MappedChange], BatchReport]],
-        ends: dict[Lane, int],
+        ends: dict[TopicPartition, int],
         report: BatchReport,
-    ) -> dict[Lane, tuple[int, BatchReport]]:
-        """What was written stands in the first lane's report."""
-        found: dict[Lane, tuple[int, BatchReport]] = {}
-        for (lane, records, end, _), (_, of_lane) in zip(lanes, decoded, strict=True):
-            if ends[lane] < end:  # what was decoded behind it comes again
-                of_lane = self._decoded(lane, records.before(ends[lane]))[1]
-            of_lane.records = len(records.before(ends[lane]))
+    ) -> dict[TopicPartition, tuple[int, BatchReport]]:
+        """What was written stands in the first partition's report."""
+        found: dict[TopicPartition, tuple[int, BatchReport]] = {}
+        for (partition, records, end, _), (_, of_partition) in zip(
+            partitions, decoded, strict=True
+        ):
+            if ends[partition] < end:  # what was decoded behind it comes again
+                of_partition = self._decoded(partition, records.before(ends[partition]))[1]
+            of_partition.records = len(records.before(ends[partition]))
             if not found:
-                of_lane.add(report)
-            found[lane] = ends[lane], of_lane
+                of_partition.add(report)
+            found[partition] = ends[partition], of_partition
         return found
 
     def _versions(self, steps: Sequence[MappedChange]) -> dict[TableId, TargetTable]:
@@ -307,31 +324,31 @@ class LaneApplier:
 
     def _write_together(
         self,
-        lanes: Sequence[tuple[Lane, Records, int, int]],
-        merged: Sequence[tuple[Lane, MappedChange]],
-        ends: dict[Lane, int],
+        partitions: Sequence[tuple[TopicPartition, Records, int, int]],
+        merged: Sequence[tuple[TopicPartition, MappedChange]],
+        ends: dict[TopicPartition, int],
         versions: dict[TableId, TargetTable],
         is_checked: bool,
     ) -> BatchReport:
         """Raises Wait with the place in `merged` before which all can be applied."""
-        places: dict[tuple[Lane, int], int] = {}
+        places: dict[tuple[TopicPartition, int], int] = {}
         steps = [
-            step._replace(offset=places.setdefault((lane, step.offset), at))
-            for at, (lane, step) in enumerate(merged)
+            step._replace(offset=places.setdefault((partition, step.offset), at))
+            for at, (partition, step) in enumerate(merged)
         ]
         done = [
-            self._done(lane, ends[lane], position_version, records)
-            for lane, records, _, position_version in sorted(lanes, key=itemgetter(0))
+            self._done(partition, ends[partition], position_version, records)
+            for partition, records, _, position_version in sorted(partitions, key=itemgetter(0))
         ]
         report = BatchReport()
-        part = LanePart(lanes[0][0], 0, len(steps), 0, 0)
+        part = PartitionSlice(partitions[0][0], 0, len(steps), 0, 0)
         with self._loader.transaction() as transaction:
             if is_checked:
                 transaction.check_at_once()
             steps, overtaken = self._newest(transaction, versions, steps, report)
             for step, _ in overtaken:
-                lane = merged[step.offset][0]
-                if not self._deletes.find(lane, ends[lane], step):
+                partition = merged[step.offset][0]
+                if not self._deletes.find(partition, ends[partition], step):
                     raise Wait(step.offset, str(overtaken_reason(step)))
                 count_superseded(report, step, step.changes)
             settling = SettlingTogether(
@@ -347,49 +364,57 @@ class LaneApplier:
             )
             settling.settle()
             for offset in done:
-                transaction.store_offset(offset, self.seen.get((offset.topic, offset.partition)))
-        self.seen |= {(offset.topic, offset.partition): offset for offset in done}
+                transaction.store_offset(offset, self.seen.get(offset.topic_partition))
+        self.seen |= {offset.topic_partition: offset for offset in done}
         settling.report.add(report)
         return settling.report
 
     def _done(
-        self, lane: Lane, end_offset: int, position_version: int, records: Records
+        self, partition: TopicPartition, end_offset: int, position_version: int, records: Records
     ) -> AppliedOffset:
-        """What the target is to keep of a lane, under the epoch that holds."""
-        seen = self.seen.get(lane) or AppliedOffset(*lane, 0, 0)
+        """What the target is to keep of a partition, under the epoch that holds."""
+        seen = self.seen.get(partition) or AppliedOffset(*partition, 0, 0)
         details = replace(seen.details, last=records.last_before(end_offset) or seen.details.last)
         return replace(
             seen, next_offset=end_offset, position_version=position_version, details=details
         )
 
-    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
+    def prepare(
+        self, partition: TopicPartition, records: Records
+    ) -> Callable[[int, int, int, bool], BatchReport]:
         """What needs no transaction: decodes, maps, and merges columns. What it returns does the
         rest, once the records before are applied. Together they are `apply`."""
-        return partial(self._write, self._prepared(lane, records))
+        return partial(self._write, self._prepared(partition, records))
 
-    def _prepared(self, lane: Lane, records: Records) -> _Prepared:
+    def _prepared(self, partition: TopicPartition, records: Records) -> _Prepared:
         started, report, dead_letters = (
             perf_counter(),
             BatchReport(records=len(records)),
             self._dead_letters(),
         )
         net = self._net_columns(records)
-        steps = self._steps(lane, records.take(net.plain) if net else records, report, dead_letters)
+        steps = self._steps(
+            partition, records.take(net.plain) if net else records, report, dead_letters
+        )
         report.decode_ms = (perf_counter() - started) * 1000
         if net and not self._scattered.isdisjoint(net.tables):  # which the steps have shown
-            return self._in_rows(_Prepared(lane, records, net, steps, report, dead_letters))
-        return self._ordered(_Prepared(lane, records, net, steps, report, dead_letters))
+            return self._in_rows(_Prepared(partition, records, net, steps, report, dead_letters))
+        return self._ordered(_Prepared(partition, records, net, steps, report, dead_letters))
 
     def _in_rows(self, prepared: _Prepared) -> _Prepared:
         """The same without columns."""
-        lane, records, dead_letters = prepared.lane, prepared.records, self._dead_letters()
+        partition, records, dead_letters = (
+            prepared.partition,
+            prepared.records,
+            self._dead_letters(),
+        )
         report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
         return self._ordered(
             _Prepared(
-                lane,
+                partition,
                 records,
                 None,
-                self._steps(lane, records, report, dead_letters),
+                self._steps(partition, records, report, dead_letters),
                 report,
                 dead_letters,
             )
@@ -413,7 +438,7 @@ class LaneApplier:
         return replace(prepared, versions=versions, alone=[*tables.values()])
 
     def _is_scattered(self, table: TargetTable) -> bool:
-        """Whether changes of one row may be in several lanes, as far as is known. A version
+        """Whether changes of one row may be in several partitions, as far as is known. A version
         table says so for good."""
         return bool(table.key) and (
             self._are_all_scattered or table.id in self._scattered or self._loader.is_coarse(table)
@@ -445,19 +470,21 @@ class LaneApplier:
             try:
                 report = self._write_surely(
                     prepared,
-                    LanePart(prepared.lane, begin, end, position_version, settled_before, is_hasty),
+                    PartitionSlice(
+                        prepared.partition, begin, end, position_version, settled_before, is_hasty
+                    ),
                 )
             except Wait as wait:
                 end, reason = wait.offset, wait.reason
                 if before := prepared.records.before(end):
-                    prepared = self._prepared(prepared.lane, before)
+                    prepared = self._prepared(prepared.partition, before)
                     continue
                 report = BatchReport()
             if reason:
-                raise LaneWaits(reason, end, report)
+                raise PartitionWaits(reason, end, report)
             return report
 
-    def _write_surely(self, prepared: _Prepared, part: LanePart) -> BatchReport:
+    def _write_surely(self, prepared: _Prepared, part: PartitionSlice) -> BatchReport:
         attempt = _Attempt()
         while True:
             try:
@@ -497,10 +524,12 @@ class LaneApplier:
                     f"target table {table.id} has been altered meanwhile, and is looked at again"
                 )
 
-    def _write_once(self, prepared: _Prepared, part: LanePart, attempt: _Attempt) -> BatchReport:
-        """Raises Doubt and Again of Settling, Wait when the lane is to wait, _TooLate."""
-        started, is_written, seen = perf_counter(), False, self.seen.get(part.lane)
-        done = self._done(part.lane, part.end_offset, part.position_version, prepared.records)
+    def _write_once(
+        self, prepared: _Prepared, part: PartitionSlice, attempt: _Attempt
+    ) -> BatchReport:
+        """Raises Doubt and Again of Settling, Wait when the partition is to wait, _TooLate."""
+        started, is_written, seen = perf_counter(), False, self.seen.get(part.partition)
+        done = self._done(part.partition, part.end_offset, part.position_version, prepared.records)
         try:
             with self._loader.transaction() as transaction:
                 if attempt.is_checked_at_once:
@@ -516,7 +545,7 @@ class LaneApplier:
             if is_written and not attempt.is_checked_at_once:
                 raise _TooLate from error
             raise
-        self.seen[part.lane] = done
+        self.seen[part.partition] = done
         report.apply_ms, report.commit_ms = (
             (applied - started) * 1000,
             (perf_counter() - applied) * 1000,
@@ -524,7 +553,11 @@ class LaneApplier:
         return report
 
     def _written(
-        self, transaction: LoadTransaction, prepared: _Prepared, part: LanePart, attempt: _Attempt
+        self,
+        transaction: LoadTransaction,
+        prepared: _Prepared,
+        part: PartitionSlice,
+        attempt: _Attempt,
     ) -> tuple[BatchReport, list[DeadLetter] | None]:
         """What was applied, and what could not be."""
         is_told = attempt.is_told
@@ -562,7 +595,7 @@ class LaneApplier:
         steps: list[MappedChange],
         report: BatchReport,
     ) -> tuple[list[MappedChange], list[Overtaken]]:
-        """Where a row's delete may be in another lane, or beyond a bounded replay, what was
+        """Where a row's delete may be in another partition, or beyond a bounded replay, what was
         overtaken is left out as older."""
         if not versions:
             return steps, []
@@ -582,10 +615,10 @@ class LaneApplier:
         return steps, overtaken
 
     def _is_deleted(self, step: MappedChange, after: str, before: str) -> bool:
-        """In any lane, as far as that is known."""
-        lanes = [(lane, seen.next_offset) for lane, seen in [*self.seen.items()]]
-        return any(self._elsewhere.knows(*each, step, after, before) for each in lanes) or any(
-            self._elsewhere.find(*each, step, after=after, before=before) for each in lanes
+        """In any partition, as far as that is known."""
+        partitions = [(partition, seen.next_offset) for partition, seen in [*self.seen.items()]]
+        return any(self._elsewhere.knows(*each, step, after, before) for each in partitions) or any(
+            self._elsewhere.find(*each, step, after=after, before=before) for each in partitions
         )
 
     # Columns: many records at once, where each needs no look of its own
@@ -644,9 +677,9 @@ class LaneApplier:
                 report.add(write_net(self._task, transaction, steps, net.tables))
         except (DataError, TargetRejected) as error:
             LOG.info(
-                "task %s: %s[%d] is applied row by row: %s",
+                "task %s: %s is applied row by row: %s",
                 self._task.task_id,
-                *prepared.lane,
+                prepared.partition,
                 error,
             )
             return None
@@ -664,7 +697,7 @@ class LaneApplier:
 
     def _steps(
         self,
-        lane: Lane,
+        partition: TopicPartition,
         records: Records,
         report: BatchReport,
         dead_letters: list[DeadLetter] | None,
@@ -689,7 +722,7 @@ class LaneApplier:
             except UnmappedColumn:
                 raise
             except DataError as error:
-                refuse(dead_letters, lane, offset, error)
+                refuse(dead_letters, partition, offset, error)
                 report.unread += 1
         return steps
 
@@ -719,7 +752,7 @@ class LaneApplier:
     def _look_at_key(
         self, key: bytes | None, steps: Sequence[tuple[MappedChange, RowChange]]
     ) -> None:
-        """Whether other lanes may have changes of these rows."""
+        """Whether other partitions may have changes of these rows."""
         for step, change in steps:
             target = step.plan.target
             is_open = (

@@ -1,5 +1,5 @@
-"""A lane's steps on their way into the target, one after the other where it does not take them at
-once.
+"""A partition's steps on their way into the target, one after the other where it does not take them
+at once.
 
 They are written as their net effect. Where the target refuses that, they are halved, in source
 order, until what it takes and the records that it refuses are apart: a value that moves between
@@ -24,23 +24,23 @@ from cdcbus.consumer.apply.watermark import are_all_there
 from cdcbus.consumer.apply.writer import count_applied, count_superseded, net_of, write_net
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.mapped_change import MappedChange, SameRow
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
 from cdcbus.plugins.contracts import LoadTransaction, TableBatch, Writes
 from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op
 
 LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class LanePart:
-    """A lane's records from `begin` to before `end_offset`: see `LaneApplier.apply`. `is_hasty`:
-    the lane waits at once for what another row forbids, as it is to be applied together with
-    others then."""
+class PartitionSlice:
+    """A partition's records from `begin` to before `end_offset`: see `PartitionApplier.apply`.
+    `is_hasty`: the partition waits at once for what another row forbids, as it is to be applied
+    together with others then."""
 
-    lane: Lane
+    partition: TopicPartition
     begin: int
     end_offset: int
     position_version: int
@@ -54,8 +54,8 @@ class Doubt(Exception):
 
 
 class Wait(Exception):
-    """Another row forbids a change, and another lane may cure that: nothing from an offset on is
-    applied."""
+    """Another row forbids a change, and another partition may cure that: nothing from an offset on
+    is applied."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(offset, reason)
@@ -78,7 +78,7 @@ class _Forbidden(NamedTuple):
 
 
 class Settling:
-    """Settles the steps of one part of a lane, in one transaction. So many are done, but for
+    """Settles the steps of one part of a partition, in one transaction. So many are done, but for
     those put off: what another row has forbidden, and is tried again behind all others."""
 
     def __init__(
@@ -86,7 +86,7 @@ class Settling:
         task: LoadTask,
         look_ahead: LookAhead,
         transaction: LoadTransaction,
-        part: LanePart,
+        part: PartitionSlice,
         steps: list[MappedChange],
         dead_letters: list[DeadLetter] | None,
         *,
@@ -126,12 +126,12 @@ class Settling:
         self._settle_put_off()
 
     def settle_overtaken(self, overtaken: Sequence[Overtaken], deletes: Deletes) -> None:
-        """Leaves out those whose rows the lane deletes behind the batch. Where it does not, two
-        rows of the source are one to the target; but the delete may be on its way. Raises as
+        """Leaves out those whose rows the partition deletes behind the batch. Where it does not,
+        two rows of the source are one to the target; but the delete may be on its way. Raises as
         `settle`."""
         steps = [step for step, _ in overtaken]
         for step, by in overtaken:
-            found = deletes.find(self._part.lane, self._part.end_offset, step, steps)
+            found = deletes.find(self._part.partition, self._part.end_offset, step, steps)
             if not found:
                 self._refuse_overtaken(
                     step, is_sure=found is not None and are_all_there(by.came_ms)
@@ -141,12 +141,12 @@ class Settling:
     def _refuse_overtaken(self, step: MappedChange, *, is_sure: bool) -> NoReturn:
         reason = overtaken_reason(step)
         if not is_sure:
-            raise Wait(step.offset, _waits(self._part.lane, step, reason))
+            raise Wait(step.offset, _waits(self._part.partition, step, reason))
         if not self._is_sure:
             raise Doubt from reason
         if self._dead_letters is not None:
             raise Again(step.offset, reason)
-        refuse(None, self._part.lane, step.offset, reason)
+        refuse(None, self._part.partition, step.offset, reason)
         raise reason
 
     def _settle_part(self, begin: int, end: int) -> None:
@@ -161,16 +161,18 @@ class Settling:
             if is_whole and isinstance(error, RowConflict) and self._settle_levels():
                 return
             if is_whole and isinstance(error, RowConflict) and self._part.is_hasty:
-                raise Wait(self._part.begin, _waits(self._part.lane, steps[0], error)) from None
+                raise Wait(
+                    self._part.begin, _waits(self._part.partition, steps[0], error)
+                ) from None
             middle = _middle(steps)
             if middle == 0:
                 self._settle_record(begin, end)
                 return
             if not self._is_told:
                 LOG.info(
-                    "task %s: %s[%d] is applied in halves: %s",
+                    "task %s: %s is applied in halves: %s",
                     self._task.task_id,
-                    *self._part.lane,
+                    self._part.partition,
                     error,
                 )
                 self._is_told = True
@@ -226,7 +228,7 @@ class Settling:
 
         That happens when changes come again, from a position set back or a fetch task that was
         killed: the target is ahead of them, and then a later change of this row follows. Or the
-        other row's change is in another lane.
+        other row's change is in another partition.
         """
         batch = net_of(self._task, [step], report)
         started = perf_counter()
@@ -249,8 +251,8 @@ class Settling:
 
     def _settle_put_off(self) -> None:
         """What other rows have forbidden, again and again until it helps no more. Then a change
-        is left out where the lane has a later one of the same row behind the batch; else it
-        waits for other lanes, or is refused."""
+        is left out where the partition has a later one of the same row behind the batch; else it
+        waits for other partitions, or is refused."""
         while put_off := self._put_off:
             self._put_off = []
             for each in put_off:
@@ -262,7 +264,7 @@ class Settling:
                 self._give_up_put_off(*self._put_off.pop(0))
 
     def _leave_out_any(self) -> bool:
-        """Not before other lanes have had their time: often all that is needed is on its way
+        """Not before other partitions have had their time: often all that is needed is on its way
         there."""
         first, reason = self._put_off[0]
         begin = self._first_open(first)
@@ -271,7 +273,7 @@ class Settling:
         try:
             return any(self._leave_out(each) for each in [*self._put_off])
         except NotYet:
-            raise Wait(begin, _waits(self._part.lane, first, reason)) from None
+            raise Wait(begin, _waits(self._part.partition, first, reason)) from None
 
     def _make_room(self) -> bool:
         """Whether rows that wait for each other could be written: what must be unique of them is
@@ -316,7 +318,10 @@ class Settling:
         where it is not."""
         step = forbidden.step
         for later in self._look_ahead.later(
-            self._part.lane, self._part.end_offset, step, (other.step for other in self._put_off)
+            self._part.partition,
+            self._part.end_offset,
+            step,
+            (other.step for other in self._put_off),
         ):
             is_void = self._makes_void(later[0], step)
             if (
@@ -353,7 +358,7 @@ class Settling:
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         """Steps of one record."""
         if isinstance(error, RowConflict) and steps[0].offset >= self._part.settled_before:
-            raise Wait(self._first_open(steps[0]), _waits(self._part.lane, steps[0], error))
+            raise Wait(self._first_open(steps[0]), _waits(self._part.partition, steps[0], error))
         if isinstance(error, TargetRejected) and not self._is_sure:
             raise Doubt from error
         self.bury(steps, error)
@@ -363,7 +368,7 @@ class Settling:
 
     def bury(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         """Makes a dead letter of a record, of these steps."""
-        refuse(self._dead_letters, self._part.lane, steps[0].offset, error)
+        refuse(self._dead_letters, self._part.partition, steps[0].offset, error)
         for step in steps:
             failed = self.report.table(step.plan.target.id)
             failed.rows, failed.failed = failed.rows + 1, failed.failed + 1
@@ -386,8 +391,8 @@ class Settling:
 
 
 class SettlingTogether(Settling):
-    """Settles steps of several lanes, whose offsets are their places in source order. Whatever
-    is refused is left to the lane that has it, and so is all behind it."""
+    """Settles steps of several partitions, whose offsets are their places in source order. Whatever
+    is refused is left to the partition that has it, and so is all behind it."""
 
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         raise Wait(self._first_open(steps[0]), str(error))
@@ -402,11 +407,8 @@ def overtaken_reason(step: MappedChange) -> RowConflict:
     )
 
 
-def _waits(lane: Lane, step: MappedChange, reason: RowConflict) -> str:
-    return (
-        f"record {lane[0]}[{lane[1]}]@{step.offset}: {reason}; it waits for records that may "
-        "change that"
-    )
+def _waits(partition: TopicPartition, step: MappedChange, reason: RowConflict) -> str:
+    return f"record {partition}@{step.offset}: {reason}; it waits for records that may change that"
 
 
 def _without_unique(step: MappedChange) -> TableBatch:

@@ -1,4 +1,4 @@
-"""Which rows lanes are going to delete, beyond what is applied of them."""
+"""Which rows partitions are going to delete, beyond what is applied of them."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from time import monotonic
 from cdcbus.consumer.apply.lookahead import TRUNCATED, ReadOn
 from cdcbus.consumer.apply.row_order import source_place
 from cdcbus.consumer.merge.mapped_change import Key, MappedChange
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, TableId
 
 MOST_SKIPPED = 20_000  # records that are read though they are applied, as it began before them
-MOST_DELETES = 20_000  # that are kept of a lane and table
+MOST_DELETES = 20_000  # that are kept of a partition and table
 READ_AT_ONCE = 1_000  # records at least, as a reader takes its time to begin
 LOOK_SECONDS = 2.0
-AGAIN_SECONDS = 1.0  # after which a lane that had no more may have
+AGAIN_SECONDS = 1.0  # after which a partition that had no more may have
 
 
 @dataclass(slots=True)
 class _Read:
-    """What of a lane was read for the table `target`, from `begin` to before `next_offset`: where
-    rows are deleted, and how their places in the source sort, of which `beyond` is the last of all
-    records. Up to the lane's end at the time `ended`, if at all. `asked`: rows whose deletes are
-    kept whatever comes, from which offset on."""
+    """What of a partition was read for the table `target`, from `begin` to before `next_offset`:
+    where rows are deleted, and how their places in the source sort, of which `beyond` is the last
+    of all records. Up to the partition's end at the time `ended`, if at all. `asked`: rows whose
+    deletes are kept whatever comes, from which offset on."""
 
     target: TargetTable
     begin: int
@@ -74,22 +74,27 @@ class Deletes:
     ) -> None:
         """`steps_to`: what a record brings to a target table."""
         self._read_on, self._steps_to = read_on, steps_to
-        self._read: dict[tuple[Lane, TableId], _Read] = {}
+        self._read: dict[tuple[TopicPartition, TableId], _Read] = {}
         self._reading = Lock()
 
     def knows(
-        self, lane: Lane, offset: int, step: MappedChange, after: str = "", before: str = "~"
+        self,
+        partition: TopicPartition,
+        offset: int,
+        step: MappedChange,
+        after: str = "",
+        before: str = "~",
     ) -> bool:
         """Whether `find` has read of one already, between two places in the source."""
         with self._reading:
-            read = self._read.get((lane, step.plan.target.id))
+            read = self._read.get((partition, step.plan.target.id))
             if read is None or not read.has_all(step, offset):
                 return False
             return read.has(step.keys, offset, after, before)
 
     def find(
         self,
-        lane: Lane,
+        partition: TopicPartition,
         offset: int,
         step: MappedChange,
         others: Sequence[MappedChange] = (),
@@ -97,10 +102,11 @@ class Deletes:
         after: str = "",
         before: str = "~",
     ) -> bool | None:
-        """Whether a lane has a delete of the row of a step at or behind an offset, with a place in
-        the source from `after` to `before`; None where that is not known yet: the next call goes
-        on from there. `others`: what will be asked for as well. Raises TargetError, BusError."""
-        where = lane, step.plan.target.id
+        """Whether a partition has a delete of the row of a step at or behind an offset, with a
+        place in the source from `after` to `before`; None where that is not known yet: the next
+        call goes on from there. `others`: what will be asked for as well. Raises TargetError,
+        BusError."""
+        where = partition, step.plan.target.id
         with self._reading:
             read = self._read.get(where)
             if read is None or not read.has_all(step, offset):
@@ -123,11 +129,11 @@ class Deletes:
             return False if read.ended is not None or is_known() else None
 
     def _go_on(
-        self, where: tuple[Lane, TableId], read: _Read, is_enough: Callable[[], bool]
+        self, where: tuple[TopicPartition, TableId], read: _Read, is_enough: Callable[[], bool]
     ) -> None:
-        (lane, table), began = where, monotonic()
+        (partition, table), began = where, monotonic()
         read.ended, count = None, 0
-        for number, (offset, value) in enumerate(self._read_on(lane, read.next_offset), 1):
+        for number, (offset, value) in enumerate(self._read_on(partition, read.next_offset), 1):
             for step in self._steps_to(table, offset, value) if value else ():
                 read.beyond = max(read.beyond, source_place(step.change))
                 for part in step.parts():

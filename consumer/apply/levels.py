@@ -1,4 +1,4 @@
-"""Steps of one or several lanes in source order, and which of them can be written together.
+"""Steps of one or several partitions in source order, and which of them can be written together.
 Pure."""
 
 from __future__ import annotations
@@ -9,31 +9,37 @@ from itertools import groupby
 from operator import attrgetter
 
 from cdcbus.consumer.merge.mapped_change import MappedChange
-from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Op, Row
 
 
 def in_source_order(
-    lanes: Sequence[tuple[Lane, Sequence[MappedChange]]],
-) -> list[tuple[Lane, MappedChange]]:
-    """By the place in the binlog, else by the time of the commit; of one lane always as they
+    partitions: Sequence[tuple[TopicPartition, Sequence[MappedChange]]],
+) -> list[tuple[TopicPartition, MappedChange]]:
+    """By the place in the binlog, else by the time of the commit; of one partition always as they
     came. A key change is a delete before an insert."""
-    origins = [step.change.origin for _, steps in lanes for step in steps]
+    origins = [step.change.origin for _, steps in partitions for step in steps]
     is_one_log = len({origin.server_id for origin in origins}) <= 1 and all(
         origin.file.rpartition(".")[2].isdigit() for origin in origins
     )
 
-    def place(record: tuple[Lane, list[MappedChange]]) -> tuple[int, int, int, bool, Lane]:
-        lane, (step, *_) = record
+    def place(
+        record: tuple[TopicPartition, list[MappedChange]],
+    ) -> tuple[int, int, int, bool, TopicPartition]:
+        partition, (step, *_) = record
         origin = step.change.origin
         when = int(origin.file.rpartition(".")[2]) if is_one_log else origin.commit_us
-        return when, origin.pos, step.change.row, step.change.op is not Op.DELETE, lane
+        return when, origin.pos, step.change.row, step.change.op is not Op.DELETE, partition
 
     records = (
-        [(lane, [*of_record]) for _, of_record in groupby(steps, attrgetter("offset"))]
-        for lane, steps in lanes
+        [(partition, [*of_record]) for _, of_record in groupby(steps, attrgetter("offset"))]
+        for partition, steps in partitions
     )
-    return [(lane, step) for lane, of_record in merge(*records, key=place) for step in of_record]
+    return [
+        (partition, step)
+        for partition, of_record in merge(*records, key=place)
+        for step in of_record
+    ]
 
 
 def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:

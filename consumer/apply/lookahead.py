@@ -1,4 +1,4 @@
-"""What a lane has in store for a row, beyond the batch at hand."""
+"""What a partition has in store for a row, beyond the batch at hand."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from dataclasses import dataclass, field
 from time import monotonic
 
 from cdcbus.consumer.merge.mapped_change import Key, MappedChange
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.records import Record
 from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, TableId
 
 MOST_BYTES = 4 << 20  # of records whose rows are kept
 TRUNCATED: tuple[Key, ...] = ()  # the keys of a truncate
 LOOK_SECONDS = 5.0
 
-ReadOn = Callable[[Lane, int], Iterator[Record]]
-"""The records of a lane from an offset on, up to its present end."""
+ReadOn = Callable[[TopicPartition, int], Iterator[Record]]
+"""The records of a partition from an offset on, up to its present end."""
 
 
-def no_future(_lane: Lane, _offset: int) -> Iterator[Record]:
-    """Of no lane anything is known."""
+def no_future(_partition: TopicPartition, _offset: int) -> Iterator[Record]:
+    """Of no partition anything is known."""
     return iter(())
 
 
 class NotYet(Exception):
-    """Whether a lane has a later change is not known yet."""
+    """Whether a partition has a later change is not known yet."""
 
 
 @dataclass(slots=True)
@@ -83,26 +83,30 @@ class _Seen:
 
 
 class LookAhead:
-    """Looks for later changes of rows. Different lanes may be asked for side by side."""
+    """Looks for later changes of rows. Different partitions may be asked for side by side."""
 
     def __init__(
         self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[MappedChange]]
     ) -> None:
         """`steps_to`: what a record brings to a target table."""
         self._read_on, self._steps_to = read_on, steps_to
-        self._seen: dict[tuple[Lane, TableId], _Seen] = {}
+        self._seen: dict[tuple[TopicPartition, TableId], _Seen] = {}
 
     def later(
-        self, lane: Lane, end_offset: int, step: MappedChange, others: Iterable[MappedChange] = ()
+        self,
+        partition: TopicPartition,
+        end_offset: int,
+        step: MappedChange,
+        others: Iterable[MappedChange] = (),
     ) -> Iterator[list[MappedChange]]:
-        """What a lane has of the step's row at or behind `end_offset`, in order from its last
+        """What a partition has of the step's row at or behind `end_offset`, in order from its last
         full change on: as soon as there is something, and again with each change more; or a
         truncate. What was read is kept for the next one who asks, and of `others`, who will.
         Raises NotYet when LOOK_SECONDS were not enough: the next call goes on from there;
         TargetError, BusError."""
         if len(step.keys) != 1:
             return
-        place = lane, step.plan.target.id
+        place = partition, step.plan.target.id
         seen = self._seen.get(place)
         if seen is None or not seen.has_all(step, end_offset):
             seen = self._seen[place] = _Seen(step.plan.target, end_offset, end_offset)
@@ -110,7 +114,7 @@ class LookAhead:
         if found := seen.after(step, end_offset):
             yield found
         began = monotonic()
-        for offset, value in self._read_on(lane, seen.next_offset):
+        for offset, value in self._read_on(partition, seen.next_offset):
             parts = (
                 [
                     part

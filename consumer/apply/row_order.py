@@ -71,12 +71,13 @@ def is_older(one: RowVersion, other: RowVersion) -> bool:
 
 
 IsDeleted = Callable[[MappedChange, str, str], bool]
-"""Whether some lane is known to delete the row of a step, between two places in the source."""
+"""Whether some partition is known to delete the row of a step, between two places in the source."""
 
 
 class Overtaken(NamedTuple):
     """A step that brings a row, though the target knows a newer change, `by` that version, of
-    another row that it takes for the same: so the lane must have a delete of the step's row."""
+    another row that it takes for the same: so the partition must have a delete of the step's
+    row."""
 
     step: MappedChange
     by: RowVersion
@@ -101,7 +102,7 @@ def newest(
             by_table.setdefault(step.plan.target.id, []).extend(step.parts())
         else:
             kept.append(step)
-    # as other lanes do, so that none waits for one that waits for it
+    # as other partitions do, so that none waits for one that waits for it
     for table in sorted(by_table):
         found, left = _newest_of(transaction, by_table[table], versions[table], report, is_deleted)
         overtaken += left
@@ -118,10 +119,10 @@ def _newest_of(
     report: BatchReport,
     is_deleted: IsDeleted,
 ) -> tuple[list[MappedChange], list[Overtaken]]:
-    """Of rows that are one to the target, each stays in its lane, and so its own delete is there:
-    that one makes void what was overtaken before it. A delete hits its own row only, so it is never
-    too late, nor too early: one that another lane has in store is done with the row that needs
-    it."""
+    """Of rows that are one to the target, each stays in its partition, and so its own delete is
+    there: that one makes void what was overtaken before it. A delete hits its own row only, so it
+    is never too late, nor too early: one that another partition has in store is done with the row
+    that needs it."""
     keys = sorted(
         {step.keys[0] for step in steps if len(step.keys) == 1 and None not in step.keys[0]},
         key=str,

@@ -1,4 +1,5 @@
-"""What other lanes may still bring to one that waits for them, and what it has in store itself."""
+"""What other partitions may still bring to one that waits for them, and what it has in store
+itself."""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ from typing import NamedTuple
 
 from cdcbus.consumer.apply.row_order import is_older, place_of
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs
+from cdcbus.consumer.offsets.start_offsets import TopicLogs
 from cdcbus.consumer.records.late import begun_before, is_late
 from cdcbus.consumer.records.records import Record
 from cdcbus.plugins.contracts import Converter, RowVersion
 from cdcbus.plugins.errors import DataError
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.start import Replay
 
@@ -23,42 +25,39 @@ broker was away, or the fetch task."""
 
 
 MOST_RECORDS = 1000
-"""Of a lane that waits are looked at at once."""
+"""Of a partition that waits are looked at at once."""
 
 
 class _Head(NamedTuple):
-    """The next record of a lane, when its first change was made, and by which server."""
+    """The next record of a partition, when its first change was made, and by which server."""
 
-    lane: Lane
+    partition: TopicPartition
     version: RowVersion
     server_id: int
 
 
-def settled_before(task: LoadTask, lane: Lane, next_offsets: Mapping[Lane, int]) -> int:
-    """The offset of a lane before which nothing can be cured by others any more: whatever these
-    have still to read was made later, or they have been read to their end IN_FLIGHT_SECONDS after
-    its records came into Kafka. 0 where the task does not read all of them, as nobody knows then.
-    Raises BusError.
+def settled_before(
+    task: LoadTask, partition: TopicPartition, next_offsets: Mapping[TopicPartition, int]
+) -> int:
+    """The offset of a partition before which nothing can be cured by others any more: whatever
+    these have still to read was made later, or they have been read to their end IN_FLIGHT_SECONDS
+    after its records came into Kafka. 0 where the task does not read all of them, as nobody knows
+    then. Raises BusError.
 
     That two records came into Kafka in one millisecond says nothing of which is the earlier one: a
     key that changes is a delete in one partition and an insert in another.
     """
     converter = make_converter(task.converter)
     with TopicLogs(task) as logs:
-        others = [
-            (topic, partition)
-            for topic in task.source.topics
-            for partition in logs.partitions(topic)
-            if (topic, partition) != lane
-        ]
+        others = [other for other in logs.all_partitions() if other != partition]
         if not others:
-            return logs.bounds(lane)[1]
-        if not next_offsets.keys() >= {lane, *others}:
+            return logs.bounds(partition)[1]
+        if not next_offsets.keys() >= {partition, *others}:
             return 0
         heads = [_head(task, converter, logs, other, next_offsets[other]) for other in others]
-        settled = next_offsets[lane]
-        for offset, came_ms, value in islice(logs.records(lane, settled), MOST_RECORDS):
-            own = _head_of(converter, lane, came_ms, value)
+        settled = next_offsets[partition]
+        for offset, came_ms, value in islice(logs.records(partition, settled), MOST_RECORDS):
+            own = _head_of(converter, partition, came_ms, value)
             if not all(_is_beyond(head, own) for head in heads):
                 break
             settled = offset + 1
@@ -71,66 +70,74 @@ def are_all_there(came_ms: int) -> bool:
 
 
 def _is_beyond(head: _Head | None, own: _Head) -> bool:
-    """Whether all before a record was read in another lane. Of two of which nobody can tell, the
-    one of the first lane is the earlier one, so that they do not wait for each other."""
+    """Whether all before a record was read in another partition. Of two of which nobody can tell,
+    the one of the first partition is the earlier one, so that they do not wait for each other."""
     if head is None:
         return are_all_there(own.version.came_ms)
     one, other = own.version, head.version
-    if (own.lane[0], own.server_id) != (head.lane[0], head.server_id):  # maybe of two binlogs
+    if (own.partition.topic, own.server_id) != (
+        head.partition.topic,
+        head.server_id,
+    ):  # maybe of two binlogs
         one, other = one._replace(place=""), other._replace(place="")
-    return is_older(one, other) or (not is_older(other, one) and own.lane < head.lane)
+    return is_older(one, other) or (not is_older(other, one) and own.partition < head.partition)
 
 
 def _head(
-    task: LoadTask, converter: Converter, logs: TopicLogs, lane: Lane, offset: int
+    task: LoadTask, converter: Converter, logs: TopicLogs, partition: TopicPartition, offset: int
 ) -> _Head | None:
     """None behind the last one."""
-    records = () if is_beyond(task, offset) else logs.records(lane, offset)
-    return next((_head_of(converter, lane, came_ms, value) for _, came_ms, value in records), None)
+    records = () if is_beyond(task, offset) else logs.records(partition, offset)
+    return next(
+        (_head_of(converter, partition, came_ms, value) for _, came_ms, value in records), None
+    )
 
 
-def _head_of(converter: Converter, lane: Lane, came_ms: int, value: bytes | None) -> _Head:
+def _head_of(
+    converter: Converter, partition: TopicPartition, came_ms: int, value: bytes | None
+) -> _Head:
     """Of a record that cannot be read, only when it came."""
     try:
         changes = converter.from_bytes(value) if value else []
     except DataError:
         changes = []
     if not changes:
-        return _Head(lane, RowVersion(came_ms), 0)
-    return _Head(lane, RowVersion(came_ms, place_of(changes[0])), changes[0].origin.server_id)
+        return _Head(partition, RowVersion(came_ms), 0)
+    return _Head(partition, RowVersion(came_ms, place_of(changes[0])), changes[0].origin.server_id)
 
 
-def read_before_ms(task: LoadTask, next_offsets: Mapping[Lane, int]) -> int:
+def read_before_ms(task: LoadTask, next_offsets: Mapping[TopicPartition, int]) -> int:
     """The time before which no record came into Kafka that is still to be read, as far as
     IN_FLIGHT_SECONDS say; 0 where the task does not read all partitions. Raises BusError."""
     all_there_ms = int(time.time() * 1000)
     with TopicLogs(task) as logs:
-        lanes = [
-            (topic, partition)
-            for topic in task.source.topics
-            for partition in logs.partitions(topic)
-        ]
-        if not next_offsets.keys() >= set(lanes):
+        partitions = logs.all_partitions()
+        if not next_offsets.keys() >= set(partitions):
             return 0
-        came_ms = [_came_next_ms(task, logs, lane, next_offsets[lane]) for lane in lanes]
+        came_ms = [
+            _came_next_ms(task, logs, partition, next_offsets[partition])
+            for partition in partitions
+        ]
     return min([all_there_ms, *(each for each in came_ms if each is not None)]) - int(
         IN_FLIGHT_SECONDS * 1000
     )
 
 
-def _came_next_ms(task: LoadTask, logs: TopicLogs, lane: Lane, offset: int) -> int | None:
-    """When the next record of a lane came into Kafka; None behind the last one."""
-    left = () if is_beyond(task, offset) else logs.records(lane, offset)
+def _came_next_ms(
+    task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: int
+) -> int | None:
+    """When the next record of a partition came into Kafka; None behind the last one."""
+    left = () if is_beyond(task, offset) else logs.records(partition, offset)
     return next((came_ms for _, came_ms, _ in left), None)
 
 
-def read_on(task: LoadTask, lane: Lane, offset: int) -> Iterator[Record]:
-    """The records of a lane from an offset on, up to its present end, or that of a bounded
+def read_on(task: LoadTask, partition: TopicPartition, offset: int) -> Iterator[Record]:
+    """The records of a partition from an offset on, up to its present end, or that of a bounded
     replay, without those that came too late: they will be left out, so they make no earlier
     change needless. Raises BusError."""
     with TopicLogs(task) as logs:
-        begun = begun_before(logs, {lane: offset}, task.converter).get(lane, {})
-        for at, _, value in logs.records(lane, offset):
+        begun = begun_before(logs, {partition: offset}, task.converter).get(partition, {})
+        for at, _, value in logs.records(partition, offset):
             if is_beyond(task, at):
                 return
             if not is_late(begun, at, value, task.converter):

@@ -1,5 +1,5 @@
-"""Batches into the target, one after the other: each lane's part in its own transaction, then the
-task's progress, and the stored positions behind it."""
+"""Batches into the target, one after the other: each partition's part in its own transaction, then
+the task's progress, and the stored positions behind it."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.batch.sink import Applier
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.late import without_late
 from cdcbus.consumer.records.records import NO_RECORDS, Records, count_before
 from cdcbus.plugins.errors import PositionError, TargetUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
 FORGET_SECONDS = 60.0
 LOG_SECONDS = 1.0
 
-Goals = dict[Lane, int]
-"""Up to where each lane is to be applied."""
+Goals = dict[TopicPartition, int]
+"""Up to where each partition is to be applied."""
 
 
 class BatchApplier:
@@ -49,8 +49,8 @@ class BatchApplier:
         self.progress = progress
         self._task, self._applier, self._positions, self._report = task, applier, positions, report
         # each needs a connection
-        self._lanes = ThreadPoolExecutor(
-            applier.lanes_at_once, "lane", TASK_AT_WORK.set, (task.task_id,)
+        self._partitions = ThreadPoolExecutor(
+            applier.partitions_at_once, "partition", TASK_AT_WORK.set, (task.task_id,)
         )
         # a batch has failed: how much of it is in the target only the target knows
         self._is_torn = False
@@ -59,20 +59,30 @@ class BatchApplier:
         self._limit = task.start.last + 1 if isinstance(task.start, Replay) else sys.maxsize
 
     def apply_records(
-        self, lanes: Mapping[Lane, Records], ends: Mapping[Lane, int], *, is_held: bool = False
+        self,
+        partitions: Mapping[TopicPartition, Records],
+        ends: Mapping[TopicPartition, int],
+        *,
+        is_held: bool = False,
     ) -> bool:
-        """Applies what was read of lanes, up to the offsets where reading ended. Whether all of
-        it was applied; else lanes wait for each other, and go on from where `progress` says.
-        Raises what `Applier.apply` does, and TargetUnavailable where none got on, unless it
+        """Applies what was read of partitions, up to the offsets where reading ended. Whether all
+        of it was applied; else partitions wait for each other, and go on from where `progress`
+        says. Raises what `Applier.apply` does, and TargetUnavailable where none got on, unless it
         `is_held`."""
         is_hasty = is_held or len(ends) > 1
-        return self.apply(partial(self._apply_lanes, lanes, is_hasty), ends, is_held=is_held)
+        return self.apply(
+            partial(self._apply_partitions, partitions, is_hasty), ends, is_held=is_held
+        )
 
     def apply(
-        self, apply: Callable[[Goals], list[Outcome]], ends: Mapping[Lane, int], *, is_held: bool
+        self,
+        apply: Callable[[Goals], list[Outcome]],
+        ends: Mapping[TopicPartition, int],
+        *,
+        is_held: bool,
     ) -> bool:
-        """The same by `apply`, which is told where each lane is to get to. `is_held`: lanes that
-        wait for each other are no error, as they are applied otherwise next."""
+        """The same by `apply`, which is told where each partition is to get to. `is_held`:
+        partitions that wait for each other are no error, as they are applied otherwise next."""
         self.progress.batch_since = time.time()
         self._is_torn = True
         try:
@@ -106,19 +116,19 @@ class BatchApplier:
             self._save()
 
     def close(self) -> None:
-        """Returns when no lane is at work."""
-        self._lanes.shutdown()
+        """Returns when no partition is at work."""
+        self._partitions.shutdown()
 
-    def scatter(self, new: Sequence[Lane]) -> None:
-        """Lanes have been found while reading: what is read from them may be newer than what is
-        still to be read from the others."""
-        topic, partition = new[0]
-        self._applier.scatter(f"partition {partition} was added to topic {topic}")
+    def scatter(self, new: Sequence[TopicPartition]) -> None:
+        """Partitions have been found while reading: what is read from them may be newer than what
+        is still to be read from the others."""
+        topic, number = new[0]
+        self._applier.scatter(f"partition {number} was added to topic {topic}")
         self.progress.next_offsets = {**dict.fromkeys(new, 0), **self.progress.next_offsets}
 
-    def position_version(self, lane: Lane) -> int:
-        """The version of the stored position that has the lane."""
-        return self._positions.position_version(lane)
+    def position_version(self, partition: TopicPartition) -> int:
+        """The version of the stored position that has the partition."""
+        return self._positions.position_version(partition)
 
     def _save(self) -> None:
         self._log(is_due=True)
@@ -132,35 +142,41 @@ class BatchApplier:
             self._unlogged, self._logged_at = BatchReport(), now
 
     def _apply(
-        self, apply: Callable[[Goals], list[Outcome]], ends: Mapping[Lane, int], *, is_held: bool
+        self,
+        apply: Callable[[Goals], list[Outcome]],
+        ends: Mapping[TopicPartition, int],
+        *,
+        is_held: bool,
     ) -> list[Outcome]:
         """Those that wait."""
         known = self.progress.next_offsets
         goals = {}
-        for lane, last in ends.items():
+        for partition, last in ends.items():
             end = min(last, self._limit)
-            if end > known.get(lane, -1):
-                goals[lane] = end
-        # there are none of a bounded replay whose other lanes wait for records
+            if end > known.get(partition, -1):
+                goals[partition] = end
+        # there are none of a bounded replay whose other partitions wait for records
         outcomes = apply(goals) if goals else []
         batch = BatchReport()
         for outcome in outcomes:
             batch.add(outcome.report)
         self._unlogged.add(batch)
         self._log()
-        self.progress.add(batch, [(outcome.lane[0], outcome.report) for outcome in outcomes])
+        self.progress.add(
+            batch, [(outcome.partition.topic, outcome.report) for outcome in outcomes]
+        )
         for outcome in outcomes:
-            self.progress.move(outcome.lane, outcome.end, outcome.last)
+            self.progress.move(outcome.partition, outcome.end, outcome.last)
         self._report(self.progress)
         self._forget_versions()
         waiting = [outcome for outcome in outcomes if outcome.waits]
         if waiting:
-            has_moved = any(outcome.end > known.get(outcome.lane, 0) for outcome in outcomes)
+            has_moved = any(outcome.end > known.get(outcome.partition, 0) for outcome in outcomes)
             self._wait_for_others(waiting, is_held=has_moved or is_held)
         return waiting
 
     def _forget_versions(self) -> None:
-        """Of rows, where lanes are beyond their changes; once in FORGET_SECONDS at most."""
+        """Of rows, where partitions are beyond their changes; once in FORGET_SECONDS at most."""
         if len(self.progress.next_offsets) > 1 and time.monotonic() - self._forgot > FORGET_SECONDS:
             self._forgot = time.monotonic()
             if (before_ms := read_before_ms(self._task, self.progress.next_offsets)) > 0:
@@ -168,66 +184,75 @@ class BatchApplier:
 
     def _wait_for_others(self, waiting: Sequence[Outcome], *, is_held: bool) -> None:
         """The rest of the batch is to be read again. Raises TargetUnavailable when that does not
-        help at once: no lane got on, and what these wait for may still come."""
+        help at once: no partition got on, and what these wait for may still come."""
         progress, is_settled = self.progress, False
         for outcome in waiting:
             LOG.info("task %s: %s", self._task.task_id, outcome.waits)
-            before = progress.settled.get(outcome.lane, 0)
-            now = progress.settled[outcome.lane] = max(
-                before, settled_before(self._task, outcome.lane, progress.next_offsets)
+            before = progress.settled.get(outcome.partition, 0)
+            now = progress.settled[outcome.partition] = max(
+                before, settled_before(self._task, outcome.partition, progress.next_offsets)
             )
             is_settled |= before <= outcome.end < now
         if not (is_held or is_settled):
             raise TargetUnavailable(waiting[0].waits)
 
-    # Lanes whose records are here
+    # Partitions whose records are here
 
-    def _apply_lanes(
-        self, lanes: Mapping[Lane, Records], is_hasty: bool, goals: Goals
+    def _apply_partitions(
+        self, partitions: Mapping[TopicPartition, Records], is_hasty: bool, goals: Goals
     ) -> list[Outcome]:
-        """Lanes that wait for others, or that the target has not taken as others were in the
+        """Partitions that wait for others, or that the target has not taken as others were in the
         way, are applied again once the others are, as long as one of them gets on. `is_hasty`: a
-        lane that waits is no further tried by itself, as it may be applied with others."""
-        outcomes = {lane: Outcome(lane, self.progress.next_offsets.get(lane, 0)) for lane in goals}
+        partition that waits is no further tried by itself, as it may be applied with others."""
+        outcomes = {
+            partition: Outcome(partition, self.progress.next_offsets.get(partition, 0))
+            for partition in goals
+        }
         before: list[int] | None = None
         is_alone = len(goals) == 1
-        while goals and before != (now := [outcomes[lane].end for lane in goals]):
-            self._apply_each(outcomes, lanes, goals, is_hasty)
+        while goals and before != (now := [outcomes[partition].end for partition in goals]):
+            self._apply_each(outcomes, partitions, goals, is_hasty)
             before = now
             goals = {
-                lane: end
-                for lane, end in goals.items()
-                if outcomes[lane].waits or outcomes[lane].error
+                partition: end
+                for partition, end in goals.items()
+                if outcomes[partition].waits or outcomes[partition].error
             }
-            if is_hasty and any(outcomes[lane].waits for lane in goals):
+            if is_hasty and any(outcomes[partition].waits for partition in goals):
                 if is_alone:
                     break
                 is_hasty, before = False, None
-                if self._apply_together(outcomes, lanes, goals):
+                if self._apply_together(outcomes, partitions, goals):
                     break
         for outcome in outcomes.values():
             if outcome.error:
                 raise outcome.error
-            outcome.report.came(*lanes.get(outcome.lane, NO_RECORDS).kafka_times())
+            outcome.report.came(*partitions.get(outcome.partition, NO_RECORDS).kafka_times())
         return [*outcomes.values()]
 
     def _apply_each(
         self,
-        outcomes: Mapping[Lane, Outcome],
-        lanes: Mapping[Lane, Records],
+        outcomes: Mapping[TopicPartition, Outcome],
+        partitions: Mapping[TopicPartition, Records],
         goals: Goals,
         is_hasty: bool,
     ) -> None:
         """Side by side; a single one on this thread."""
         if len(goals) == 1:
-            for lane, end in goals.items():
-                self._apply_lane(outcomes[lane], lanes.get(lane, NO_RECORDS), end, is_hasty)
+            for partition, end in goals.items():
+                self._apply_partition(
+                    outcomes[partition], partitions.get(partition, NO_RECORDS), end, is_hasty
+                )
             return
         futures = [
-            self._lanes.submit(
-                self._apply_lane, outcomes[lane], lanes.get(lane, NO_RECORDS), end, is_hasty
+            self._partitions.submit(
+                self._apply_partition,
+                outcomes[partition],
+                partitions.get(partition, NO_RECORDS),
+                end,
+                is_hasty,
             )
-            for lane, end in goals.items()
+            for partition, end in goals.items()
         ]
         wait(futures)  # also where one has failed: none is at work when its batch is given up
         for future in futures:
@@ -235,43 +260,45 @@ class BatchApplier:
 
     def _apply_together(
         self,
-        outcomes: Mapping[Lane, Outcome],
-        lanes: Mapping[Lane, Records],
-        goals: Mapping[Lane, int],
+        outcomes: Mapping[TopicPartition, Outcome],
+        partitions: Mapping[TopicPartition, Records],
+        goals: Mapping[TopicPartition, int],
     ) -> bool:
-        """Whether lanes that wait for each other got on in one transaction: what is left is
+        """Whether partitions that wait for each other got on in one transaction: what is left is
         better read with what it lacks. One that was refused otherwise goes with them."""
         left = {
-            lane: self._left(outcomes[lane], lanes.get(lane, NO_RECORDS), end)
-            for lane, end in goals.items()
+            partition: self._left(outcomes[partition], partitions.get(partition, NO_RECORDS), end)
+            for partition, end in goals.items()
         }
         parts = [
-            (lane, records, goals[lane], self._positions.position_version(lane))
-            for lane, (records, _) in left.items()
+            (partition, records, goals[partition], self._positions.position_version(partition))
+            for partition, (records, _) in left.items()
         ]
         try:
             done = self._applier.apply_together(parts)
         except TargetUnavailable as error:
-            LOG.info("task %s: lanes are not applied together: %s", self._task.task_id, error)
+            LOG.info("task %s: partitions are not applied together: %s", self._task.task_id, error)
             return False
-        for lane, (end, report) in done.items():
-            outcome = outcomes[lane]
+        for partition, (end, report) in done.items():
+            outcome = outcomes[partition]
             outcome.report.add(report)
-            outcome.report.late += count_before(left[lane][1], end)
+            outcome.report.late += count_before(left[partition][1], end)
             outcome.end, outcome.error = end, None
-            outcome.last = lanes.get(lane, NO_RECORDS).last_before(end) or outcome.last
+            outcome.last = partitions.get(partition, NO_RECORDS).last_before(end) or outcome.last
             outcome.waits = (
                 outcome.waits or "it waits for records of other partitions"
-                if end < goals[lane]
+                if end < goals[partition]
                 else ""
             )
         return bool(done)
 
-    def _apply_lane(self, outcome: Outcome, records: Records, end: int, is_hasty: bool) -> None:
+    def _apply_partition(
+        self, outcome: Outcome, records: Records, end: int, is_hasty: bool
+    ) -> None:
         """`end` lies inside the batch where a bounded replay ends."""
         position_version, settled_before = (
-            self._positions.position_version(outcome.lane),
-            self.progress.settled.get(outcome.lane, 0),
+            self._positions.position_version(outcome.partition),
+            self.progress.settled.get(outcome.partition, 0),
         )
         outcome.error = None
         left, late = self._left(outcome, records, end)
@@ -279,7 +306,7 @@ class BatchApplier:
             outcome.take(
                 partial(
                     self._applier.apply,
-                    outcome.lane,
+                    outcome.partition,
                     left,
                     end,
                     position_version,
@@ -294,12 +321,12 @@ class BatchApplier:
             outcome.error = error
 
     def _left(self, outcome: Outcome, records: Records, end: int) -> tuple[Records, Int64Array]:
-        """What of a lane is still to be applied, and the offsets of what comes too late for
+        """What of a partition is still to be applied, and the offsets of what comes too late for
         that."""
         left = records.before(end)[len(records.before(outcome.end)) :]
         return without_late(
-            outcome.lane,
+            outcome.partition,
             left,
             self._task.converter,
-            self.progress.begun.setdefault(outcome.lane, {}),
+            self.progress.begun.setdefault(outcome.partition, {}),
         )

@@ -12,7 +12,7 @@ TURN_BYTES, TURN_TRANSACTIONS, TURN_SECONDS = 640 << 20, 20, 10.0
 # from here on it is worth while to start an executor's work for a batch
 LARGE_RECORDS, LARGE_BYTES = 10_000, 8 << 20
 BACKLOG_BATCHES = 5  # so many that are worth while for executors make the gear change
-HELD_BATCHES = 20  # of the tail gear, after one whose lanes wait for each other
+HELD_BATCHES = 20  # of the tail gear, after one whose partitions wait for each other
 
 
 class BatchSize:
@@ -50,7 +50,7 @@ class BatchSize:
         return not self._held and self.is_large(count // BACKLOG_BATCHES)
 
     def hold(self) -> None:
-        """The next batches are not for executors, as lanes wait for each other."""
+        """The next batches are not for executors, as partitions wait for each other."""
         self._held = HELD_BATCHES
 
     def is_rest(self, count: int) -> bool:
@@ -87,5 +87,5 @@ class BatchSize:
         return is_new
 
     def _is_full(self, count: int) -> bool:
-        """Spark gives each lane a part, rounded down."""
+        """Spark gives each partition a part, rounded down."""
         return count >= 0.9 * self.records

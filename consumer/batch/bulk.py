@@ -1,5 +1,5 @@
 """The bulk gear: a backlog streams through Spark, one micro-batch after the other, and executors
-apply their lanes. The records never come to the driver."""
+apply their partitions. The records never come to the driver."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ def stream_backlog(
     stop: Event,
 ) -> None:
     """Runs one streaming query until what is left is small, no batch comes, batches of another
-    size fit better, lanes wait for each other, a bounded replay has reached its end, or `stop` is
-    set; a batch that has begun is finished first, but for the latter. Raises what ended the
+    size fit better, partitions wait for each other, a bounded replay has reached its end, or `stop`
+    is set; a batch that has begun is finished first, but for the latter. Raises what ended the
     query."""
     try:
         session, scratch = spark.session
@@ -185,14 +185,15 @@ class _MicroBatches:
         new = sorted(ends.keys() - progress.next_offsets.keys())
         if new:
             self._batches.scatter(new)
-        count = sum(end - progress.next_offsets[lane] for lane, end in ends.items())
+        count = sum(end - progress.next_offsets[partition] for partition, end in ends.items())
         if self._size.is_rest(count):
             self.ended.set()
             return
         apply = partial(self._apply, frame.drop(*same_in_all(ends)))
         if not self._batches.apply(apply, ends, is_held=True):
             LOG.info(
-                "task %s: lanes wait for each other: executors have no part in the next batches",
+                "task %s: partitions wait for each other: executors have no part in the next "
+                "batches",
                 self._task.task_id,
             )
             self._size.hold()
@@ -204,29 +205,29 @@ class _MicroBatches:
         progress = self._batches.progress
         known, begun = progress.next_offsets, progress.begun
         spans = {
-            lane: Span(
-                known.get(lane, 0),
+            partition: Span(
+                known.get(partition, 0),
                 end,
-                self._batches.position_version(lane),
-                progress.settled.get(lane, 0),
+                self._batches.position_version(partition),
+                progress.settled.get(partition, 0),
                 len(goals) > 1,
-                begun.get(lane, {}),
+                begun.get(partition, {}),
             )
-            for lane, end in goals.items()
+            for partition, end in goals.items()
         }
         # this thread is Spark's, and not the one that has started the query
         frame.sparkSession.sparkContext.setLocalProperty(POOL, self._task.task_id)
         outcomes = self._executors.apply(frame, spans)
-        begun.update((outcome.lane, outcome.begun) for outcome in outcomes if outcome.begun)
+        begun.update((outcome.partition, outcome.begun) for outcome in outcomes if outcome.begun)
         if not any(outcome.waits for outcome in outcomes):
             self._learn(outcomes, goals)
         return outcomes
 
     def _learn(self, outcomes: list[Outcome], goals: Goals) -> None:
         known = self._batches.progress.next_offsets
-        count = sum(outcome.end - known.get(outcome.lane, 0) for outcome in outcomes)
+        count = sum(outcome.end - known.get(outcome.partition, 0) for outcome in outcomes)
         value_bytes = sum(outcome.value_bytes for outcome in outcomes)
-        is_cut = any(outcome.end < goals[outcome.lane] for outcome in outcomes)
+        is_cut = any(outcome.end < goals[outcome.partition] for outcome in outcomes)
         seconds = max((outcome.seconds for outcome in outcomes), default=0.0)
         # a query goes on behind what it was given, and is told once how much that is
         if self._size.learn(count, value_bytes, is_cut, seconds) or is_cut:

@@ -1,9 +1,9 @@
-"""Lanes applied where Spark runs them: one Kafka partition is one Spark task, and its records never
-come to the driver.
+"""Partitions applied where Spark runs them: each Kafka partition is one Spark task, and its records
+never come to the driver.
 
-A lane's part of a batch comes as a stream, and is applied in slices: however many records it has
-and however large they are, a few slices are in memory: one that is read, one that is decoded, one
-that is written. Each slice is a transaction of the target with its offset. So a task that Spark
+A partition's part of a batch comes as a stream, and is applied in slices: however many records it
+has and however large they are, a few slices are in memory: one that is read, one that is decoded,
+one that is written. Each slice is a transaction of the target with its offset. So a task that Spark
 runs once more, as its executor was lost, goes on behind what has been committed; and one that was
 only thought to be lost is undone, as the offset in the target is not the one that it has seen.
 """
@@ -35,13 +35,13 @@ from cdcbus.consumer.batch.batch_size import TURN_BYTES, TURN_SECONDS
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.sink import Applier, make_applier
 from cdcbus.consumer.config import LoadTask, OnError
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic
 from cdcbus.consumer.records.late import Begun, without_late
-from cdcbus.consumer.records.records import NO_RECORDS, Records, lane_of
+from cdcbus.consumer.records.records import NO_RECORDS, Records, topic_partition_of
 from cdcbus.plugins.contracts import AppliedOffset
 from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.positions import TopicPartition
 
 ARROW_BYTES = 4 << 20
 FIRST_SLICE_BYTES, SLICE_BYTES = 3 << 20, 16 << 20
@@ -53,8 +53,9 @@ TASKS = 8
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A lane's offsets from `start` to before `end`, read at the position of `position_version`;
-    `settled_before` and `is_hasty`: see Applier. `begun`: where epochs of fetch tasks began."""
+    """A partition's offsets from `start` to before `end`, read at the position of
+    `position_version`; `settled_before` and `is_hasty`: see Applier. `begun`: where epochs of fetch
+    tasks began."""
 
     start: int
     end: int
@@ -64,10 +65,10 @@ class Span:
     begun: Begun = field(default_factory=dict)
 
 
-def warm_up(spark: SparkSession, lanes: int) -> None:
-    """Has Python workers started for so many lanes while Spark starts the query: that takes
+def warm_up(spark: SparkSession, partitions: int) -> None:
+    """Has Python workers started for so many partitions while Spark starts the query: that takes
     a second or two. Returns at once; what goes wrong is for the first batch to find out."""
-    tasks = min(lanes, spark.sparkContext.defaultParallelism)
+    tasks = min(partitions, spark.sparkContext.defaultParallelism)
 
     def start() -> None:
         with suppress(Exception):
@@ -85,14 +86,20 @@ class Executors:
         """`applier` is the driver's, which does what no executor has a part of."""
         self._task, self._applier = pickle.dumps(task), applier
 
-    def apply(self, frame: DataFrame, spans: Mapping[Lane, Span]) -> list[Outcome]:
-        """Of each lane; what is `same_in_all` of them may be left out of the frame. What the
+    def apply(self, frame: DataFrame, spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
+        """Of each partition; what is `same_in_all` of them may be left out of the frame. What the
         executors had to say is in the log then. Raises what one of them has met: nothing is
-        known then of how far any lane has been applied, but by the target."""
+        known then of how far any partition has been applied, but by the target."""
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
         self._applier.let_go()
-        seen = {lane: offset for lane, offset in self._applier.seen.items() if lane in spans}
-        rows = map_in_arrow(frame, partial(apply_lane, self._task, dict(spans), seen)).collect()
+        seen = {
+            partition: offset
+            for partition, offset in self._applier.seen.items()
+            if partition in spans
+        }
+        rows = map_in_arrow(
+            frame, partial(apply_partition, self._task, dict(spans), seen)
+        ).collect()
         outcomes: list[Outcome] = [pickle.loads(row.outcome) for row in rows]
         for outcome in outcomes:
             for name, level, text in outcome.log:
@@ -101,15 +108,15 @@ class Executors:
             if outcome.error:
                 raise outcome.error
             if outcome.seen:
-                self._applier.seen[outcome.lane] = outcome.seen
+                self._applier.seen[outcome.partition] = outcome.seen
         # transaction markers only
-        for lane in spans.keys() - {outcome.lane for outcome in outcomes}:
-            span = spans[lane]
+        for partition in spans.keys() - {outcome.partition for outcome in outcomes}:
+            span = spans[partition]
             outcomes.append(
                 Outcome(
-                    lane,
+                    partition,
                     span.end,
-                    self._applier.apply(lane, NO_RECORDS, span.end, span.position_version),
+                    self._applier.apply(partition, NO_RECORDS, span.end, span.position_version),
                 )
             )
         return outcomes
@@ -120,7 +127,7 @@ def map_in_arrow(
 ) -> DataFrame:
     """What `DataFrame.mapInArrow` does, which asks for pandas though it has no need of it."""
     mapped: Any = UserDefinedFunction(
-        function, OUTCOME, "apply_lane", PythonEvalType.SQL_MAP_ARROW_ITER_UDF
+        function, OUTCOME, "apply_partition", PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     )
     return DataFrame(
         frame._jdf.mapInArrow(mapped(*(frame[name] for name in frame.columns))._jc, False, None),
@@ -128,7 +135,7 @@ def map_in_arrow(
     )
 
 
-# In an executor's Python worker, which applies one lane after the other, of whichever task.
+# In an executor's Python worker, which applies one partition after the other, of whichever task.
 
 
 def no_outcome(_: Iterable[int]) -> Iterator[bytes]:
@@ -136,10 +143,10 @@ def no_outcome(_: Iterable[int]) -> Iterator[bytes]:
     return iter(())
 
 
-def apply_lane(
+def apply_partition(
     pickled: bytes,
-    spans: Mapping[Lane, Span],
-    seen: Mapping[Lane, AppliedOffset],
+    spans: Mapping[TopicPartition, Span],
+    seen: Mapping[TopicPartition, AppliedOffset],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     task: LoadTask = pickle.loads(pickled)
@@ -147,16 +154,16 @@ def apply_lane(
     first = next(slices, None)
     if first is None:
         return
-    lane = lane_of(first, spans)
-    if lane not in spans:  # a bounded replay has all it wants of this one, while others go on
+    partition = topic_partition_of(first, spans)
+    if partition not in spans:  # a bounded replay has all it wants of this one, while others go on
         return
-    outcome = Outcome(lane, spans[lane].start, begun=spans[lane].begun)
+    outcome = Outcome(partition, spans[partition].start, begun=spans[partition].begun)
     with _kept_log(outcome.log):
         try:
             _apply(
                 _applier(pickled),
                 outcome,
-                spans[lane],
+                spans[partition],
                 seen,
                 chain([first], slices),
                 task.converter,
@@ -167,7 +174,7 @@ def apply_lane(
             *_, (frame, line) = walk_tb(error.__traceback__)
             where = f"{frame.f_code.co_filename}:{line}"
             outcome.error = CdcError(
-                f"task {task.task_id}: {lane[0]}[{lane[1]}] failed on an executor: "
+                f"task {task.task_id}: {partition} failed on an executor: "
                 f"{type(error).__name__} at {where}"
             )
     yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(outcome)], pa.binary())], ["outcome"])
@@ -194,27 +201,27 @@ def _apply(
     applier: Applier,
     outcome: Outcome,
     span: Span,
-    seen: Mapping[Lane, AppliedOffset],
+    seen: Mapping[TopicPartition, AppliedOffset],
     slices: Iterable[pa.Table],
     converter: str,
 ) -> None:
     try:
         _begin(applier, outcome, span, seen)
         _apply_slices(applier, outcome, span, slices, converter)
-        outcome.seen = applier.seen.get(outcome.lane)
+        outcome.seen = applier.seen.get(outcome.partition)
     finally:
         applier.let_go()
 
 
 def _begin(
-    applier: Applier, outcome: Outcome, span: Span, seen: Mapping[Lane, AppliedOffset]
+    applier: Applier, outcome: Outcome, span: Span, seen: Mapping[TopicPartition, AppliedOffset]
 ) -> None:
     """Where the target has committed a part of the span, an executor was lost meanwhile: the
-    lane goes on behind it. Else it holds what the driver has seen, or the first transaction
+    partition goes on behind it. Else it holds what the driver has seen, or the first transaction
     finds that it does not."""
-    applier.begin(outcome.lane, seen.get(outcome.lane))
-    found = applier.seen.get(outcome.lane)
-    known = seen.get(outcome.lane)
+    applier.begin(outcome.partition, seen.get(outcome.partition))
+    found = applier.seen.get(outcome.partition)
+    known = seen.get(outcome.partition)
     is_ours = found is not None and (found.epoch, found.position_version) == (
         known.epoch if known else 0,
         span.position_version,
@@ -229,8 +236,8 @@ def _apply_slices(
     applier: Applier, outcome: Outcome, span: Span, slices: Iterable[pa.Table], converter: str
 ) -> None:
     """One is written while the next is decoded and the one after that is read. After
-    TURN_SECONDS, or twice TURN_BYTES, the lane leaves the rest of the batch for later."""
-    lane, at, began = outcome.lane, outcome.end, monotonic()
+    TURN_SECONDS, or twice TURN_BYTES, the partition leaves the rest of the batch for later."""
+    partition, at, began = outcome.partition, outcome.end, monotonic()
 
     def write(
         records: Records,
@@ -262,12 +269,12 @@ def _apply_slices(
             if end > at:
                 outcome.report.came(*records.kafka_times())
                 left = records.before(end)[len(records.before(at)) :]
-                left, late = without_late(lane, left, converter, outcome.begun)
+                left, late = without_late(partition, left, converter, outcome.begun)
                 written.append(
                     writing.submit(
                         write,
                         left,
-                        preparing.submit(applier.prepare, lane, left),
+                        preparing.submit(applier.prepare, partition, left),
                         at,
                         end,
                         len(late),
@@ -289,7 +296,7 @@ def _apply_slices(
                     writing.submit(
                         write,
                         NO_RECORDS,
-                        preparing.submit(applier.prepare, lane, NO_RECORDS),
+                        preparing.submit(applier.prepare, partition, NO_RECORDS),
                         at,
                         span.end,
                     )

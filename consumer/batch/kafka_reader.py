@@ -12,15 +12,17 @@ from time import monotonic
 from types import TracebackType
 from typing import Any
 
+import confluent_kafka
 import pyarrow as pa
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import LIBRARY_LOG, Lane
+from cdcbus.consumer.offsets.start_offsets import LIBRARY_LOG
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.errors import BusError, BusUnavailable, ConfigError
 from cdcbus.plugins.kafka.client_errors import Refusals
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import TopicPartition
 
 READ_BYTES = 8 << 20  # of records that come with one reading, or one record
 QUEUED_KB = READ_BYTES >> 10  # of records that wait in the client
@@ -46,7 +48,7 @@ class _Troubles(Refusals):
 class KafkaReader:
     """Reads what is committed. A context manager."""
 
-    def __init__(self, task: LoadTask, offsets: Mapping[Lane, int], most: int) -> None:
+    def __init__(self, task: LoadTask, offsets: Mapping[TopicPartition, int], most: int) -> None:
         """From `offsets` on, `most` records at most with one reading. Raises ConfigError."""
         source = task.source
         self._servers = source.servers
@@ -79,7 +81,12 @@ class KafkaReader:
             raise ConfigError(
                 f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
             ) from error
-        self._consumer.assign([TopicPartition(*lane, offset) for lane, offset in offsets.items()])
+        self._consumer.assign(
+            [
+                confluent_kafka.TopicPartition(*partition, offset)
+                for partition, offset in offsets.items()
+            ]
+        )
 
     def __enter__(self) -> KafkaReader:
         return self
@@ -94,12 +101,12 @@ class KafkaReader:
 
     def read(
         self, wait_seconds: float, *, from_all: bool = False
-    ) -> tuple[dict[Lane, Records], dict[Lane, int]]:
-        """The records that are there, in offset order in each lane, as soon as there is one; and
-        the offset behind what was read of each lane, transaction markers included. `from_all`: of
-        each lane that has some, which is waited for a moment. Raises BusRejected, and
-        BusUnavailable where Kafka is away, or holds no record at the offset: the next start says
-        what is wrong."""
+    ) -> tuple[dict[TopicPartition, Records], dict[TopicPartition, int]]:
+        """The records that are there, in offset order in each partition, as soon as there is one;
+        and the offset behind what was read of each partition, transaction markers included.
+        `from_all`: of each partition that has some, which is waited for a moment. Raises
+        BusRejected, and BusUnavailable where Kafka is away, or holds no record at the offset: the
+        next start says what is wrong."""
         first = self._consumer.poll(wait_seconds)
         if first is None:
             if self._troubles.is_cut_off:
@@ -109,43 +116,51 @@ class KafkaReader:
         messages = self._with_more(first)
         if from_all:
             messages += self._of_others(messages)
-        by_lane = dict[Lane, list[Any]]()
-        ends = dict[Lane, int]()
+        # By plain tuples: a NamedTuple made for each record takes longer than all else in the loop.
+        by_partition = dict[tuple[str, int], list[Any]]()
+        ends = dict[TopicPartition, int]()
         for message in messages:
-            lane = message.topic(), message.partition()
+            where = message.topic(), message.partition()
             error = message.error()
             if error is None:
-                by_lane.setdefault(lane, []).append(message)
+                by_partition.setdefault(where, []).append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
-                ends[lane] = message.offset()
+                ends[TopicPartition(*where)] = message.offset()
             else:
-                raise self._wrong(lane, error)
-        for lane, of_lane in by_lane.items():
-            ends[lane] = max(ends.get(lane, 0), of_lane[-1].offset() + 1)
+                raise self._wrong(TopicPartition(*where), error)
+        found = dict[TopicPartition, Records]()
+        for where, of_partition in by_partition.items():
+            partition = TopicPartition(*where)
+            ends[partition] = max(ends.get(partition, 0), of_partition[-1].offset() + 1)
+            found[partition] = self._records(of_partition)
         self._next |= ends
-        return {lane: self._records(of_lane) for lane, of_lane in by_lane.items()}, ends
+        return found, ends
 
-    def go_back(self, offsets: Mapping[Lane, int]) -> None:
-        """Lanes are read again from these offsets, where they have been read further. Raises
+    def go_back(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Partitions are read again from these offsets, where they have been read further. Raises
         BusUnavailable."""
-        for lane, offset in offsets.items():
-            if offset < self._next[lane]:
-                self._next[lane] = offset
+        for partition, offset in offsets.items():
+            if offset < self._next[partition]:
+                self._next[partition] = offset
                 try:
-                    self._consumer.seek(TopicPartition(*lane, offset))
+                    self._consumer.seek(confluent_kafka.TopicPartition(*partition, offset))
                 except KafkaException as error:
                     raise self._unavailable(error.args[0]) from error
 
-    def add(self, lanes: Iterable[Lane]) -> None:
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
         """These are read as well, from their beginning."""
-        new = [TopicPartition(*lane, 0) for lane in lanes]
-        self._next |= {(each.topic, each.partition): 0 for each in new}
-        self._consumer.incremental_assign(new)
+        new = list(partitions)
+        self._next |= dict.fromkeys(new, 0)
+        self._consumer.incremental_assign(
+            [confluent_kafka.TopicPartition(*partition, 0) for partition in new]
+        )
 
     def ahead(self) -> int:
         """How many offsets Kafka has behind what was read, as far as it has told with its last
         answers."""
-        return sum(max(0, end - self._next[lane]) for lane, end in self._known_ends().items())
+        return sum(
+            max(0, end - self._next[partition]) for partition, end in self._known_ends().items()
+        )
 
     def _with_more(self, first: Any) -> list[Any]:
         """What is not here yet is not waited for, and what is beyond READ_BYTES stays here."""
@@ -161,8 +176,12 @@ class KafkaReader:
         return messages
 
     def _of_others(self, messages: list[Any]) -> list[Any]:
-        """What comes from the lanes that have given nothing, until each has."""
-        lacking = {lane for lane, end in self._known_ends().items() if end != self._next[lane]}
+        """What comes from the partitions that have given nothing, until each has."""
+        lacking = {
+            partition
+            for partition, end in self._known_ends().items()
+            if end != self._next[partition]
+        }
         lacking -= {(message.topic(), message.partition()) for message in messages}
         found: list[Any] = []
         deadline = monotonic() + OTHERS_SECONDS
@@ -172,12 +191,15 @@ class KafkaReader:
                 lacking -= {(each.topic(), each.partition()) for each in found}
         return found
 
-    def _known_ends(self) -> dict[Lane, int]:
-        """Where lanes end, as Kafka has told with its last answers; -1: it has told nothing yet."""
+    def _known_ends(self) -> dict[TopicPartition, int]:
+        """Where partitions end, as Kafka has told with its last answers; -1: it has told nothing
+        yet."""
         ends = {}
-        for lane in self._next:
-            bounds: Any = self._consumer.get_watermark_offsets(TopicPartition(*lane), cached=True)
-            ends[lane] = max(-1, bounds[1]) if bounds else -1
+        for partition in self._next:
+            bounds: Any = self._consumer.get_watermark_offsets(
+                confluent_kafka.TopicPartition(*partition), cached=True
+            )
+            ends[partition] = max(-1, bounds[1]) if bounds else -1
         return ends
 
     def _records(self, messages: list[Any]) -> Records:
@@ -202,11 +224,11 @@ class KafkaReader:
             pa.array([message.timestamp()[1] for message in messages], pa.int64()),
         )
 
-    def _wrong(self, lane: Lane, error: KafkaError) -> BusError:
+    def _wrong(self, partition: TopicPartition, error: KafkaError) -> BusError:
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             return BusUnavailable(
-                f"Kafka at {self._servers} holds no record of {lane[0]}[{lane[1]}] at offset "
-                f"{self._next.get(lane)}"
+                f"Kafka at {self._servers} holds no record of {partition} at offset "
+                f"{self._next.get(partition)}"
             )
         return self._unavailable(error)
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import Lane, Starts, lost_commits
+from cdcbus.consumer.offsets.start_offsets import Starts, lost_commits
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.late import Begun
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.latency import Latency
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
@@ -22,22 +23,22 @@ PASSED = 10_000
 
 
 class Passed(NamedTuple):
-    """A lane was read to before offset `end`, and `last` was the last record."""
+    """A partition was read to before offset `end`, and `last` was the last record."""
 
-    lane: Lane
+    partition: TopicPartition
     last: Landmark
     end: int
 
 
 @dataclass(slots=True)
 class Progress:
-    """What a consumer task has done since it started, in all and by swimlane, how far each lane is,
-    and the report of its last batch.
+    """What a consumer task has done since it started, in all and by swimlane, how far each
+    partition is, and the report of its last batch.
 
     `last`: the last record before that; `passed`: where batches have ended, for who looks whether
-    the logs are still the same. `settled`: of a lane that has waited for others, the offset before
-    which it waits no more. `begun`: where epochs of fetch tasks began. `batch_since`: since when,
-    in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the
+    the logs are still the same. `settled`: of a partition that has waited for others, the offset
+    before which it waits no more. `begun`: where epochs of fetch tasks began. `batch_since`: since
+    when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the
     source's clock when it wrote the last heartbeat to this machine's when the target had committed
     all before it; None without one. `lost`: what the target was found to have lost, and when, in
     epoch seconds. `late_at`: when records were left out last as they came too late. `taken`: how
@@ -49,11 +50,11 @@ class Progress:
     batch: BatchReport = field(default_factory=BatchReport)
     swimlanes: dict[str, BatchReport] = field(default_factory=dict)
     batch_since: float = 0.0
-    next_offsets: dict[Lane, int] = field(default_factory=dict)
-    last: dict[Lane, Landmark] = field(default_factory=dict)
+    next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    last: dict[TopicPartition, Landmark] = field(default_factory=dict)
     passed: deque[Passed] = field(default_factory=lambda: deque(maxlen=PASSED))
-    settled: dict[Lane, int] = field(default_factory=dict)
-    begun: dict[Lane, Begun] = field(default_factory=dict)
+    settled: dict[TopicPartition, int] = field(default_factory=dict)
+    begun: dict[TopicPartition, Begun] = field(default_factory=dict)
     lag_seconds: float | None = None
     lost: str = ""
     lost_at: float = 0.0
@@ -64,24 +65,25 @@ class Progress:
 
     def begin(self, task_id: str, starts: Starts) -> None:
         """What the target has lost is said once."""
-        # which is by where lanes were before
+        # which is by where partitions were before
         self.next_offsets, self.last, self.settled = starts.offsets, starts.last, {}
         self.passed.clear()
         if starts.lost:
             lost = "; ".join(
-                lost_commits(lane, *numbers) for lane, numbers in sorted(starts.lost.items())
+                lost_commits(partition, *numbers)
+                for partition, numbers in sorted(starts.lost.items())
             )
             if lost != self.lost:  # a start looks twice
                 LOG.warning("task %s: %s", task_id, lost)
             self.lost, self.lost_at = lost, time.time()
 
-    def move(self, lane: Lane, end: int, last: Landmark | None) -> None:
+    def move(self, partition: TopicPartition, end: int, last: Landmark | None) -> None:
         """A batch has ended there; where nothing was read but markers, the last record is the
         one from before."""
-        self.next_offsets = {**self.next_offsets, lane: end}
+        self.next_offsets = {**self.next_offsets, partition: end}
         if last:
-            self.last = {**self.last, lane: last}
-            self.passed.append(Passed(lane, last, end))
+            self.last = {**self.last, partition: last}
+            self.passed.append(Passed(partition, last, end))
 
     @property
     def done(self) -> int:
@@ -116,9 +118,8 @@ def is_done(task: LoadTask, progress: Progress) -> bool:
     )
 
 
-def shown(next_offsets: Mapping[Lane, int]) -> str:
+def shown(next_offsets: Mapping[TopicPartition, int]) -> str:
     """For people."""
     return ", ".join(
-        f"{topic}[{partition}] from {offset}"
-        for (topic, partition), offset in sorted(next_offsets.items())
+        f"{partition} from {offset}" for partition, offset in sorted(next_offsets.items())
     )

@@ -8,30 +8,30 @@ from functools import partial
 from threading import Event
 from typing import Protocol
 
-from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.apply.watermark import read_on
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.forward.forwarder import Forwarder
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
 from cdcbus.consumer.transform.processor import make_processor
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 
 
 class Applier(Protocol):
-    """Applies lanes, several side by side.
+    """Applies partitions, several side by side.
 
-    `seen`: what the target is known to hold of each lane; whatever is applied to a lane of which it
-    holds something else is undone.
+    `seen`: what the target is known to hold of each partition; whatever is applied to a partition
+    of which it holds something else is undone.
     """
 
-    seen: dict[Lane, AppliedOffset]
+    seen: dict[TopicPartition, AppliedOffset]
     keeps_offsets: bool
-    """Whether the target has an offset of each lane that was ever taken over, as far as
+    """Whether the target has an offset of each partition that was ever taken over, as far as
     `applied_offsets` has told."""
 
     @property
@@ -40,8 +40,8 @@ class Applier(Protocol):
         ...
 
     @property
-    def lanes_at_once(self) -> int:
-        """How many lanes at most make sense side by side."""
+    def partitions_at_once(self) -> int:
+        """How many partitions at most make sense side by side."""
         ...
 
     def check_targets(self) -> None:
@@ -49,28 +49,28 @@ class Applier(Protocol):
         ...
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """How far each lane has been applied, as the target knows it. Before that, whoever has
+        """How far each partition has been applied, as the target knows it. Before that, whoever has
         run the task until now is fenced: what it is about to commit is waited for or undone.
         Called before the stored positions are read."""
         ...
 
-    def begin(self, lane: Lane, seen: AppliedOffset | None) -> None:
-        """On an executor, of a lane of which the driver has `seen` this: makes `seen` what the
+    def begin(self, partition: TopicPartition, seen: AppliedOffset | None) -> None:
+        """On an executor, of a partition of which the driver has `seen` this: makes `seen` what the
         target holds by now."""
         ...
 
     def let_go(self) -> None:
-        """Before executors apply lanes, and on an executor behind each: keeps nothing that
+        """Before executors apply partitions, and on an executor behind each: keeps nothing that
         another process needs for them."""
         ...
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
-        """Lanes go on from there, which the target knows from now on. Raises OffsetConflict when
-        somebody has taken them over since `applied_offsets` was called."""
+        """Partitions go on from there, which the target knows from now on. Raises OffsetConflict
+        when somebody has taken them over since `applied_offsets` was called."""
         ...
 
     def scatter(self, reason: str) -> None:
-        """Records of any row may be in several lanes from now on, for this reason. Raises
+        """Records of any row may be in several partitions from now on, for this reason. Raises
         TargetError."""
         ...
 
@@ -80,27 +80,30 @@ class Applier(Protocol):
 
     def apply(
         self,
-        lane: Lane,
+        partition: TopicPartition,
         records: Records,
         end_offset: int,
         position_version: int,
         settled_before: int = 0,
         is_hasty: bool = False,
     ) -> BatchReport:
-        """Applies a lane's part of a batch, which began while the stored position was at
-        `position_version`; returns once it is durable. Raises LaneWaits when it has applied a part
-        and the rest is to wait for other lanes, but never for a record before `settled_before`.
-        `is_hasty`: it waits at once, as lanes that wait are to be applied together."""
+        """Applies a partition's part of a batch, which began while the stored position was at
+        `position_version`; returns once it is durable. Raises PartitionWaits when it has applied a
+        part and the rest is to wait for other partitions, but never for a record before
+        `settled_before`. `is_hasty`: it waits at once, as partitions that wait are to be applied
+        together."""
         ...
 
     def apply_together(
-        self, lanes: Sequence[tuple[Lane, Records, int, int]]
-    ) -> dict[Lane, tuple[int, BatchReport]]:
-        """Lanes that wait for each other, each with its records, end and position_version, in one
-        transaction; how far each came, or nothing where that does not help."""
+        self, partitions: Sequence[tuple[TopicPartition, Records, int, int]]
+    ) -> dict[TopicPartition, tuple[int, BatchReport]]:
+        """Partitions that wait for each other, each with its records, end and position_version, in
+        one transaction; how far each came, or nothing where that does not help."""
         ...
 
-    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
+    def prepare(
+        self, partition: TopicPartition, records: Records
+    ) -> Callable[[int, int, int, bool], BatchReport]:
         """The same in two halves: what can be done before the records before these are applied,
         and, as its result, the rest."""
         ...
@@ -119,14 +122,14 @@ def make_applier(
     see there. Raises ConfigError."""
     converter, process = make_converter(task.converter), make_processor(task.processor)
     if isinstance(task.target, JdbcTarget):
-        loader, lanes_at_once = make_loader(task.loader, task.target), task.target.pool_size
-        return LaneApplier(
+        loader, partitions_at_once = make_loader(task.loader, task.target), task.target.pool_size
+        return PartitionApplier(
             task,
             converter,
             loader,
             process,
             put_dead_letters,
-            lanes_at_once,
+            partitions_at_once,
             partial(read_on, task),
         )
     return Forwarder(task, task.target, converter, process, put_dead_letters, stop)

@@ -53,11 +53,12 @@ class SparkBeside:
         if self._is_asked_for and self._session.exception() is None and self._opened:
             self._opened.__exit__(kind, error, trace)
 
-    def start(self, lanes: int) -> None:
-        """Returns at once, also where it has been started before. `lanes`: so many will be read."""
+    def start(self, partitions: int) -> None:
+        """Returns at once, also where it has been started before. `partitions`: so many will be
+        read."""
         if not self._is_asked_for:
             self._is_asked_for = True
-            Thread(target=self._start, args=(lanes,), name="spark-start", daemon=True).start()
+            Thread(target=self._start, args=(partitions,), name="spark-start", daemon=True).start()
 
     @property
     def is_ready(self) -> bool:
@@ -69,7 +70,7 @@ class SparkBeside:
         """The session, and an empty folder for checkpoints. Raises why it did not start."""
         return self._session.result()
 
-    def _start(self, lanes: int) -> None:
+    def _start(self, partitions: int) -> None:
         TASK_AT_WORK.set(self._task.task_id)
         try:
             # PySpark takes a while to import, too
@@ -78,7 +79,7 @@ class SparkBeside:
 
             self._opened = (self._open_spark or spark_session)(self._task, self._stop)
             spark, scratch = self._opened.__enter__()
-            warm_up(spark, lanes)
+            warm_up(spark, partitions)
             LOG.info("task %s: Spark is up", self._task.task_id)
         except BaseException as error:
             self._session.set_exception(error)

@@ -17,7 +17,7 @@ from cdcbus.consumer.config import LoadTask
 WAIT_SECONDS = 0.5  # until a task that has nothing to read sees that it is to stop
 LOOK_SECONDS = 1.0
 SHARED_BATCHES = 20
-"""After one whose lanes wait for each other, so many have records of all partitions."""
+"""After one whose partitions wait for each other, so many have records of all partitions."""
 
 
 def follow(
@@ -36,13 +36,14 @@ def follow(
     shared = 0  # so many batches are still to have records of all partitions
     with KafkaReader(task, progress.next_offsets, size.few_records) as reader:
         while not (stop.is_set() or is_done(task, progress)):
-            # What a lane waits for may be the next record of another one, which was not here yet.
+            # What a partition waits for may be the next record of another one, which was not here
+            # yet.
             is_from_all = shared > 0 or len(progress.next_offsets) == 1
-            lanes, ends = reader.read(WAIT_SECONDS, from_all=is_from_all)
+            partitions, ends = reader.read(WAIT_SECONDS, from_all=is_from_all)
             if ends:
-                count = sum(map(len, lanes.values()))
-                size.saw(count, sum(records.values.nbytes for records in lanes.values()))
-                if batches.apply_records(lanes, ends, is_held=not is_from_all):
+                count = sum(map(len, partitions.values()))
+                size.saw(count, sum(records.values.nbytes for records in partitions.values()))
+                if batches.apply_records(partitions, ends, is_held=not is_from_all):
                     shared = max(0, shared - 1)
                 else:
                     shared = SHARED_BATCHES
@@ -53,7 +54,7 @@ def follow(
                 batches.look_around()
                 if (error := watch.look()) is not None:
                     raise error
-                if new := watch.new_lanes():
+                if new := watch.new_partitions():
                     batches.scatter(new)
                     reader.add(new)
             if (ends or is_time_to_look) and size.is_backlog(reader.ahead()) and is_too_much():

@@ -16,9 +16,10 @@ from cdcbus.consumer.batch.progress import Passed, Progress
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.kafka_admin import ends_of
 from cdcbus.consumer.offsets.landmarks import Refilled, refilled
-from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs
+from cdcbus.consumer.offsets.start_offsets import TopicLogs
 from cdcbus.consumer.offsets.topic_identity import TopicIdentity
 from cdcbus.plugins.errors import BusUnavailable, CdcError
+from cdcbus.plugins.positions import TopicPartition
 
 LOG_LOOK_SECONDS = 1.0
 EPOCH_SECONDS = 1.0
@@ -47,11 +48,11 @@ class TopicWatch:
             return found.error(self._task)
         return self._stall.look()
 
-    def new_lanes(self) -> list[Lane]:
+    def new_partitions(self) -> list[TopicPartition]:
         """Partitions that were added to topics of which the task reads all."""
         if self._task.source.partitions:
             return []
-        return sorted(self._identity.lanes - self._progress.next_offsets.keys())
+        return sorted(self._identity.partitions - self._progress.next_offsets.keys())
 
 
 class _Stall:
@@ -59,7 +60,7 @@ class _Stall:
 
     def __init__(self, task: LoadTask, progress: Progress) -> None:
         self._task, self._progress = task, progress
-        self._offsets: Mapping[Lane, int] = {}
+        self._offsets: Mapping[TopicPartition, int] = {}
         self._since = self._looked_at = monotonic()
         self._is_suspect = False
 
@@ -82,27 +83,29 @@ class _Stall:
         )
 
     def _behind(self) -> list[str]:
-        """Lanes that Kafka has more of, or says nothing of."""
+        """Partitions that Kafka has more of, or says nothing of."""
         try:
             ends = ends_of(self._task.source, self._offsets, ANSWER_SECONDS)
         except KafkaException:
             ends = {}
         found = []
-        for lane, offset in sorted(self._offsets.items()):
-            end = ends.get(lane)
+        for partition, offset in sorted(self._offsets.items()):
+            end = ends.get(partition)
             if (end is None or end.offset > offset) and not is_beyond(self._task, offset):
-                found.append(f"{lane[0]}[{lane[1]}] at offset {offset}")
+                found.append(f"{partition} at offset {offset}")
         return found
 
 
-def leader_epochs(source: TopicConfig, lanes: Collection[Lane]) -> dict[Lane, int]:
-    """How often each lane has had a new leader; of those only that Kafka tells: before 2.1 it
+def leader_epochs(
+    source: TopicConfig, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
+    """How often each partition has had a new leader; of those only that Kafka tells: before 2.1 it
     does not."""
     with suppress(KafkaException):
-        ends = ends_of(source, lanes, EPOCH_SECONDS)
+        ends = ends_of(source, partitions, EPOCH_SECONDS)
         return {
-            lane: end.leader_epoch
-            for lane, end in ends.items()
+            partition: end.leader_epoch
+            for partition, end in ends.items()
             if end.leader_epoch is not None and end.leader_epoch >= 0
         }
     return {}
@@ -114,53 +117,61 @@ class LogWatch:
 
     def __init__(self, task: LoadTask, progress: Progress) -> None:
         self._task, self._progress = task, progress
-        self._epochs = dict[Lane, int]()
+        self._epochs = dict[TopicPartition, int]()
         self._passed = {
-            lane: [Passed(lane, last, progress.next_offsets[lane])]
-            for lane, last in progress.last.items()
-            if lane in progress.next_offsets
+            partition: [Passed(partition, last, progress.next_offsets[partition])]
+            for partition, last in progress.last.items()
+            if partition in progress.next_offsets
         }
-        self._under_way = dict[Lane, int]()
-        self._new = Counter[Lane]()
+        self._under_way = dict[TopicPartition, int]()
+        self._new = Counter[TopicPartition]()
         self._looked_at = monotonic()
         self.found: Refilled | None = None
 
     def look(self) -> Refilled | None:
-        """What is wrong. Asks every LOG_LOOK_SECONDS, and only of lanes of which something was read
-        since; again, where Kafka does not tell. Raises BusError."""
+        """What is wrong. Asks every LOG_LOOK_SECONDS, and only of partitions of which something was
+        read since; again, where Kafka does not tell. Raises BusError."""
         is_something_new = self._progress.passed or self._new
         if not is_something_new or monotonic() - self._looked_at < LOG_LOOK_SECONDS:
             return None
         self._looked_at = monotonic()
         while self._progress.passed:
             one = self._progress.passed.popleft()
-            self._passed.setdefault(one.lane, []).append(one)
-            self._new[one.lane] += 1
+            self._passed.setdefault(one.partition, []).append(one)
+            self._new[one.partition] += 1
         epochs = leader_epochs(self._task.source, self._new)
         self._under_way.update(
-            (lane, UNDER_WAY) for lane, epoch in epochs.items() if epoch != self._epochs.get(lane)
+            (partition, UNDER_WAY)
+            for partition, epoch in epochs.items()
+            if epoch != self._epochs.get(partition)
         )
         self.found = self._compared(
-            [self._passed[lane] for lane in epochs if self._under_way[lane]]
+            [self._passed[partition] for partition in epochs if self._under_way[partition]]
         )
-        for lane in epochs:
-            count, is_new_leader = self._new.pop(lane), epochs[lane] != self._epochs.get(lane)
-            self._under_way[lane] = (
-                UNDER_WAY if is_new_leader else max(0, self._under_way[lane] - count)
+        for partition in epochs:
+            count, is_new_leader = (
+                self._new.pop(partition),
+                epochs[partition] != self._epochs.get(partition),
             )
-            del self._passed[lane][:-1]
+            self._under_way[partition] = (
+                UNDER_WAY if is_new_leader else max(0, self._under_way[partition] - count)
+            )
+            del self._passed[partition][:-1]
         self._epochs |= epochs
         return self.found
 
     def _compared(self, passed: Iterable[Iterable[Passed]]) -> Refilled | None:
-        """One record of each lane at a time, as a client reads a lane from one place only."""
-        rounds = [[one for one in of_lanes if one] for of_lanes in zip_longest(*passed)]
+        """One record of each partition at a time, as a client reads a partition from one place
+        only."""
+        rounds = [[one for one in of_partitions if one] for of_partitions in zip_longest(*passed)]
         if not rounds:
             return None
         with TopicLogs(self._task) as logs:
             for some in rounds:
                 if found := refilled(
-                    logs, {one.lane: one.last for one in some}, {one.lane: one.end for one in some}
+                    logs,
+                    {one.partition: one.last for one in some},
+                    {one.partition: one.end for one in some},
                 ):
                     return found
         return None

@@ -1,12 +1,12 @@
-"""One micro-batch into other Kafka topics: each Kafka partition is a lane, sent on in order, and
+"""One micro-batch into other Kafka topics: each Kafka partition is sent on in order, and
 acknowledged before its offset counts.
 
-In transactions a lane's records and its offset are committed together. The offset is what the
-task's group has committed of the partition, beside the version that the position
-in ZooKeeper had then: a start goes on from it unless somebody has set that position. The number
-behind it is the lane's term: the driver takes over all lanes for a new one, and executors send only
-in the term that they were told of, from where they were told. So one that was given up long ago
-finds that it is, whenever it begins. Then follow Details.
+In transactions a partition's records and its offset are committed together. The offset is what the
+task's group has committed of the partition, beside the version that the position in ZooKeeper had
+then: a start goes on from it unless somebody has set that position. The number behind it is the
+partition's term: the driver takes over all partitions for a new one, and executors send only in the
+term that they were told of, from where they were told. So one that was given up long ago finds that
+it is, whenever it begins. Then follow Details.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.forward.record_transform import Rewriter, Written
-from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
+from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Header, Records
@@ -45,10 +45,12 @@ from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_CURE, KafkaWrit
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.kafka.transactions import Transaction
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, TableId
 
 LOG = logging.getLogger(__name__)
-LANES_AT_ONCE = 16
+PARTITIONS_AT_ONCE = 16
+NO_PARTITION = TopicPartition("", 0)
 OURS = "cdcbus"
 """How headers begin that tell of the record that is read, its key and its dead letter: they are
 not carried on."""
@@ -67,7 +69,7 @@ class _Large(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Committed(AppliedOffset):
-    """How far a lane has been committed, and in which term."""
+    """How far a partition has been committed, and in which term."""
 
     term: int = 0
 
@@ -77,14 +79,14 @@ class _Anew(BusUnavailable):
 
 
 class Forwarder:
-    """Sends lanes on. Thread-safe: lanes may be sent side by side, each by a client of its own.
-    A lane is one process's at a time."""
+    """Sends partitions on. Thread-safe: partitions may be sent side by side, each by a client of
+    its own. A partition is one process's at a time."""
 
     is_dry_run = False
     keeps_offsets = False
     """Kafka forgets what was committed after offsets.retention.minutes: that it has nothing says
     nothing."""
-    lanes_at_once = LANES_AT_ONCE
+    partitions_at_once = PARTITIONS_AT_ONCE
 
     def __init__(
         self,
@@ -101,10 +103,10 @@ class Forwarder:
         self._put_dead_letters = put_dead_letters
         self._wanted = ChangeFilter(task, converter, process)
         self._rewriter = Rewriter(Mapper(task.rules, task.includes, task.excludes), config)
-        self._outlets: dict[Lane, _Outlet] = {}
+        self._outlets: dict[TopicPartition, _Outlet] = {}
         self._opening = Lock()
-        self.seen: dict[Lane, AppliedOffset] = {}
-        """What was committed last, as far as it is known: of a lane where it is something else
+        self.seen: dict[TopicPartition, AppliedOffset] = {}
+        """What was committed last, as far as it is known: of a partition where it is something else
         nothing is sent."""
 
     def check_targets(self) -> None:
@@ -124,15 +126,15 @@ class Forwarder:
             )
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """How far each lane has been committed; empty without transactions. What was sent and is
-        not committed is undone, and whoever has run the task before cannot commit any more.
+        """How far each partition has been committed; empty without transactions. What was sent and
+        is not committed is undone, and whoever has run the task before cannot commit any more.
         Raises BusError."""
         if not self._config.transactional_id:
             for outlet in self._outlets.values():
                 outlet.start()
             return []
         found = self._offsets(_Outlet.begin_term)
-        self.seen = {(offset.topic, offset.partition): offset for offset in found}
+        self.seen = {offset.topic_partition: offset for offset in found}
         return found
 
     def committed_offsets(self) -> list[AppliedOffset]:
@@ -140,29 +142,29 @@ class Forwarder:
         return self._offsets(_Outlet.applied) if self._config.transactional_id else []
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
-        """Commits where lanes go on, unless that is what was committed: else a start after a
+        """Commits where partitions go on, unless that is what was committed: else a start after a
         kill would go on from what an edit has replaced. `applied_offsets` has begun a new term."""
         if not self._config.transactional_id:
             return
 
         def take(offset: AppliedOffset) -> None:
-            lane = (offset.topic, offset.partition)
-            self.seen[lane] = self._outlet(lane).take(
+            partition = offset.topic_partition
+            self.seen[partition] = self._outlet(partition).take(
                 offset.next_offset, offset.position_version, offset.details.last
             )
 
-        with ThreadPoolExecutor(LANES_AT_ONCE) as pool:
+        with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as pool:
             list(pool.map(take, offsets))
 
-    def begin(self, lane: Lane, seen: AppliedOffset | None) -> None:
-        """Takes over a lane of the driver's, and looks how far it has been committed meanwhile.
-        Raises OffsetConflict where a later term has begun, BusError."""
+    def begin(self, partition: TopicPartition, seen: AppliedOffset | None) -> None:
+        """Takes over a partition of the driver's, and looks how far it has been committed
+        meanwhile. Raises OffsetConflict where a later term has begun, BusError."""
         if self._config.transactional_id:
-            outlet = self._outlet(lane)
+            outlet = self._outlet(partition)
             outlet.take_over()
             if _term(outlet.held) != _term(seen):
-                raise _conflict(lane)
-            self.seen = {lane: outlet.held} if outlet.held else {}
+                raise _conflict(partition)
+            self.seen = {partition: outlet.held} if outlet.held else {}
 
     def scatter(self, _reason: str) -> None:
         """Each record says where its row's change is in the source's order, so whoever reads
@@ -172,58 +174,60 @@ class Forwarder:
         """None are kept."""
 
     def let_go(self) -> None:
-        """Keeps no lane, so that other processes can have them."""
+        """Keeps no partition, so that other processes can have them."""
         self.close()
 
     def _offsets(self, look: Callable[[_Outlet], Committed | None]) -> list[AppliedOffset]:
         with TopicLogs(self._task) as logs:
-            lanes = [
-                lane
+            partitions = [
+                partition
                 for topic in self._task.source.topics
-                for lane in lanes_of(self._task, logs, topic)
+                for partition in partitions_of(self._task, logs, topic)
             ]
-        with ThreadPoolExecutor(LANES_AT_ONCE) as pool:
+        with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as pool:
             return [
                 offset
-                for offset in pool.map(lambda lane: look(self._outlet(lane)), lanes)
+                for offset in pool.map(lambda partition: look(self._outlet(partition)), partitions)
                 if offset
             ]
 
-    def prepare(self, lane: Lane, records: Records) -> Callable[[int, int, int, bool], BatchReport]:
+    def prepare(
+        self, partition: TopicPartition, records: Records
+    ) -> Callable[[int, int, int, bool], BatchReport]:
         """Nothing comes before the sending."""
-        return partial(self.apply, lane, records)
+        return partial(self.apply, partition, records)
 
     def apply_together(
-        self, _lanes: Sequence[tuple[Lane, Records, int, int]]
-    ) -> dict[Lane, tuple[int, BatchReport]]:
+        self, _partitions: Sequence[tuple[TopicPartition, Records, int, int]]
+    ) -> dict[TopicPartition, tuple[int, BatchReport]]:
         """Never needed."""
         return {}
 
     def apply(
         self,
-        lane: Lane,
+        partition: TopicPartition,
         records: Records,
         end_offset: int,
         position_version: int,
         _settled_before: int = 0,
         _is_hasty: bool = False,
     ) -> BatchReport:
-        """Returns once all is acknowledged, and dead letters are put; no lane waits for another. In
-        transactions everything or nothing becomes visible.
+        """Returns once all is acknowledged, and dead letters are put; no partition waits for
+        another. In transactions everything or nothing becomes visible.
 
         Raises DataError, naming the record, unless it becomes a dead letter; OffsetConflict when
-        somebody else has sent records of the lane since `seen` was; BusRejected, BusUnavailable,
-        ConfigError.
+        somebody else has sent records of the partition since `seen` was; BusRejected,
+        BusUnavailable, ConfigError.
         """
         report, dead_letters = BatchReport(records=len(records)), list[DeadLetter]()
         if not records:
             return report
         started = perf_counter()
-        outlet = self._outlet(lane)
-        made = list(self._made(lane, records, outlet, report, dead_letters))
+        outlet = self._outlet(partition)
+        made = list(self._made(partition, records, outlet, report, dead_letters))
         self.check_circle({written.topic for _, written in made})
         decoded = perf_counter()
-        self._send(outlet, self.seen.get(lane), made)
+        self._send(outlet, self.seen.get(partition), made)
         dead_letters += outlet.dead_letters()
         if dead_letters and self._put_dead_letters:
             self._put_dead_letters(dead_letters)  # before the offset moves past them
@@ -232,7 +236,7 @@ class Forwarder:
         last = records.last_before(end_offset)
         # else it does no harm to read the records again
         if (made or dead_letters) and (done := outlet.commit(end_offset, position_version, last)):
-            self.seen[lane] = done
+            self.seen[partition] = done
         report.decode_ms, report.apply_ms = (decoded - started) * 1000, (applied - decoded) * 1000
         report.commit_ms = (perf_counter() - applied) * 1000
         return report
@@ -247,7 +251,7 @@ class Forwarder:
 
     def _made(
         self,
-        lane: Lane,
+        partition: TopicPartition,
         records: Records,
         outlet: _Outlet,
         report: BatchReport,
@@ -262,8 +266,8 @@ class Forwarder:
                 yield from list(self._made_of(offset, value, carried, outlet, report))
             except (DataError, UnreadableEvent) as error:
                 if self._put_dead_letters is None:
-                    raise type(error)(f"record {lane[0]}[{lane[1]}]@{offset}: {error}") from error
-                dead_letters.append(DeadLetter(*lane, offset, str(error)))
+                    raise type(error)(f"record {partition}@{offset}: {error}") from error
+                dead_letters.append(DeadLetter(*partition, offset, str(error)))
                 report.unread += 1
 
     def _made_of(
@@ -277,7 +281,7 @@ class Forwarder:
                     record["headers"] = [*carried, *record.get("headers", {}).items()]
                 yield offset, written
 
-    # Lanes to Kafka
+    # Partitions to Kafka
 
     def _send(self, outlet: _Outlet, seen: AppliedOffset | None, made: Sequence[_Made]) -> None:
         while True:
@@ -287,23 +291,27 @@ class Forwarder:
             except _Anew as error:
                 LOG.info("task %s: %s", self._task.task_id, error)
 
-    def _outlet(self, lane: Lane) -> _Outlet:
+    def _outlet(self, partition: TopicPartition) -> _Outlet:
         with self._opening:
-            if lane not in self._outlets:
-                self._outlets[lane] = self._new_outlet(lane).__enter__()
-            return self._outlets[lane]
+            if partition not in self._outlets:
+                self._outlets[partition] = self._new_outlet(partition).__enter__()
+            return self._outlets[partition]
 
-    def _new_outlet(self, lane: Lane) -> _Outlet:
+    def _new_outlet(self, partition: TopicPartition) -> _Outlet:
         name, keeps_letters = self._config.transactional_id, self._put_dead_letters is not None
         if not name:
-            return _Outlet(self._config, lane, self._stop, keeps_letters)
-        config = replace(self._config, transactional_id=f"{name}-{lane[0]}-{lane[1]}")
-        # Only a cluster that has the lane can keep an offset of it; any other keeps it at a
-        # partition that all lanes share.
-        group, place = (
-            (name, lane) if self._is_same_cluster else (config.transactional_id, (config.topic, 0))
+            return _Outlet(self._config, partition, self._stop, keeps_letters)
+        config = replace(
+            self._config, transactional_id=f"{name}-{partition.topic}-{partition.partition}"
         )
-        return _Outlet(config, lane, self._stop, keeps_letters, group, place)
+        # Only the cluster that is read from has the partition, and can keep an offset of it; any
+        # other one keeps the offset at partition 0 of the target's topic, in a group for each.
+        group, place = (
+            (name, partition)
+            if self._is_same_cluster
+            else (config.transactional_id, TopicPartition(config.topic, 0))
+        )
+        return _Outlet(config, partition, self._stop, keeps_letters, group, place)
 
     @cached_property
     def _is_same_cluster(self) -> bool:
@@ -311,26 +319,26 @@ class Forwarder:
             return logs.cluster() == self._looking_outlet().cluster()
 
     def _looking_outlet(self) -> _Outlet:
-        return _Outlet(replace(self._config, transactional_id=""), ("", 0), self._stop)
+        return _Outlet(replace(self._config, transactional_id=""), NO_PARTITION, self._stop)
 
 
 class _Outlet(KafkaWriter[_Large]):
-    """A lane's way into Kafka. `held`: what was committed last, once the lane has been taken
-    over. `too_large`: the offsets of records that are left out, as what they become is not
+    """A partition's way into Kafka. `held`: what was committed last, once the partition has been
+    taken over. `too_large`: the offsets of records that are left out, as what they become is not
     taken, and why."""
 
     def __init__(
         self,
         config: PublishConfig,
-        lane: Lane,
+        partition: TopicPartition,
         stop: Event,
         keeps_letters: bool = False,
         group: str = "",
-        place: tuple[str, int] = ("", 0),
+        place: TopicPartition = NO_PARTITION,
     ) -> None:
         """`group` and `place`: of the offset that transactions keep."""
         super().__init__(config, stop)
-        self._lane, self._keeps_letters = lane, keeps_letters
+        self._partition, self._keeps_letters = partition, keeps_letters
         self.too_large: dict[int, str] = {}
         self.held: Committed | None = None
         self._transaction = (
@@ -351,7 +359,7 @@ class _Outlet(KafkaWriter[_Large]):
         self._is_mine = True
 
     def begin_term(self) -> Committed | None:
-        """Takes the lane over for a new term, and tells what was committed last."""
+        """Takes the partition over for a new term, and tells what was committed last."""
         self.take_over()
         if self._transaction and (held := self.held):
             self._commit(replace(held, term=held.term + 1))
@@ -360,7 +368,7 @@ class _Outlet(KafkaWriter[_Large]):
     def take(
         self, next_offset: int, position_version: int, last: Landmark | None = None
     ) -> Committed:
-        """The lane goes on from there, whatever was committed."""
+        """The partition goes on from there, whatever was committed."""
         if not self._is_mine:
             self.take_over()
         held = self.held
@@ -368,7 +376,7 @@ class _Outlet(KafkaWriter[_Large]):
             return held
         return self._commit(
             Committed(
-                *self._lane,
+                *self._partition,
                 next_offset,
                 position_version,
                 details=Details(last=last),
@@ -382,7 +390,7 @@ class _Outlet(KafkaWriter[_Large]):
         if not self._is_mine:
             self.take_over()
         if self.held != seen:
-            raise _conflict(self._lane)
+            raise _conflict(self._partition)
 
     def applied(self) -> Committed | None:
         """What was committed last."""
@@ -391,7 +399,7 @@ class _Outlet(KafkaWriter[_Large]):
         if offset < 0 or not position_version.isdecimal():
             return None
         return Committed(
-            *self._lane,
+            *self._partition,
             offset,
             int(position_version),
             details=Details.from_json(details),
@@ -433,7 +441,8 @@ class _Outlet(KafkaWriter[_Large]):
     def dead_letters(self) -> list[DeadLetter]:
         """Of the records that were too large."""
         return [
-            DeadLetter(*self._lane, offset, reason) for offset, reason in self.too_large.items()
+            DeadLetter(*self._partition, offset, reason)
+            for offset, reason in self.too_large.items()
         ]
 
     def commit(
@@ -445,7 +454,7 @@ class _Outlet(KafkaWriter[_Large]):
             return None
         return self._commit(
             Committed(
-                *self._lane,
+                *self._partition,
                 end_offset,
                 position_version,
                 details=Details(last=last),
@@ -461,10 +470,7 @@ class _Outlet(KafkaWriter[_Large]):
         return done
 
     def _bury(self, refused: _Large) -> None:
-        what = (
-            f"table {refused.table}, made of record "
-            f"{self._lane[0]}[{self._lane[1]}]@{refused.offset}"
-        )
+        what = f"table {refused.table}, made of record {self._partition}@{refused.offset}"
         sentence = self._refusal(refused.topic, refused.size_bytes, what)
         if not self._keeps_letters:
             self._failure = BusRejected(f"{sentence}; {LARGE_CURE}")
@@ -490,10 +496,9 @@ def _term(held: AppliedOffset | None) -> int:
     return held.term if isinstance(held, Committed) else 0
 
 
-def _conflict(lane: Lane) -> OffsetConflict:
+def _conflict(partition: TopicPartition) -> OffsetConflict:
     return OffsetConflict(
-        f"somebody else has sent records of {lane[0]}[{lane[1]}] meanwhile: positions are read "
-        "again"
+        f"somebody else has sent records of {partition} meanwhile: positions are read again"
     )
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 PACKAGES = ("cdcbus.plugins", "cdcbus.consumer")
-"""What applies a lane; see tests/unit/test_layout.py for what they import."""
+"""What applies a partition; see tests/unit/test_layout.py for what they import."""
 
 
 def package_zip(folder: Path) -> Path:

@@ -1,5 +1,5 @@
-"""A lane's records to net effects by columns, as far as that goes: whole tables at once, and no
-more than their rest one by one."""
+"""A partition's records to net effects by columns, as far as that goes: whole tables at once, and
+no more than their rest one by one."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def net_columns(
 
     `plans_of` gives the plans for rows of a source table: none when nobody wants them, None when
     each row must be looked at. `targets_of` gives the target tables of records that are read one by
-    one: all rows of these go the plain way, to keep their order. `is_in_order`: whether other lanes
-    have no changes of a group's rows.
+    one: all rows of these go the plain way, to keep their order. `is_in_order`: whether other
+    partitions have no changes of a group's rows.
     """
     found = read_columns(records.values, reader)
     groups: dict[TableId, list[tuple[RowGroup, Plan]]] = {}

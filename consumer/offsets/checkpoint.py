@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from cdcbus.consumer.offsets.start_offsets import NOTHING_PASSED, NOWHERE, Lane
+from cdcbus.consumer.offsets.start_offsets import NOTHING_PASSED, NOWHERE
 from cdcbus.plugins.contracts import NO_MARK, Landmark, Mark, PositionStore
 from cdcbus.plugins.errors import PositionConflict
-from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
 
 SAVE_SECONDS = 1.0
 NO_MARKS: Mapping[str, Mark] = {}
@@ -27,16 +27,16 @@ class StoredPositions:
     def __init__(self, stores: Mapping[str, PositionStore], *, is_dry_run: bool = False) -> None:
         """`stores`: one per topic. `is_dry_run`: nothing is ever written."""
         self._stores, self._is_dry_run = stores, is_dry_run
-        self._saved: Mapping[Lane, int] = {}
-        self._unread: Mapping[Lane, int] = {}
+        self._saved: Mapping[TopicPartition, int] = {}
+        self._unread: Mapping[TopicPartition, int] = {}
         self._marks: Mapping[str, Mark] = {}
         self._saved_at = 0.0
         self.has_begun = False
         """Whether the task goes on from where it is, and not from a start rule."""
 
-    def position_version(self, lane: Lane) -> int:
-        """The version of the stored position that has the lane, as last read or written."""
-        return self._stores[lane[0]].position_version
+    def position_version(self, partition: TopicPartition) -> int:
+        """The version of the stored position that has the partition, as last read or written."""
+        return self._stores[partition.topic].position_version
 
     def edit(self) -> PositionConflict | None:
         """What an operator has set since it was read or written last."""
@@ -49,20 +49,22 @@ class StoredPositions:
 
     def begin(
         self,
-        next_offsets: Mapping[Lane, int],
-        unread: Mapping[Lane, int] = NOWHERE,
+        next_offsets: Mapping[TopicPartition, int],
+        unread: Mapping[TopicPartition, int] = NOWHERE,
         marks: Mapping[str, Mark] = NO_MARKS,
-        last: Mapping[Lane, Landmark] = NOTHING_PASSED,
+        last: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
     ) -> None:
-        """Writes all of them, before reading begins. `unread`: of lanes that are not read, which
-        are kept as they are; `marks`: of each topic; `last`: as in `save`, of the former, too.
-        Raises as `save`."""
+        """Writes all of them, before reading begins. `unread`: of partitions that are not read,
+        which are kept as they are; `marks`: of each topic; `last`: as in `save`, of the former,
+        too. Raises as `save`."""
         self._saved, self._unread, self._marks = {}, unread, marks
         self.save(next_offsets, last)
         self.has_begun = True
 
     def save_if_due(
-        self, next_offsets: Mapping[Lane, int], last: Mapping[Lane, Landmark] = NOTHING_PASSED
+        self,
+        next_offsets: Mapping[TopicPartition, int],
+        last: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
     ) -> None:
         """The same as `save`, where SAVE_SECONDS have passed since the last time. Raises
         PositionConflict also where they have not."""
@@ -72,7 +74,9 @@ class StoredPositions:
             self.save(next_offsets, last)
 
     def save(
-        self, next_offsets: Mapping[Lane, int], last: Mapping[Lane, Landmark] = NOTHING_PASSED
+        self,
+        next_offsets: Mapping[TopicPartition, int],
+        last: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
     ) -> None:
         """Writes those of topics that have moved since they were written. `last`: the last
         records before them, which are noted where the target knows none. Raises PositionConflict
@@ -84,8 +88,7 @@ class StoredPositions:
             if offsets != _of_topic(topic, self._saved):
                 named = _of_topic(topic, self._unread) | offsets
                 text = kafka_positions_to_json(
-                    KafkaPosition(topic, partition, offset - 1)
-                    for partition, offset in named.items()
+                    KafkaPosition(topic, number, offset - 1) for number, offset in named.items()
                 )
                 mark = self._marks.get(topic, NO_MARK)
                 store.save(
@@ -94,5 +97,9 @@ class StoredPositions:
         self._saved, self._saved_at = dict(next_offsets), time.monotonic()
 
 
-def _of_topic(topic: str, of_lanes: Mapping[Lane, Any]) -> dict[int, Any]:
-    return {partition: each for (name, partition), each in of_lanes.items() if name == topic}
+def _of_topic(topic: str, of_partitions: Mapping[TopicPartition, Any]) -> dict[int, Any]:
+    return {
+        partition.partition: each
+        for partition, each in of_partitions.items()
+        if partition.topic == topic
+    }

@@ -9,11 +9,12 @@ from contextlib import suppress
 from threading import Lock
 from typing import Any
 
-from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
+import confluent_kafka
+from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from cdcbus.consumer.config import TopicConfig
-from cdcbus.consumer.offsets.start_offsets import Lane
+from cdcbus.plugins.positions import TopicPartition
 
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
@@ -31,19 +32,21 @@ def admin_of(source: TopicConfig) -> AdminClient:
         return _CLIENTS[key]
 
 
-def ends_of(source: TopicConfig, lanes: Collection[Lane], answer_seconds: float) -> dict[Lane, Any]:
-    """Where lanes end, for who reads what is committed: `offset`, and in which `leader_epoch`;
+def ends_of(
+    source: TopicConfig, partitions: Collection[TopicPartition], answer_seconds: float
+) -> dict[TopicPartition, Any]:
+    """Where partitions end, for who reads what is committed: `offset`, and in which `leader_epoch`;
     of those only that Kafka tells. A leader that is another one than the client believes is
     known the next time. Raises KafkaException."""
     admin = admin_of(source)
-    asked = {TopicPartition(*lane): _LATEST for lane in lanes}
+    asked = {confluent_kafka.TopicPartition(*partition): _LATEST for partition in partitions}
     answers = admin.list_offsets(
         asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=answer_seconds
     )
-    found = dict[Lane, Any]()
-    for lane, answer in answers.items():
+    found = dict[TopicPartition, Any]()
+    for each, answer in answers.items():
         with suppress(KafkaException):
-            found[lane.topic, lane.partition] = answer.result()
+            found[TopicPartition(each.topic, each.partition)] = answer.result()
     if len(found) < len(asked):
         # else it asks in the old leader's name for minutes
         admin.list_topics(timeout=answer_seconds)

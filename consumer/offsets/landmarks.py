@@ -13,23 +13,24 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import Lane, Starts, TopicLogs
+from cdcbus.consumer.offsets.start_offsets import Starts, TopicLogs
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.errors import LogRefilled
+from cdcbus.plugins.positions import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
 class Refilled:
-    """A lane that was read to before offset `end`, whose last record was `last`; now there is
+    """A partition that was read to before offset `end`, whose last record was `last`; now there is
     `found`."""
 
-    lane: Lane
+    partition: TopicPartition
     last: Landmark
     end: int
     found: Landmark
 
     def error(self, task: LoadTask) -> LogRefilled:
-        topic, partition = self.lane
+        topic, number = self.partition
         if self.found.offset == self.last.offset:
             what = (
                 f"the record at offset {self.last.offset} came into Kafka at {_at(self.last)}, "
@@ -42,12 +43,12 @@ class Refilled:
                 f"{self.found.offset}, of {_at(self.found)}"
             )
         return LogRefilled(
-            f"task {task.task_id}: partition {partition} of topic {topic} was read to before "
+            f"task {task.task_id}: partition {number} of topic {topic} was read to before "
             f"offset {self.end}, and its log was cut off "
             f"before that and filled again, as after an unclean leader election: {what}; what "
             "came between was never read. Say where "
             f"to begin: cdcbus offset reset {task.task_id} --to PLACE --topic {topic} --partition "
-            f"{partition}"
+            f"{number}"
         )
 
 
@@ -58,20 +59,24 @@ def _at(landmark: Landmark) -> str:
 
 
 def refilled(
-    logs: TopicLogs, last: Mapping[Lane, Landmark], ends: Mapping[Lane, int]
+    logs: TopicLogs, last: Mapping[TopicPartition, Landmark], ends: Mapping[TopicPartition, int]
 ) -> Refilled | None:
-    """The first lane whose log is another one. `last`: the last record that was read before
+    """The first partition whose log is another one. `last`: the last record that was read before
     `ends`. Raises BusError."""
-    begins = {lane: landmark.offset for lane, landmark in last.items()}
-    for lane, found in logs.landmarks(begins, ends) if begins else ():
-        if found != last[lane]:
-            return Refilled(lane, last[lane], ends[lane], found)
+    begins = {partition: landmark.offset for partition, landmark in last.items()}
+    for partition, found in logs.landmarks(begins, ends) if begins else ():
+        if found != last[partition]:
+            return Refilled(partition, last[partition], ends[partition], found)
     return None
 
 
 def same_logs(task: LoadTask, logs: TopicLogs, starts: Starts) -> None:
     """Raises LogRefilled where a log that a task is to go on with is another one than was read,
     BusError."""
-    last = {lane: landmark for lane, landmark in starts.last.items() if lane in starts.offsets}
+    last = {
+        partition: landmark
+        for partition, landmark in starts.last.items()
+        if partition in starts.offsets
+    }
     if found := refilled(logs, last, starts.offsets):
         raise found.error(task)

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from time import monotonic, sleep
 from types import TracebackType
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, Landmark, Mark, PositionStore
@@ -24,7 +25,7 @@ from cdcbus.plugins.errors import (
     TopicRemade,
 )
 from cdcbus.plugins.kafka.client_errors import Refusals
-from cdcbus.plugins.positions import kafka_positions_from_json
+from cdcbus.plugins.positions import TopicPartition, kafka_positions_from_json
 from cdcbus.plugins.start import AtTime, Edge, KafkaStart, Replay
 
 LOG = logging.getLogger(__name__)
@@ -37,15 +38,14 @@ SAMPLE_RECORDS = 100
 # soon another broker, or the same, has the group
 MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 
-Lane = tuple[str, int]  # topic, partition
 NO_IDS: Mapping[str, str] = {}
-NOWHERE: Mapping[Lane, int] = {}
-NOTHING_PASSED: Mapping[Lane, Landmark] = {}
+NOWHERE: Mapping[TopicPartition, int] = {}
+NOTHING_PASSED: Mapping[TopicPartition, Landmark] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of where a lane goes on: next offsets by who says so, None: nothing.
+    """What is known of where a partition goes on: next offsets by who says so, None: nothing.
     `written`: what the task has written into ZooKeeper last, and `mark`, what it has noted
     there; `passed` and `noted`: the last record before `reached` and before `written`. `is_own`:
     nobody has set the node since; `is_noted`: the target names the node as it is;
@@ -131,22 +131,22 @@ class Known:
 
 @dataclass(slots=True)
 class Starts:
-    """Where a task goes on: the first offset to read of each lane. `unread`: what ZooKeeper says
-    of lanes that it does not read; `lost`: of which lanes the target lacks what it had, and what
-    it and ZooKeeper say; `last`: the last record before where a lane was left, also of those
-    that are not read."""
+    """Where a task goes on: the first offset to read of each partition. `unread`: what ZooKeeper
+    says of partitions that it does not read; `lost`: of which partitions the target lacks what it
+    had, and what it and ZooKeeper say; `last`: the last record before where a partition was left,
+    also of those that are not read."""
 
-    offsets: dict[Lane, int] = field(default_factory=dict)
-    unread: dict[Lane, int] = field(default_factory=dict)
-    lost: dict[Lane, tuple[int, int]] = field(default_factory=dict)
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    unread: dict[TopicPartition, int] = field(default_factory=dict)
+    lost: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
-    last: dict[Lane, Landmark] = field(default_factory=dict)
+    last: dict[TopicPartition, Landmark] = field(default_factory=dict)
 
 
-def lost_commits(lane: Lane, there: int, written: int) -> str:
+def lost_commits(partition: TopicPartition, there: int, written: int) -> str:
     """For people."""
     return (
-        f"the target has lost commits, as after a restore: it has {lane[0]}[{lane[1]}] up to "
+        f"the target has lost commits, as after a restore: it has {partition} up to "
         f"offset {there}, ZooKeeper knows that it had "
         f"it up to {written}; going on from {there}"
     )
@@ -157,7 +157,7 @@ class TopicLogs:
 
     def __init__(self, task: LoadTask, ask_seconds: float = ASK_SECONDS) -> None:
         source = task.source
-        self._servers = source.servers
+        self._servers, self._topics = source.servers, source.topics
         self._ask_seconds = ask_seconds
         self._refusals = Refusals()
         try:
@@ -205,6 +205,14 @@ class TopicLogs:
             )
         return sorted(found.partitions)
 
+    def all_partitions(self) -> list[TopicPartition]:
+        """Every partition of every topic of the task, read or not. Raises BusError."""
+        return [
+            TopicPartition(topic, number)
+            for topic in self._topics
+            for number in self.partitions(topic)
+        ]
+
     def cluster(self) -> str:
         """The id of the brokers' cluster. Raises BusUnavailable."""
         try:
@@ -212,33 +220,33 @@ class TopicLogs:
         except KafkaException as error:
             raise self._unavailable(error) from error
 
-    def bounds(self, lane: Lane) -> tuple[int, int]:
+    def bounds(self, partition: TopicPartition) -> tuple[int, int]:
         """(first offset held, end offset). Raises BusUnavailable."""
         try:
             low, high = self._consumer.get_watermark_offsets(
-                TopicPartition(*lane), timeout=self._ask_seconds
+                confluent_kafka.TopicPartition(*partition), timeout=self._ask_seconds
             )
         except KafkaException as error:
             raise self._unavailable(error) from error
         return low, high
 
-    def at_time(self, lane: Lane, epoch_ms: int) -> int | None:
+    def at_time(self, partition: TopicPartition, epoch_ms: int) -> int | None:
         """The first offset at or after a time; None when every record is older."""
         try:
             (found,) = self._consumer.offsets_for_times(
-                [TopicPartition(*lane, epoch_ms)], timeout=self._ask_seconds
+                [confluent_kafka.TopicPartition(*partition, epoch_ms)], timeout=self._ask_seconds
             )
         except KafkaException as error:
             raise self._unavailable(error) from error
         return found.offset if found.offset >= 0 else None
 
-    def committed(self, lane: Lane) -> int | None:
+    def committed(self, partition: TopicPartition) -> int | None:
         """The group's next offset; None when it has none."""
         deadline = monotonic() + self._ask_seconds
         while True:
             try:
                 (found,) = self._consumer.committed(
-                    [TopicPartition(*lane)], timeout=self._ask_seconds
+                    [confluent_kafka.TopicPartition(*partition)], timeout=self._ask_seconds
                 )
                 return found.offset if found.offset >= 0 else None
             except KafkaException as error:
@@ -249,77 +257,87 @@ class TopicLogs:
                     raise self._unavailable(error) from error
                 sleep(0.1)
 
-    def newest(self, lanes: Iterable[Lane], count: int) -> list[tuple[Lane, int, bytes | None]]:
-        """The records at the last `count` offsets of each lane: lane, offset, value, in order.
-        Those that do not come in time are left out. Raises BusError."""
-        bounds = {lane: self.bounds(lane) for lane in lanes}
-        ends = {lane: end for lane, (low, end) in bounds.items() if low < end}
+    def newest(
+        self, partitions: Iterable[TopicPartition], count: int
+    ) -> list[tuple[TopicPartition, int, bytes | None]]:
+        """The records at the last `count` offsets of each partition: partition, offset, value, in
+        order. Those that do not come in time are left out. Raises BusError."""
+        bounds = {partition: self.bounds(partition) for partition in partitions}
+        ends = {partition: end for partition, (low, end) in bounds.items() if low < end}
         return self._between(
-            {lane: max(bounds[lane][0], end - count) for lane, end in ends.items()}, ends
+            {partition: max(bounds[partition][0], end - count) for partition, end in ends.items()},
+            ends,
         )
 
     def _between(
-        self, begins: Mapping[Lane, int], ends: dict[Lane, int]
-    ) -> list[tuple[Lane, int, bytes | None]]:
-        return [(lane, offset, value) for lane, offset, value, _ in self._read(begins, ends)]
+        self, begins: Mapping[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> list[tuple[TopicPartition, int, bytes | None]]:
+        return [
+            (partition, offset, value) for partition, offset, value, _ in self._read(begins, ends)
+        ]
 
     def landmarks(
-        self, begins: Mapping[Lane, int], ends: Mapping[Lane, int]
-    ) -> list[tuple[Lane, Landmark]]:
-        """The records from an offset to before another one of each lane that are held, in order.
-        Raises BusUnavailable when they do not come in time."""
-        left = {lane: ends[lane] for lane in begins}
+        self, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> list[tuple[TopicPartition, Landmark]]:
+        """The records from an offset to before another one of each partition that are held, in
+        order. Raises BusUnavailable when they do not come in time."""
+        left = {partition: ends[partition] for partition in begins}
         found = self._read(begins, left)
         if left:
             raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
         return [
-            (lane, Landmark(offset, came_ms))
-            for lane, offset, _, came_ms in found
-            if begins[lane] <= offset < ends[lane]
+            (partition, Landmark(offset, came_ms))
+            for partition, offset, _, came_ms in found
+            if begins[partition] <= offset < ends[partition]
         ]
 
     def _read(
-        self, begins: Mapping[Lane, int], ends: dict[Lane, int]
-    ) -> list[tuple[Lane, int, bytes | None, int]]:
+        self, begins: Mapping[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> list[tuple[TopicPartition, int, bytes | None, int]]:
         """What is left in `ends` was not reached in time."""
         deadline = monotonic() + self._ask_seconds
-        self._consumer.assign([TopicPartition(*lane, begin) for lane, begin in begins.items()])
-        found: list[tuple[Lane, int, bytes | None, int]] = []
+        self._consumer.assign(
+            [
+                confluent_kafka.TopicPartition(*partition, begin)
+                for partition, begin in begins.items()
+            ]
+        )
+        found: list[tuple[TopicPartition, int, bytes | None, int]] = []
         while ends and (message := self._consumer.poll(max(0, deadline - monotonic()))) is not None:
-            lane = str(message.topic()), int(message.partition() or 0)
+            partition = TopicPartition(str(message.topic()), message.partition() or 0)
             error = message.error()
             if error is None:
                 found.append(
-                    (lane, int(message.offset() or 0), message.value(), message.timestamp()[1])
+                    (partition, int(message.offset() or 0), message.value(), message.timestamp()[1])
                 )
             elif error.code() != KafkaError._PARTITION_EOF:
                 raise self._unavailable(KafkaException(error))
-            if error is not None or found[-1][1] + 1 >= ends.get(lane, 0):
-                ends.pop(lane, None)
+            if error is not None or found[-1][1] + 1 >= ends.get(partition, 0):
+                ends.pop(partition, None)
         self._consumer.unassign()
         return sorted(found, key=lambda record: record[:2])
 
     def before(
-        self, offsets: Mapping[Lane, int], count: int
-    ) -> list[tuple[Lane, int, bytes | None]]:
-        """Records at the `count` offsets before these: lane, offset, value, in order. Those that
-        do not come in time are left out. Raises BusError."""
+        self, offsets: Mapping[TopicPartition, int], count: int
+    ) -> list[tuple[TopicPartition, int, bytes | None]]:
+        """Records at the `count` offsets before these: partition, offset, value, in order. Those
+        that do not come in time are left out. Raises BusError."""
         begins = {
-            lane: max(self.bounds(lane)[0], offset - count)
-            for lane, offset in offsets.items()
+            partition: max(self.bounds(partition)[0], offset - count)
+            for partition, offset in offsets.items()
             if offset > 0
         }
         ends = {
-            lane: offsets[lane]
-            for lane, begin in begins.items()
-            if begin < min(offsets[lane], self.bounds(lane)[1])
+            partition: offsets[partition]
+            for partition, begin in begins.items()
+            if begin < min(offsets[partition], self.bounds(partition)[1])
         }
-        return self._between({lane: begins[lane] for lane in ends}, ends)
+        return self._between({partition: begins[partition] for partition in ends}, ends)
 
-    def first(self, lane: Lane, offset: int) -> tuple[int, bytes | None] | None:
+    def first(self, partition: TopicPartition, offset: int) -> tuple[int, bytes | None] | None:
         """The first record at or after an offset: when it came into Kafka, in epoch
         milliseconds, and its value. None when none comes in time."""
-        self._consumer.assign([TopicPartition(*lane, offset)])
+        self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
         try:
             message = self._consumer.poll(self._ask_seconds)
         finally:
@@ -330,10 +348,12 @@ class TopicLogs:
             else (message.timestamp()[1], message.value())
         )
 
-    def records(self, lane: Lane, offset: int) -> Iterator[tuple[int, int, bytes | None]]:
-        """The records from an offset up to the lane's present end: offset, when it came into
+    def records(
+        self, partition: TopicPartition, offset: int
+    ) -> Iterator[tuple[int, int, bytes | None]]:
+        """The records from an offset up to the partition's present end: offset, when it came into
         Kafka in epoch milliseconds, value. Raises BusError."""
-        self._consumer.assign([TopicPartition(*lane, offset)])
+        self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
         try:
             while True:
                 message = self._consumer.poll(self._ask_seconds)
@@ -346,14 +366,16 @@ class TopicLogs:
         finally:
             self._consumer.unassign()
 
-    def ahead(self, offsets: Mapping[Lane, int]) -> tuple[int, int]:
+    def ahead(self, offsets: Mapping[TopicPartition, int]) -> tuple[int, int]:
         """How many offsets there are from these on, and the mean length in bytes of the first
-        values in the lane with most of them; 0 where these are few. Raises BusUnavailable."""
-        counts = {lane: self.bounds(lane)[1] - offset for lane, offset in offsets.items()}
+        values in the partition with most of them; 0 where these are few. Raises BusUnavailable."""
+        counts = {
+            partition: self.bounds(partition)[1] - offset for partition, offset in offsets.items()
+        }
         longest = max(counts, key=counts.__getitem__)
         sizes: list[int] = []
         if counts[longest] >= SAMPLE_RECORDS:
-            self._consumer.assign([TopicPartition(*longest, offsets[longest])])
+            self._consumer.assign([confluent_kafka.TopicPartition(*longest, offsets[longest])])
             while (
                 len(sizes) < SAMPLE_RECORDS
                 and (message := self._consumer.poll(self._ask_seconds))
@@ -373,8 +395,8 @@ def starting_offsets(
     stores: Mapping[str, PositionStore],
     applied: Iterable[AppliedOffset],
     topic_ids: Mapping[str, str] = NO_IDS,
-    reached: Mapping[Lane, int] = NOWHERE,
-    passed: Mapping[Lane, Landmark] = NOTHING_PASSED,
+    reached: Mapping[TopicPartition, int] = NOWHERE,
+    passed: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
 ) -> Starts:
     """Where to go on. Loads every store.
 
@@ -385,7 +407,7 @@ def starting_offsets(
     """
     starts, targets = (
         Starts(topic_ids={**topic_ids}),
-        {(offset.topic, offset.partition): offset for offset in applied},
+        {offset.topic_partition: offset for offset in applied},
     )
     for topic, store in stores.items():
         # once: an edit that comes behind it is noticed when the position is written
@@ -394,11 +416,11 @@ def starting_offsets(
         if topic not in topic_ids and store.written is not None and store.written.mark.topic_id:
             # not told just now: what is known is kept
             starts.topic_ids[topic] = store.written.mark.topic_id
-        lanes = lanes_of(task, logs, topic)
+        partitions = partitions_of(task, logs, topic)
         starts.unread |= {
-            lane: of
-            for lane, each in known.items()
-            if lane not in lanes and (of := each.in_zookeeper) is not None
+            partition: of
+            for partition, each in known.items()
+            if partition not in partitions and (of := each.in_zookeeper) is not None
         }
         if text is None and known:
             LOG.warning(
@@ -407,16 +429,18 @@ def starting_offsets(
                 task.task_id,
                 store.path,
             )
-        for lane in lanes:
-            offset = _offset(task, logs, lane, known, store, topic_ids.get(topic, ""))
-            starts.offsets[lane] = _held(task, logs, lane, offset)
+        for partition in partitions:
+            offset = _offset(task, logs, partition, known, store, topic_ids.get(topic, ""))
+            starts.offsets[partition] = _held(task, logs, partition, offset)
         starts.last |= {
-            lane: last
-            for lane, of in known.items()
-            if (last := of.last) and of.offset == starts.offsets.get(lane, of.offset)
+            partition: last
+            for partition, of in known.items()
+            if (last := of.last) and of.offset == starts.offsets.get(partition, of.offset)
         }
         starts.lost |= {
-            lane: lost for lane in lanes if lane in known and (lost := known[lane].lost)
+            partition: lost
+            for partition in partitions
+            if partition in known and (lost := known[partition].lost)
         }
     return starts
 
@@ -425,11 +449,11 @@ def _known(
     topic: str,
     text: str | None,
     store: PositionStore,
-    targets: Mapping[Lane, AppliedOffset],
-    reached: Mapping[Lane, int],
-    passed: Mapping[Lane, Landmark],
-) -> dict[Lane, Known]:
-    """What anybody knows of the topic's lanes. `text`: as loaded from the store."""
+    targets: Mapping[TopicPartition, AppliedOffset],
+    reached: Mapping[TopicPartition, int],
+    passed: Mapping[TopicPartition, Landmark],
+) -> dict[TopicPartition, Known]:
+    """What anybody knows of the topic's partitions. `text`: as loaded from the store."""
     node, written = _stored(topic, text, store.path), store.written
     before = _stored(topic, written.position if written else None, store.path)
     is_set_again = (
@@ -437,56 +461,60 @@ def _known(
         and written is not None
         and all(before.get(each) == offset for each, offset in node.items())
     )
-    lanes = {lane for lane in (*targets, *reached) if lane[0] == topic} | {
-        (topic, partition) for partition in (*node, *before)
+    partitions = {partition for partition in (*targets, *reached) if partition.topic == topic} | {
+        TopicPartition(topic, number) for number in (*node, *before)
     }
     return {
-        lane: Known(
-            node.get(lane[1]),
-            before.get(lane[1]),
-            targets.get(lane),
-            reached.get(lane),
+        partition: Known(
+            node.get(partition.partition),
+            before.get(partition.partition),
+            targets.get(partition),
+            reached.get(partition),
             written.mark if written else NO_MARK,
-            passed.get(lane),
-            written.mark.last.get(lane[1]) if written else None,
+            passed.get(partition),
+            written.mark.last.get(partition.partition) if written else None,
             is_own=store.is_own,
-            is_noted=lane in targets and targets[lane].position_version == store.position_version,
+            is_noted=partition in targets
+            and targets[partition].position_version == store.position_version,
             is_set_again=is_set_again,
         )
-        for lane in lanes
+        for partition in partitions
     }
 
 
 def _offset(
     task: LoadTask,
     logs: TopicLogs,
-    lane: Lane,
-    known: Mapping[Lane, Known],
+    partition: TopicPartition,
+    known: Mapping[TopicPartition, Known],
     store: PositionStore,
     topic_id: str,
 ) -> int:
     if not known:
-        return _by_rule(task, logs, lane, store)
-    if lane not in known:
+        return _by_rule(task, logs, partition, store)
+    if partition not in known:
         LOG.warning(
             "task %s: nobody knows partition %d of %s; it is read from its beginning",
             task.task_id,
-            lane[1],
-            lane[0],
+            partition.partition,
+            partition.topic,
         )
-        return logs.bounds(lane)[0]
-    of, reset = known[lane], f"cdcbus offset reset {task.task_id} --to PLACE --topic {lane[0]}"
+        return logs.bounds(partition)[0]
+    of, reset = (
+        known[partition],
+        f"cdcbus offset reset {task.task_id} --to PLACE --topic {partition.topic}",
+    )
     # Of one that nothing was read of, the beginning is the same place, whichever it is.
     if of.offset and of.is_remade(topic_id):
         raise TopicRemade(
-            f"task {task.task_id}: topic {lane[0]} was deleted and made anew (its id is "
+            f"task {task.task_id}: topic {partition.topic} was deleted and made anew (its id is "
             f"{topic_id} now) since it was read up to offset "
-            f"{of.offset} of partition {lane[1]}, so offsets mean other records; say where to "
-            f"begin: {reset}"
+            f"{of.offset} of partition {partition.partition}, so offsets mean other records; say "
+            f"where to begin: {reset}"
         )
     if of.is_replaced:
         raise TargetReplaced(
-            f"task {task.task_id}: the target has no offset of {lane[0]}[{lane[1]}], though "
+            f"task {task.task_id}: the target has no offset of {partition}, though "
             f"{store.path} says, as the task has written it, "
             f"that it has committed up to {of.written} there: the target, or its table "
             "cdcbus_position, is another one; say from where its "
@@ -496,12 +524,12 @@ def _offset(
     return of.offset
 
 
-def lanes_of(task: LoadTask, logs: TopicLogs, topic: str) -> list[Lane]:
+def partitions_of(task: LoadTask, logs: TopicLogs, topic: str) -> list[TopicPartition]:
     """The partitions of a topic that the task reads. Raises ConfigError when a chosen one does
     not exist."""
     return [
-        (topic, partition)
-        for partition in chosen_partitions(task.source, topic, logs.partitions(topic))
+        TopicPartition(topic, number)
+        for number in chosen_partitions(task.source, topic, logs.partitions(topic))
     ]
 
 
@@ -533,22 +561,24 @@ def _stored(topic: str, text: str | None, path: str) -> dict[int, int]:
     return {position.partition: position.next_offset for position in positions}
 
 
-def _by_rule(task: LoadTask, logs: TopicLogs, lane: Lane, store: PositionStore) -> int:
+def _by_rule(
+    task: LoadTask, logs: TopicLogs, partition: TopicPartition, store: PositionStore
+) -> int:
     """At a task's first start."""
     if store.trace:
         raise NoPosition(
             f"task {task.task_id} has run before, as {store.trace} tells, and has no position at "
             f"{store.path}; a start rule is for the "
             f"first start only: set a position by cdcbus offset reset {task.task_id} --to PLACE "
-            f"--topic {lane[0]}"
+            f"--topic {partition.topic}"
         )
     if task.start is not None:
-        return _by_start(task, task.start, logs, lane)
-    committed = logs.committed(lane) if task.source.group else None
+        return _by_start(task, task.start, logs, partition)
+    committed = logs.committed(partition) if task.source.group else None
     if committed is not None:
         return committed
     if task.first_consume_from is not None:
-        return _by_start(task, task.first_consume_from, logs, lane)
+        return _by_start(task, task.first_consume_from, logs, partition)
     raise NoPosition(
         f"task {task.task_id} has no position at {store.path}, and its file has neither "
         "consumer.offset nor "
@@ -557,42 +587,42 @@ def _by_rule(task: LoadTask, logs: TopicLogs, lane: Lane, store: PositionStore) 
     )
 
 
-def _by_start(task: LoadTask, start: KafkaStart, logs: TopicLogs, lane: Lane) -> int:
-    low, high = logs.bounds(lane)
+def _by_start(task: LoadTask, start: KafkaStart, logs: TopicLogs, partition: TopicPartition) -> int:
+    low, high = logs.bounds(partition)
     if start is Edge.EARLIEST:
         return low
     if start is Edge.LATEST:
         return high
     if isinstance(start, AtTime):
-        found = logs.at_time(lane, start.epoch_ms)
+        found = logs.at_time(partition, start.epoch_ms)
         return high if found is None else found
-    read = lanes_of(task, logs, lane[0])
-    if len(read) > 1 and lane == read[0]:
+    read = partitions_of(task, logs, partition.topic)
+    if len(read) > 1 and partition == read[0]:
         LOG.warning(
             "consumer.offset is one number; it is used for every partition of %s that the task "
             "reads",
-            lane[0],
+            partition.topic,
         )
     return start.first if isinstance(start, Replay) else start.offset + 1
 
 
-def _held(task: LoadTask, logs: TopicLogs, lane: Lane, offset: int) -> int:
-    low, high = logs.bounds(lane)
+def _held(task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: int) -> int:
+    low, high = logs.bounds(partition)
     if low <= offset <= high:
         return offset
     if task.allow_offset_reset:
         LOG.warning(
-            "task %s: offset %d of %s[%d] is not held (%d to %d); reset to %d",
+            "task %s: offset %d of %s is not held (%d to %d); reset to %d",
             task.task_id,
             offset,
-            *lane,
+            partition,
             low,
             high,
             low,
         )
         return low
     raise PositionLost(
-        f"task {task.task_id} wants offset {offset} of {lane[0]}[{lane[1]}], Kafka holds {low} to "
+        f"task {task.task_id} wants offset {offset} of {partition}, Kafka holds {low} to "
         f"{high}; "
         "set the position with zkCli, or allow consumer.source.allowOffsetReset=true to go on at "
         "the beginning"

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaException, TopicCollection
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.kafka_admin import admin_of
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.errors import TopicRemade
+from cdcbus.plugins.positions import TopicPartition
 
 LOOK_SECONDS = 30.0
 ASK_SECONDS = 10.0
@@ -24,9 +24,9 @@ def topic_ids(source: TopicConfig) -> dict[str, str]:
     return _described(source)[0]
 
 
-def _described(source: TopicConfig) -> tuple[dict[str, str], frozenset[Lane]]:
+def _described(source: TopicConfig) -> tuple[dict[str, str], frozenset[TopicPartition]]:
     """Ids by topic, and all partitions; of those only that Kafka tells."""
-    ids, lanes = dict[str, str](), set[Lane]()
+    ids, partitions = dict[str, str](), set[TopicPartition]()
     with suppress(KafkaException):
         described = admin_of(source).describe_topics(
             TopicCollection([*source.topics]), request_timeout=ASK_SECONDS
@@ -34,20 +34,20 @@ def _described(source: TopicConfig) -> tuple[dict[str, str], frozenset[Lane]]:
         for topic, answer in described.items():
             with suppress(KafkaException):
                 found = answer.result()
-                lanes.update((topic, partition.id) for partition in found.partitions)
+                partitions.update(TopicPartition(topic, each.id) for each in found.partitions)
                 topic_id = str(found.topic_id)
                 if topic_id != UNKNOWN:
                     ids[topic] = topic_id
-    return ids, frozenset(lanes)
+    return ids, frozenset(partitions)
 
 
 class TopicIdentity:
-    """Looks again and again whether the topics are those that reading began with. `lanes`: the
+    """Looks again and again whether the topics are those that reading began with. `partitions`: the
     partitions that they have now, as far as they are known."""
 
     def __init__(self, task: LoadTask, known: Mapping[str, str]) -> None:
         self._task, self._known = task, known
-        self.lanes = frozenset[Lane]()
+        self.partitions = frozenset[TopicPartition]()
         self._looked_at = monotonic()
 
     def look(self) -> TopicRemade | None:
@@ -56,7 +56,7 @@ class TopicIdentity:
         if monotonic() - self._looked_at < LOOK_SECONDS:
             return None
         self._looked_at = monotonic()
-        now, self.lanes = _described(self._task.source)
+        now, self.partitions = _described(self._task.source)
         for topic, topic_id in self._known.items():
             if now.get(topic, topic_id) != topic_id:
                 task_id = self._task.task_id

@@ -76,8 +76,8 @@ def earliest(one_ms: int, other_ms: int) -> int:
 
 @dataclass(slots=True)
 class BatchReport:
-    """What was done with a batch, or with a lane's part of it. Stages in milliseconds, added up
-    over lanes, which run side by side: `decode_ms` reading and mapping records, `apply_ms`
+    """What was done with a batch, or with a partition's part of it. Stages in milliseconds, added
+    up over partitions, which run side by side: `decode_ms` reading and mapping records, `apply_ms`
     everything inside the target's transaction, `commit_ms` ending it.
 
     `unread`: records that went to dead letters as nothing could be read from them; `late`: those

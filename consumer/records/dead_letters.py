@@ -22,12 +22,12 @@ from time import monotonic
 from types import TracebackType
 from typing import Any, Final, NamedTuple, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.consumer.config import LoadTask, OnError
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.epoch import without_epoch
 from cdcbus.plugins.errors import (
     BusRejected,
@@ -37,6 +37,7 @@ from cdcbus.plugins.errors import (
     TargetRejected,
 )
 from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.positions import TopicPartition
 
 LOG = logging.getLogger(__name__)
 _LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
@@ -79,15 +80,15 @@ class OpenDeadLetter:
 
 def refuse(
     dead_letters: list[DeadLetter] | None,
-    lane: Lane,
+    partition: TopicPartition,
     offset: int,
     error: DataError | TargetRejected,
 ) -> None:
     """Makes a letter of a record. Raises the error, naming the record, where there are to be no
     letters."""
     if dead_letters is None:
-        raise type(error)(f"record {lane[0]}[{lane[1]}]@{offset}: {error}") from error
-    dead_letters.append(DeadLetter(*lane, offset, str(error)))
+        raise type(error)(f"record {partition}@{offset}: {error}") from error
+    dead_letters.append(DeadLetter(*partition, offset, str(error)))
 
 
 class DeadLetterTopic:
@@ -226,18 +227,19 @@ class DeadLetterTopic:
         it is. Records that are replayed together keep their order. Records that Kafka does not
         hold any more may have been newer. Raises BusError."""
         found: dict[str, str] = {}
-        lanes: defaultdict[Lane, list[OpenDeadLetter]] = defaultdict(list)
+        partitions: defaultdict[TopicPartition, list[OpenDeadLetter]] = defaultdict(list)
         for each in dead_letters:
-            lanes[each.dead_letter.topic, each.dead_letter.partition].append(each)
+            partition = TopicPartition(each.dead_letter.topic, each.dead_letter.partition)
+            partitions[partition].append(each)
         with self._consumer() as consumer:
-            for lane, its in sorted(lanes.items()):
+            for partition, its in sorted(partitions.items()):
                 try:
                     begin, end = consumer.get_watermark_offsets(
-                        TopicPartition(*lane), timeout=WAIT_SECONDS
+                        confluent_kafka.TopicPartition(*partition), timeout=WAIT_SECONDS
                     )
                 except KafkaException as error:
                     raise self._refusals.unanswered(consumer, self._servers, error) from error
-                newest = self._newest(consumer, lane, its, end, tell)
+                newest = self._newest(consumer, partition, its, end, tell)
                 for each in its:
                     if reason := _why_outdated(each, newest.get(each.key), begin, end):
                         found[each.dead_letter.record] = reason
@@ -246,7 +248,7 @@ class DeadLetterTopic:
     def _newest(
         self,
         consumer: Consumer,
-        lane: Lane,
+        partition: TopicPartition,
         dead_letters: Sequence[OpenDeadLetter],
         end: int,
         tell: Callable[[str], None],
@@ -256,17 +258,14 @@ class DeadLetterTopic:
         keys, replayed = {each.key for each in dead_letters}, {each.origin for each in dead_letters}
         newest: dict[bytes | None, tuple[int, int]] = {}
         told = monotonic()
-        consumer.assign([TopicPartition(*lane, min(replayed) + 1)])
-        for message in self._read(consumer, lane[0]):
+        consumer.assign([confluent_kafka.TopicPartition(*partition, min(replayed) + 1)])
+        for message in self._read(consumer, partition.topic):
             key, offset = message.key(), message.offset() or 0
             key = None if key is None else _bytes(key)
             if key in keys and (origin := _origin(message)) not in replayed:
                 newest[key] = max(newest.get(key, (-1, -1)), (origin, offset))
             if monotonic() - told > PROGRESS_SECONDS:
-                tell(
-                    f"looking for newer records in {lane[0]}[{lane[1]}]: at offset {offset} of "
-                    f"{end}"
-                )
+                tell(f"looking for newer records in {partition}: at offset {offset} of {end}")
                 told = monotonic()
         return newest
 
@@ -363,8 +362,8 @@ class DeadLetterTopic:
         found: dict[str, Message] = {}
         ordered = sorted({dead_letter.record: dead_letter for dead_letter in dead_letters}.values())
         with self._consumer() as consumer:
-            for _, lane in groupby(ordered, key=itemgetter(0, 1)):
-                found |= self._originals_of(consumer, lane)
+            for _, partition in groupby(ordered, key=itemgetter(0, 1)):
+                found |= self._originals_of(consumer, partition)
         return [found[dead_letter.record] for dead_letter in dead_letters]
 
     def _originals_of(
@@ -378,7 +377,11 @@ class DeadLetterTopic:
             message = _skip_to(records, dead_letter.offset)
             if message is None:
                 consumer.assign(
-                    [TopicPartition(dead_letter.topic, dead_letter.partition, dead_letter.offset)]
+                    [
+                        confluent_kafka.TopicPartition(
+                            dead_letter.topic, dead_letter.partition, dead_letter.offset
+                        )
+                    ]
                 )
                 records = self._read(consumer, dead_letter.topic)
                 message = next(records, None)
@@ -394,10 +397,10 @@ class DeadLetterTopic:
         """Every record of a topic, partition by partition."""
         with self._consumer() as consumer:
             try:
-                for partition in (
+                for number in (
                     consumer.list_topics(topic, timeout=WAIT_SECONDS).topics[topic].partitions
                 ):
-                    consumer.assign([TopicPartition(topic, partition, 0)])
+                    consumer.assign([confluent_kafka.TopicPartition(topic, number, 0)])
                     yield from self._read(consumer, topic)
             except KafkaException as error:
                 raise self._refusals.unanswered(consumer, self._servers, error) from error
@@ -491,24 +494,18 @@ def _why_outdated(
 ) -> str:
     """Empty where the letter's record is known to be the newest of its key. The partition has
     the offsets from `begin` to `end`."""
-    topic, partition, _, _ = dead_letter.dead_letter
+    partition = TopicPartition(dead_letter.dead_letter.topic, dead_letter.dead_letter.partition)
     if newest is not None and newest[0] > dead_letter.origin:
         why = (
             "with the same key is newer"
             if dead_letter.key is not None
             else "is newer, and without keys none tells which row it is of"
         )
-        return f"record {topic}/{partition}/{newest[1]} {why}"
+        return f"record {partition.topic}/{partition.partition}/{newest[1]} {why}"
     if end <= dead_letter.dead_letter.offset:
-        return (
-            f"{topic}[{partition}] ends at {end}, so it is another log than the one that had "
-            "the record"
-        )
+        return f"{partition} ends at {end}, so it is another log than the one that had the record"
     if begin > dead_letter.origin + 1:
-        return (
-            f"{topic}[{partition}] begins at {begin} by now, and what it had before may have "
-            "been newer"
-        )
+        return f"{partition} begins at {begin} by now, and what it had before may have been newer"
     return ""
 
 

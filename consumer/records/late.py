@@ -1,8 +1,8 @@
 """Records that come too late: sent by a process that had lost its fetch task's lock before, behind
 those of the one that has it now.
 
-Told by their epochs (`plugins/epoch.py`) and by where each epoch began in the lane, which is the
-same however often a lane is read.
+Told by their epochs (`plugins/epoch.py`) and by where each epoch began in the partition, which is
+the same however often a partition is read.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs
+from cdcbus.consumer.offsets.start_offsets import TopicLogs
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.epoch import epochs
+from cdcbus.plugins.positions import TopicPartition
 
 LOG = logging.getLogger(__name__)
 KEPT: Final = 16
-"""Epochs of a fetch task that are known of a lane: the highest."""
+"""Epochs of a fetch task that are known of a partition: the highest."""
 
 LOOK_BACK: Final = 100
 """Offsets before a start that are looked at."""
 
 Begun = dict[str, dict[str, int]]
-"""Fetch task -> epoch -> the first offset of a lane where it was seen."""
+"""Fetch task -> epoch -> the first offset of a partition where it was seen."""
 
 
 def without_late(
-    lane: Lane, records: Records, converter: str, begun: Begun
+    partition: TopicPartition, records: Records, converter: str, begun: Begun
 ) -> tuple[Records, pa.Array]:
     """Those that count, and the offsets of those that came too late. `begun` learns what the
     records tell; where it does not go back far enough, a late record may pass, and none that
@@ -51,22 +52,26 @@ def without_late(
     offsets = records.offsets.filter(late)
     if len(offsets):
         LOG.warning(
-            "%s[%d]: %d records from offset %d on are left out: they were sent late, by a process "
+            "%s: %d records from offset %d on are left out: they were sent late, by a process "
             "that had lost its fetch task's lock, and "
             "the rows are in earlier records of the one that has it now",
-            *(*lane, len(offsets), offsets[0].as_py()),
+            partition,
+            len(offsets),
+            offsets[0].as_py(),
         )
     return records.take(pc.indices_nonzero(pc.invert(late)).to_pylist()), offsets
 
 
-def begun_before(logs: TopicLogs, offsets: Mapping[Lane, int], converter: str) -> dict[Lane, Begun]:
+def begun_before(
+    logs: TopicLogs, offsets: Mapping[TopicPartition, int], converter: str
+) -> dict[TopicPartition, Begun]:
     """What the LOOK_BACK records before these offsets tell, for a task that begins there. Raises
     BusError."""
-    begun: dict[Lane, Begun] = {}
-    for lane, offset, value in logs.before(offsets, LOOK_BACK):
+    begun: dict[TopicPartition, Begun] = {}
+    for partition, offset, value in logs.before(offsets, LOOK_BACK):
         found = epochs(pa.array([value], pa.binary()), converter)
         if found is not None:
-            _learn(begun.setdefault(lane, {}), found[0].as_py(), offset)
+            _learn(begun.setdefault(partition, {}), found[0].as_py(), offset)
     return begun
 
 

@@ -1,5 +1,5 @@
-"""The records of a lane's part of a batch, in offset order: as Arrow columns, and one by one for
-those who ask so."""
+"""The records of a partition's part of a batch, in offset order: as Arrow columns, and one by one
+for those who ask so."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from typing import overload
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.contracts import Landmark
+from cdcbus.plugins.positions import TopicPartition
 
 Record = tuple[int, bytes | None]  # offset, value
 Header = tuple[str, bytes | None]
@@ -23,7 +23,7 @@ COLUMNS = ("offset", "value", "headers", "key", "kafka_ms")
 
 class Records(Sequence[Record]):
     """Equally long columns: offsets (int64), values (binary, null for a tombstone), and headers
-    as Spark reads them, null for none; keys (binary) where the task reads more than one lane,
+    as Spark reads them, null for none; keys (binary) where the task reads more than one partition,
     None elsewhere; and when each came into Kafka (int64, epoch milliseconds)."""
 
     def __init__(
@@ -45,8 +45,8 @@ class Records(Sequence[Record]):
 
     @classmethod
     def of(cls, table: pa.Table) -> Records:
-        """Those of a table with columns of these names, all of one lane; of the others only what
-        is read."""
+        """Those of a table with columns of these names, all of one partition; of the others only
+        what is read."""
         found = {
             name: pa.concat_arrays(table.column(name).chunks)
             for name in COLUMNS
@@ -122,22 +122,22 @@ def count_before(offsets: pa.Array, end: int) -> int:
 NO_RECORDS = Records(pa.array([], pa.int64()), pa.array([], pa.binary()))
 
 
-def same_in_all(lanes: Iterable[Lane]) -> list[str]:
-    """The columns that are the same in each record of these lanes: they need not pass by with
+def same_in_all(partitions: Iterable[TopicPartition]) -> list[str]:
+    """The columns that are the same in each record of these partitions: they need not pass by with
     each."""
     return [
         name
-        for name, values in zip(("topic", "partition"), zip(*lanes, strict=True), strict=True)
+        for name, values in zip(("topic", "partition"), zip(*partitions, strict=True), strict=True)
         if len({*values}) == 1
     ]
 
 
-def lane_of(batch: pa.Table, lanes: Iterable[Lane]) -> Lane:
-    """The lane of a table's records, which are of one; what the table does not tell is
-    `same_in_all` of these lanes."""
-    topic, partition = next(iter(lanes))
+def topic_partition_of(batch: pa.Table, partitions: Iterable[TopicPartition]) -> TopicPartition:
+    """The partition of a table's records, which are of one; what the table does not tell is
+    `same_in_all` of these partitions."""
+    topic, number = next(iter(partitions))
     if "topic" in batch.column_names:
         topic = batch.column("topic")[0].as_py()
     if "partition" in batch.column_names:
-        partition = batch.column("partition")[0].as_py()
-    return topic, partition
+        number = batch.column("partition")[0].as_py()
+    return TopicPartition(topic, number)

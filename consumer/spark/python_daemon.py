@@ -1,5 +1,5 @@
 """The process that Spark forks Python workers from, on this machine: they begin with all loaded
-that applying a lane needs.
+that applying a partition needs.
 
 Else each loads it for itself, which takes most of its start. PySpark is loaded as it is installed:
 Spark puts archives of it in front of that, whose modules Python compiles at each start, and whose

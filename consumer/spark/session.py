@@ -29,7 +29,6 @@ from cdcbus.consumer.jvm.cds_archive import archive_option
 from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.consumer.jvm.maven import kafka_connector_jars
 from cdcbus.consumer.jvm.package_zip import package_zip
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.errors import (
     BusRejected,
     BusUnavailable,
@@ -38,6 +37,7 @@ from cdcbus.plugins.errors import (
     SparkUnavailable,
 )
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import TopicPartition
 
 LOG = logging.getLogger(__name__)
 # What a call to Spark raises once its JVM has ended, for example by a signal to the whole process
@@ -46,7 +46,7 @@ JVM_ENDED = (Py4JError, ConnectionError, PySparkRuntimeError)
 _LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 
 SPECULATION = (
-    "has Spark apply one lane twice at the same time, which no order survives: leave it "
+    "has Spark apply one partition twice at the same time, which no order survives: leave it "
     "out, or set it to false"
 )
 _SCRATCH = "cdcbus-spark-"
@@ -267,8 +267,8 @@ def _ended(name: str, spark: SparkSession) -> str:
 
 
 def check_speculation(options: Mapping[str, str]) -> None:
-    """Raises ConfigError where Spark is to run the same lane twice at once: each would undo the
-    other's transactions."""
+    """Raises ConfigError where Spark is to run the same partition twice at once: each would undo
+    the other's transactions."""
     if options.get("spark.speculation", "").strip().lower() == "true":
         raise ConfigError(f"spark.speculation=true {SPECULATION}")
 
@@ -389,12 +389,12 @@ def _copy_lines(reading: int, writing: int, stop: Event) -> None:
                 stderr.write(line)
 
 
-FETCH_BYTES = 64 << 20  # of all lanes
+FETCH_BYTES = 64 << 20  # of all partitions
 COLUMNS = ("topic", "partition", "offset", "value")
 
 
 def kafka_stream(
-    spark: SparkSession, task: LoadTask, offsets: Mapping[Lane, int], batch_records: int
+    spark: SparkSession, task: LoadTask, offsets: Mapping[TopicPartition, int], batch_records: int
 ) -> DataFrame:
     """A stream of topic, partition, offset, value and kafka_ms, when a record came into Kafka, from
     `offsets` on; only committed records. And of headers where the task sends them on, or of keys,
@@ -427,7 +427,7 @@ def kafka_stream(
     return read.select(*COLUMNS, unix_millis("timestamp").alias("kafka_ms"), *more)
 
 
-def begin_at(checkpoint: Path, offsets: Mapping[Lane, int]) -> None:
+def begin_at(checkpoint: Path, offsets: Mapping[TopicPartition, int]) -> None:
     """Writes into a new checkpoint where the query begins, as Spark does at a first start; it
     counts more than what the stream says.
 
@@ -439,18 +439,18 @@ def begin_at(checkpoint: Path, offsets: Mapping[Lane, int]) -> None:
     file.write_bytes(b"\0v1\n" + _offsets_json(offsets).encode())
 
 
-def _offsets_json(offsets: Mapping[Lane, int]) -> str:
+def _offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
     topics: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in offsets.items():
-        topics.setdefault(topic, {})[str(partition)] = offset
+    for (topic, number), offset in offsets.items():
+        topics.setdefault(topic, {})[str(number)] = offset
     return orjson.dumps(topics).decode()
 
 
-def _fetching(lanes: int, batch_records: int) -> dict[str, str]:
-    """How Kafka's clients fetch, one for each lane: the more records in a poll the faster, as Spark
-    asks for a lane's first and last offset with each. A poll unpacks its records, which LZ4 may
-    have packed 250 times smaller, so what all clients hold is to stay small: 64 MB have room in 1
-    GB, and so have the records that 512 KB unpack to.
+def _fetching(partitions: int, batch_records: int) -> dict[str, str]:
+    """How Kafka's clients fetch, one for each partition: the more records in a poll the faster, as
+    Spark asks for a partition's first and last offset with each. A poll unpacks its records, which
+    LZ4 may have packed 250 times smaller, so what all clients hold is to stay small: 64 MB have
+    room in 1 GB, and so have the records that 512 KB unpack to.
 
     A client asks for more as soon as it has some, and those two questions wait behind that one, so
     it is not to wait for long.
@@ -458,7 +458,7 @@ def _fetching(lanes: int, batch_records: int) -> dict[str, str]:
     return {
         "kafka.fetch.max.wait.ms": "1",
         "kafka.max.partition.fetch.bytes": str(
-            min(512 << 10, max(256 << 10, FETCH_BYTES // max(1, lanes)))
+            min(512 << 10, max(256 << 10, FETCH_BYTES // max(1, partitions)))
         ),
         "kafka.max.poll.records": str(min(8000, max(16, batch_records // 128))),
     }
@@ -540,14 +540,14 @@ def classified(task: LoadTask, text: str, classes: Sequence[str]) -> CdcError:
     return CdcError(f"task {task.task_id}: Spark failed: {reason}")
 
 
-def end_offsets(query: StreamingQuery) -> dict[Lane, int]:
-    """The offset after the last record of the micro-batch at work, per lane, transaction markers
-    included. Asked from within it."""
+def end_offsets(query: StreamingQuery) -> dict[TopicPartition, int]:
+    """The offset after the last record of the micro-batch at work, per partition, transaction
+    markers included. Asked from within it."""
     # the source's offsets are no part of the frame
     progress: Any = query._jsq.streamingQuery().availableOffsets()
     ends = orjson.loads(progress.values().head().json())
     return {
-        (topic, int(partition)): offset
-        for topic, partitions in ends.items()
-        for partition, offset in partitions.items()
+        TopicPartition(topic, int(number)): offset
+        for topic, offsets in ends.items()
+        for number, offset in offsets.items()
     }

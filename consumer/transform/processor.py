@@ -16,7 +16,7 @@ KEY = "consumer.eventProcessor.className"
 
 Processor = Callable[[RowChange], Sequence[RowChange]]
 """Gives the row changes to apply in place of one, in order; none leave it out. Called by several
-threads; within a lane in order, but for rows that are looked at again or ahead.
+threads; within a partition in order, but for rows that are looked at again or ahead.
 
 The user's function may give a single RowChange, None, or a list, tuple or generator of RowChanges.
 """

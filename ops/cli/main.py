@@ -293,8 +293,8 @@ def _described(text: str) -> tuple[str, bool]:
         if '"topic"' in text:
             words = []
             for each in kafka_positions_from_json(text):
-                lane = f"{each.topic}[{each.partition}]"
-                words.append(f"{lane} done up to {each.offset}, next {each.next_offset}")
+                partition = f"{each.topic}[{each.partition}]"
+                words.append(f"{partition} done up to {each.offset}, next {each.next_offset}")
             return "; ".join(words), True
         position = BinlogPosition.from_json(text)
     except PositionError as error:

@@ -6,7 +6,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-from confluent_kafka import KafkaError, KafkaException, TopicPartition
+import confluent_kafka
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
@@ -80,7 +81,10 @@ def _delete(admin: AdminClient) -> None:
 
 def _is_answering(admin: AdminClient) -> bool:
     """Whether each partition has a leader that knows of it: a new topic is there before it."""
-    wanted = {TopicPartition(TOPIC, number): OffsetSpec.latest() for number in range(PARTITIONS)}  # type: ignore[no-untyped-call]
+    wanted = {
+        confluent_kafka.TopicPartition(TOPIC, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        for number in range(PARTITIONS)
+    }
     try:
         for future in admin.list_offsets(wanted, request_timeout=PATIENCE_SECONDS).values():
             future.result(PATIENCE_SECONDS)

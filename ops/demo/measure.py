@@ -8,7 +8,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaException
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -151,7 +152,7 @@ class Meter:
         ends = []
         try:
             for number in range(PARTITIONS):
-                partition = TopicPartition(TOPIC, number)
+                partition = confluent_kafka.TopicPartition(TOPIC, number)
                 _, end = self._kafka.get_watermark_offsets(partition, ANSWER_SECONDS)
                 ends.append(end)
             return tuple(ends)

@@ -9,7 +9,8 @@ from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, cast
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 
 from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
 from cdcbus.plugins.kafka.client_errors import Refusals
@@ -127,7 +128,7 @@ class TopicLog:
         bounds = {}
         try:
             for number in self.partitions(topic):
-                partition = TopicPartition(topic, number)
+                partition = confluent_kafka.TopicPartition(topic, number)
                 bounds[number] = self._consumer.get_watermark_offsets(
                     partition, timeout=ANSWER_SECONDS
                 )
@@ -141,7 +142,8 @@ class TopicLog:
         bounds = self.bounds(topic)
         try:
             found = self._consumer.offsets_for_times(
-                [TopicPartition(topic, p, epoch_ms) for p in bounds], timeout=ANSWER_SECONDS
+                [confluent_kafka.TopicPartition(topic, p, epoch_ms) for p in bounds],
+                timeout=ANSWER_SECONDS,
             )
         except KafkaException as error:
             raise self._unanswered(error) from error
@@ -167,7 +169,9 @@ class TopicLog:
         left = set(starts)
         if ends is not None:
             left = {partition for partition in starts if starts[partition] < ends[partition]}
-        assigned = [TopicPartition(topic, number, starts[number]) for number in sorted(left)]
+        assigned = [
+            confluent_kafka.TopicPartition(topic, number, starts[number]) for number in sorted(left)
+        ]
         self._consumer.assign(assigned)
         deadline = monotonic() + ANSWER_SECONDS
         while left:

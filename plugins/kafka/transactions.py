@@ -8,7 +8,8 @@ from collections.abc import Callable
 from threading import Thread
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 from cdcbus.plugins.kafka import producer as writers
@@ -44,7 +45,7 @@ class Transaction:
         self._writer, self._config = writer, config
         options = {"bootstrap.servers": config.servers, "group.id": group, "logger": LIBRARY_LOG}
         self._group = Consumer({**writer.connecting, **options})
-        self._place = TopicPartition(topic, partition)
+        self._place = confluent_kafka.TopicPartition(topic, partition)
         self._is_open = False
 
     def take_over(self) -> None:
@@ -98,7 +99,9 @@ class Transaction:
         self._writer.sent_since = None
 
     def _send_offset(self, offset: int, text: str) -> None:
-        place = TopicPartition(self._place.topic, self._place.partition, offset, text)
+        place = confluent_kafka.TopicPartition(
+            self._place.topic, self._place.partition, offset, text
+        )
         group, client = self._group.consumer_group_metadata(), self._writer.client
         self._call(
             lambda _: self._in_time(

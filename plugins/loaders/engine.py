@@ -173,8 +173,8 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
 
 
 def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
-    """An address as SQLAlchemy's engine; READ COMMITTED, as gap locks would make lanes wait for
-    each other.
+    """An address as SQLAlchemy's engine; READ COMMITTED, as gap locks would make partitions wait
+    for each other.
 
     Oracle is reached with oracledb in its thin mode, else with cx_Oracle. Raises ConfigError for
     what only the first can do.

@@ -84,7 +84,7 @@ class JdbcBatch:
 
     def refresh(self, name: TableId) -> None:
         """Whatever spelling it was asked for by."""
-        for wanted, table in list(self._tables.items()):  # to which other lanes may add
+        for wanted, table in list(self._tables.items()):  # to which other partitions may add
             if name in (wanted, table.id):
                 self._tables.pop(wanted, None)
                 self._coarse.pop(table.id, None)
@@ -470,7 +470,7 @@ class JdbcTransaction:
             expected = "no offset" if seen is None else f"offset {seen.next_offset}"
             raise OffsetConflict(
                 f"{self._database.shown}: table {offset_table.TABLE} no longer holds {expected} of "
-                f"{offset.topic}[{offset.partition}] for task "
+                f"{offset.topic_partition} for task "
                 f"{self._task_id}: another process has applied records of it meanwhile; this "
                 "batch was undone, going on from there"
             )

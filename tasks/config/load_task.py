@@ -184,8 +184,8 @@ def _spark_options(settings: Settings) -> dict[str, str]:
     if options.get("spark.speculation", "").strip().lower() == "true":
         settings.reject(
             "spark.speculation",
-            "true has Spark apply one lane twice at the same time, which no order survives: leave "
-            "it out",
+            "true has Spark apply one partition twice at the same time, which no order survives: "
+            "leave it out",
         )
     settings.get(ISOLATED, FLAG)  # nodes read it; here it is checked
     return {name: value for name, value in options.items() if name != ISOLATED}

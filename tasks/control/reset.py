@@ -8,14 +8,16 @@ from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaException
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
+from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionLost
 from cdcbus.plugins.positions import (
     BinlogPosition,
     KafkaPosition,
+    TopicPartition,
     kafka_positions_from_json,
     kafka_positions_to_json,
 )
@@ -45,13 +47,13 @@ def find_targets(
     word: str,
     stored: Mapping[str, str | None],
     topic: str | None = None,
-    partition: int | None = None,
+    number: int | None = None,
 ) -> dict[str, Target]:
-    """The new positions, by swimlane. `topic` and `partition`: only these change. Raises
-    ConfigError for a word that is no position, PositionLost for a position that is no longer held,
-    and what asking Kafka or the source raises. Writes nothing."""
+    """The new positions, by swimlane. `topic`, and `number` of a partition: only these change.
+    Raises ConfigError for a word that is no position, PositionLost for a position that is no longer
+    held, and what asking Kafka or the source raises. Writes nothing."""
     if isinstance(task, FetchTask):
-        if topic is not None or partition is not None:
+        if topic is not None or number is not None:
             raise ConfigError(
                 f"task {task.task_id} reads a binlog, which has no topics and partitions"
             )
@@ -63,14 +65,18 @@ def find_targets(
             f"{', '.join(task.source.topics)}"
         )
     with TopicLogs(task, ASK_SECONDS) as logs:
-        lanes: dict[str, list[Lane]] = {}
-        chosen: list[Lane] = []
+        partitions: dict[str, list[TopicPartition]] = {}
+        chosen: list[TopicPartition] = []
         for name in task.source.topics:
             if topic in (None, name):
-                lanes[name] = lanes_of(task, logs, name)
-                chosen += [lane for lane in lanes[name] if partition in (None, lane[1])]
+                partitions[name] = partitions_of(task, logs, name)
+                chosen += [
+                    partition
+                    for partition in partitions[name]
+                    if number in (None, partition.partition)
+                ]
         if not chosen:
-            raise ConfigError(f"task {task.task_id} reads no partition {partition}")
+            raise ConfigError(f"task {task.task_id} reads no partition {number}")
         if len(chosen) > 1 and re.fullmatch(r"[0-9]+", word):
             raise ConfigError(
                 f"one offset cannot be meant for {len(chosen)} partitions; choose one by --topic "
@@ -78,7 +84,7 @@ def find_targets(
             )
         at_target = target_offsets(task)
         targets = {}
-        for name, own in lanes.items():
+        for name, own in partitions.items():
             text = (stored.get(name) or "").strip()
             targets[name] = _in_topic(task, logs, name, own, chosen, word, text, at_target)
         return targets
@@ -88,8 +94,8 @@ def _in_topic(
     task: LoadTask,
     logs: TopicLogs,
     topic: str,
-    lanes: list[Lane],
-    chosen: list[Lane],
+    partitions: list[TopicPartition],
+    chosen: list[TopicPartition],
     word: str,
     stored: str,
     at_target: TargetOffsets,
@@ -97,39 +103,41 @@ def _in_topic(
     known: dict[int, int] = {}
     for position in kafka_positions_from_json(stored) if stored else ():
         known[position.partition] = position.next_offset
-    read = {partition for _, partition in lanes}
+    read = {partition.partition for partition in partitions}
     positions: list[KafkaPosition] = []
     means: list[str] = []
     # Partitions that the task does not read keep their stored offset.
-    for partition, offset in known.items():
-        if partition not in read:
-            positions.append(KafkaPosition(topic, partition, offset - 1))
-    for lane in lanes:
-        before = known.get(lane[1])
-        if lane in chosen:
-            after = _offset(task, logs, lane, word, before)
-            difference = _difference(task, lane, before, after)
-            means.append(f"{lane[0]}[{lane[1]}]: {difference}{at_target.beside(lane)}")
+    for number, offset in known.items():
+        if number not in read:
+            positions.append(KafkaPosition(topic, number, offset - 1))
+    for partition in partitions:
+        before = known.get(partition.partition)
+        if partition in chosen:
+            after = _offset(task, logs, partition, word, before)
+            difference = _difference(task, partition, before, after)
+            means.append(f"{partition}: {difference}{at_target.beside(partition)}")
         elif before is None:
             continue  # it stays where the target is
         else:
             after = before
-        positions.append(KafkaPosition(topic, lane[1], after - 1))
+        positions.append(KafkaPosition(topic, partition.partition, after - 1))
     if at_target.unknown:
         means.append(at_target.unknown)
     return Target(kafka_positions_to_json(positions), tuple(means))
 
 
-def _offset(task: LoadTask, logs: TopicLogs, lane: Lane, word: str, before: int | None) -> int:
+def _offset(
+    task: LoadTask, logs: TopicLogs, partition: TopicPartition, word: str, before: int | None
+) -> int:
     """The first offset to read."""
-    low, high = logs.bounds(lane)
+    low, high = logs.bounds(partition)
     if BACK.fullmatch(word):
         if before is None:
             raise ConfigError(
-                f"{word} counts back from the stored position, and {lane[0]}[{lane[1]}] has none; "
+                f"{word} counts back from the stored position, and {partition} has none; "
                 "give another place"
             )
-        return _held(lane, before + int(word), low, high)
+        return _held(partition, before + int(word), low, high)
     try:
         start = KAFKA_START.read(word)
     except ValueError as error:
@@ -143,26 +151,25 @@ def _offset(task: LoadTask, logs: TopicLogs, lane: Lane, word: str, before: int 
         case Edge.LATEST:
             return high
         case AtTime():
-            found = logs.at_time(lane, start.epoch_ms)
+            found = logs.at_time(partition, start.epoch_ms)
             return high if found is None else found
         case AfterOffset():
-            return _held(lane, start.offset + 1, low, high)
+            return _held(partition, start.offset + 1, low, high)
         case Replay():
             raise ConfigError(
                 f"{word} is a replay, not a place; give it to the task as consumer.offset"
             )
 
 
-def _held(lane: Lane, offset: int, low: int, high: int) -> int:
+def _held(partition: TopicPartition, offset: int, low: int, high: int) -> int:
     if not low <= offset <= high:
         raise PositionLost(
-            f"reading {lane[0]}[{lane[1]}] cannot go on at offset {offset}: Kafka holds {low} to "
-            f"{high}"
+            f"reading {partition} cannot go on at offset {offset}: Kafka holds {low} to {high}"
         )
     return offset
 
 
-def _difference(task: LoadTask, lane: Lane, before: int | None, after: int) -> str:
+def _difference(task: LoadTask, partition: TopicPartition, before: int | None, after: int) -> str:
     if before is None:
         return f"goes on at offset {after}; nothing was stored"
     if before == after:
@@ -170,15 +177,15 @@ def _difference(task: LoadTask, lane: Lane, before: int | None, after: int) -> s
     verb = "repeats" if after < before else "leaves out"
     first = min(before, after)
     last = max(before, after) - 1
-    first_time = _record_time(task, lane, first)
-    last_time = _record_time(task, lane, last)
+    first_time = _record_time(task, partition, first)
+    last_time = _record_time(task, partition, last)
     of = f" of {first_time} to {last_time}" if first_time and last_time else ""
     count = last - first + 1
     records = "record" if count == 1 else "records"
     return f"from offset {before} to {after}: {verb} {count:,} {records}{of}"
 
 
-def _record_time(task: LoadTask, lane: Lane, offset: int) -> str:
+def _record_time(task: LoadTask, partition: TopicPartition, offset: int) -> str:
     """When Kafka received the record, or its producer made it; empty where that is not known."""
     group = task.source.group or f"cdcbus-{task.task_id}"
     settings = {
@@ -189,7 +196,7 @@ def _record_time(task: LoadTask, lane: Lane, offset: int) -> str:
     }
     consumer = Consumer({**task.source.look_up_options, **settings})
     try:
-        consumer.assign([TopicPartition(*lane, offset)])
+        consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
         message = consumer.poll(ASK_SECONDS)
     except KafkaException:
         return ""

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.tasks.preflight.forward import check_forward
 from cdcbus.tasks.preflight.load import check_target
 from cdcbus.tasks.preflight.result import Outcome
@@ -22,19 +22,19 @@ class TargetOffsets:
     """The next offset of each partition that the target knows. `unknown`: a sentence on why it
     reports none; else empty."""
 
-    offsets: Mapping[Lane, int] = field(default_factory=dict)
+    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     unknown: str = ""
 
-    def says(self, lane: Lane) -> str:
+    def says(self, partition: TopicPartition) -> str:
         """What the target has of a partition, in words."""
-        offset = self.offsets.get(lane)
+        offset = self.offsets.get(partition)
         if offset is None:
             return "the target has none of it"
         return f"the target is at offset {offset}"
 
-    def beside(self, lane: Lane) -> str:
+    def beside(self, partition: TopicPartition) -> str:
         """The same as the end of another sentence; empty where the target reports nothing."""
-        return "" if self.unknown else f"; {self.says(lane)}"
+        return "" if self.unknown else f"; {self.says(partition)}"
 
 
 def target_offsets(task: LoadTask) -> TargetOffsets:
@@ -51,6 +51,4 @@ def target_offsets(task: LoadTask) -> TargetOffsets:
             return TargetOffsets(unknown=f"{UNKNOWN}{result.found}")
     if not table.is_there:
         return TargetOffsets(unknown=f"{UNKNOWN}it keeps no offsets, or none yet")
-    return TargetOffsets(
-        {(offset.topic, offset.partition): offset.next_offset for offset in table.applied}
-    )
+    return TargetOffsets({offset.topic_partition: offset.next_offset for offset in table.applied})

@@ -11,12 +11,13 @@ from functools import partial
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets import start_offsets
 from cdcbus.consumer.offsets.landmarks import same_logs
-from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of, starting_offsets
+from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of, starting_offsets
 from cdcbus.consumer.offsets.topic_identity import topic_ids
 from cdcbus.consumer.transform.mapper import Mapper, Route
 from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionStore, TargetTable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
@@ -42,7 +43,7 @@ def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[Chec
     target, table = check_target(task)
     if has_failed(topics):
         return topics + target + check_target_tables(task, target, {})
-    starts: dict[Lane, int] = {}
+    starts: dict[TopicPartition, int] = {}
     start = probe("start", lambda: _start(task, stores, table, starts))
     samples: dict[TableId, Sample] = {}
     records: list[CheckResult] = []
@@ -52,7 +53,7 @@ def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[Chec
 
 
 def _records(
-    task: LoadTask, topic: str, starts: Mapping[Lane, int], samples: dict[TableId, Sample]
+    task: LoadTask, topic: str, starts: Mapping[TopicPartition, int], samples: dict[TableId, Sample]
 ) -> Iterator[CheckResult]:
     return check_records(task, topic, make_converter(task.converter), starts, samples)
 
@@ -68,7 +69,7 @@ def check_topics(task: LoadTask) -> list[CheckResult]:
 def _topic(task: LoadTask, topic: str) -> Iterator[CheckResult]:
     with TopicLogs(task, ANSWER_SECONDS) as logs:
         count = len(logs.partitions(topic))
-        read = [str(partition) for _, partition in lanes_of(task, logs, topic)]
+        read = [str(partition) for _, partition in partitions_of(task, logs, topic)]
     if not task.source.partitions:
         which = "all are read"
     elif len(read) == 1:
@@ -193,7 +194,10 @@ def describe_table(source: str, table: TargetTable) -> list[CheckResult]:
 
 
 def _start(
-    task: LoadTask, stores: Mapping[str, PositionStore], table: OffsetTable, found: dict[Lane, int]
+    task: LoadTask,
+    stores: Mapping[str, PositionStore],
+    table: OffsetTable,
+    found: dict[TopicPartition, int],
 ) -> Sequence[CheckResult]:
     """Where a start would begin; the offsets go to `found`."""
     with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(start_offsets.__name__) as heard:
@@ -205,14 +209,12 @@ def _start(
         seen = []
         for sentence in heard:
             seen.append(warning("start", sentence, "Check that you want this before the start."))
-        for lane, offset in sorted(starts.items()):
-            first, end = logs.bounds(lane)
+        for partition, offset in sorted(starts.items()):
+            first, end = logs.bounds(partition)
             last = min(end, task.start.last + 1) if isinstance(task.start, Replay) else end
             rule = "the start rule, as nothing is stored"
-            if lane[0] in stored:
+            if partition.topic in stored:
                 rule = "the stored position"
             behind = f"{max(0, last - offset):,} records behind (held: {first} to {end})"
-            seen.append(
-                ok(f"start {lane[0]}[{lane[1]}]", f"at offset {offset} by {rule}, {behind}")
-            )
+            seen.append(ok(f"start {partition}", f"at offset {offset} by {rule}, {behind}"))
     return seen

@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
+from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, RowChange, TableId
 from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CheckResult, error, ok, warning
 
@@ -50,7 +51,7 @@ def check_records(
     task: LoadTask,
     topic: str,
     converter: Converter,
-    starts: Mapping[Lane, int],
+    starts: Mapping[TopicPartition, int],
     samples: dict[TableId, Sample],
 ) -> Iterator[CheckResult]:
     """Reads the newest records of a topic into `samples`. `starts`: where the task would begin;
@@ -59,13 +60,13 @@ def check_records(
     count = 0
     unreadable = False
     with TopicLogs(task, ANSWER_SECONDS) as logs:
-        lanes = lanes_of(task, logs, topic)
-        records = logs.newest(lanes, max(RECORDS_PER_PARTITION, RECORDS // len(lanes)))
-    for lane, offset, value in records:
+        partitions = partitions_of(task, logs, topic)
+        records = logs.newest(partitions, max(RECORDS_PER_PARTITION, RECORDS // len(partitions)))
+    for partition, offset, value in records:
         if value is None:
             continue
-        record = f"{lane[0]}[{lane[1]}]@{offset}"
-        is_ahead = offset >= starts.get(lane, 0)
+        record = f"{partition}@{offset}"
+        is_ahead = offset >= starts.get(partition, 0)
         try:
             changes = converter.from_bytes(value)
         except ConversionError as cause:

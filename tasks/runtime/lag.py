@@ -15,8 +15,9 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import LIBRARY_LOG, Lane, TopicLogs
+from cdcbus.consumer.offsets.start_offsets import LIBRARY_LOG, TopicLogs
 from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask
@@ -87,14 +88,14 @@ class _LoadLag:
         last_row_ms = progress.total.last_commit_ms
         with suppress(CdcError):
             self._logs = logs = self._logs or TopicLogs(self._task, ASK_SECONDS)
-            bounds = {lane: logs.bounds(lane) for lane in offsets}
+            bounds = {partition: logs.bounds(partition) for partition in offsets}
             records = 0
             behind = {}
-            for lane, offset in offsets.items():
-                _, end = bounds[lane]
+            for partition, offset in offsets.items():
+                _, end = bounds[partition]
                 if end > offset:
                     records += end - offset
-                    behind[lane] = offset
+                    behind[partition] = offset
             if behind:
                 seconds = self._seconds(logs, behind, last_row_ms)
             else:
@@ -111,15 +112,17 @@ class _LoadLag:
             )
         return Lag(last_row_ms=last_row_ms)
 
-    def _seconds(self, logs: TopicLogs, offsets: dict[Lane, int], last_row_ms: int) -> float | None:
+    def _seconds(
+        self, logs: TopicLogs, offsets: dict[TopicPartition, int], last_row_ms: int
+    ) -> float | None:
         """Since the oldest of the first rows that are not applied was committed. Where Kafka does
         not give these in time, since the last row that is applied."""
         deadline = time.monotonic() + ASK_SECONDS
         commits_ms = []
-        for lane, offset in offsets.items():
+        for partition, offset in offsets.items():
             if time.monotonic() >= deadline:
                 break
-            if record := logs.first(lane, offset):
+            if record := logs.first(partition, offset):
                 commits_ms.append(self._commit_ms(*record))
                 self._sampled_records += 1
                 self._sampled_bytes += len(record[1] or b"")
@@ -138,25 +141,27 @@ class _LoadLag:
     def _unread(
         self,
         kept_bytes: Mapping[str, int],
-        offsets: Mapping[Lane, int],
-        bounds: Mapping[Lane, tuple[int, int]],
+        offsets: Mapping[TopicPartition, int],
+        bounds: Mapping[TopicPartition, tuple[int, int]],
     ) -> tuple[float | None, str]:
         """The share that is unread, and in words, of the partition with the largest share."""
         record_bytes = self._sampled_bytes / max(1, self._sampled_records)
         shares = []
-        for lane, offset in offsets.items():
-            if lane[0] in kept_bytes:
-                share = unread_share(offset, bounds[lane], record_bytes, kept_bytes[lane[0]])
-                shares.append((share, lane, offset))
+        for partition, offset in offsets.items():
+            if partition.topic in kept_bytes:
+                share = unread_share(
+                    offset, bounds[partition], record_bytes, kept_bytes[partition.topic]
+                )
+                shares.append((share, partition, offset))
         if not shares:
             return None, ""
-        share, lane, offset = max(shares)
-        first, end = bounds[lane]
+        share, partition, offset = max(shares)
+        first, end = bounds[partition]
         return share, (
-            f"topic {lane[0]}, partition {lane[1]}: {end - offset:,} of the {end - first:,} "
-            "records that Kafka holds are still to be read, "
+            f"topic {partition.topic}, partition {partition.partition}: {end - offset:,} of the "
+            f"{end - first:,} records that Kafka holds are still to be read, "
             f"the next one is {max(0, offset - first):,} after the first, and the topic keeps "
-            f"{kept_bytes[lane[0]]:,} bytes of a partition"
+            f"{kept_bytes[partition.topic]:,} bytes of a partition"
         )
 
     def _kept(self) -> Retention:

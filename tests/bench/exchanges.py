@@ -1,7 +1,7 @@
 """How long rows take that exchange unique values across partitions: `python -m
 tests.bench.exchanges ADDRESS...`
 
-Each ADDRESS is a target: `postgresql://user:password@host:port/database` or `mysql://...`. Lanes
+Each ADDRESS is a target: `postgresql://user:password@host:port/database` or `mysql://...`. Partitions
 are applied as the driver does, without Kafka and Spark.
 """
 
@@ -62,13 +62,13 @@ def seconds(server: TargetServer, count: int, rows: int) -> float:
     for key in range(count * rows):
         source.put(key, f"name {key}")
     with driving(server, task, source) as drive:
-        drive.apply([*map(len, source.lanes)])
+        drive.apply([*map(len, source.partitions)])
         for at in range(count):
             source.rotate(range(at * rows, (at + 1) * rows), f"between {at}")
         began = time.perf_counter()
-        drive.apply([*map(len, source.lanes)])
+        drive.apply([*map(len, source.partitions)])
         took = time.perf_counter() - began
-    assert drive.at == [*map(len, source.lanes)]
+    assert drive.at == [*map(len, source.partitions)]
     assert {*server.rows("SELECT id, name FROM {schema}.users")} == {*source.rows.items()}
     return took
 

@@ -937,7 +937,7 @@ class LoaderContract:
         assert other.applied_offsets() == []
         other.close()
 
-    def test_many_lanes_may_start_at_once_where_nothing_is_yet(
+    def test_many_partitions_may_start_at_once_where_nothing_is_yet(
         self, server: TargetServer, loader: Loader
     ) -> None:
         others = [
@@ -945,16 +945,16 @@ class LoaderContract:
         ]
         everybody = threading.Barrier(8)
 
-        def run(lane: int) -> None:
+        def run(partition: int) -> None:
             everybody.wait(timeout=30)
-            with others[lane % 4].transaction() as transaction:
-                transaction.store_offset(AppliedOffset("orders", lane, lane, 1), None)
+            with others[partition % 4].transaction() as transaction:
+                transaction.store_offset(AppliedOffset("orders", partition, partition, 1), None)
 
-        lanes = [threading.Thread(target=run, args=(lane,)) for lane in range(8)]
-        for lane in lanes:
-            lane.start()
-        for lane in lanes:
-            lane.join(timeout=60)
+        partitions = [threading.Thread(target=run, args=(partition,)) for partition in range(8)]
+        for partition in partitions:
+            partition.start()
+        for partition in partitions:
+            partition.join(timeout=60)
         assert [
             sorted(offset.partition for offset in other.applied_offsets()) for other in others
         ] == [[0, 4], [1, 5], [2, 6], [3, 7]]
@@ -1017,11 +1017,13 @@ class LoaderContract:
             except Exception as error:
                 outcomes.append(type(error))
 
-        lanes = [threading.Thread(target=run, args=(keys,)) for keys in (("1", "2"), ("2", "1"))]
-        for lane in lanes:
-            lane.start()
-        for lane in lanes:
-            lane.join(timeout=60)
+        partitions = [
+            threading.Thread(target=run, args=(keys,)) for keys in (("1", "2"), ("2", "1"))
+        ]
+        for partition in partitions:
+            partition.start()
+        for partition in partitions:
+            partition.join(timeout=60)
         assert sorted(outcomes, key=str) == [TargetUnavailable, None]
         [(_, one), (_, two)] = self.rows(server)
         assert (one, two) in ((1, 1), (2, 2))

@@ -50,7 +50,7 @@ def stop(load: TaskProcess, kubernetes: Kubernetes) -> None:
 
 
 @pytest.mark.parametrize("end", [Kubernetes.delete_pod, Kubernetes.kill_pod])
-def test_pods_apply_lanes_with_the_package_that_they_are_sent_and_one_is_lost(
+def test_pods_apply_partitions_with_the_package_that_they_are_sent_and_one_is_lost(
     end: Callable[[Kubernetes, str], None],
     kubernetes: Kubernetes,
     tables: TwoTables,

@@ -17,6 +17,7 @@ from cdcbus.plugins.contracts import (
     TargetTable,
 )
 from cdcbus.plugins.errors import OffsetConflict, RowConflict, TargetRejected
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Column, TableId
 
 Key = tuple[Cell, ...]
@@ -44,7 +45,7 @@ class MemoryTarget:
     is_merging: bool = True
     is_dry_run: bool = False
     rows: dict[TableId, Rows] = field(default_factory=dict)
-    offsets: dict[tuple[str, int], AppliedOffset] = field(default_factory=dict)
+    offsets: dict[TopicPartition, AppliedOffset] = field(default_factory=dict)
     statements: list[str] = field(default_factory=list)
     refreshed: list[TableId] = field(default_factory=list)
 
@@ -93,7 +94,8 @@ class MemoryTarget:
 
     def fence(self) -> list[AppliedOffset] | None:
         self.offsets = {
-            lane: replace(offset, epoch=offset.epoch + 1) for lane, offset in self.offsets.items()
+            partition: replace(offset, epoch=offset.epoch + 1)
+            for partition, offset in self.offsets.items()
         }
         return self.applied_offsets()
 
@@ -137,9 +139,9 @@ class MemoryTransaction:
         return False
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
-        if self.target.offsets.get((offset.topic, offset.partition)) != seen:
+        if self.target.offsets.get(offset.topic_partition) != seen:
             raise OffsetConflict("somebody else")
-        self.target.offsets[offset.topic, offset.partition] = offset
+        self.target.offsets[offset.topic_partition] = offset
 
     def write(self, batch: TableBatch) -> Counts:
         assert not batch.swaps

@@ -60,7 +60,7 @@ class TwoTables:
 
     @contextmanager
     def held_at_work(self, load: TaskProcess) -> Iterator[None]:
-        """Starts a consumer task; during the block both its lanes wait for locks in PostgreSQL."""
+        """Starts a consumer task; during the block both its partitions wait for locks in PostgreSQL."""
         target, name = self.shop.addresses.postgresql, self.shop.name
         with (
             psycopg.connect(
@@ -79,7 +79,9 @@ class TwoTables:
             )
             load.start()
             wait_until(
-                lambda: self.shop.postgresql(waiting) == [(2,)], "both lanes to be written", 360
+                lambda: self.shop.postgresql(waiting) == [(2,)],
+                "both partitions to be written",
+                360,
             )
             yield
 

@@ -119,9 +119,9 @@ def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
     if at_target.unknown:
         return [at_target.unknown]
     sentences = []
-    for lane in sorted(at_target.offsets):
-        if lane[0] == topic:
-            sentences.append(f"{lane[0]}[{lane[1]}]: {at_target.says(lane)}")
+    for partition in sorted(at_target.offsets):
+        if partition.topic == topic:
+            sentences.append(f"{partition}: {at_target.says(partition)}")
     return sentences
 
 

@@ -10,8 +10,8 @@ if not any("pyspark" in word for word in sys.orig_argv):
 
     _start = SparkBeside.start
 
-    def start_and_wait(self: SparkBeside, lanes: int) -> None:
-        _start(self, lanes)
+    def start_and_wait(self: SparkBeside, partitions: int) -> None:
+        _start(self, partitions)
         self._session.exception()
 
     batch_size.BACKLOG_BATCHES = 1

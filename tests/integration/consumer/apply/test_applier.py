@@ -1,4 +1,4 @@
-"""Lanes on real targets, without Spark: keys that other rows still hold, parents and children,
+"""Partitions on real targets, without Spark: keys that other rows still hold, parents and children,
 columns that are missing."""
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask, MapperRule, SchemaChange, TopicConfig
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
@@ -18,6 +18,7 @@ from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, TableBatch, Writ
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import TargetError, TargetRejected, TargetUnavailable, UnmappedColumn
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
@@ -47,10 +48,10 @@ def task(server: TargetServer) -> LoadTask:
 @contextmanager
 def applying(
     server: TargetServer, task: LoadTask, dead_letters: list[DeadLetter] | None = None
-) -> Iterator[LaneApplier]:
+) -> Iterator[PartitionApplier]:
     loader = make_loader("JdbcBatch", server.target())
     try:
-        applier = LaneApplier(
+        applier = PartitionApplier(
             task, CANAL, loader, None, None if dead_letters is None else dead_letters.extend
         )
         applier.applied_offsets()  # as each start asks
@@ -94,10 +95,10 @@ def test_a_unique_value_wanders_through_rows_within_a_batch(
     made = records(changes("places", "id int, place int", "id", *steps))
     expected = sorted((int(key), int(at)) for key, at in held.items())
     with applying(server, task) as applier:
-        applier.apply(("shop", 0), made[:50], 50, 1)
-        applier.apply(("shop", 0), made[50:], len(made), 1)
+        applier.apply(TopicPartition("shop", 0), made[:50], 50, 1)
+        applier.apply(TopicPartition("shop", 0), made[50:], len(made), 1)
         assert server.rows("SELECT id, place FROM {schema}.places ORDER BY id") == expected
-        applier.apply(("shop", 0), made, len(made), 1)  # all of it once more
+        applier.apply(TopicPartition("shop", 0), made, len(made), 1)  # all of it once more
     assert server.rows("SELECT id, place FROM {schema}.places ORDER BY id") == expected
 
 
@@ -128,7 +129,7 @@ def test_foreign_keys_hold_whatever_comes_first(server: TargetServer, task: Load
         server.execute("DELETE FROM {schema}.parents")
         with applying(server, replace(task, weights=weights)) as applier:
             for part in (made, made):
-                applier.apply(("shop", 0), records(part), len(part), 1)
+                applier.apply(TopicPartition("shop", 0), records(part), len(part), 1)
         assert server.rows("SELECT id FROM {schema}.children ORDER BY id") == [
             (number,) for number in range(20) if number != 3
         ]
@@ -139,7 +140,7 @@ def test_foreign_keys_hold_whatever_comes_first(server: TargetServer, task: Load
 
 @pytest.mark.parametrize("server", ["postgresql"], indirect=True)
 @pytest.mark.parametrize("count", [1, 300])
-def test_what_is_checked_at_the_commit_only_makes_a_lane_wait_as_well(
+def test_what_is_checked_at_the_commit_only_makes_a_partition_wait_as_well(
     server: TargetServer, task: LoadTask, count: int
 ) -> None:
     server.execute("CREATE TABLE {schema}.parents (id INT PRIMARY KEY)")
@@ -158,17 +159,18 @@ def test_what_is_checked_at_the_commit_only_makes_a_lane_wait_as_well(
     made = records([*first, *orphan])
     with applying(server, task) as applier:
         with pytest.raises(
-            LaneWaits, match=rf"^record shop\[0\]@{count}: .*SQLSTATE 23503.*; it waits for records"
+            PartitionWaits,
+            match=rf"^record shop\[0\]@{count}: .*SQLSTATE 23503.*; it waits for records",
         ) as waiting:
-            applier.apply(("shop", 0), made, count + 1, 1)
+            applier.apply(TopicPartition("shop", 0), made, count + 1, 1)
         assert (waiting.value.end, server.rows("SELECT COUNT(*) FROM {schema}.children")) == (
             count,
             [(count,)],
         )
         with pytest.raises(TargetRejected, match=rf"^record shop\[0\]@{count}: .*SQLSTATE 23503"):
-            applier.apply(("shop", 0), made[count:], count + 1, 1, count + 1)
-        applier.apply(("shop", 1), records(parents), 1, 1)
-        applier.apply(("shop", 0), made[count:], count + 1, 1)
+            applier.apply(TopicPartition("shop", 0), made[count:], count + 1, 1, count + 1)
+        applier.apply(TopicPartition("shop", 1), records(parents), 1, 1)
+        applier.apply(TopicPartition("shop", 0), made[count:], count + 1, 1)
     assert server.rows("SELECT COUNT(*), MAX(parent) FROM {schema}.children") == [(count + 1, 7)]
 
 
@@ -186,16 +188,16 @@ def test_a_table_that_is_altered_meanwhile_makes_no_letters_of_good_rows(
         return records(changes("places", "id int, place varchar(9)", "id", *rows))
 
     with applying(server, task, dead_letters) as applier:
-        applier.apply(("shop", 0), inserts(0, "1"), count, 1)
+        applier.apply(TopicPartition("shop", 0), inserts(0, "1"), count, 1)
         server.execute("ALTER TABLE {schema}.places DROP COLUMN place")
         with pytest.raises(
             TargetUnavailable, match=r"places has been altered meanwhile, and is looked at again$"
         ):
-            applier.apply(("shop", 0), inserts(count, "2"), 2 * count, 1)
+            applier.apply(TopicPartition("shop", 0), inserts(count, "2"), 2 * count, 1)
         with pytest.raises(UnmappedColumn, match="place"):
-            applier.apply(("shop", 0), inserts(count, "2"), 2 * count, 1)
+            applier.apply(TopicPartition("shop", 0), inserts(count, "2"), 2 * count, 1)
         server.execute("ALTER TABLE {schema}.places ADD COLUMN place VARCHAR(9)")
-        applier.apply(("shop", 0), inserts(count, "x"), 2 * count, 1)
+        applier.apply(TopicPartition("shop", 0), inserts(count, "x"), 2 * count, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.places WHERE place = 'x'") == [(count,)]
     assert dead_letters == []
 
@@ -231,7 +233,7 @@ def test_a_trigger_that_refuses_makes_no_letters(
     )
     with applying(server, task, dead_letters) as applier:
         with pytest.raises(TargetError, match=r"places: .*trigger"):
-            applier.apply(("shop", 0), inserts, count, 1)
+            applier.apply(TopicPartition("shop", 0), inserts, count, 1)
         server.execute(
             "DROP TRIGGER "
             + (
@@ -240,7 +242,7 @@ def test_a_trigger_that_refuses_makes_no_letters(
                 else "{schema}.refuse"
             )
         )
-        applier.apply(("shop", 0), inserts, count, 1)
+        applier.apply(TopicPartition("shop", 0), inserts, count, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.places") == [(count,)]
     assert dead_letters == []
 
@@ -262,7 +264,7 @@ def test_a_take_over_frees_what_the_process_before_holds(
             )
             applier.applied_offsets()
             applier.take_over([AppliedOffset("shop", 0, 0, 1)])
-            applier.apply(("shop", 0), row, 1, 1)
+            applier.apply(TopicPartition("shop", 0), row, 1, 1)
     assert server.rows("SELECT * FROM {schema}.places") == [(1, "ours")]
 
 
@@ -284,10 +286,10 @@ def test_the_rows_that_the_target_refuses_are_found_among_thousands(
         applying(server, task) as applier,
         pytest.raises(TargetRejected, match=r"^record shop\[0\]@17: "),
     ):
-        applier.apply(("shop", 0), made, 3000, 1)
+        applier.apply(TopicPartition("shop", 0), made, 3000, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(0,)]
     with applying(server, task, dead_letters) as applier:
-        report = applier.apply(("shop", 0), made, 3000, 1)
+        report = applier.apply(TopicPartition("shop", 0), made, 3000, 1)
     assert [dead_letter.offset for dead_letter in dead_letters] == [17, 1800, 2999]
     assert all(
         "too long" not in dead_letter.reason.replace("too long for", "")
@@ -306,9 +308,9 @@ def test_after_the_alter_that_it_asks_for_the_same_records_are_applied(
     )
     with applying(server, task) as applier:
         with pytest.raises(UnmappedColumn) as refused:
-            applier.apply(("shop", 0), made, 1, 1)
+            applier.apply(TopicPartition("shop", 0), made, 1, 1)
         server.execute(str(refused.value).partition("add it (")[2].partition("), rename")[0])
-        applier.apply(("shop", 0), made, 1, 1)
+        applier.apply(TopicPartition("shop", 0), made, 1, 1)
     assert server.rows("SELECT id, v FROM {schema}.t") == [(1, "x")]
 
 
@@ -317,7 +319,7 @@ def test_evolve_adds_columns_and_widens_them(server: TargetServer, task: LoadTas
     rows = [(Op.INSERT, None, {"id": str(number), "v": "wide", "w": "1.5"}) for number in range(2)]
     made = records(changes("t", "id int, v varchar(9), w decimal(9,2)", "id", *rows))
     with applying(server, replace(task, schema_change=SchemaChange.EVOLVE)) as applier:
-        applier.apply(("shop", 0), made, 2, 1)
+        applier.apply(TopicPartition("shop", 0), made, 2, 1)
     assert server.rows("SELECT id, v, CAST(w AS CHAR(4)) FROM {schema}.t ORDER BY id") == [
         (0, "wide", "1.50"),
         (1, "wide", "1.50"),

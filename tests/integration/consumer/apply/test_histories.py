@@ -21,12 +21,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from cdcbus.consumer.apply import applier as apply
-from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.merge.columnar import MIN_RECORDS
 from cdcbus.plugins.contracts import JdbcTarget, Loader
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
 from tests.support.records import records_of
@@ -47,7 +48,7 @@ TRIED = settings(
 KEYS: list[Key] = [("1", "p"), ("2", "p"), ("3", "p"), ("3", "q")]
 CELLS = [None, "", "x", "y", "null"]
 CANAL = CanalRow()
-LANE = ("shop", 0)
+PARTITION = TopicPartition("shop", 0)
 LOADERS = pytest.mark.parametrize(
     ("loader", "merge"),
     [("JdbcBatch", True), ("JdbcBatch", False), ("JdbcSingle", True)],
@@ -238,17 +239,17 @@ class Target:
     def apply(
         self, loader: str, task: LoadTask, changes: Sequence[RowChange], *batches: tuple[int, int]
     ) -> None:
-        """Of the only lane, these parts one after the other."""
+        """Of the only partition, these parts one after the other."""
         records = records_of(
             [(offset, CANAL.to_bytes(change)) for offset, change in enumerate(changes)]
         )
         task = replace(task, rules=(MapperRule(schema=("shop", self.schema)),))
-        applier = LaneApplier(
+        applier = PartitionApplier(
             task, CANAL, self.loaders[loader], read_on=lambda _, offset: iter(records[offset:])
         )
         applier.applied_offsets()  # as each start asks
         for begin, end in batches:
-            applier.apply(LANE, records[begin:end], end, 1, sys.maxsize)
+            applier.apply(PARTITION, records[begin:end], end, 1, sys.maxsize)
 
 
 @pytest.fixture(scope="module", params=["postgresql", "mariadb"])

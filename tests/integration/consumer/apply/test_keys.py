@@ -11,6 +11,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, RowChange
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_applier import CANAL, applying, changes, records, task
@@ -91,7 +92,7 @@ def test_a_key_column_altered_between_insert_and_delete_leaves_no_row(
         ]
     )
     with applying(server, task) as applier:
-        applier.apply(("shop", 0), made, len(made), 1)
+        applier.apply(TopicPartition("shop", 0), made, len(made), 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(0,)]
 
 
@@ -128,7 +129,7 @@ def test_a_row_whose_key_the_target_rounds_is_updated_and_deleted(
             ((inserts, [(1,), (1,)]), (update, [(1,), (2,)]), (deletes, []))
         ):
             made = records([*part, *crowd(count)])
-            report = applier.apply(("shop", 0), made, 1000 * (number + 1), 1)
+            report = applier.apply(TopicPartition("shop", 0), made, 1000 * (number + 1), 1)
             assert sum(table.missed for table in report.tables.values()) == 0
             assert server.rows("SELECT v FROM {schema}.t ORDER BY v") == left
 
@@ -166,14 +167,14 @@ def test_of_two_rows_that_the_target_cannot_tell_apart_the_second_is_refused(
         pytest.raises(TargetRejected, match="two source rows would become one"),
     ):
         for batch in batches:
-            applier.apply(("shop", 0), records(batch), 1000, 1)
+            applier.apply(TopicPartition("shop", 0), records(batch), 1000, 1)
     with applying(server, task, dead_letters) as applier:
         for batch in batches:
-            applier.apply(("shop", 0), records(batch), 1000, 1)
+            applier.apply(TopicPartition("shop", 0), records(batch), 1000, 1)
         assert server.rows("SELECT k, v FROM {schema}.t") == [("a", 1)]
         assert len(dead_letters) == 1
         gone = changes("t", "k varchar(20), v int", "k", (Op.DELETE, {"k": "A", "v": "2"}, None))
-        applier.apply(("shop", 0), records([*gone, *crowd(count)]), 2000, 1)
+        applier.apply(TopicPartition("shop", 0), records([*gone, *crowd(count)]), 2000, 1)
     assert server.rows("SELECT k, v FROM {schema}.t") == [("a", 1)]
 
 
@@ -195,10 +196,12 @@ def test_a_respelled_key_is_the_same_row(server: TargetServer, task: LoadTask, c
             [*respell, *crowd(count)],
             [*respell, *crowd(count)],
         ):
-            applier.apply(("shop", 0), records(batch), 1000, 1)
+            applier.apply(TopicPartition("shop", 0), records(batch), 1000, 1)
         assert server.rows("SELECT k, v FROM {schema}.t") == [("User1", 2)]
-        applier.apply(("shop", 0), records([*delete, *crowd(count)]), 2000, 1)
-        applier.apply(("shop", 0), records([*insert, *respell, *delete, *crowd(count)]), 3000, 1)
+        applier.apply(TopicPartition("shop", 0), records([*delete, *crowd(count)]), 2000, 1)
+        applier.apply(
+            TopicPartition("shop", 0), records([*insert, *respell, *delete, *crowd(count)]), 3000, 1
+        )
     assert server.rows("SELECT COUNT(*) FROM {schema}.t") == [(0,)]
 
 
@@ -240,7 +243,7 @@ def test_of_two_rows_whose_keys_the_target_rounds_to_one_the_second_is_refused(
         for part in parts:
             try:
                 applier.apply(
-                    ("shop", 0),
+                    TopicPartition("shop", 0),
                     records_of([(end + at, CANAL.to_bytes(each)) for at, each in enumerate(part)]),
                     end + len(part),
                     1,
@@ -266,10 +269,10 @@ def test_a_row_that_a_batch_inserts_and_deletes_takes_none_with_it_that_is_one_w
         "t", "k varchar(20), v int", "k", (Op.INSERT, None, rows[1]), (Op.DELETE, rows[1], None)
     )
     with applying(server, task) as applier:
-        applier.apply(("shop", 0), records(there), 1, 1)
+        applier.apply(TopicPartition("shop", 0), records(there), 1, 1)
         with pytest.raises(TargetRejected, match="two source rows would become one"):
             applier.apply(
-                ("shop", 0),
+                TopicPartition("shop", 0),
                 records_of([(at, CANAL.to_bytes(each)) for at, each in enumerate(passing, 1)]),
                 3,
                 1,
@@ -336,6 +339,6 @@ def test_keys_that_only_the_server_can_tell_are_one_are_refused(
         for part in (*parts, gone):
             made = records_of([(end + at, CANAL.to_bytes(each)) for at, each in enumerate(part)])
             end += len(part)
-            applier.apply(("shop", 0), made, end, 1)
+            applier.apply(TopicPartition("shop", 0), made, end, 1)
     assert len(dead_letters) == 1
     assert server.rows("SELECT v FROM {schema}.t") == [(1,)]

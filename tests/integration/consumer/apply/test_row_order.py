@@ -12,9 +12,8 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.consumer.apply import applier as apply
-from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Record, Records
 from cdcbus.ops.stack.addresses import Database
@@ -24,6 +23,7 @@ from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import TargetRejected, TargetUnavailable
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
@@ -56,17 +56,17 @@ def server(request: pytest.FixtureRequest, name: str) -> Iterator[TargetServer]:
 
 @pytest.fixture(params=[False, True], ids=["few", "many"])
 def padding(request: pytest.FixtureRequest) -> int:
-    """So many other rows come in each lane, as a batch of these would be read as columns."""
+    """So many other rows come in each partition, as a batch of these would be read as columns."""
     return 300 if request.param else 0
 
 
 @dataclass
 class Source:
-    """Writes a log of row changes, and puts them into lanes by their partition key."""
+    """Writes a log of row changes, and puts them into partitions by their partition key."""
 
     table: Table
     partition_key: tuple[str, ...]
-    lanes: dict[bytes, list[tuple[bytes, RowChange, int]]]
+    partitions: dict[bytes, list[tuple[bytes, RowChange, int]]]
     place: int = 0
     ms_per_change: int = 7
 
@@ -76,13 +76,15 @@ class Source:
         change = RowChange(self.table, op, before, after, origin)
         for part in split_key_change(change, self.partition_key):
             key = key_text(part, self.partition_key)
-            self.lanes.setdefault(key, []).append((key, part, T0 + self.place * self.ms_per_change))
+            self.partitions.setdefault(key, []).append(
+                (key, part, T0 + self.place * self.ms_per_change)
+            )
 
 
-def records(lane: Sequence[tuple[bytes, RowChange, int]], converter: str) -> Records:
-    keys, changes, times = zip(*lane, strict=True)
+def records(partition: Sequence[tuple[bytes, RowChange, int]], converter: str) -> Records:
+    keys, changes, times = zip(*partition, strict=True)
     values = [CONVERTERS[converter].to_bytes(change) for change in changes]
-    offsets = pa.array(range(len(lane)), pa.int64())
+    offsets = pa.array(range(len(partition)), pa.int64())
     return Records(
         offsets,
         pa.array(values, pa.binary()),
@@ -93,32 +95,32 @@ def records(lane: Sequence[tuple[bytes, RowChange, int]], converter: str) -> Rec
 
 
 def interleavings(*lengths: int) -> list[tuple[int, ...]]:
-    """All orders in which lanes of so many records can be applied one by one."""
+    """All orders in which partitions of so many records can be applied one by one."""
     return sorted(
         set(
             itertools.permutations(
-                [lane for lane, length in enumerate(lengths) for _ in range(length)]
+                [partition for partition, length in enumerate(lengths) for _ in range(length)]
             )
         )
     )
 
 
-class Lanes:
-    """Applies lanes of a source in any order, each part by an applier of its own, as executors
+class Partitions:
+    """Applies partitions of a source in any order, each part by an applier of its own, as executors
     do."""
 
     def __init__(
         self,
         server: TargetServer,
-        lanes: Sequence[Records],
+        partitions: Sequence[Records],
         task: LoadTask,
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
     ) -> None:
-        self._lanes, self._task = lanes, task
-        self.done = [0] * len(lanes)
-        self._loaders = [make_loader("JdbcBatch", server.target()) for _ in lanes]
+        self._partitions, self._task = partitions, task
+        self.done = [0] * len(partitions)
+        self._loaders = [make_loader("JdbcBatch", server.target()) for _ in partitions]
         self.appliers = [
-            LaneApplier(
+            PartitionApplier(
                 task,
                 CONVERTERS[task.converter],
                 loader,
@@ -128,34 +130,36 @@ class Lanes:
             for loader in self._loaders
         ]
         self.appliers[0].applied_offsets()  # as the driver
-        for lane, applier in enumerate(self.appliers[1:], 1):
-            applier.begin(("shop", lane), None)
+        for partition, applier in enumerate(self.appliers[1:], 1):
+            applier.begin(TopicPartition("shop", partition), None)
 
-    def _read_on(self, lane: Lane, offset: int) -> Iterator[Record]:
-        return iter(self._lanes[lane[1]][offset:])
+    def _read_on(self, partition: TopicPartition, offset: int) -> Iterator[Record]:
+        return iter(self._partitions[partition.partition][offset:])
 
-    def apply(self, lane: int, count: int) -> int:
+    def apply(self, partition: int, count: int) -> int:
         """How many changes were superseded."""
-        begin = self.done[lane]
-        end = min(len(self._lanes[lane]), begin + count)
+        begin = self.done[partition]
+        end = min(len(self._partitions[partition]), begin + count)
         try:
-            report = self.appliers[lane].apply(("shop", lane), self._lanes[lane][begin:end], end, 1)
-            self.done[lane] = end
-        except LaneWaits as waiting:
-            report, self.done[lane] = waiting.report, waiting.end
+            report = self.appliers[partition].apply(
+                TopicPartition("shop", partition), self._partitions[partition][begin:end], end, 1
+            )
+            self.done[partition] = end
+        except PartitionWaits as waiting:
+            report, self.done[partition] = waiting.report, waiting.end
         return sum(each.superseded for each in report.tables.values())
 
     def finish(self) -> None:
-        """What waited for other lanes goes on, as long as one gets on."""
+        """What waited for other partitions goes on, as long as one gets on."""
         before: list[int] = []
         while before != self.done:
             before = [*self.done]
-            for lane, records in enumerate(self._lanes):
-                if self.done[lane] < len(records):
-                    self.apply(lane, len(records))
-        assert self.done == [len(records) for records in self._lanes]
+            for partition, records in enumerate(self._partitions):
+                if self.done[partition] < len(records):
+                    self.apply(partition, len(records))
+        assert self.done == [len(records) for records in self._partitions]
 
-    def __enter__(self) -> Lanes:
+    def __enter__(self) -> Partitions:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -181,32 +185,32 @@ def assert_ends(
     task: LoadTask,
     padding: int,
 ) -> None:
-    """In whichever order the lanes are applied; `padding`: rows with ids from 1000 on, with
+    """In whichever order the partitions are applied; `padding`: rows with ids from 1000 on, with
     which a few orders are tried only."""
-    lanes = [*source.lanes.values()]
-    orders = interleavings(*map(len, lanes))
+    partitions = [*source.partitions.values()]
+    orders = interleavings(*map(len, partitions))
     for order in (orders[0], orders[len(orders) // 2], orders[-1]) if padding else orders:
         server.execute(f"DELETE FROM {{schema}}.{table}")
         padded = []
-        for number, lane in enumerate(lanes):
+        for number, partition in enumerate(partitions):
             more = [
                 (
-                    lane[0][0],
+                    partition[0][0],
                     RowChange(
                         source.table,
                         Op.INSERT,
                         None,
-                        pad(source.table, 1000 * (number + 1) + row, lane[0][1]),
+                        pad(source.table, 1000 * (number + 1) + row, partition[0][1]),
                     ),
                     T0,
                 )
                 for row in range(padding)
             ]
-            padded.append(records([*more, *lane], task.converter))
+            padded.append(records([*more, *partition], task.converter))
         server.execute("DROP TABLE IF EXISTS {schema}.cdcbus_position")
         for (name,) in server.rows(VERSION_TABLES):
             server.execute(f"DROP TABLE {{schema}}.{name}")
-        with Lanes(server, padded, task) as applying:
+        with Partitions(server, padded, task) as applying:
             seen = set[int]()
             for number in order:
                 applying.apply(number, 1 if number in seen else padding + 1)
@@ -215,7 +219,7 @@ def assert_ends(
         columns = ", ".join(column.name for column in source.table.columns)
         found = server.rows(f"SELECT {columns} FROM {{schema}}.{table} ORDER BY 1")
         assert [row for row in found if not is_pad(row[0])] == expected, order
-        assert len(found) - len(expected) == padding * len(lanes)
+        assert len(found) - len(expected) == padding * len(partitions)
 
 
 def pad(table: Table, number: int, like: RowChange) -> dict[str, Cell]:
@@ -342,24 +346,26 @@ def test_two_rows_in_two_partitions_that_are_one_at_the_target_are_refused_once_
     source = Source(USERS, ("email",), {})
     source.change(Op.INSERT, None, {"email": one, "v": "1"})
     source.change(Op.INSERT, None, {"email": other, "v": "2"})
-    lanes = []
-    for at, lane in enumerate(source.lanes.values()):
+    partitions = []
+    for at, partition in enumerate(source.partitions.values()):
         more = [
             (
-                lane[0][0],
-                RowChange(USERS, Op.INSERT, None, pad(USERS, 1000 * (at + 1) + row, lane[0][1])),
+                partition[0][0],
+                RowChange(
+                    USERS, Op.INSERT, None, pad(USERS, 1000 * (at + 1) + row, partition[0][1])
+                ),
                 T0,
             )
             for row in range(padding)
         ]
-        lanes.append(records([*more, *lane], "canalRow"))
-    with Lanes(any_server, lanes, task_of(any_server)) as applying:
+        partitions.append(records([*more, *partition], "canalRow"))
+    with Partitions(any_server, partitions, task_of(any_server)) as applying:
         applying.apply(0, padding + 1)
         applying.apply(1, padding + 1)
         assert applying.done == [padding + 1, padding]
-        left = lanes[1][padding:]
+        left = partitions[1][padding:]
         with pytest.raises(TargetRejected, match="two source rows would become one"):
-            applying.appliers[1].apply(("shop", 1), left, padding + 1, 1, padding + 1)
+            applying.appliers[1].apply(TopicPartition("shop", 1), left, padding + 1, 1, padding + 1)
     found = {
         str(row[0]).rstrip(): row[1]
         for row in any_server.rows("SELECT email, v FROM {schema}.users")
@@ -394,14 +400,14 @@ def test_a_key_that_changes_in_what_the_target_does_not_keep_stays(
     source.change(Op.INSERT, None, {"k": one, "v": "1"})
     source.change(Op.UPDATE, {"k": one, "v": "1"}, {"k": other, "v": "2"})
     source.change(Op.UPDATE, {"k": other, "v": "2"}, {"k": other, "v": "3"})
-    lanes = [*source.lanes.values()]
-    for order in interleavings(*map(len, lanes)):
+    partitions = [*source.partitions.values()]
+    for order in interleavings(*map(len, partitions)):
         server.execute("DELETE FROM {schema}.rounded")
         server.execute("DROP TABLE IF EXISTS {schema}.cdcbus_position")
         for (name,) in server.rows(VERSION_TABLES):
             server.execute(f"DROP TABLE {{schema}}.{name}")
-        with Lanes(
-            server, [records(lane, "canalRow") for lane in lanes], task_of(server)
+        with Partitions(
+            server, [records(partition, "canalRow") for partition in partitions], task_of(server)
         ) as applying:
             for number in order:
                 applying.apply(number, 1)
@@ -418,11 +424,16 @@ def test_changes_of_many_rows_by_columns_are_known_by_their_record_keys(
     server.execute("CREATE TABLE {schema}.moves (id INT, grp INT, v INT, PRIMARY KEY (id, grp))")
     table = replace(MOVES, key=("id", "grp"))
     for partition_key in (("grp", "id"), ("grp",), ("id",)):
-        lane = Source(table, partition_key, {})
+        partition = Source(table, partition_key, {})
         for number in range(300):
-            lane.change(Op.INSERT, None, {"id": str(number), "grp": str(number % 7), "v": "1"})
-        [made] = [records([each for key in lane.lanes for each in lane.lanes[key]], "canalRow")]
-        with Lanes(server, [made], task_of(server)) as applying:
+            partition.change(Op.INSERT, None, {"id": str(number), "grp": str(number % 7), "v": "1"})
+        [made] = [
+            records(
+                [each for key in partition.partitions for each in partition.partitions[key]],
+                "canalRow",
+            )
+        ]
+        with Partitions(server, [made], task_of(server)) as applying:
             applying.apply(0, 300)
         server.execute("DELETE FROM {schema}.moves")
         server.execute("DELETE FROM {schema}.cdcbus_position")
@@ -434,11 +445,11 @@ def test_versions_are_forgotten_that_no_record_can_be_older_than(server: TargetS
     source = Source(MOVES, ("grp",), {})
     for number in range(4):
         source.change(Op.INSERT, None, move(str(number), "a", "1"))
-    lane = source.lanes[b"a_"]
-    with Lanes(server, [records(lane, "canalRow")], task_of(server)) as applying:
+    partition = source.partitions[b"a_"]
+    with Partitions(server, [records(partition, "canalRow")], task_of(server)) as applying:
         applying.apply(0, 4)
         [(versions,)] = server.rows(VERSION_TABLES)
-        applying.appliers[0].forget_versions(lane[2][2])
+        applying.appliers[0].forget_versions(partition[2][2])
         assert server.rows(f"SELECT id FROM {{schema}}.{versions} ORDER BY id") == [(2,), (3,)]
 
 
@@ -451,9 +462,11 @@ def test_partitions_that_were_added_while_the_task_was_stopped_make_it_keep_vers
     source = Source(MOVES, ("id",), {})
     source.change(Op.INSERT, None, move("1", "a", "1"))
     source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
-    [lane] = source.lanes.values()
-    with Lanes(
-        server, [records(lane[:1], "canalRow"), records(lane[1:], "canalRow")], task_of(server)
+    [partition] = source.partitions.values()
+    with Partitions(
+        server,
+        [records(partition[:1], "canalRow"), records(partition[1:], "canalRow")],
+        task_of(server),
     ) as applying:
         applying.appliers[0].take_over([AppliedOffset("shop", 0, 0, 1)])
         assert server.rows(VERSION_TABLES) == []
@@ -465,16 +478,16 @@ def test_partitions_that_were_added_while_the_task_was_stopped_make_it_keep_vers
             "partitions were added to topic shop, so records of one row are in several of them"
             in caplog.text
         )
-        applying.appliers[1].begin(("shop", 1), None)
+        applying.appliers[1].begin(TopicPartition("shop", 1), None)
         applying.apply(1, 1)
         assert applying.apply(0, 1) == 1
     assert server.rows("SELECT id, v FROM {schema}.moves") == [(1, 2)]
 
 
-def test_lanes_that_are_applied_at_the_same_time_do_not_pass_each_other(
+def test_partitions_that_are_applied_at_the_same_time_do_not_pass_each_other(
     server: TargetServer,
 ) -> None:
-    """Rows that move on each change, by two lanes at once in batches of a few."""
+    """Rows that move on each change, by two partitions at once in batches of a few."""
     server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
     source = Source(MOVES, ("grp",), {})
     for number in range(20):
@@ -485,19 +498,19 @@ def test_lanes_that_are_applied_at_the_same_time_do_not_pass_each_other(
             source.change(
                 Op.UPDATE, move(str(number), old, str(turn)), move(str(number), new, str(turn + 1))
             )
-    lanes = [records(lane, "canalRow") for lane in source.lanes.values()]
+    partitions = [records(partition, "canalRow") for partition in source.partitions.values()]
 
-    def run(lane: int) -> None:
-        left = len(lanes[lane])
+    def run(partition: int) -> None:
+        left = len(partitions[partition])
         while left:
             try:
-                applying.apply(lane, 7)
+                applying.apply(partition, 7)
             except TargetUnavailable:  # a deadlock: the batch comes again
-                applying.done[lane] -= min(7, left)
+                applying.done[partition] -= min(7, left)
                 continue
             left -= min(7, left)
 
-    with Lanes(server, lanes, task_of(server)) as applying, ThreadPoolExecutor() as pool:
-        list(pool.map(run, range(len(lanes))))
+    with Partitions(server, partitions, task_of(server)) as applying, ThreadPoolExecutor() as pool:
+        list(pool.map(run, range(len(partitions))))
     assert server.rows("SELECT DISTINCT grp, v FROM {schema}.moves") == [("a", 8)]
     assert server.rows("SELECT COUNT(*) FROM {schema}.moves") == [(20,)]

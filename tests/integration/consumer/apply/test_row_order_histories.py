@@ -1,4 +1,4 @@
-"""Random histories whose rows change their partitions, on real targets: whichever lane is ahead,
+"""Random histories whose rows change their partitions, on real targets: whichever partition is ahead,
 they end as the source has left them.
 
 CDCBUS_TEST_EXAMPLES makes it try more of them than a test run has time for, and others each time.
@@ -18,10 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.consumer.apply import applier
-from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.merge.columnar import MIN_RECORDS
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.records import Record, Records
 from cdcbus.plugins.contracts import Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
@@ -29,6 +28,7 @@ from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.kafka.partitioner import partition_of
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_histories import TRIED
@@ -55,24 +55,26 @@ def same(kind: str, key: str) -> str:
 
 @dataclass
 class History:
-    """A source's table, and the lanes of its topic. From the lanes' places in `grown` on,
+    """A source's table, and the partitions of its topic. From the partitions' places in `grown` on,
     records came after partitions were added."""
 
     kind: str
     dice: random.Random
     partition_key: tuple[str, ...]
-    partitions: int
+    count: int
     rows: dict[str, dict[str, Cell]] = field(default_factory=dict)
     log: list[RowChange] = field(default_factory=list)
-    lanes: dict[int, list[Logged]] = field(default_factory=dict)
+    partitions: dict[int, list[Logged]] = field(default_factory=dict)
     grown: dict[int, int] | None = None
     now_ms: int = T0
 
     def run(self, steps: int, grow_at: int | None) -> History:
         for step in range(steps):
             if step == grow_at:
-                self.grown = {lane: len(records) for lane, records in self.lanes.items()}
-                self.partitions += self.dice.randint(1, 2)
+                self.grown = {
+                    partition: len(records) for partition, records in self.partitions.items()
+                }
+                self.count += self.dice.randint(1, 2)
             self.change()
             if self.dice.random() < 0.1:  # the fetch task was killed, and reads again
                 for change in self.log[-self.dice.randint(1, 4) :]:
@@ -109,7 +111,7 @@ class History:
         self.now_ms += self.dice.choice([0, 1, 3000])
         for part in split_key_change(change, self.partition_key):
             key = key_text(part, self.partition_key)
-            self.lanes.setdefault(partition_of(key, self.partitions), []).append(
+            self.partitions.setdefault(partition_of(key, self.count), []).append(
                 (key, part, self.now_ms)
             )
 
@@ -165,10 +167,10 @@ def _coarse(server: str) -> str:
     )
 
 
-def records(lane: list[Logged], converter: str) -> Records:
-    keys, changes, times = zip(*lane, strict=True)
+def records(partition: list[Logged], converter: str) -> Records:
+    keys, changes, times = zip(*partition, strict=True)
     values = [CONVERTERS[converter].to_bytes(change) for change in changes]
-    offsets = pa.array(range(len(lane)), pa.int64())
+    offsets = pa.array(range(len(partition)), pa.int64())
     return Records(
         offsets,
         pa.array(values, pa.binary()),
@@ -179,24 +181,36 @@ def records(lane: list[Logged], converter: str) -> Records:
 
 
 def apply_together(
-    appliers: dict[int, LaneApplier],
-    lanes: dict[int, Records],
+    appliers: dict[int, PartitionApplier],
+    partitions: dict[int, Records],
     done: dict[int, int],
     left: list[int],
 ) -> None:
-    """Lanes that wait for each other, to their ends, as the driver does."""
+    """Partitions that wait for each other, to their ends, as the driver does."""
     driver = appliers[-1]
     driver.seen |= {
-        ("shop", lane): appliers[lane].seen["shop", lane]
-        for lane in left
-        if ("shop", lane) in appliers[lane].seen
+        TopicPartition("shop", partition): appliers[partition].seen[
+            TopicPartition("shop", partition)
+        ]
+        for partition in left
+        if TopicPartition("shop", partition) in appliers[partition].seen
     }
-    parts = [(("shop", lane), lanes[lane][done[lane] :], len(lanes[lane]), 1) for lane in left]
+    parts = [
+        (
+            TopicPartition("shop", partition),
+            partitions[partition][done[partition] :],
+            len(partitions[partition]),
+            1,
+        )
+        for partition in left
+    ]
     together = driver.apply_together(parts)
-    assert together, "no lane gets on"
-    for (_, lane), (end, _) in together.items():
-        done[lane] = end
-        appliers[lane].seen["shop", lane] = driver.seen["shop", lane]
+    assert together, "no partition gets on"
+    for (_, partition), (end, _) in together.items():
+        done[partition] = end
+        appliers[partition].seen[TopicPartition("shop", partition)] = driver.seen[
+            TopicPartition("shop", partition)
+        ]
 
 
 @TRIED
@@ -207,7 +221,7 @@ def apply_together(
     st.booleans(),
     st.sampled_from([1, MIN_RECORDS]),
 )
-def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
+def test_rows_end_as_the_source_has_left_them_whichever_partition_is_ahead(
     server: TargetServer,
     data: st.DataObject,
     history: History,
@@ -215,7 +229,7 @@ def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
     insert_on_update: bool,
     least: int,
 ) -> None:
-    """Each lane by an applier of its own, as on executors. 80 histories with connections of
+    """Each partition by an applier of its own, as on executors. 80 histories with connections of
     their own take 20 s for each server."""
     server.execute(f"DELETE FROM {{schema}}.{history.kind}")
     rules = (MapperRule(schema=("shop", server.schema), table=("t", history.kind)),)
@@ -230,42 +244,52 @@ def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
         rules=rules,
         insert_on_update_error=insert_on_update,
     )
-    lanes = {number: records(lane, converter) for number, lane in history.lanes.items()}
+    partitions = {
+        number: records(partition, converter) for number, partition in history.partitions.items()
+    }
     loaders = {
-        lane: make_loader("JdbcBatch", replace(server.target(), task_id=task_id))
-        for lane in (*lanes, -1)
+        partition: make_loader("JdbcBatch", replace(server.target(), task_id=task_id))
+        for partition in (*partitions, -1)
     }
 
-    def read_on(lane: Lane, offset: int) -> Iterator[Record]:
-        return iter(lanes[lane[1]][offset:])
+    def read_on(partition: TopicPartition, offset: int) -> Iterator[Record]:
+        return iter(partitions[partition.partition][offset:])
 
     appliers = {
-        lane: LaneApplier(task, CONVERTERS[converter], loader, read_on=read_on)
-        for lane, loader in loaders.items()
+        partition: PartitionApplier(task, CONVERTERS[converter], loader, read_on=read_on)
+        for partition, loader in loaders.items()
     }
-    done, is_told, waiting = dict.fromkeys(lanes, 0), False, set[int]()
+    done, is_told, waiting = dict.fromkeys(partitions, 0), False, set[int]()
     try:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(applier, "MIN_RECORDS", least)
-            while left := sorted(lane for lane, end in done.items() if end < len(lanes[lane])):
+            while left := sorted(
+                partition for partition, end in done.items() if end < len(partitions[partition])
+            ):
                 if waiting == {*left}:
-                    apply_together(appliers, lanes, done, left)
+                    apply_together(appliers, partitions, done, left)
                     waiting.clear()
                     continue
-                lane = data.draw(st.sampled_from(left))
-                begin = done[lane]
-                end = data.draw(st.integers(begin + 1, len(lanes[lane])))
-                if history.grown is not None and not is_told and end > history.grown.get(lane, 0):
+                partition = data.draw(st.sampled_from(left))
+                begin = done[partition]
+                end = data.draw(st.integers(begin + 1, len(partitions[partition])))
+                if (
+                    history.grown is not None
+                    and not is_told
+                    and end > history.grown.get(partition, 0)
+                ):
                     # as the driver does before such a batch
                     appliers[-1].scatter("partitions were added")
                     is_told = True
                 try:
-                    appliers[lane].apply(("shop", lane), lanes[lane][begin:end], end, 1)
-                    done[lane] = end
-                except LaneWaits as one:
-                    done[lane] = one.end
-                    waiting |= {lane}
-                if done[lane] > begin:
+                    appliers[partition].apply(
+                        TopicPartition("shop", partition), partitions[partition][begin:end], end, 1
+                    )
+                    done[partition] = end
+                except PartitionWaits as one:
+                    done[partition] = one.end
+                    waiting |= {partition}
+                if done[partition] > begin:
                     waiting.clear()
     finally:
         for loader in loaders.values():
@@ -280,14 +304,14 @@ def test_rows_end_as_the_source_has_left_them_whichever_lane_is_ahead(
 def test_an_update_ahead_of_its_insert_brings_the_row_also_where_updates_do_not_insert(
     server: TargetServer,
 ) -> None:
-    """Partitions were added between the two, so they are in two lanes; the insert comes last, and
+    """Partitions were added between the two, so they are in two partitions; the insert comes last, and
     is older than what the target holds."""
     server.execute("DELETE FROM {schema}.exact")
     row: dict[str, Cell] = {"k": "1", "grp": "a", "v": "1"}
     newer: dict[str, Cell] = {**row, "v": "2"}
     origins = [Origin("binlog.000007", 100 * place, "", 1, (T0 + place) * 1000) for place in (1, 2)]
     older = RowChange(TABLE, Op.INSERT, None, row, origins[0])
-    lanes = {0: older, 1: RowChange(TABLE, Op.UPDATE, row, newer, origins[1])}
+    partitions = {0: older, 1: RowChange(TABLE, Op.UPDATE, row, newer, origins[1])}
     rules = (MapperRule(schema=("shop", server.schema), table=("t", "exact")),)
     task_id = f"task{next(NUMBERS)}"
     task = LoadTask(
@@ -301,11 +325,13 @@ def test_an_update_ahead_of_its_insert_brings_the_row_also_where_updates_do_not_
     )
     loader = make_loader("JdbcBatch", replace(server.target(), task_id=task_id))
     try:
-        lane_applier = LaneApplier(task, CONVERTERS["canalRow"], loader)
-        lane_applier.scatter("partitions were added")
-        for lane in (1, 0):
-            log = [(key_text(lanes[lane], ("k",)), lanes[lane], T0 + lane)]
-            lane_applier.apply(("shop", lane), records(log, "canalRow"), 1, 1)
+        partition_applier = PartitionApplier(task, CONVERTERS["canalRow"], loader)
+        partition_applier.scatter("partitions were added")
+        for partition in (1, 0):
+            log = [(key_text(partitions[partition], ("k",)), partitions[partition], T0 + partition)]
+            partition_applier.apply(
+                TopicPartition("shop", partition), records(log, "canalRow"), 1, 1
+            )
     finally:
         loader.close()
     assert server.rows("SELECT k, grp, v FROM {schema}.exact") == [("1", "a", 2)]

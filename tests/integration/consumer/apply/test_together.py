@@ -1,5 +1,5 @@
-"""Rows that exchange unique values across lanes: applied together, in source order, in a number
-of statements that the lanes' length does not multiply."""
+"""Rows that exchange unique values across partitions: applied together, in source order, in a number
+of statements that the partitions' length does not multiply."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import Counts, TableBatch
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcTransaction
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_applier import CANAL, server, task  # noqa: F401
@@ -36,7 +36,7 @@ class Source:
     def __init__(self, table: Table = USERS) -> None:
         self._table = table
         self.rows: dict[int, Value] = {}
-        self.lanes: list[list[tuple[int, bytes]]] = [[] for _ in range(PARTITIONS)]
+        self.partitions: list[list[tuple[int, bytes]]] = [[] for _ in range(PARTITIONS)]
         self._pos = 4
 
     def put(self, key: int, name: Value) -> None:
@@ -56,8 +56,8 @@ class Source:
             after,
             Origin("mysql-bin.000003", self._pos, server_id=1, commit_us=self._pos * 1000),
         )
-        lane = self.lanes[key % PARTITIONS]
-        lane.append((len(lane), CANAL.to_bytes(change)))
+        partition = self.partitions[key % PARTITIONS]
+        partition.append((len(partition), CANAL.to_bytes(change)))
 
     def rotate(self, keys: Sequence[int], between: Value) -> None:
         """Each gets the name of the one before it, the first one that of the last."""
@@ -69,23 +69,23 @@ class Source:
 
 
 class Drive:
-    """Applies lanes as the driver does, and cut where a test wants."""
+    """Applies partitions as the driver does, and cut where a test wants."""
 
-    def __init__(self, applier: LaneApplier, source: Source) -> None:
+    def __init__(self, applier: PartitionApplier, source: Source) -> None:
         self._applier, self._source, self.at = applier, source, [0] * PARTITIONS
 
     def apply(self, ends: Sequence[int]) -> None:
         """Up to these offsets, as far as it goes."""
-        left: list[tuple[Lane, Records, int, int]] = []
+        left: list[tuple[TopicPartition, Records, int, int]] = []
         for partition, (begin, end) in enumerate(zip(self.at, ends, strict=True)):
-            part = records_of(self._source.lanes[partition][begin:end])
+            part = records_of(self._source.partitions[partition][begin:end])
             if begin == end:
                 continue
             try:
-                self._applier.apply(("shop", partition), part, end, 1, is_hasty=True)
+                self._applier.apply(TopicPartition("shop", partition), part, end, 1, is_hasty=True)
                 self.at[partition] = end
-            except LaneWaits:
-                left.append((("shop", partition), part, end, 1))
+            except PartitionWaits:
+                left.append((TopicPartition("shop", partition), part, end, 1))
         for (_, partition), (end, _) in (
             self._applier.apply_together(left) if left else {}
         ).items():
@@ -96,7 +96,7 @@ class Drive:
 def driving(server: TargetServer, task: LoadTask, source: Source) -> Iterator[Drive]:
     loader = make_loader("JdbcBatch", server.target())
     try:
-        applier = LaneApplier(task, CANAL, loader)
+        applier = PartitionApplier(task, CANAL, loader)
         applier.applied_offsets()
         yield Drive(applier, source)
     finally:
@@ -119,7 +119,7 @@ def test_ninety_exchanges_over_three_partitions_take_few_writes(
     for key in range(90 * count):
         source.put(key, f"name {key}")
     with driving(server, task, source) as drive:
-        drive.apply([*map(len, source.lanes)])
+        drive.apply([*map(len, source.partitions)])
         for at in range(90):
             source.rotate(
                 range(at * count, (at + 1) * count),
@@ -127,8 +127,8 @@ def test_ninety_exchanges_over_three_partitions_take_few_writes(
             )
         written: list[TableBatch] = []
         counted(monkeypatch, written.append)
-        drive.apply([*map(len, source.lanes)])
-        assert drive.at == [*map(len, source.lanes)]
+        drive.apply([*map(len, source.partitions)])
+        assert drive.at == [*map(len, source.partitions)]
     assert len(written) < 30
     assert {*server.rows("SELECT id, name FROM {schema}.users")} == {*source.rows.items()}
 
@@ -171,10 +171,10 @@ def test_any_changes_of_unique_values_cut_anyhow_end_like_the_source(
             if choose.random() < 0.2:
                 drive.apply(
                     [
-                        choose.randint(at, len(lane))
-                        for at, lane in zip(drive.at, source.lanes, strict=True)
+                        choose.randint(at, len(partition))
+                        for at, partition in zip(drive.at, source.partitions, strict=True)
                     ]
                 )
-        drive.apply([*map(len, source.lanes)])
-        assert drive.at == [*map(len, source.lanes)]
+        drive.apply([*map(len, source.partitions)])
+        assert drive.at == [*map(len, source.partitions)]
     assert {*server.rows("SELECT id, name FROM {schema}.users")} == {*source.rows.items()}

@@ -1,4 +1,4 @@
-"""When nothing that other lanes have still to read can come before a record."""
+"""When nothing that other partitions have still to read can come before a record."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 
 pytestmark = pytest.mark.integration
@@ -22,7 +23,7 @@ USERS = Table(TableId("shop", "users"), (Column("email", "varchar(40)"),), ("ema
 def test_records_that_came_in_one_millisecond_are_told_apart_by_their_places(
     kafka: str, name: str, make_topic: Callable[..., str]
 ) -> None:
-    """A key that changed is a delete in one partition and an insert in another: neither lane may
+    """A key that changed is a delete in one partition and an insert in another: neither partition may
     believe that the other has nothing for it. What was made first waits for nobody."""
     topic, now_ms = make_topic(name, 3), int((time() - 2 * IN_FLIGHT_SECONDS) * 1000)
     producer = Producer({"bootstrap.servers": kafka})
@@ -39,7 +40,9 @@ def test_records_that_came_in_one_millisecond_are_told_apart_by_their_places(
         )
     assert producer.flush(60) == 0
     task = LoadTask("7", TopicConfig(kafka, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
-    begin = {(topic, number): 0 for number in range(3)}
-    assert settled_before(task, (topic, 0), begin) == 0
-    assert settled_before(task, (topic, 1), begin) == 1
-    assert settled_before(task, (topic, 0), {**begin, (topic, 1): 1}) == 1
+    begin = {TopicPartition(topic, number): 0 for number in range(3)}
+    assert settled_before(task, TopicPartition(topic, 0), begin) == 0
+    assert settled_before(task, TopicPartition(topic, 1), begin) == 1
+    assert (
+        settled_before(task, TopicPartition(topic, 0), {**begin, TopicPartition(topic, 1): 1}) == 1
+    )

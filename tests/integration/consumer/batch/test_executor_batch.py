@@ -26,7 +26,7 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         yield cluster
 
 
-def test_lanes_wait_for_executors_and_are_applied_on_them_though_one_is_killed(
+def test_partitions_wait_for_executors_and_are_applied_on_them_though_one_is_killed(
     tables: TwoTables, cluster: Cluster
 ) -> None:
     tables.change(1)

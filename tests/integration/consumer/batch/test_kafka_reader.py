@@ -10,32 +10,33 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
+import confluent_kafka
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewPartitions, NewTopic, TopicPartition
+from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from cdcbus.consumer.batch import kafka_reader
 from cdcbus.consumer.batch.kafka_reader import KafkaReader
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import TopicPartition
 from tests.support.private_broker import private_broker
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 VALUES = (b"{}", None, b"", b"\xff\x00", "\N{PILE OF POO}".encode(), b"x" * 10_000)
-Found = dict[Lane, list[tuple[int, bytes | None]]]
+Found = dict[TopicPartition, list[tuple[int, bytes | None]]]
 
 
 def reading(topic: str, servers: str) -> LoadTask:
     return LoadTask("7", TopicConfig(servers, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
 
 
-def from_the_beginning(topic: str, lanes: int) -> dict[Lane, int]:
-    return {(topic, partition): 0 for partition in range(lanes)}
+def from_the_beginning(topic: str, partitions: int) -> dict[TopicPartition, int]:
+    return {TopicPartition(topic, partition): 0 for partition in range(partitions)}
 
 
 @contextmanager
@@ -45,16 +46,18 @@ def transactions(servers: str, topic: str) -> Iterator[Producer]:
     yield producer
 
 
-def put(servers: str, topic: str, lanes: int, count: int) -> Found:
-    """So many records into each lane, then a transaction that is committed, and one that is not.
+def put(servers: str, topic: str, partitions: int, count: int) -> Found:
+    """So many records into each partition, then a transaction that is committed, and one that is not.
     What a reader is to get."""
     plain = Producer({"bootstrap.servers": servers})
-    found: Found = {(topic, partition): [] for partition in range(lanes)}
-    for number in range(count * lanes):
-        value, partition = VALUES[number % len(VALUES)], number % lanes
+    found: Found = {TopicPartition(topic, partition): [] for partition in range(partitions)}
+    for number in range(count * partitions):
+        value, partition = VALUES[number % len(VALUES)], number % partitions
         headers: list[tuple[str, str | bytes | None]] = [("h", b"%d" % number), ("n", None)]
         plain.produce(topic, value, b"%d" % number, partition=partition, headers=headers)
-        found[topic, partition].append((len(found[topic, partition]), value))
+        found[TopicPartition(topic, partition)].append(
+            (len(found[TopicPartition(topic, partition)]), value)
+        )
     assert plain.flush(60) == 0
     with transactions(servers, topic) as producer:
         for value in (b"committed", b"aborted"):
@@ -63,52 +66,57 @@ def put(servers: str, topic: str, lanes: int, count: int) -> Found:
             assert producer.flush(60) == 0
             if value == b"committed":
                 producer.commit_transaction(60)
-                found[topic, 0].append((count, value))
+                found[TopicPartition(topic, 0)].append((count, value))
             else:
                 producer.abort_transaction(60)
     return found
 
 
 def read_all(
-    reader: KafkaReader, goals: dict[Lane, int], most: int, go_back: Callable[[Found], None]
+    reader: KafkaReader,
+    goals: dict[TopicPartition, int],
+    most: int,
+    go_back: Callable[[Found], None],
 ) -> Found:
-    """Until each lane is at its goal; `go_back` sees what was read, after each reading."""
-    found: Found = {lane: [] for lane in goals}
+    """Until each partition is at its goal; `go_back` sees what was read, after each reading."""
+    found: Found = {partition: [] for partition in goals}
     ends = dict.fromkeys(goals, 0)
 
     def is_there() -> bool:
         records, read = reader.read(0.5)
         assert sum(map(len, records.values())) <= most
-        for lane, each in records.items():
-            found[lane] += each
+        for partition, each in records.items():
+            found[partition] += each
         ends.update(read)
         go_back(found)
-        return all(ends[lane] >= goal for lane, goal in goals.items())
+        return all(ends[partition] >= goal for partition, goal in goals.items())
 
     wait_until(is_there, "all records")
     return found
 
 
-@pytest.mark.parametrize("lanes", [1, 3])
+@pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize("most", [1, 7, 10_000])
 def test_all_that_is_committed_comes_once_and_in_order_with_the_markers_behind_it(
-    name: str, kafka: str, make_topic: Callable[..., str], lanes: int, most: int
+    name: str, kafka: str, make_topic: Callable[..., str], partitions: int, most: int
 ) -> None:
-    expected = put(kafka, make_topic(name, lanes), lanes, 100)
-    goals = {lane: 104 if lane[1] == 0 else 100 for lane in expected}  # two records, two markers
-    with KafkaReader(reading(name, kafka), from_the_beginning(name, lanes), most) as reader:
+    expected = put(kafka, make_topic(name, partitions), partitions, 100)
+    goals = {
+        partition: 104 if partition.partition == 0 else 100 for partition in expected
+    }  # two records, two markers
+    with KafkaReader(reading(name, kafka), from_the_beginning(name, partitions), most) as reader:
         assert read_all(reader, goals, most, lambda _: None) == expected
         wait_until(lambda: not reader.read(0.1)[1] and reader.ahead() == 0, "the end")
 
 
-def test_lanes_that_are_read_again_come_from_there_on_and_others_go_on(
+def test_partitions_that_are_read_again_come_from_there_on_and_others_go_on(
     name: str, kafka: str, make_topic: Callable[..., str]
 ) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
     choose = random.Random(seed)
     expected = put(kafka, make_topic(name, 3), 3, 200)
-    goals = {lane: len(records) for lane, records in expected.items()}
+    goals = {partition: len(records) for partition, records in expected.items()}
     with KafkaReader(
         reading(name, kafka), from_the_beginning(name, 3), choose.choice((3, 50, 1000))
     ) as reader:
@@ -117,35 +125,35 @@ def test_lanes_that_are_read_again_come_from_there_on_and_others_go_on(
         def go_back(found: Found) -> None:
             if left[0] and choose.random() < 0.5:
                 left[0] -= 1
-                lane = choose.choice([*found])
-                if found[lane]:
-                    place = choose.randrange(len(found[lane]))
-                    reader.go_back({lane: found[lane][place][0]})
-                    del found[lane][place:]
-                    ends[lane] = 0
+                partition = choose.choice([*found])
+                if found[partition]:
+                    place = choose.randrange(len(found[partition]))
+                    reader.go_back({partition: found[partition][place][0]})
+                    del found[partition][place:]
+                    ends[partition] = 0
 
         ends = dict.fromkeys(goals, 0)
-        found: Found = {lane: [] for lane in goals}
+        found: Found = {partition: [] for partition in goals}
 
         def is_there() -> bool:
             records, read = reader.read(0.5)
-            for lane, each in records.items():
-                found[lane] += each
+            for partition, each in records.items():
+                found[partition] += each
             ends.update(read)
             go_back(found)
-            return all(ends[lane] >= goal for lane, goal in goals.items())
+            return all(ends[partition] >= goal for partition, goal in goals.items())
 
         wait_until(is_there, "all records")
     assert found == expected
 
 
-def test_keys_come_where_there_are_several_lanes_and_headers_where_they_are_sent_on(
+def test_keys_come_where_there_are_several_partitions_and_headers_where_they_are_sent_on(
     name: str, kafka: str, make_topic: Callable[..., str]
 ) -> None:
     put(kafka, make_topic(name, 2), 2, 3)
     task, start = reading(name, kafka), from_the_beginning(name, 2)
 
-    def of(task: LoadTask, start: dict[Lane, int]) -> Any:
+    def of(task: LoadTask, start: dict[TopicPartition, int]) -> Any:
         with KafkaReader(task, start, 1) as reader:
             found: list[Any] = []
 
@@ -160,7 +168,9 @@ def test_keys_come_where_there_are_several_lanes_and_headers_where_they_are_sent
     assert both.keys.to_pylist() in ([b"0"], [b"1"])
     assert both.times[0].as_py() > 1_700_000_000_000
     assert list(both.header_lists()) == [[]]
-    alone = of(replace(task, target=PublishConfig(kafka, "", "canalRow")), {(name, 0): 0})
+    alone = of(
+        replace(task, target=PublishConfig(kafka, "", "canalRow")), {TopicPartition(name, 0): 0}
+    )
     assert alone.keys is None
     assert list(alone.header_lists()) == [[("h", b"0"), ("n", None)]]
 
@@ -175,7 +185,7 @@ def test_large_records_come_a_few_at_a_time(
         producer.produce(name, b"x" * size, partition=0)
         producer.poll(0)
     assert producer.flush(60) == 0
-    with KafkaReader(reading(name, kafka), {(name, 0): 0}, 10_000) as reader:
+    with KafkaReader(reading(name, kafka), {TopicPartition(name, 0): 0}, 10_000) as reader:
         taken: list[int] = []
 
         def is_there() -> bool:
@@ -193,7 +203,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(
     expected = put(kafka, make_topic(name, 1), 1, 5)
     admin = AdminClient({"bootstrap.servers": kafka})
     with KafkaReader(reading(name, kafka), from_the_beginning(name, 1), 100) as reader:
-        read_all(reader, {(name, 0): 9}, 100, lambda _: None)
+        read_all(reader, {TopicPartition(name, 0): 9}, 100, lambda _: None)
         admin.create_partitions([NewPartitions(name, 2)])[name].result(60)
         producer = Producer({"bootstrap.servers": kafka})
 
@@ -203,10 +213,10 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(
 
         wait_until(lambda: len(admin.list_topics(name, 30).topics[name].partitions) == 2, "it")
         assert is_put()
-        reader.add([(name, 1)])
-        found = read_all(reader, {(name, 1): 1}, 100, lambda _: None)
-        assert found[name, 1] == [(0, b"new")]
-        assert len(expected[name, 0]) == 6
+        reader.add([TopicPartition(name, 1)])
+        found = read_all(reader, {TopicPartition(name, 1): 1}, 100, lambda _: None)
+        assert found[TopicPartition(name, 1)] == [(0, b"new")]
+        assert len(expected[TopicPartition(name, 0)]) == 6
 
 
 def failure(reader: KafkaReader) -> str:
@@ -229,8 +239,10 @@ def test_an_offset_that_kafka_does_not_hold_is_said(
 ) -> None:
     put(kafka, make_topic(name), 1, 20)
     admin = AdminClient({"bootstrap.servers": kafka})
-    admin.delete_records([TopicPartition(name, 0, 9)])[TopicPartition(name, 0)].result(60)
-    with KafkaReader(reading(name, kafka), {(name, 0): offset}, 10) as reader:
+    admin.delete_records([confluent_kafka.TopicPartition(name, 0, 9)])[
+        confluent_kafka.TopicPartition(name, 0)
+    ].result(60)
+    with KafkaReader(reading(name, kafka), {TopicPartition(name, 0): offset}, 10) as reader:
         assert failure(reader).endswith(f"holds no record of {name}[0] at offset {offset}")
 
 
@@ -239,20 +251,22 @@ def test_a_broker_that_is_killed_is_said_and_its_records_come_once_it_is_back() 
         admin = AdminClient({"bootstrap.servers": broker.address})
         admin.create_topics([NewTopic("t", 1, 1)])["t"].result(60)
         put(broker.address, "t", 1, 3)
-        with KafkaReader(reading("t", broker.address), {("t", 0): 0}, 10) as reader:
-            read_all(reader, {("t", 0): 7}, 10, lambda _: None)
+        with KafkaReader(reading("t", broker.address), {TopicPartition("t", 0): 0}, 10) as reader:
+            read_all(reader, {TopicPartition("t", 0): 7}, 10, lambda _: None)
             broker.kill()
             assert broker.address in failure(reader)
         broker.start()
-        with KafkaReader(reading("t", broker.address), {("t", 0): 5}, 10) as reader:
-            assert read_all(reader, {("t", 0): 7}, 10, lambda _: None) == {("t", 0): []}
+        with KafkaReader(reading("t", broker.address), {TopicPartition("t", 0): 5}, 10) as reader:
+            assert read_all(reader, {TopicPartition("t", 0): 7}, 10, lambda _: None) == {
+                TopicPartition("t", 0): []
+            }
 
 
 def test_a_task_can_end_while_kafka_does_not_answer() -> None:
     with private_broker() as broker:
         admin = AdminClient({"bootstrap.servers": broker.address})
         admin.create_topics([NewTopic("t", 1, 1)])["t"].result(60)
-        with KafkaReader(reading("t", broker.address), {("t", 0): 0}, 10) as reader:
+        with KafkaReader(reading("t", broker.address), {TopicPartition("t", 0): 0}, 10) as reader:
             reader.read(0.5)
             broker.signal(signal.SIGSTOP)
             try:

@@ -19,6 +19,7 @@ from cdcbus.consumer.offsets import topic_identity
 from cdcbus.consumer.offsets.topic_identity import topic_ids
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError, TopicRemade
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
 from tests.support.waiting import wait_until
 
@@ -37,7 +38,7 @@ class Reading:
     def __init__(self, topic: str, servers: str, offset: int, start: Replay | None = None) -> None:
         source = TopicConfig(servers, (topic,))
         self.task = LoadTask("7", source, "canalRow", "JdbcBatch", JdbcTarget(""), start=start)
-        self.progress = Progress(next_offsets={(topic, 0): offset})
+        self.progress = Progress(next_offsets={TopicPartition(topic, 0): offset})
         self.watch = TopicWatch(self.task, topic_ids(source), self.progress)
         self.found: list[CdcError] = []
 
@@ -77,7 +78,11 @@ def test_neither_a_task_that_has_all_nor_one_at_work_nor_one_that_gets_on_is_sta
     stalled = Reading(name, kafka, 2)
 
     def is_stalled() -> bool:
-        gets_on.progress.move((name, 0), gets_on.progress.next_offsets[name, 0] + 1, None)
+        gets_on.progress.move(
+            TopicPartition(name, 0),
+            gets_on.progress.next_offsets[TopicPartition(name, 0)] + 1,
+            None,
+        )
         for each in (has_all, at_work, gets_on, replayed):
             assert not each.finds(), each.found
         return stalled.finds()
@@ -110,11 +115,11 @@ def test_a_partition_that_is_added_is_told(
 
     def is_told() -> bool:
         assert not reading.finds()
-        return reading.watch.new_lanes() == [(name, 1)]
+        return reading.watch.new_partitions() == [(name, 1)]
 
     wait_until(is_told, "the new one", 60)
     chosen = TopicConfig(kafka, (name,), partitions=(0,))
     watch = TopicWatch(
         LoadTask("7", chosen, "canalRow", "JdbcBatch", JdbcTarget("")), {}, reading.progress
     )
-    assert watch.look() is None and watch.new_lanes() == []
+    assert watch.look() is None and watch.new_partitions() == []

@@ -10,9 +10,10 @@ from dataclasses import replace
 from threading import Event
 from typing import Any
 
+import confluent_kafka
 import pyarrow as pa
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
@@ -33,6 +34,7 @@ from cdcbus.plugins.errors import (
     OffsetConflict,
 )
 from cdcbus.plugins.kafka.config import NewTopics, PublishConfig
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from tests.support.committed import committed
 from tests.support.records import records_of
@@ -125,8 +127,8 @@ def test_all_is_acknowledged_when_it_returns_and_each_key_stays_in_order(
     task = publishing(task, partition_keys={"SHOP.ORDERS": ("REGION",)})
     values = [insert(number, f"r{number % 20}") for number in range(200)]
     forwarder = forwarding(task)
-    report = forwarder.apply((task.task_id, 1), batch(*values[:150], None), 151, 5)
-    forwarder.apply((task.task_id, 1), batch(*values[150:], first=151), 201, 6)
+    report = forwarder.apply(TopicPartition(task.task_id, 1), batch(*values[:150], None), 151, 5)
+    forwarder.apply(TopicPartition(task.task_id, 1), batch(*values[150:], first=151), 201, 6)
     found = [
         (message.partition(), message.key(), json.loads(message.value())["pos"])
         for message in sent(task)
@@ -156,7 +158,7 @@ def test_headers_are_carried_on_but_for_our_own_which_are_made_anew(
     headers = [[{"key": name, "value": value} for name, value in carried], None]
     both = batch(moved, insert(3))
     forwarding(task).apply(
-        (task.task_id, 0), Records(both.offsets, both.values, pa.array(headers)), 2, 5
+        TopicPartition(task.task_id, 0), Records(both.offsets, both.values, pa.array(headers)), 2, 5
     )
     assert {message.key(): message.headers() for message in sent(task)} == {
         b"1_": [*carried[:3], ("cdcbus-new-key", b"2_")],
@@ -171,8 +173,8 @@ def test_what_was_committed_is_the_offset_beside_the_change_number(
     topic = transactional.task_id
     first = forwarding(transactional)
     assert first.applied_offsets() == []
-    first.apply((topic, 0), batch(insert(1), insert(2)), 7, 55)
-    first.apply((topic, 1), batch(insert(3)), 4, 56)
+    first.apply(TopicPartition(topic, 0), batch(insert(1), insert(2)), 7, 55)
+    first.apply(TopicPartition(topic, 1), batch(insert(3)), 4, 56)
     assert sorted(first.committed_offsets(), key=str) == [
         Committed(topic, 0, 7, 55),
         Committed(topic, 1, 4, 56),
@@ -185,7 +187,7 @@ def test_what_was_committed_is_the_offset_beside_the_change_number(
         assert [
             found.offset
             for found in group.committed(
-                [TopicPartition(topic, 0), TopicPartition(topic, 1)], timeout=30
+                [confluent_kafka.TopicPartition(topic, number) for number in range(2)], timeout=30
             )
         ] == [7, 4]
     assert forwarding(transactional).applied_offsets() == [
@@ -194,13 +196,13 @@ def test_what_was_committed_is_the_offset_beside_the_change_number(
     ]
 
 
-def test_where_lanes_were_told_to_go_on_is_committed_before_anything_is_sent(
+def test_where_partitions_were_told_to_go_on_is_committed_before_anything_is_sent(
     transactional: LoadTask, forwarding: Callable[..., Forwarder]
 ) -> None:
     """Else an edit that was taken over would be gone after a kill."""
     topic = transactional.task_id
     first = forwarding(transactional)
-    first.apply((topic, 0), batch(insert(1), insert(2)), 7, 55)
+    first.apply(TopicPartition(topic, 0), batch(insert(1), insert(2)), 7, 55)
     first.applied_offsets()
     first.take_over([AppliedOffset(topic, 0, 3, 56), AppliedOffset(topic, 1, 4, 56)])
     first.close()
@@ -210,7 +212,7 @@ def test_where_lanes_were_told_to_go_on_is_committed_before_anything_is_sent(
         Committed(topic, 1, 4, 56, term=1),
     ]
     second.take_over([AppliedOffset(topic, 0, 3, 57), AppliedOffset(topic, 1, 4, 57)])
-    second.apply((topic, 0), batch(insert(3)), 4, 57)
+    second.apply(TopicPartition(topic, 0), batch(insert(3)), 4, 57)
     seen(transactional, [1, 2, 3])
 
 
@@ -222,10 +224,10 @@ def test_what_was_sent_and_not_committed_is_never_seen(
     died = forwarding(transactional)
     with monkeypatch.context() as patched:
         patched.setattr("cdcbus.plugins.kafka.transactions.Transaction.commit", lambda *_: None)
-        died.apply((topic, 0), batch(insert(1)), 1, 5)
+        died.apply(TopicPartition(topic, 0), batch(insert(1)), 1, 5)
     second = forwarding(transactional)
     assert second.applied_offsets() == []
-    second.apply((topic, 0), batch(insert(2)), 1, 5)
+    second.apply(TopicPartition(topic, 0), batch(insert(2)), 1, 5)
     seen(transactional, [2])
 
 
@@ -235,14 +237,16 @@ def test_of_two_processes_the_older_one_can_commit_no_more(
 ) -> None:
     topic = transactional.task_id
     old, new = forwarding(transactional), forwarding(transactional)
-    old.apply((topic, 0), batch(insert(1)), 1, 5)
+    old.apply(TopicPartition(topic, 0), batch(insert(1)), 1, 5)
     assert new.applied_offsets() == [Committed(topic, 0, 1, 5, term=1)]
     with pytest.raises(
         BusUnavailable,
         match=f"another process has taken over the Kafka transactions cdcbus-{topic}-{topic}-0",
     ):
-        old.applied_offsets() if is_reading else old.apply((topic, 0), batch(insert(2)), 2, 5)
-    new.apply((topic, 0), batch(insert(3)), 2, 5)
+        old.applied_offsets() if is_reading else old.apply(
+            TopicPartition(topic, 0), batch(insert(2)), 2, 5
+        )
+    new.apply(TopicPartition(topic, 0), batch(insert(3)), 2, 5)
     seen(transactional, [1, 3])
 
 
@@ -251,11 +255,11 @@ def test_after_a_failure_the_same_process_goes_on_from_what_was_committed(
 ) -> None:
     topic = transactional.task_id
     forwarder = forwarding(transactional)
-    forwarder.apply((topic, 0), batch(insert(1)), 1, 5)
+    forwarder.apply(TopicPartition(topic, 0), batch(insert(1)), 1, 5)
     with pytest.raises(DataError, match=rf"record {topic}\[0\]@1: not a canalRow record"):
-        forwarder.apply((topic, 0), batch(b"?", first=1), 2, 5)
+        forwarder.apply(TopicPartition(topic, 0), batch(b"?", first=1), 2, 5)
     assert forwarder.applied_offsets() == [Committed(topic, 0, 1, 5, term=1)]
-    forwarder.apply((topic, 0), batch(insert(2), first=1), 2, 5)
+    forwarder.apply(TopicPartition(topic, 0), batch(insert(2), first=1), 2, 5)
     seen(transactional, [1, 2])
 
 
@@ -268,7 +272,9 @@ def test_another_cluster_keeps_the_offset_at_the_topic_that_it_has(
     topic = transactional.task_id
     forwarder = forwarding(transactional)
     for partition in (0, 1):
-        forwarder.apply((topic, partition), batch(insert(partition)), partition + 1, 5)
+        forwarder.apply(
+            TopicPartition(topic, partition), batch(insert(partition)), partition + 1, 5
+        )
     assert forwarding(transactional).applied_offsets() == [
         Committed(topic, 0, 1, 5, term=1),
         Committed(topic, 1, 2, 5, term=1),
@@ -276,59 +282,59 @@ def test_another_cluster_keeps_the_offset_at_the_topic_that_it_has(
     seen(transactional, [0, 1])
 
 
-# Lanes that executors send
+# Partitions that executors send
 
 
-def test_a_lane_goes_to_executors_and_back_without_a_record_lost_or_doubled(
+def test_a_partition_goes_to_executors_and_back_without_a_record_lost_or_doubled(
     transactional: LoadTask, forwarding: Callable[..., Forwarder]
 ) -> None:
-    lane = (transactional.task_id, 0)
+    partition = TopicPartition(transactional.task_id, 0)
     driver, executor = forwarding(transactional), forwarding(transactional)
     driver.applied_offsets()
     for number in (0, 2):
-        driver.apply(lane, batch(insert(number), first=number), number + 1, 5)
+        driver.apply(partition, batch(insert(number), first=number), number + 1, 5)
         driver.let_go()
-        executor.begin(lane, driver.seen[lane])
-        executor.apply(lane, batch(insert(number + 1), first=number + 1), number + 2, 5)
+        executor.begin(partition, driver.seen[partition])
+        executor.apply(partition, batch(insert(number + 1), first=number + 1), number + 2, 5)
         driver.seen |= executor.seen
         executor.let_go()
-    assert driver.applied_offsets() == [Committed(*lane, 4, 5, term=1)]
+    assert driver.applied_offsets() == [Committed(*partition, 4, 5, term=1)]
     seen(transactional, [0, 1, 2, 3])
 
 
 def test_an_executor_sends_nothing_where_something_else_was_committed_than_the_driver_has_seen(
     transactional: LoadTask, forwarding: Callable[..., Forwarder]
 ) -> None:
-    lane = (transactional.task_id, 0)
+    partition = TopicPartition(transactional.task_id, 0)
     driver, executor = forwarding(transactional), forwarding(transactional)
-    driver.apply(lane, batch(insert(0)), 1, 5)
+    driver.apply(partition, batch(insert(0)), 1, 5)
     before = dict(driver.seen)
-    driver.apply(lane, batch(insert(1), first=1), 2, 5)
+    driver.apply(partition, batch(insert(1), first=1), 2, 5)
     driver.let_go()
-    executor.begin(lane, before[lane])
+    executor.begin(partition, before[partition])
     executor.seen = before
     with pytest.raises(
-        OffsetConflict, match=rf"somebody else has sent records of {lane[0]}\[0\] meanwhile"
+        OffsetConflict, match=rf"somebody else has sent records of {partition.topic}\[0\] meanwhile"
     ):
-        executor.apply(lane, batch(insert(1), first=1), 2, 5)
+        executor.apply(partition, batch(insert(1), first=1), 2, 5)
     seen(transactional, [0, 1])
 
 
 def test_an_executor_that_begins_when_it_was_given_up_sends_nothing_and_holds_up_the_driver_once_only(
     transactional: LoadTask, forwarding: Callable[..., Forwarder]
 ) -> None:
-    lane = (transactional.task_id, 0)
+    partition = TopicPartition(transactional.task_id, 0)
     driver, executor = forwarding(transactional), forwarding(transactional)
-    driver.apply(lane, batch(insert(0)), 1, 5)
+    driver.apply(partition, batch(insert(0)), 1, 5)
     driver.let_go()
-    given_up = driver.seen[lane]
+    given_up = driver.seen[partition]
     driver.applied_offsets()
     with pytest.raises(OffsetConflict):
-        executor.begin(lane, given_up)
+        executor.begin(partition, given_up)
     with pytest.raises(BusUnavailable, match="another process has taken over"):
-        driver.apply(lane, batch(insert(1), first=1), 2, 5)
-    assert driver.applied_offsets() == [Committed(*lane, 1, 5, term=2)]
-    driver.apply(lane, batch(insert(1), first=1), 2, 5)
+        driver.apply(partition, batch(insert(1), first=1), 2, 5)
+    assert driver.applied_offsets() == [Committed(*partition, 1, 5, term=2)]
+    driver.apply(partition, batch(insert(1), first=1), 2, 5)
     seen(transactional, [0, 1])
 
 
@@ -378,12 +384,12 @@ def test_without_transactions_executors_send_all_that_comes(
 def on_executor(
     forwarding: Callable[..., Forwarder], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[[LoadTask, Iterable[pa.RecordBatch]], Outcome]:
-    """Applies a lane's offsets 0 to 25, with a forwarder that nobody else has."""
+    """Applies a partition's offsets 0 to 25, with a forwarder that nobody else has."""
 
     def run(task: LoadTask, read: Iterable[pa.RecordBatch]) -> Outcome:
         monkeypatch.setattr(executor_batch, "_applier", lambda _: forwarding(task))
-        [found] = executor_batch.apply_lane(
-            pickle.dumps(task), {(task.task_id, 1): Span(0, 26, 7)}, {}, read
+        [found] = executor_batch.apply_partition(
+            pickle.dumps(task), {TopicPartition(task.task_id, 1): Span(0, 26, 7)}, {}, read
         )
         outcome: Outcome = pickle.loads(found.column("outcome")[0].as_py())
         return outcome
@@ -428,7 +434,7 @@ def test_a_record_that_is_too_large_stops_with_its_place(
         r"bytes .*: table shop\.orders, made of record"
     )
     with pytest.raises(BusRejected, match=sentence) as raised:
-        forwarding(narrow).apply((narrow.task_id, 0), batch(insert(1), LARGE), 2, 5)
+        forwarding(narrow).apply(TopicPartition(narrow.task_id, 0), batch(insert(1), LARGE), 2, 5)
     assert f"{narrow.task_id}[0]@1" in str(raised.value)
     assert "xxx" not in str(raised.value)
 
@@ -438,7 +444,7 @@ def test_a_record_that_is_too_large_becomes_a_letter_and_the_others_go_on(
 ) -> None:
     dead_letters: list[DeadLetter] = []
     forwarding(narrow, dead_letters.extend).apply(
-        (narrow.task_id, 0), batch(insert(1), LARGE, b"?", insert(3)), 4, 5
+        TopicPartition(narrow.task_id, 0), batch(insert(1), LARGE, b"?", insert(3)), 4, 5
     )
     assert sorted(dead_letter.offset for dead_letter in dead_letters) == [1, 2]
     assert ids(narrow) == [1, 3]
@@ -450,14 +456,16 @@ def test_in_transactions_the_batch_is_begun_anew_without_it(
     dead_letters: list[DeadLetter] = []
     task = publishing(narrow, transactional_id=f"cdcbus-{narrow.task_id}")
     forwarder = forwarding(task, dead_letters.extend)
-    report = forwarder.apply((task.task_id, 0), batch(insert(1), LARGE, insert(3)), 3, 5)
+    report = forwarder.apply(
+        TopicPartition(task.task_id, 0), batch(insert(1), LARGE, insert(3)), 3, 5
+    )
     assert (
         [dead_letter.offset for dead_letter in dead_letters],
         report.table(ORDERS.id).inserted,
     ) == ([1], 2)
     assert forwarder.committed_offsets() == [Committed(task.task_id, 0, 3, 5)]
     seen(task, [1, 3])
-    forwarder.apply((task.task_id, 0), batch(insert(4), first=3), 4, 5)
+    forwarder.apply(TopicPartition(task.task_id, 0), batch(insert(4), first=3), 4, 5)
     seen(task, [1, 3, 4])
 
 
@@ -469,8 +477,8 @@ def test_a_truncate_needs_a_topic_with_one_partition(
         match=r"record .*\[0\]@0: TRUNCATE of shop\.orders: rows are spread over the partitions "
         r"of topic",
     ):
-        forwarding(task).apply((task.task_id, 0), batch(truncate()), 1, 5)
-    forwarding(narrow).apply((task.task_id, 0), batch(truncate()), 1, 5)
+        forwarding(task).apply(TopicPartition(task.task_id, 0), batch(truncate()), 1, 5)
+    forwarding(narrow).apply(TopicPartition(task.task_id, 0), batch(truncate()), 1, 5)
     assert [json.loads(message.value())["type"] for message in sent(narrow)] == ["TRUNCATE"]
 
 
@@ -482,7 +490,7 @@ def test_a_task_that_would_read_what_it_writes_is_refused(
     with pytest.raises(ConfigError, match="is both read and written"):
         forwarder.check_targets()
     with pytest.raises(ConfigError, match="is both read and written"):
-        forwarder.apply((task.task_id, 0), batch(insert(1)), 1, 5)
+        forwarder.apply(TopicPartition(task.task_id, 0), batch(insert(1)), 1, 5)
 
 
 def test_a_missing_topic_is_named_or_made(
@@ -493,5 +501,5 @@ def test_a_missing_topic_is_named_or_made(
         forwarding(lost).check_targets()
     made = publishing(lost, new_topics=NewTopics(2, 1))
     forwarding(made).check_targets()
-    forwarding(made).apply((task.task_id, 0), batch(insert(1)), 1, 5)
+    forwarding(made).apply(TopicPartition(task.task_id, 0), batch(insert(1)), 1, 5)
     assert ids(made) == [1]

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import confluent_kafka
 import psycopg
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from cdcbus.consumer.batch import topic_watch
@@ -21,13 +22,14 @@ from cdcbus.consumer.batch.topic_watch import LogWatch
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.offsets import landmarks
 from cdcbus.consumer.offsets.landmarks import Refilled
-from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs
+from cdcbus.consumer.offsets.start_offsets import TopicLogs
 from cdcbus.consumer.records.records import Records
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import LogRefilled
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
@@ -81,16 +83,20 @@ class Log:
         self.broker.cut(self.topic, partition, offset)
         self.broker.start()
 
-    def read(self, lane: Lane, begin: int, end: int) -> Records:
+    def read(self, partition: TopicPartition, begin: int, end: int) -> Records:
         """As they are in Kafka, but for their values."""
         with TopicLogs(self.world.task) as logs:
-            found = [landmark for _, landmark in logs.landmarks({lane: begin}, {lane: end})]
+            found = [
+                landmark for _, landmark in logs.landmarks({partition: begin}, {partition: end})
+            ]
         offsets, times = (
             [landmark.offset for landmark in found],
             [landmark.came_ms for landmark in found],
         )
         values = [
-            CANAL.to_bytes(RowChange(T, Op.INSERT, None, {"p": str(lane[1]), "o": str(offset)}))
+            CANAL.to_bytes(
+                RowChange(T, Op.INSERT, None, {"p": str(partition.partition), "o": str(offset)})
+            )
             for offset in offsets
         ]
         return Records(
@@ -102,11 +108,13 @@ class Log:
     def apply(self, process: Process, *ends: int) -> list[Landmark | None]:
         """Of each partition what comes before its end; the last record of each."""
         last = []
-        for partition, end in enumerate(ends):
-            lane = (self.topic, partition)
-            records = self.read(lane, process.offsets[lane], end)
-            process.applier.apply(lane, records, end, process.positions.position_version(lane))
-            process.offsets[lane] = end
+        for number, end in enumerate(ends):
+            partition = TopicPartition(self.topic, number)
+            records = self.read(partition, process.offsets[partition], end)
+            process.applier.apply(
+                partition, records, end, process.positions.position_version(partition)
+            )
+            process.offsets[partition] = end
             last.append(records.last_before(end))
         process.positions.save(process.offsets)
         return last
@@ -150,7 +158,7 @@ def test_a_log_cut_off_before_the_position_and_filled_again_is_refused_until_tha
     log.fill(30)
     with pytest.raises(LogRefilled) as refused:
         log.world.start()
-    now = log.read((log.topic, 1), 59, 60).last_before(60)
+    now = log.read(TopicPartition(log.topic, 1), 59, 60).last_before(60)
     assert now is not None
     then_and_now = (
         f"came into Kafka at {landmarks._at(last)}, and there is one of {landmarks._at(now)} now"
@@ -220,7 +228,7 @@ def test_records_that_are_held_no_more_tell_nothing(log: Log) -> None:
     log.fill(6)
     log.apply(log.world.start(), 10, 6)
     admin = AdminClient({"bootstrap.servers": log.broker.address})
-    [deleted] = admin.delete_records([TopicPartition(log.topic, 1, 6)]).values()
+    [deleted] = admin.delete_records([confluent_kafka.TopicPartition(log.topic, 1, 6)]).values()
     deleted.result(30)
     assert log.world.offsets() == [10, 6]
     log.fill(2)
@@ -259,8 +267,10 @@ def looked(watch: LogWatch) -> Refilled | None:
     return found[-1]
 
 
-def moved(progress: Progress, lane: Lane, last: Sequence[Landmark | None], end: int) -> None:
-    progress.move(lane, end, last[lane[1]])
+def moved(
+    progress: Progress, partition: TopicPartition, last: Sequence[Landmark | None], end: int
+) -> None:
+    progress.move(partition, end, last[partition.partition])
 
 
 def test_a_log_cut_off_and_filled_again_under_a_running_task_is_noticed_though_it_went_on(
@@ -268,25 +278,25 @@ def test_a_log_cut_off_and_filled_again_under_a_running_task_is_noticed_though_i
 ) -> None:
     monkeypatch.setattr(topic_watch, "LOG_LOOK_SECONDS", 0.0)
     log.fill(6)
-    process, lane, progress = (
+    process, partition, progress = (
         log.world.start(),
-        (log.topic, 1),
-        Progress(next_offsets={(log.topic, 0): 0, (log.topic, 1): 0}),
+        TopicPartition(log.topic, 1),
+        Progress(next_offsets={TopicPartition(log.topic, 0): 0, TopicPartition(log.topic, 1): 0}),
     )
     watch = LogWatch(log.world.task, progress)
-    moved(progress, lane, log.apply(process, 10, 6), 6)
+    moved(progress, partition, log.apply(process, 10, 6), 6)
     assert looked(watch) is None
     log.lose_end(6)  # a new leader, and nothing is lost
     log.fill(2)
-    moved(progress, lane, log.apply(process, 10, 8), 8)
+    moved(progress, partition, log.apply(process, 10, 8), 8)
     assert looked(watch) is None
     log.lose_end(7)
     log.fill(5)
     assert looked(watch) is None  # nothing was read since
-    moved(progress, lane, log.apply(process, 10, 12), 12)
+    moved(progress, partition, log.apply(process, 10, 12), 12)
     found = looked(watch)
     assert found is not None
-    assert (found.lane, found.last.offset, found.end) == (lane, 7, 8)
+    assert (found.partition, found.last.offset, found.end) == (partition, 7, 8)
 
 
 def test_a_batch_under_way_while_the_leader_changes_is_compared_too(
@@ -294,18 +304,18 @@ def test_a_batch_under_way_while_the_leader_changes_is_compared_too(
 ) -> None:
     monkeypatch.setattr(topic_watch, "LOG_LOOK_SECONDS", 0.0)
     log.fill(6)
-    process, lane, progress = (
+    process, partition, progress = (
         log.world.start(),
-        (log.topic, 1),
-        Progress(next_offsets={(log.topic, 0): 0, (log.topic, 1): 0}),
+        TopicPartition(log.topic, 1),
+        Progress(next_offsets={TopicPartition(log.topic, 0): 0, TopicPartition(log.topic, 1): 0}),
     )
     watch = LogWatch(log.world.task, progress)
-    under_way = log.read(lane, 0, 6).last_before(6)
+    under_way = log.read(partition, 0, 6).last_before(6)
     log.lose_end(5)
     log.fill(5)
-    moved(progress, lane, log.apply(process, 10, 3), 3)
+    moved(progress, partition, log.apply(process, 10, 3), 3)
     assert looked(watch) is None
-    progress.move(lane, 6, under_way)
+    progress.move(partition, 6, under_way)
     assert looked(watch) is not None
 
 

@@ -14,7 +14,7 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.start_offsets import TopicLogs, starting_offsets
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import PositionLost
-from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
 from cdcbus.tasks.zookeeper.positions import MemoryPositions
 
 pytestmark = pytest.mark.integration
@@ -52,9 +52,9 @@ def test_the_size_of_records_ahead_is_known_where_they_are_many(
     with TopicLogs(
         LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))
     ) as logs:
-        assert logs.ahead({(name, 0): 0, (name, 1): 20}) == (281, 10)
-        assert logs.ahead({(name, 0): 0, (name, 1): 150}) == (151, 1000)
-        assert logs.ahead({(name, 0): 0, (name, 1): 250}) == (51, 0)
+        assert logs.ahead({TopicPartition(name, 0): 0, TopicPartition(name, 1): 20}) == (281, 10)
+        assert logs.ahead({TopicPartition(name, 0): 0, TopicPartition(name, 1): 150}) == (151, 1000)
+        assert logs.ahead({TopicPartition(name, 0): 0, TopicPartition(name, 1): 250}) == (51, 0)
 
 
 @pytest.mark.parametrize("last_offset", [3, 10])

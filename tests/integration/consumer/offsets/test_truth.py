@@ -16,12 +16,12 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kazoo.client import KazooClient
 
-from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.offsets import topic_identity
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
-from cdcbus.consumer.offsets.start_offsets import NOWHERE, Lane, Starts, TopicLogs
+from cdcbus.consumer.offsets.start_offsets import NOWHERE, Starts, TopicLogs
 from cdcbus.consumer.offsets.topic_identity import TopicIdentity
 from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.ops.stack.addresses import Database
@@ -37,6 +37,7 @@ from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.positions import (
     KafkaPosition,
+    TopicPartition,
     kafka_positions_from_json,
     kafka_positions_to_json,
 )
@@ -60,8 +61,10 @@ RECORDS = 60
 SEEN = Table(TableId("shop", "seen"), (Column("p", "int"), Column("o", "int")), ())
 
 
-def record(lane: Lane, offset: int) -> bytes:
-    return CANAL.to_bytes(RowChange(SEEN, Op.INSERT, None, {"p": str(lane[1]), "o": str(offset)}))
+def record(partition: TopicPartition, offset: int) -> bytes:
+    return CANAL.to_bytes(
+        RowChange(SEEN, Op.INSERT, None, {"p": str(partition.partition), "o": str(offset)})
+    )
 
 
 @dataclass
@@ -70,15 +73,15 @@ class Process:
     told to."""
 
     world: World
-    offsets: dict[Lane, int] = field(default_factory=dict)
-    lost: dict[Lane, tuple[int, int]] = field(default_factory=dict)
+    offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    lost: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         world = self.world
         self.loader = make_loader(
             world.task.loader, world.server.target(task_id=world.task.task_id)
         )
-        self.applier = LaneApplier(world.task, CANAL, self.loader)
+        self.applier = PartitionApplier(world.task, CANAL, self.loader)
         self.stores = {
             topic: ZooKeeperPositions(world.client, world.task.task_id, topic)
             for topic in world.task.source.topics
@@ -91,19 +94,22 @@ class Process:
         self.offsets, self.lost = dict(starts.offsets), starts.lost
         return self
 
-    def find_starts(self, reached: Mapping[Lane, int] = NOWHERE) -> Starts:
+    def find_starts(self, reached: Mapping[TopicPartition, int] = NOWHERE) -> Starts:
         with TopicLogs(self.world.task) as logs:
             return find_starts(self.world.task, logs, self.applier, self.stores, reached)
 
     def apply(self, *ends: int, saves: bool = True) -> Process:
         """Of each partition what comes before its end."""
-        for partition, end in enumerate(ends):
-            lane = (self.world.task.task_id, partition)
+        for number, end in enumerate(ends):
+            partition = TopicPartition(self.world.task.task_id, number)
             records = records_of(
-                [(offset, record(lane, offset)) for offset in range(self.offsets[lane], end)]
+                [
+                    (offset, record(partition, offset))
+                    for offset in range(self.offsets[partition], end)
+                ]
             )
-            self.applier.apply(lane, records, end, self.positions.position_version(lane))
-            self.offsets[lane] = end
+            self.applier.apply(partition, records, end, self.positions.position_version(partition))
+            self.offsets[partition] = end
         if saves:
             self.positions.save(self.offsets)
         return self
@@ -236,7 +242,7 @@ def test_a_target_restored_to_an_older_state_gets_what_it_has_lost_and_it_is_tol
     assert [*again.offsets.values()] == [10, 20, 30]
     assert again.lost == {
         (world.task.task_id, 1): (20, 50),
-        (world.task.task_id, 0): (10, 50),
+        TopicPartition(world.task.task_id, 0): (10, 50),
         (world.task.task_id, 2): (30, 50),
     }
     assert (
@@ -389,7 +395,7 @@ def test_a_take_over_meets_a_commit_under_way_and_keyless_rows_come_once(
     if not are_known:
         monkeypatch.setattr(JdbcBatch, "end_other_sessions", lambda _: None)
     old = world.start()
-    lane = (world.task.task_id, 0)
+    partition = TopicPartition(world.task.task_id, 0)
     written, go_on, failed = Event(), Event(), list[Exception]()
     store = old.loader.transaction
 
@@ -432,16 +438,16 @@ def test_a_take_over_meets_a_commit_under_way_and_keyless_rows_come_once(
     taking.join(30)
     if are_known:
         assert [type(error) for error in failed] == [TargetUnavailable]
-        assert found[0].offsets[lane] == 0
+        assert found[0].offsets[partition] == 0
     else:
-        assert (failed, found[0].offsets[lane]) == ([], 10)
+        assert (failed, found[0].offsets[partition]) == ([], 10)
     found[0].apply(20)
     assert {row: times for row, times in world.rows().items() if row[0] == 0} == once(20)
 
 
 def test_one_that_commits_again_and_again_is_fenced_at_once(world: World) -> None:
     """Ten rounds, as in each it may be lucky."""
-    lane, records = (world.task.task_id, 0), 20_000
+    partition, records = TopicPartition(world.task.task_id, 0), 20_000
     world.produce(1, records)
     for _ in range(10):
         zombie, over = world.start(), Event()
@@ -449,13 +455,16 @@ def test_one_that_commits_again_and_again_is_fenced_at_once(world: World) -> Non
         def commit(zombie: Process = zombie, over: Event = over) -> None:
             with suppress(OffsetConflict, TargetUnavailable):
                 while not over.is_set():
-                    zombie.apply(min(zombie.offsets[lane] + 1, records), saves=False)
+                    zombie.apply(min(zombie.offsets[partition] + 1, records), saves=False)
             over.set()
 
         committing = Thread(target=commit)
         committing.start()
-        begun = zombie.offsets[lane]
-        wait_until(lambda begun=begun, zombie=zombie: zombie.offsets[lane] > begun, "it to commit")  # type: ignore[misc]
+        begun = zombie.offsets[partition]
+        wait_until(
+            lambda begun=begun, zombie=zombie: zombie.offsets[partition] > begun,  # type: ignore[misc]
+            "it to commit",
+        )
         world.start()
         assert over.wait(10), "it still commits"
         committing.join(10)

@@ -10,7 +10,7 @@ from tests.support.bulk_gear import with_eager_spark
 from tests.support.two_tables import TwoTables
 
 pytestmark = pytest.mark.integration
-# More often than Spark tries, whichever lane it is.
+# More often than Spark tries, whichever partition it is.
 DYING = """
 import os
 from pathlib import Path

@@ -7,13 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from threading import Event
 
+import confluent_kafka
 import pytest
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import TopicPartition
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.spark.session import (
     begin_at,
     kafka_stream,
@@ -23,6 +22,7 @@ from cdcbus.consumer.spark.session import (
 )
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError
+from cdcbus.plugins.positions import TopicPartition
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -53,7 +53,11 @@ Read = Callable[[DataFrame], object]
 
 
 def ended(
-    spark: SparkSession, task: LoadTask, offsets: dict[Lane, int], folder: Path, read: Read
+    spark: SparkSession,
+    task: LoadTask,
+    offsets: dict[TopicPartition, int],
+    folder: Path,
+    read: Read,
 ) -> CdcError:
     """What a query that reads from there ends with; as in a task, a batch hands on no error of
     its own."""
@@ -83,7 +87,9 @@ def ended(
 def test_offsets_that_are_not_there_are_looked_at_again(
     spark: SparkSession, task: LoadTask, tmp_path: Path, offset: int
 ) -> None:
-    found = ended(spark, task, {(task.source.topics[0], 0): offset}, tmp_path, DataFrame.count)
+    found = ended(
+        spark, task, {TopicPartition(task.source.topics[0], 0): offset}, tmp_path, DataFrame.count
+    )
     assert type(found) is BusUnavailable, found
 
 
@@ -93,10 +99,14 @@ def test_offsets_that_go_while_a_batch_is_read_are_looked_at_again(
     def cut_and_read(frame: DataFrame) -> None:
         topic = task.source.topics[0]
         admin = AdminClient({"bootstrap.servers": task.source.servers})
-        admin.delete_records([TopicPartition(topic, 0, 9)])[TopicPartition(topic, 0)].result(60)
+        admin.delete_records([confluent_kafka.TopicPartition(topic, 0, 9)])[
+            confluent_kafka.TopicPartition(topic, 0)
+        ].result(60)
         frame.count()
 
-    found = ended(spark, task, {(task.source.topics[0], 0): 5}, tmp_path, cut_and_read)
+    found = ended(
+        spark, task, {TopicPartition(task.source.topics[0], 0): 5}, tmp_path, cut_and_read
+    )
     assert type(found) is BusUnavailable, found
 
 
@@ -104,7 +114,9 @@ def test_a_topic_that_is_missing_is_looked_at_again(
     spark: SparkSession, task: LoadTask, tmp_path: Path
 ) -> None:
     missing = replace(task, source=replace(task.source, topics=("no-such-topic",)))
-    found = ended(spark, missing, {("no-such-topic", 0): 0}, tmp_path, DataFrame.count)
+    found = ended(
+        spark, missing, {TopicPartition("no-such-topic", 0): 0}, tmp_path, DataFrame.count
+    )
     assert type(found) is BusUnavailable, found
 
 
@@ -112,7 +124,9 @@ def test_a_broker_that_is_away_is_waited_for(
     spark: SparkSession, task: LoadTask, tmp_path: Path
 ) -> None:
     away = replace(task, source=replace(task.source, servers="127.0.0.1:9"))
-    found = ended(spark, away, {(task.source.topics[0], 0): 5}, tmp_path, DataFrame.count)
+    found = ended(
+        spark, away, {TopicPartition(task.source.topics[0], 0): 5}, tmp_path, DataFrame.count
+    )
     assert type(found) is BusUnavailable, found
 
 
@@ -122,7 +136,7 @@ def test_a_fault_inside_a_batch_stops_even_if_it_speaks_of_kafka(
     found = ended(
         spark,
         task,
-        {(task.source.topics[0], 0): 5},
+        {TopicPartition(task.source.topics[0], 0): 5},
         tmp_path,
         lambda frame: frame.selectExpr("raise_error('kafka')").collect(),
     )

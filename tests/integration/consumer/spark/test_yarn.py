@@ -35,7 +35,7 @@ def yarn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yarn]:
         yield yarn
 
 
-def test_containers_apply_lanes_with_the_package_that_they_are_sent_and_one_is_killed(
+def test_containers_apply_partitions_with_the_package_that_they_are_sent_and_one_is_killed(
     tables: TwoTables, yarn: Yarn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tmp_path.joinpath("teller.py").write_text(PROCESSOR)

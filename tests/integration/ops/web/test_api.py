@@ -344,14 +344,14 @@ DAMAGE = {
     "claim": [b"{", b"7", b'{"nodeId":[]}'],
     "error": [b"{", b'{"failures":[[1]]}', b'{"failures":{}}'],
     "minutes": [b"{", b'{"minutes":[1,[2]]}'],
-    "position/LANE": [b"{", b"\xff", b'{"offset":"x"}', b'{"offset":-5,"partition":0,"topic":"other"}', b"[" * 2000],
-    "history/LANE": [b"{", b'{"changes":[{"x":1}]}', b'{"changes":7}', b'{"changes":[7]}'],
-    "lock/LANE": [b"{", b"[]", b'{"processId":"x"}'],
+    "position/SWIMLANE": [b"{", b"\xff", b'{"offset":"x"}', b'{"offset":-5,"partition":0,"topic":"other"}', b"[" * 2000],
+    "history/SWIMLANE": [b"{", b'{"changes":[{"x":1}]}', b'{"changes":7}', b'{"changes":[7]}'],
+    "lock/SWIMLANE": [b"{", b"[]", b'{"processId":"x"}'],
     "alarm": [b"{", b"[]", b'{"alarms":7}', b'{"alarms":{"idle":{"sentence":5,"since":"x","raised_at":1}}}',
               b'{"alarms":{"idle":{"sentence":"x","since":1e300,"raised_at":1}}}',
               b'{"sent":[{"notice":{"kind":"raised","rule":7,"sentence":"","since":0,"at":[]},"by":7}]}'],
     "alarm/silence": [b"{", b'{"until":1e300,"by":7}', b'{"until":"x"}'],
-    "dist/LANE": [b"", b"{", b"[]", b"null", b'{"consumer":5}', b'{"taskId":"other"}', b"\xff", b'{"consumer":{"source":7}}'],
+    "dist/SWIMLANE": [b"", b"{", b"[]", b"null", b'{"consumer":5}', b'{"taskId":"other"}', b"\xff", b'{"consumer":{"source":7}}'],
     "dist/other": [b"{"],
 }  # fmt: skip
 
@@ -372,7 +372,7 @@ def test_nodes_that_somebody_damaged_are_told_of_and_nothing_fails(
         f"/tasks/{load}",
     ]
     for node, texts in DAMAGE.items():
-        path = f"{directory}/{node.replace('LANE', name)}"
+        path = f"{directory}/{node.replace('SWIMLANE', name)}"
         before = bus.client.get(path)[0] if bus.client.exists(path) else None
         bus.client.ensure_path(path)
         is_text = node.startswith("dist")

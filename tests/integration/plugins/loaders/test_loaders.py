@@ -638,7 +638,7 @@ class TestPostgresql(LoaderContract):
         )
         assert self.rows(server) == [(12, 2)]
 
-    def test_two_lanes_take_two_of_equal_rows(
+    def test_two_partitions_take_two_of_equal_rows(
         self, server: PostgresqlServer, loader: Loader
     ) -> None:
         table = self.table(server, loader, "id int, v json")

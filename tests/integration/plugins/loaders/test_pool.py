@@ -108,16 +108,16 @@ def opened(server: Server, **keys: str | int) -> Loader:
 def test_the_third_of_two_connections_is_waited_for_as_long_as_max_wait_says(
     server: Server,
 ) -> None:
-    with closing(opened(server, maxPoolSize=2, maxWait=500)) as loader, ExitStack() as lanes:
-        lanes.enter_context(loader.transaction())
-        lanes.enter_context(loader.transaction())
+    with closing(opened(server, maxPoolSize=2, maxWait=500)) as loader, ExitStack() as partitions:
+        partitions.enter_context(loader.transaction())
+        partitions.enter_context(loader.transaction())
         began = monotonic()
         sentence = (
             r"all 2 connections stayed busy for 0\.5 s \(loader\.source\.maxWait\); raise "
             r"loader\.source\.maxPoolSize$"
         )
         with pytest.raises(TargetUnavailable, match=sentence):
-            lanes.enter_context(loader.transaction())
+            partitions.enter_context(loader.transaction())
         assert 0.5 <= monotonic() - began < 30  # the default is a minute
         assert len(server.connections()) == 2
 

@@ -22,27 +22,27 @@ pytestmark = pytest.mark.integration
 
 ROWS = 300
 PARTITIONS = 3
-Lane = list[tuple[Op, bytes, Row | None, Row | None]]
+Partition = list[tuple[Op, bytes, Row | None, Row | None]]
 
 
 def published(
     task: FetchTask, cursor: Cursor, kafka: str, positions: PositionStore
-) -> tuple[list[Lane], list[int]]:
+) -> tuple[list[Partition], list[int]]:
     """The row changes of each partition in order, with the record key of each; how many rows
     each record has."""
     with Running(task, positions) as running:
         running.until_stored(position(cursor))
-    lanes: list[Lane] = [[] for _ in range(PARTITIONS)]
+    partitions: list[Partition] = [[] for _ in range(PARTITIONS)]
     sizes = []
     for message in messages(kafka, task.publish.topic):
         changes = CanalRow().from_bytes(message.value() or b"")
         sizes.append(len(changes))
         keys = [key_text(change, ("id",)) for change in changes]
         assert message.key() == (keys[0] if len(keys) == 1 else None)
-        lanes[message.partition() or 0] += [
+        partitions[message.partition() or 0] += [
             (each.op, key, each.before, each.after) for each, key in zip(changes, keys, strict=True)
         ]
-    return lanes, sizes
+    return partitions, sizes
 
 
 def test_each_row_is_where_and_in_the_order_in_which_it_would_be_alone(
@@ -78,9 +78,9 @@ def test_each_row_is_where_and_in_the_order_in_which_it_would_be_alone(
     assert max(sizes) == 40
     assert sum(sizes) == len(ones)
     assert all(alone)
-    for lane, wanted in zip(joined, alone, strict=True):
-        assert sorted(map(repr, lane)) == sorted(map(repr, wanted))
+    for partition, wanted in zip(joined, alone, strict=True):
+        assert sorted(map(repr, partition)) == sorted(map(repr, wanted))
         for key in {each[1] for each in wanted}:
-            assert [each for each in lane if each[1] == key] == [
+            assert [each for each in partition if each[1] == key] == [
                 each for each in wanted if each[1] == key
             ]

@@ -13,14 +13,15 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 from pymysql.cursors import Cursor
 
-from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.start_offsets import TopicLogs, lanes_of
+from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
 from cdcbus.consumer.records.records import Records
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget, PositionStore, TargetColumn, TargetTable
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.kafka.partitioner import partition_of
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, messages
@@ -90,8 +91,8 @@ def test_each_key_is_in_one_partition_in_order_and_the_tasks_of_all_partitions_t
         )
         for number in range(PARTITIONS)
     ]
-    appliers = [LaneApplier(task, CanalRow(), target) for task in tasks]
-    appliers[0].apply((name, 0), records(before), len(before), 0)
+    appliers = [PartitionApplier(task, CanalRow(), target) for task in tasks]
+    appliers[0].apply(TopicPartition(name, 0), records(before), len(before), 0)
 
     split(kafka, name)  # nothing is behind
     change_rows(source_cursor, 2)
@@ -102,12 +103,14 @@ def test_each_key_is_in_one_partition_in_order_and_the_tasks_of_all_partitions_t
         key: partition_of(key, PARTITIONS) for message in after if (key := message.key() or b"")
     }
     with TopicLogs(tasks[0]) as logs:
-        lanes = [lanes_of(task, logs, name) for task in tasks]
-    assert lanes == [[(name, number)] for number in range(PARTITIONS)]
+        partitions = [partitions_of(task, logs, name) for task in tasks]
+    assert partitions == [[(name, number)] for number in range(PARTITIONS)]
     for number in (2, 0, 1):  # whichever is first
         mine = [message for message in after if message.partition() == number]
         assert mine
-        appliers[number].apply((name, number), records(mine), (mine[-1].offset() or 0) + 1, 0)
+        appliers[number].apply(
+            TopicPartition(name, number), records(mine), (mine[-1].offset() or 0) + 1, 0
+        )
     source_cursor.execute("SELECT id, v FROM t")
     assert {(row["id"], row["v"]) for row in target.rows[table].values()} == {
         (str(key), str(v)) for key, v in source_cursor.fetchall()

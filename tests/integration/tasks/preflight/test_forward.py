@@ -15,7 +15,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.forward.forwarder import Forwarder
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
+from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.preflight.check import check_task
@@ -68,11 +68,17 @@ def test_the_committed_offset_is_told_and_not_taken_over(
         with closing(Forwarder(task, task.target, CanalRow(), None, None, Event())) as forwarder:
             assert forwarder.applied_offsets() == []
             forwarder.apply(
-                (name, 0), records_of([(0, CanalRow().to_bytes(row))]), 0, store.position_version
+                TopicPartition(name, 0),
+                records_of([(0, CanalRow().to_bytes(row))]),
+                0,
+                store.position_version,
             )
             _, seen = observed(text, zookeeper, tmp_path)
             forwarder.apply(
-                (name, 0), records_of([(0, CanalRow().to_bytes(row))]), 0, store.position_version
+                TopicPartition(name, 0),
+                records_of([(0, CanalRow().to_bytes(row))]),
+                0,
+                store.position_version,
             )
         client.stop()
     told = lines(seen)

@@ -24,6 +24,7 @@ from cdcbus.consumer.offsets.start_offsets import TopicLogs
 from cdcbus.ops.stack.addresses import HOST, Addresses, Plan, free_port
 from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.publish.publisher import KafkaPublisher
@@ -159,10 +160,10 @@ def look(servers: str, options: Mapping[str, str], seconds: float) -> None:
     """What a consumer task asks before and while it runs."""
     with TopicLogs(load_task(servers, options), seconds) as logs:
         assert logs.partitions("guarded") == [0, 1]
-        first, end = logs.bounds(("guarded", 0))
+        first, end = logs.bounds(TopicPartition("guarded", 0))
         assert first <= end
-        assert logs.at_time(("guarded", 0), 0) in (None, 0)
-        assert logs.committed(("guarded", 0)) is None
+        assert logs.at_time(TopicPartition("guarded", 0), 0) in (None, 0)
+        assert logs.committed(TopicPartition("guarded", 0)) is None
 
 
 def look_at_named_source(servers: str, options: Mapping[str, str], seconds: float) -> None:

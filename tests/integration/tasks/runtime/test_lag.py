@@ -6,8 +6,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+import confluent_kafka
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
@@ -18,7 +19,7 @@ from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.positions import BinlogPosition, TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
@@ -60,7 +61,9 @@ def at(task: LoadTask, *next_offsets: int) -> LoadProgress:
     topic = task.source.topics[0]
     return LoadProgress(
         BatchReport(last_commit_ms=1),
-        next_offsets={(topic, lane): offset for lane, offset in enumerate(next_offsets)},
+        next_offsets={
+            TopicPartition(topic, number): offset for number, offset in enumerate(next_offsets)
+        },
     )
 
 
@@ -80,8 +83,12 @@ def test_a_consumer_tasks_lag_is_that_of_the_first_row_that_is_not_applied_howev
             and 0 <= lag.seconds - seconds <= time.time() - begun + 1
         )
 
-    wait_until(lambda: is_behind(at(load, 1, 0), 3, 5 * HOUR), "the lag of the second lane's row")
-    wait_until(lambda: is_behind(at(load, 1, 1), 2, HOUR), "the lag of the first lane's second row")
+    wait_until(
+        lambda: is_behind(at(load, 1, 0), 3, 5 * HOUR), "the lag of the second partition's row"
+    )
+    wait_until(
+        lambda: is_behind(at(load, 1, 1), 2, HOUR), "the lag of the first partition's second row"
+    )
     wait_until(lambda: measure(at(load, 3, 1)).seconds == 0.0, "the end of the topic")
     wait_until(
         lambda: measure(at(load, 3, 1)).retention_seconds == 86_400.0,
@@ -97,7 +104,7 @@ def test_what_a_topic_deletes_next_is_told_where_it_keeps_so_many_bytes(
     task = LoadTask(name, TopicConfig(kafka, (name,)), "canalRow", "JdbcBatch", JdbcTarget(""))
     put(task, 0, *[row(1.0)] * 100)
     put(task, 1, row(1.0))
-    (deleted,) = admin.delete_records([TopicPartition(name, 0, 20)]).values()
+    (deleted,) = admin.delete_records([confluent_kafka.TopicPartition(name, 0, 20)]).values()
     assert deleted.result(30).low_watermark == 20
     measure = lag_meter(task)
     wait_until(

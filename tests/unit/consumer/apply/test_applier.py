@@ -1,4 +1,4 @@
-"""What a lane leaves in the target: on one in memory, with unique keys and foreign keys."""
+"""What a partition leaves in the target: on one in memory, with unique keys and foreign keys."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcbus.consumer.apply import lookahead
-from cdcbus.consumer.apply.applier import LaneApplier, LaneWaits
+from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask, MapperRule, SchemaChange, TopicConfig
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Record
@@ -31,11 +30,12 @@ from cdcbus.plugins.errors import (
     TargetUnavailable,
     UnmappedColumn,
 )
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.support.memory_target import ForeignKey, MemoryTarget
 from tests.support.records import records_of
 
-LANE = ("shop", 0)
+PARTITION = TopicPartition("shop", 0)
 ALONE = sys.maxsize
 TASK = LoadTask("7", TopicConfig("kafka:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
 PARENTS, CHILDREN = TableId("shop", "parents"), TableId("shop", "children")
@@ -79,8 +79,8 @@ class Made:
     def to_bytes(self, change: RowChange) -> bytes:
         raise NotImplementedError
 
-    def read_on(self, lane: Lane, offset: int) -> Iterator[Record]:
-        assert lane == LANE
+    def read_on(self, partition: TopicPartition, offset: int) -> Iterator[Record]:
+        assert partition == PARTITION
         yield from self.records[offset:]
 
 
@@ -91,8 +91,8 @@ def apply(
     process: Processor | None = None,
 ) -> BatchReport:
     made = Made(*records)
-    return LaneApplier(task, made, loader, process, read_on=made.read_on).apply(
-        LANE, made.records, len(made.records), 5, ALONE
+    return PartitionApplier(task, made, loader, process, read_on=made.read_on).apply(
+        PARTITION, made.records, len(made.records), 5, ALONE
     )
 
 
@@ -201,10 +201,10 @@ def test_batches_of_any_size_leave_the_source_s_rows_whatever_its_keys_forbid_on
 ) -> None:
     loader = target(foreign_keys=FOREIGN, is_deferred=is_deferred)
     made = Made(*source.changes)
-    applier = LaneApplier(replace(TASK, weights=weights, merge=merge), made, loader)
+    applier = PartitionApplier(replace(TASK, weights=weights, merge=merge), made, loader)
     edges = [0, *sorted(cut for cut in cuts if cut < len(source.changes)), len(source.changes)]
     for start, end in itertools.pairwise(edges):
-        applier.apply(LANE, made.records[start:end], end, 5)
+        applier.apply(PARTITION, made.records[start:end], end, 5)
     assert loader.rows == source.rows()
 
 
@@ -215,15 +215,15 @@ def test_changes_of_rows_with_unique_values_may_come_again(
 ) -> None:
     changes = [change for change in source.changes if change.table is PARENT_TABLE]
     loader, made = target(), Made(*changes)
-    applier = LaneApplier(TASK, made, loader, read_on=made.read_on)
+    applier = PartitionApplier(TASK, made, loader, read_on=made.read_on)
     applier.apply(
-        LANE, made.records[: (end := data.draw(st.integers(0, len(changes))))], end, 5, ALONE
+        PARTITION, made.records[: (end := data.draw(st.integers(0, len(changes))))], end, 5, ALONE
     )
     for begin in (0, data.draw(st.integers(0, len(changes)))):
         size = data.draw(st.integers(1, 9))
         for at in range(begin, len(changes), size):
             applier.apply(
-                LANE, made.records[at : at + size], min(at + size, len(changes)), 5, ALONE
+                PARTITION, made.records[at : at + size], min(at + size, len(changes)), 5, ALONE
             )
     assert loader.rows[PARENTS] == source.rows()[PARENTS]
 
@@ -235,45 +235,47 @@ def test_changes_of_rows_with_unique_values_may_come_again(
     st.booleans(),
     st.data(),
 )
-def test_lanes_that_are_applied_in_any_order_and_come_again_wait_for_each_other(
+def test_partitions_that_are_applied_in_any_order_and_come_again_wait_for_each_other(
     source: Source, count: int, is_deferred: bool, data: st.DataObject
 ) -> None:
-    """Each row in its lane, as the key says; a change of the key in two."""
-    lanes = [list[RowChange]() for _ in range(count)]
+    """Each row in its partition, as the key says; a change of the key in two."""
+    partitions = [list[RowChange]() for _ in range(count)]
     for change in source.changes:
         for part in split(change):
-            lanes[
+            partitions[
                 int((part.before or part.after or {})["id"] or 0)
                 * (1 if part.table is PARENT_TABLE else 3)
                 % count
             ].append(part)
     loader, made = (
         target(foreign_keys=FOREIGN, is_deferred=is_deferred),
-        [Made(*changes) for changes in lanes],
+        [Made(*changes) for changes in partitions],
     )
-    appliers = [LaneApplier(TASK, each, loader, read_on=each.read_on) for each in made]
+    appliers = [PartitionApplier(TASK, each, loader, read_on=each.read_on) for each in made]
     at = [0] * count
 
-    def apply_some(lane: int, most: int) -> bool:
-        applier, begin = appliers[lane], at[lane]
+    def apply_some(partition: int, most: int) -> bool:
+        applier, begin = appliers[partition], at[partition]
         applier.seen = dict(loader.offsets)
-        end = min(begin + most, len(lanes[lane]))
+        end = min(begin + most, len(partitions[partition]))
         try:
-            applier.apply(LANE, made[lane].records[begin:end], end, 5)
-            at[lane] = end
-        except LaneWaits as waiting:
+            applier.apply(PARTITION, made[partition].records[begin:end], end, 5)
+            at[partition] = end
+        except PartitionWaits as waiting:
             assert begin <= waiting.end < end
-            at[lane] = waiting.end
-        return at[lane] > begin
+            at[partition] = waiting.end
+        return at[partition] > begin
 
-    for lane, most in data.draw(
+    for partition, most in data.draw(
         st.lists(st.tuples(st.integers(0, count - 1), st.integers(1, 9)), max_size=9)
     ):
-        apply_some(lane, most)
+        apply_some(partition, most)
     at = [data.draw(st.integers(0, reached)) for reached in at]
-    while any(reached < len(changes) for reached, changes in zip(at, lanes, strict=True)):
+    while any(reached < len(changes) for reached, changes in zip(at, partitions, strict=True)):
         most = data.draw(st.integers(1, 9))
-        got_on = [apply_some(lane, most) for lane in data.draw(st.permutations(range(count)))]
+        got_on = [
+            apply_some(partition, most) for partition in data.draw(st.permutations(range(count)))
+        ]
         assert any(got_on), "they wait for each other"
     assert loader.rows == source.rows()
 
@@ -312,8 +314,8 @@ def test_exactly_the_records_that_are_refused_become_dead_letters(
         Made(*records),
         list[DeadLetter](),
     )
-    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
-        LANE, made.records, len(records), 5
+    report = PartitionApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
+        PARTITION, made.records, len(records), 5
     )
     assert sorted(dead_letter.offset for dead_letter in dead_letters) == wrong
     assert loader.rows == source.rows()
@@ -367,9 +369,9 @@ def test_a_record_that_cannot_be_read_is_named_or_becomes_a_dead_letter() -> Non
         list[DeadLetter](),
     )
     with pytest.raises(ConversionError, match=r"^record shop\[0\]@0: no JSON$"):
-        LaneApplier(TASK, made, loader).apply(LANE, made.records, 2, 5)
-    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
-        LANE, made.records, 2, 5
+        PartitionApplier(TASK, made, loader).apply(PARTITION, made.records, 2, 5)
+    report = PartitionApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
+        PARTITION, made.records, 2, 5
     )
     assert dead_letters == [DeadLetter("shop", 0, 0, "no JSON")]
     assert (report.unread, list(loader.rows[PARENTS])) == (1, [("1",)])
@@ -381,8 +383,8 @@ def test_a_record_of_several_rows_is_applied_whole_or_not_at_all() -> None:
         [parent(Op.INSERT, row("1")), parent(Op.INSERT, row("2", "refused"))],
         parent(Op.INSERT, row("3")),
     )
-    LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
-        LANE, made.records, 2, 5
+    PartitionApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
+        PARTITION, made.records, 2, 5
     )
     assert [dead_letter.offset for dead_letter in dead_letters] == [0]
     assert list(loader.rows[PARENTS]) == [("3",)]
@@ -394,7 +396,9 @@ def test_nothing_is_committed_unless_the_dead_letters_are_put() -> None:
 
     loader, made = target(), Made(ConversionError("no JSON"), parent(Op.INSERT, row("1")))
     with pytest.raises(BusUnavailable):
-        LaneApplier(TASK, made, loader, put_dead_letters=away).apply(LANE, made.records, 2, 5)
+        PartitionApplier(TASK, made, loader, put_dead_letters=away).apply(
+            PARTITION, made.records, 2, 5
+        )
     assert (loader.rows[PARENTS], loader.offsets) == ({}, {})
 
 
@@ -409,8 +413,8 @@ def test_a_dry_run_goes_on_past_what_would_become_a_dead_letter_and_puts_none(
         parent(Op.INSERT, row("2")),
     )
     loader, dead_letters = target(is_dry_run=True), list[DeadLetter]()
-    report = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
-        LANE, made.records, 4, 5
+    report = PartitionApplier(TASK, made, loader, put_dead_letters=dead_letters.extend).apply(
+        PARTITION, made.records, 4, 5
     )
     assert (dead_letters, list(loader.rows[PARENTS])) == ([], [("1",), ("2",)])
     assert (report.unread, report.tables[PARENTS].failed) == (1, 1)
@@ -425,10 +429,10 @@ def test_a_dry_run_goes_on_past_what_would_become_a_dead_letter_and_puts_none(
 def test_a_dry_run_of_a_task_that_is_to_stop_stops() -> None:
     made = Made(parent(Op.INSERT, row("1")), ConversionError("no JSON"))
     with pytest.raises(ConversionError, match=r"^record shop\[0\]@1: no JSON$"):
-        LaneApplier(TASK, made, target(is_dry_run=True)).apply(LANE, made.records, 2, 5)
+        PartitionApplier(TASK, made, target(is_dry_run=True)).apply(PARTITION, made.records, 2, 5)
 
 
-def test_what_another_row_forbids_and_no_later_change_cures_is_refused_where_no_other_lane_can() -> (
+def test_what_another_row_forbids_and_no_later_change_cures_is_refused_where_no_other_partition_can() -> (
     None
 ):
     loader = target()
@@ -447,9 +451,9 @@ def test_an_insert_that_is_forbidden_is_not_lost_where_updates_may_not_insert() 
     changes = [parent(Op.INSERT, row("1", "x")), parent(Op.UPDATE, row("1", "y"), row("1", "x"))]
     later = parent(Op.UPDATE, row("1", "z"), row("1", "y"))
     made = Made(*changes, later)
-    applier = LaneApplier(NO_INSERT, made, loader, read_on=made.read_on)
+    applier = PartitionApplier(NO_INSERT, made, loader, read_on=made.read_on)
     applier.seen = dict(loader.offsets)
-    report = applier.apply(LANE, made.records[:2], 2, 5, ALONE)
+    report = applier.apply(PARTITION, made.records[:2], 2, 5, ALONE)
     assert (loader.rows[PARENTS]["1",], report.tables[PARENTS].superseded) == (row("1", "z"), 2)
 
 
@@ -461,9 +465,9 @@ def test_changes_of_a_row_within_a_record_stay_in_order_though_the_first_is_forb
     apply(loader, parent(Op.INSERT, row("9", "x")))
     record = [parent(Op.INSERT, row("1", "x")), parent(Op.UPDATE, row("1", "y"), row("1", "x"))]
     made = Made(record)
-    applier = LaneApplier(replace(NO_INSERT, merge=merge), made, loader)
+    applier = PartitionApplier(replace(NO_INSERT, merge=merge), made, loader)
     applier.seen = dict(loader.offsets)
-    applier.apply(LANE, made.records, 1, 5, ALONE)
+    applier.apply(PARTITION, made.records, 1, 5, ALONE)
     assert loader.rows[PARENTS] == {("1",): row("1", "y"), ("9",): row("9", "x")}
 
 
@@ -480,9 +484,9 @@ def test_a_record_is_refused_whole_with_one_letter_though_its_other_rows_were_ap
         ],
         parent(Op.INSERT, row("4")),
     )
-    applier = LaneApplier(TASK, made, loader, None, dead_letters.extend)
+    applier = PartitionApplier(TASK, made, loader, None, dead_letters.extend)
     applier.seen = dict(loader.offsets)
-    report = applier.apply(LANE, made.records, 2, 5, ALONE).tables[PARENTS]
+    report = applier.apply(PARTITION, made.records, 2, 5, ALONE).tables[PARENTS]
     assert ([dead_letter.offset for dead_letter in dead_letters], sorted(loader.rows[PARENTS])) == (
         [0],
         [("4",), ("8",), ("9",)],
@@ -490,11 +494,11 @@ def test_a_record_is_refused_whole_with_one_letter_though_its_other_rows_were_ap
     assert (report.rows, report.failed, report.inserted) == (4, 3, 1)
 
 
-def lane_applier(
+def partition_applier(
     loader: MemoryTarget, made: Made, dead_letters: list[DeadLetter] | None = None
-) -> LaneApplier:
+) -> PartitionApplier:
     """One that knows what the target holds."""
-    applier = LaneApplier(
+    applier = PartitionApplier(
         TASK,
         made,
         loader,
@@ -517,12 +521,12 @@ def filled(**held: str) -> MemoryTarget:
 
 
 def test_rows_that_exchange_values_need_no_third_one() -> None:
-    """Their own third one was taken by a row of another lane, which is ahead."""
+    """Their own third one was taken by a row of another partition, which is ahead."""
     loader, made = (
         filled(_1="u", _5="z", _9="y"),
         Made(update("1", "y", "u"), update("5", "u", "z"), update("1", "z", "y")),
     )
-    lane_applier(loader, made).apply(LANE, made.records, 3, 5)
+    partition_applier(loader, made).apply(PARTITION, made.records, 3, 5)
     assert {key: each["v"] for (key,), each in loader.rows[PARENTS].items()} == {
         "1": "z",
         "5": "u",
@@ -538,14 +542,14 @@ def test_a_forbidden_change_is_not_refused_for_the_fault_of_the_next_one_of_its_
         update("1", "refused", "x"),
         parent(Op.DELETE, row("9", "x")),
     )
-    lane_applier(loader, made, dead_letters).apply(LANE, made.records, 3, 5, ALONE)
+    partition_applier(loader, made, dead_letters).apply(PARTITION, made.records, 3, 5, ALONE)
     assert ([dead_letter.offset for dead_letter in dead_letters], loader.rows[PARENTS]) == (
         [1],
         {("1",): row("1", "x")},
     )
 
 
-def test_what_a_change_held_and_has_brought_does_not_keep_the_lane_from_its_place() -> None:
+def test_what_a_change_held_and_has_brought_does_not_keep_the_partition_from_its_place() -> None:
     loader = filled(_9="x", _8="w")
     changes = ("1", "x"), ("3", "y"), ("5", "t")
     made = Made(
@@ -553,8 +557,8 @@ def test_what_a_change_held_and_has_brought_does_not_keep_the_lane_from_its_plac
         update("1", "q", "x"),
         *(parent(Op.INSERT, row(*each)) for each in (("7", "s"), ("4", "w"))),
     )
-    with pytest.raises(LaneWaits) as waits:
-        lane_applier(loader, made).apply(LANE, made.records, 6, 5)
+    with pytest.raises(PartitionWaits) as waits:
+        partition_applier(loader, made).apply(PARTITION, made.records, 6, 5)
     assert (waits.value.end, ("7",) in loader.rows[PARENTS]) == (5, True)
 
 
@@ -566,10 +570,10 @@ def test_a_look_ahead_knows_from_which_offset_on_it_has_looked() -> None:
         update("1", "y", "x"),
         parent(Op.INSERT, row("6", "f")),
     )
-    applier = lane_applier(loader, made)
-    with pytest.raises(LaneWaits):
-        applier.apply(LANE, made.records, 4, 5)
-    assert applier.apply(LANE, made.records[:2], 2, 5, ALONE).tables[PARENTS].superseded == 1
+    applier = partition_applier(loader, made)
+    with pytest.raises(PartitionWaits):
+        applier.apply(PARTITION, made.records, 4, 5)
+    assert applier.apply(PARTITION, made.records[:2], 2, 5, ALONE).tables[PARENTS].superseded == 1
 
 
 def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(
@@ -591,13 +595,13 @@ def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(
         *between,
         *last,
     )
-    applier, end, waits = LaneApplier(TASK, made, loader, read_on=made.read_on), 0, 0
+    applier, end, waits = PartitionApplier(TASK, made, loader, read_on=made.read_on), 0, 0
     applier.seen = dict(loader.offsets)
     while end < 3:
         try:
-            applier.apply(LANE, made.records[end:3], 3, 5, ALONE)
+            applier.apply(PARTITION, made.records[end:3], 3, 5, ALONE)
             end = 3
-        except LaneWaits as waiting:
+        except PartitionWaits as waiting:
             end, waits = waiting.end, waits + 1
             assert (end, waits) <= (1, 99)
     assert (sorted(loader.rows[PARENTS]), waits > 9) == (
@@ -609,8 +613,8 @@ def test_a_later_change_is_found_however_far_it_is_and_whoever_else_asks(
 def test_a_refused_row_has_all_tables_of_its_batch_looked_at_again() -> None:
     loader, dead_letters = target(refused=frozenset({"bad"})), list[DeadLetter]()
     made = Made(parent(Op.INSERT, row("1", "bad")), child(Op.INSERT, {"id": "1", "parent": None}))
-    applier = LaneApplier(TASK, made, loader, None, dead_letters.extend)
-    write = applier.prepare(LANE, made.records)
+    applier = PartitionApplier(TASK, made, loader, None, dead_letters.extend)
+    write = applier.prepare(PARTITION, made.records)
     before, loader.tables[CHILDREN] = (
         loader.tables[CHILDREN],
         table(CHILDREN, "id", "parent", "new"),
@@ -632,15 +636,15 @@ def test_a_column_that_the_target_lacks_is_looked_for_again_next_time() -> None:
     wide = Table(PARENTS, (*PARENT_TABLE.columns, Column("new", "int")), ("id",))
     change = RowChange(wide, Op.INSERT, None, {**row("1"), "new": "5"})
     loader, made, dead_letters = target(), Made(change), list[DeadLetter]()
-    applier = LaneApplier(TASK, made, loader, put_dead_letters=dead_letters.extend)
+    applier = PartitionApplier(TASK, made, loader, put_dead_letters=dead_letters.extend)
     with pytest.raises(
         UnmappedColumn, match=r'ALTER TABLE "shop"\."parents" ADD COLUMN "new" integer'
     ):
-        applier.apply(LANE, made.records, 1, 5)
+        applier.apply(PARTITION, made.records, 1, 5)
     # no dead letter: the column may come
     assert (loader.refreshed, dead_letters) == ([PARENTS], [])
     loader.tables[PARENTS] = table(PARENTS, "id", "v", "new")
-    applier.apply(LANE, made.records, 1, 5)
+    applier.apply(PARTITION, made.records, 1, 5)
     assert loader.rows[PARENTS] == {("1",): {"id": "1", "v": None, "new": "5"}}
 
 
@@ -811,16 +815,16 @@ def test_a_row_that_comes_and_goes_within_a_batch_is_not_missed() -> None:
     assert apply(target(), came, moved, parent(Op.DELETE, row("3"))).tables[PARENTS].missed == 0
 
 
-def test_whoever_began_before_lanes_were_taken_over_writes_nothing_any_more() -> None:
-    other = ("shop", 1)
-    loader = target(offsets={LANE: AppliedOffset(*LANE, 5, 7)})
+def test_whoever_began_before_partitions_were_taken_over_writes_nothing_any_more() -> None:
+    other = TopicPartition("shop", 1)
+    loader = target(offsets={PARTITION: AppliedOffset(*PARTITION, 5, 7)})
     made = Made(parent(Op.INSERT, row("1", "a")))
-    late, next_ = (LaneApplier(TASK, made, loader) for _ in range(2))
+    late, next_ = (PartitionApplier(TASK, made, loader) for _ in range(2))
     for applier in (late, next_):
         applier.applied_offsets()
-    next_.take_over([AppliedOffset(*other, 0, 9), AppliedOffset(*LANE, 5, 8)])
-    assert sorted(loader.offsets) == [LANE, other]
-    for lane in (LANE, other):
+    next_.take_over([AppliedOffset(*other, 0, 9), AppliedOffset(*PARTITION, 5, 8)])
+    assert sorted(loader.offsets) == [PARTITION, other]
+    for partition in (PARTITION, other):
         with pytest.raises(OffsetConflict):
-            late.apply(lane, made.records, 6, 7)
-        next_.apply(lane, made.records, 6, 8)
+            late.apply(partition, made.records, 6, 7)
+        next_.apply(partition, made.records, 6, 8)

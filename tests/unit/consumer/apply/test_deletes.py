@@ -1,4 +1,4 @@
-"""What lanes are known to delete, beyond what is applied of them."""
+"""What partitions are known to delete, beyond what is applied of them."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from cdcbus.consumer.apply import deletes
 from cdcbus.consumer.apply.deletes import Deletes
 from cdcbus.consumer.apply.row_order import source_place
 from cdcbus.consumer.merge.mapped_change import MappedChange
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.records import Record
 from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 
 USERS = Table(TableId("shop", "users"), (Column("email"),), ("email",))
 TARGET = TargetTable(TableId("shop", "users"), {"email": TargetColumn("email", "text")}, ("email",))
 [ROUTE] = Mapper(()).routes(USERS.id)
 PLAN = ROUTE.plan(USERS, TARGET)
-LANE = ("shop", 1)
+PARTITION = TopicPartition("shop", 1)
 
 
 def step(op: Op, email: str, offset: int = 0) -> MappedChange:
@@ -34,13 +34,13 @@ def step(op: Op, email: str, offset: int = 0) -> MappedChange:
 
 
 class Log:
-    """A lane that grows, and counts what is read of it."""
+    """A partition that grows, and counts what is read of it."""
 
     def __init__(self, *steps: tuple[Op, str]) -> None:
         self.steps = [step(op, email, offset) for offset, (op, email) in enumerate(steps)]
         self.read = 0
 
-    def read_on(self, _: Lane, offset: int) -> Iterator[Record]:
+    def read_on(self, _: TopicPartition, offset: int) -> Iterator[Record]:
         for at in range(offset, len(self.steps)):
             self.read += 1
             yield at, str(at).encode()
@@ -55,42 +55,42 @@ ANN = step(Op.INSERT, "ann")
 def test_a_delete_is_found_though_the_row_comes_again_behind_it() -> None:
     log = Log((Op.INSERT, "ann"), (Op.DELETE, "ann"), (Op.INSERT, "ann"))
     known = log.deletes()
-    assert known.find(LANE, 0, ANN)
-    assert known.find(LANE, 1, ANN)
-    assert known.find(LANE, 2, ANN) is False
+    assert known.find(PARTITION, 0, ANN)
+    assert known.find(PARTITION, 1, ANN)
+    assert known.find(PARTITION, 2, ANN) is False
     assert log.read == 3  # once
 
 
 def test_a_delete_of_a_key_that_is_spelled_otherwise_is_none() -> None:
-    assert Log((Op.DELETE, "Ann")).deletes().find(LANE, 0, ANN) is False
+    assert Log((Op.DELETE, "Ann")).deletes().find(PARTITION, 0, ANN) is False
 
 
 def test_a_truncate_deletes_every_row() -> None:
-    assert Log((Op.TRUNCATE, "")).deletes().find(LANE, 0, ANN)
+    assert Log((Op.TRUNCATE, "")).deletes().find(PARTITION, 0, ANN)
 
 
 def test_a_delete_counts_between_two_places_only() -> None:
     log = Log((Op.INSERT, "bob"), (Op.DELETE, "ann"))
     place = source_place(log.steps[1].change)
     known = log.deletes()
-    assert known.find(LANE, 0, ANN, before=place) is False
-    assert known.find(LANE, 0, ANN, after=place)
+    assert known.find(PARTITION, 0, ANN, before=place) is False
+    assert known.find(PARTITION, 0, ANN, after=place)
 
 
-def test_a_lane_is_asked_again_once_it_may_have_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_is_asked_again_once_it_may_have_more(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log((Op.INSERT, "ann"))
     known = log.deletes()
-    assert known.find(LANE, 0, ANN) is False
+    assert known.find(PARTITION, 0, ANN) is False
     log.steps.append(step(Op.DELETE, "ann", 1))
     monkeypatch.setattr(deletes, "AGAIN_SECONDS", 0.0)
-    assert known.find(LANE, 0, ANN)
+    assert known.find(PARTITION, 0, ANN)
 
 
 def test_what_time_is_too_short_for_is_not_known_yet(monkeypatch: pytest.MonkeyPatch) -> None:
     log = Log(*[(Op.INSERT, "bob")] * 3, (Op.DELETE, "ann"))
     known = log.deletes()
     monkeypatch.setattr(deletes, "LOOK_SECONDS", -1.0)
-    assert [known.find(LANE, 0, ANN) for _ in range(4)] == [None, None, None, True]
+    assert [known.find(PARTITION, 0, ANN) for _ in range(4)] == [None, None, None, True]
 
 
 def test_of_many_deletes_those_are_kept_that_were_asked_for(
@@ -99,22 +99,22 @@ def test_of_many_deletes_those_are_kept_that_were_asked_for(
     monkeypatch.setattr(deletes, "MOST_DELETES", 2)
     log = Log(*[(Op.DELETE, "bob")] * 5, (Op.DELETE, "eve"), (Op.DELETE, "ann"))
     known, eve = log.deletes(), step(Op.INSERT, "eve")
-    assert known.find(LANE, 0, ANN, [eve])
-    assert known.find(LANE, 0, eve, [ANN])
+    assert known.find(PARTITION, 0, ANN, [eve])
+    assert known.find(PARTITION, 0, eve, [ANN])
     assert log.read == 7
-    assert known.find(LANE, 0, step(Op.INSERT, "bob"))
+    assert known.find(PARTITION, 0, step(Op.INSERT, "bob"))
     assert log.read == 14  # as nobody has asked for it before
 
 
-def test_a_lane_is_read_no_further_than_the_places_that_count(
+def test_a_partition_is_read_no_further_than_the_places_that_count(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(deletes, "READ_AT_ONCE", 1)
     log = Log(*[(Op.INSERT, "bob")] * 3, (Op.DELETE, "ann"))
     known, place = log.deletes(), source_place(log.steps[1].change)
-    assert known.find(LANE, 0, ANN, before=place) is False
-    assert known.find(LANE, 0, ANN, before=place) is False
+    assert known.find(PARTITION, 0, ANN, before=place) is False
+    assert known.find(PARTITION, 0, ANN, before=place) is False
     assert log.read == 2
-    assert known.find(LANE, 0, ANN)
-    assert known.knows(LANE, 0, ANN)
-    assert not known.knows(LANE, 0, ANN, before=place)
+    assert known.find(PARTITION, 0, ANN)
+    assert known.knows(PARTITION, 0, ANN)
+    assert not known.knows(PARTITION, 0, ANN, before=place)

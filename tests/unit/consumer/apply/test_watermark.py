@@ -1,4 +1,4 @@
-"""Of which record of two lanes it is certain that it was made first, and what nobody can tell."""
+"""Of which record of two partitions it is certain that it was made first, and what nobody can tell."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cdcbus.consumer.apply.watermark import (
     _is_beyond,
     are_all_there,
 )
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.contracts import RowVersion
+from cdcbus.plugins.positions import TopicPartition
 
 
 def place(pos: int, commit_ms: int = 1) -> str:
@@ -24,15 +24,14 @@ def place(pos: int, commit_ms: int = 1) -> str:
 
 
 def head(
-    came_ms: int, at: str = "", server_id: int = 1, partition: int = 0, topic: str = "t"
+    came_ms: int, at: str = "", server_id: int = 1, number: int = 0, topic: str = "t"
 ) -> _Head:
-    lane: Lane = (topic, partition)
-    return _Head(lane, RowVersion(came_ms, at), server_id)
+    return _Head(TopicPartition(topic, number), RowVersion(came_ms, at), server_id)
 
 
-def test_of_one_millisecond_the_place_in_the_binlog_tells_whichever_lane_it_is() -> None:
-    """A key that changes is a delete in one lane and an insert in another, at once."""
-    delete, insert = head(5, place(1), partition=1), head(5, place(2), partition=0)
+def test_of_one_millisecond_the_place_in_the_binlog_tells_whichever_partition_it_is() -> None:
+    """A key that changes is a delete in one partition and an insert in another, at once."""
+    delete, insert = head(5, place(1), number=1), head(5, place(2), number=0)
     assert not _is_beyond(delete, insert)
     assert _is_beyond(insert, delete)
 
@@ -40,14 +39,14 @@ def test_of_one_millisecond_the_place_in_the_binlog_tells_whichever_lane_it_is()
 @pytest.mark.parametrize("other", [{"server_id": 2}, {"topic": "other"}])
 def test_places_of_two_binlogs_tell_nothing(other: dict[str, int | str]) -> None:
     one = head(5, place(5))
-    assert _is_beyond(head(6, place(1), partition=1, **other), one)  # type: ignore[arg-type]
-    assert not _is_beyond(head(4, place(9), partition=1, **other), one)  # type: ignore[arg-type]
+    assert _is_beyond(head(6, place(1), number=1, **other), one)  # type: ignore[arg-type]
+    assert not _is_beyond(head(4, place(9), number=1, **other), one)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
     ("age_seconds", "is_over"), [(IN_FLIGHT_SECONDS + 10, True), (IN_FLIGHT_SECONDS - 10, False)]
 )
-def test_what_a_lane_that_was_read_to_its_end_may_still_get_is_waited_for(
+def test_what_a_partition_that_was_read_to_its_end_may_still_get_is_waited_for(
     age_seconds: float, is_over: bool
 ) -> None:
     came_ms = int((time.time() - age_seconds) * 1000)
@@ -65,9 +64,9 @@ HEADS = st.builds(
 
 
 @given(HEADS, HEADS)
-def test_of_two_lanes_never_do_both_wait_nor_are_both_beyond_the_other(
+def test_of_two_partitions_never_do_both_wait_nor_are_both_beyond_the_other(
     one: _Head, other: _Head
 ) -> None:
     """Else they would wait for each other for ever, or both be refused."""
-    if one.lane != other.lane:
+    if one.partition != other.partition:
         assert _is_beyond(one, other) != _is_beyond(other, one)

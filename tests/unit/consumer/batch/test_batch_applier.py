@@ -1,5 +1,5 @@
 """When positions are written, and that a row is applied once whatever happens in between: two
-lanes, a table without a key in memory."""
+partitions, a table without a key in memory."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.consumer.apply.applier import LaneWaits
+from cdcbus.consumer.apply.applier import PartitionWaits
 from cdcbus.consumer.batch import batch_applier
 from cdcbus.consumer.batch.batch_applier import BatchApplier
 from cdcbus.consumer.batch.outcome import Outcome
@@ -22,7 +22,7 @@ from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import checkpoint
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
-from cdcbus.consumer.offsets.start_offsets import Lane, starting_offsets
+from cdcbus.consumer.offsets.start_offsets import starting_offsets
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, JdbcTarget, Mark
@@ -34,13 +34,18 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.positions import (
     KafkaPosition,
+    TopicPartition,
     kafka_positions_from_json,
     kafka_positions_to_json,
 )
 from cdcbus.plugins.start import Edge
 from cdcbus.tasks.zookeeper.positions import MemoryNode, MemoryPositions
 
-LANES: tuple[Lane, ...] = (("orders", 0), ("orders", 1), ("places", 0))
+PARTITIONS: tuple[TopicPartition, ...] = (
+    TopicPartition("orders", 0),
+    TopicPartition("orders", 1),
+    TopicPartition("places", 0),
+)
 TASK = LoadTask(
     "7",
     TopicConfig("kafka:9092", ("orders", "places")),
@@ -52,44 +57,44 @@ TASK = LoadTask(
 
 
 class Logs:
-    """What TopicLogs tells of three lanes that hold a thousand records each."""
+    """What TopicLogs tells of three partitions that hold a thousand records each."""
 
     def partitions(self, topic: str) -> list[int]:
-        return [partition for name, partition in LANES if name == topic]
+        return [partition for name, partition in PARTITIONS if name == topic]
 
-    def bounds(self, _: Lane) -> tuple[int, int]:
+    def bounds(self, _: TopicPartition) -> tuple[int, int]:
         return 0, 1000
 
 
 @dataclass
 class Table:
-    """A table without a key, and the target's applied offsets: an Applier that writes a lane's rows
+    """A table without a key, and the target's applied offsets: an Applier that writes a partition's rows
     and its offset, or raises before.
 
-    `taken`: lanes that somebody else has applied; `away`: lanes whose transactions fail."""
+    `taken`: partitions that somebody else has applied; `away`: partitions whose transactions fail."""
 
     is_dry_run: bool = False
-    rows: list[tuple[Lane, int]] = field(default_factory=list)
-    seen: dict[Lane, AppliedOffset] = field(default_factory=dict)
-    taken: frozenset[Lane] = frozenset()
-    away: frozenset[Lane] = frozenset()
-    lanes_at_once: int = 1
+    rows: list[tuple[TopicPartition, int]] = field(default_factory=list)
+    seen: dict[TopicPartition, AppliedOffset] = field(default_factory=dict)
+    taken: frozenset[TopicPartition] = frozenset()
+    away: frozenset[TopicPartition] = frozenset()
+    partitions_at_once: int = 1
 
     def apply(
         self,
-        lane: Lane,
+        partition: TopicPartition,
         records: Records,
         end_offset: int,
         position_version: int,
         _settled_before: int = 0,
         _is_hasty: bool = False,
     ) -> BatchReport:
-        if lane in self.taken:
+        if partition in self.taken:
             raise OffsetConflict("somebody else has applied it")
-        if lane in self.away:
+        if partition in self.away:
             raise TargetUnavailable("the target is away")
-        self.rows += [(lane, offset) for offset, _ in records]
-        self.seen[lane] = AppliedOffset(*lane, end_offset, position_version)
+        self.rows += [(partition, offset) for offset, _ in records]
+        self.seen[partition] = AppliedOffset(*partition, end_offset, position_version)
         return BatchReport(records=len(records))
 
 
@@ -102,27 +107,30 @@ class World:
     )
     table: Table = field(default_factory=Table)
 
-    def stored(self) -> dict[Lane, int]:
+    def stored(self) -> dict[TopicPartition, int]:
         """The next offsets that the nodes name."""
         found = [
             position
             for node in self.nodes.values()
             for position in kafka_positions_from_json(node.node.data)
         ]
-        return {(position.topic, position.partition): position.next_offset for position in found}
+        return {
+            TopicPartition(position.topic, position.partition): position.next_offset
+            for position in found
+        }
 
     def versions(self) -> list[int]:
         return [node.node.version for node in self.nodes.values()]
 
-    def edit(self, lane: Lane, next_offset: int) -> None:
+    def edit(self, partition: TopicPartition, next_offset: int) -> None:
         """An operator's hand."""
         others = [
             KafkaPosition(*other, offset - 1)
             for other, offset in self.stored().items()
-            if other[0] == lane[0] and other != lane
+            if other[0] == partition.topic and other != partition
         ]
-        self.nodes[lane[0]].set(
-            kafka_positions_to_json([*others, KafkaPosition(*lane, next_offset - 1)]).encode()
+        self.nodes[partition.topic].set(
+            kafka_positions_to_json([*others, KafkaPosition(*partition, next_offset - 1)]).encode()
         )
 
 
@@ -140,8 +148,8 @@ class Run:
         if not table.is_dry_run:
             positions.begin(self.progress.next_offsets)
             table.seen = {
-                lane: AppliedOffset(*lane, end, positions.position_version(lane))
-                for lane, end in self.progress.next_offsets.items()
+                partition: AppliedOffset(*partition, end, positions.position_version(partition))
+                for partition, end in self.progress.next_offsets.items()
             }
         self.batches = BatchApplier(
             TASK,
@@ -154,12 +162,13 @@ class Run:
         self.is_all = True
         """Whether all of the last batch was applied."""
 
-    def batch(self, counts: Sequence[int], away: frozenset[Lane] = frozenset()) -> None:
-        """So many more records of each lane."""
+    def batch(self, counts: Sequence[int], away: frozenset[TopicPartition] = frozenset()) -> None:
+        """So many more records of each partition."""
         self.world.table.away = away
         begins = self.progress.next_offsets
         ends = {
-            lane: min(begins[lane] + count, 1000) for lane, count in zip(LANES, counts, strict=True)
+            partition: min(begins[partition] + count, 1000)
+            for partition, count in zip(PARTITIONS, counts, strict=True)
         }
 
         def apply() -> None:
@@ -167,15 +176,15 @@ class Run:
 
         self.do(apply)
 
-    def records(self, ends: Mapping[Lane, int]) -> dict[Lane, Records]:
+    def records(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, Records]:
         """Those from where the task is."""
         found = {}
-        for lane in LANES:
-            offsets = range(self.progress.next_offsets[lane], ends[lane])
+        for partition in PARTITIONS:
+            offsets = range(self.progress.next_offsets[partition], ends[partition])
             if offsets:
                 values = pa.array([b"x"] * len(offsets), pa.binary())
                 times = pa.array([1000] * len(offsets), pa.int64())
-                found[lane] = Records(pa.array(offsets, pa.int64()), values, times=times)
+                found[partition] = Records(pa.array(offsets, pa.int64()), values, times=times)
         return found
 
     def do(self, what: Callable[[], object]) -> None:
@@ -210,8 +219,8 @@ def due(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
     return set_due
 
 
-def ends(*offsets: int) -> dict[Lane, int]:
-    return dict(zip(LANES, offsets, strict=True))
+def ends(*offsets: int) -> dict[TopicPartition, int]:
+    return dict(zip(PARTITIONS, offsets, strict=True))
 
 
 def test_positions_are_written_once_for_many_batches_and_only_those_that_have_moved(
@@ -268,9 +277,9 @@ def test_of_a_batch_that_has_nothing_but_what_a_bounded_replay_leaves_out_nothin
     run = Run(World())
     run.batches._limit = 3
     run.batch((3, 2, 0))
-    asked: list[Mapping[Lane, int]] = []
+    asked: list[Mapping[TopicPartition, int]] = []
 
-    def apply(goals: dict[Lane, int]) -> list[Outcome]:
+    def apply(goals: dict[TopicPartition, int]) -> list[Outcome]:
         asked.append(goals)
         return []
 
@@ -279,13 +288,13 @@ def test_of_a_batch_that_has_nothing_but_what_a_bounded_replay_leaves_out_nothin
     assert run.progress.next_offsets == ends(3, 2, 0)
 
 
-def test_after_a_batch_of_which_one_lane_was_applied_the_next_start_goes_on_behind_that_lane(
+def test_after_a_batch_of_which_one_partition_was_applied_the_next_start_goes_on_behind_that_partition(
     due: Callable[[bool], None],
 ) -> None:
     world = World()
     run = Run(world)
     run.batch((3, 2, 1))
-    world.table.taken = frozenset([("orders", 1)])
+    world.table.taken = frozenset([TopicPartition("orders", 1)])
     run.batch((3, 2, 1))
     assert isinstance(run.error, OffsetConflict)
     due(True)
@@ -295,37 +304,41 @@ def test_after_a_batch_of_which_one_lane_was_applied_the_next_start_goes_on_behi
     assert Run(world).progress.next_offsets == ends(6, 2, 2)
 
 
-def test_a_lane_that_others_were_in_the_way_of_is_applied_once_they_are_and_else_the_batch_fails(
+def test_a_partition_that_others_were_in_the_way_of_is_applied_once_they_are_and_else_the_batch_fails(
     due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     world = World()
     run = Run(world)
-    tried = list[Lane]()
+    tried = list[TopicPartition]()
 
     def apply(
-        lane: Lane,
+        partition: TopicPartition,
         records: Records,
         end_offset: int,
         position_version: int,
         settled_before: int = 0,
         _is_hasty: bool = False,
     ) -> BatchReport:
-        tried.append(lane)
-        world.table.away = frozenset([("orders", 0)] if tried.count(("orders", 0)) < 2 else [])
-        return Table.apply(world.table, lane, records, end_offset, position_version, settled_before)
+        tried.append(partition)
+        world.table.away = frozenset(
+            [TopicPartition("orders", 0)] if tried.count(TopicPartition("orders", 0)) < 2 else []
+        )
+        return Table.apply(
+            world.table, partition, records, end_offset, position_version, settled_before
+        )
 
     monkeypatch.setattr(world.table, "apply", apply)
     run.batches._applier = world.table  # type: ignore[assignment]
     run.batch((3, 2, 1))
-    assert (run.progress.next_offsets, tried) == (ends(3, 2, 1), [*LANES, ("orders", 0)])
+    assert (run.progress.next_offsets, tried) == (ends(3, 2, 1), [*PARTITIONS, ("orders", 0)])
     monkeypatch.undo()
-    run.batch((3, 2, 1), away=frozenset([("orders", 1)]))
+    run.batch((3, 2, 1), away=frozenset([TopicPartition("orders", 1)]))
     assert isinstance(run.error, TargetUnavailable)
     assert Run(world).progress.next_offsets == ends(6, 2, 2)
 
 
-class TestLanesThatWaitForEachOther:
-    """Both lanes of a topic wait, one at its second record, the other at its first."""
+class TestPartitionsThatWaitForEachOther:
+    """Both partitions of a topic wait, one at its second record, the other at its first."""
 
     @pytest.fixture
     def world(self) -> World:
@@ -336,42 +349,49 @@ class TestLanesThatWaitForEachOther:
         self, world: World, due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
     ) -> Run:
         run = Run(world)
-        waits = {LANES[0]: 1, LANES[1]: 0}
-        self.together: list[list[tuple[Lane, list[int], int]]] = []
-        self.applied: dict[Lane, int] | Exception = {}
+        waits = {PARTITIONS[0]: 1, PARTITIONS[1]: 0}
+        self.together: list[list[tuple[TopicPartition, list[int], int]]] = []
+        self.applied: dict[TopicPartition, int] | Exception = {}
 
         def apply(
-            lane: Lane,
+            partition: TopicPartition,
             records: Records,
             end: int,
             position_version: int,
             settled_before: int = 0,
             is_hasty: bool = False,
         ) -> BatchReport:
-            if lane in waits:
-                at = waits[lane]
-                raise LaneWaits(
+            if partition in waits:
+                at = waits[partition]
+                raise PartitionWaits(
                     "another row",
                     at,
-                    Table.apply(world.table, lane, records.before(at), at, position_version),
+                    Table.apply(world.table, partition, records.before(at), at, position_version),
                 )
-            return Table.apply(world.table, lane, records, end, position_version, settled_before)
+            return Table.apply(
+                world.table, partition, records, end, position_version, settled_before
+            )
 
         def apply_together(
-            lanes: Sequence[tuple[Lane, Records, int, int]],
-        ) -> dict[Lane, tuple[int, BatchReport]]:
+            partitions: Sequence[tuple[TopicPartition, Records, int, int]],
+        ) -> dict[TopicPartition, tuple[int, BatchReport]]:
             self.together.append(
-                [(lane, records.offsets.to_pylist(), end) for lane, records, end, _ in lanes]
+                [
+                    (partition, records.offsets.to_pylist(), end)
+                    for partition, records, end, _ in partitions
+                ]
             )
             if isinstance(self.applied, Exception):
                 raise self.applied
             found = {}
-            for lane, records, _, position_version in lanes:
-                if lane in self.applied:
-                    end = self.applied[lane]
-                    found[lane] = (
+            for partition, records, _, position_version in partitions:
+                if partition in self.applied:
+                    end = self.applied[partition]
+                    found[partition] = (
                         end,
-                        Table.apply(world.table, lane, records.before(end), end, position_version),
+                        Table.apply(
+                            world.table, partition, records.before(end), end, position_version
+                        ),
                     )
             return found
 
@@ -382,20 +402,20 @@ class TestLanesThatWaitForEachOther:
         return run
 
     def test_what_is_left_of_them_is_applied_together(self, run: Run, world: World) -> None:
-        self.applied = {LANES[0]: 3, LANES[1]: 2}
+        self.applied = {PARTITIONS[0]: 3, PARTITIONS[1]: 2}
         run.batch((3, 2, 1))
-        assert self.together == [[(LANES[0], [1, 2], 3), (LANES[1], [0, 1], 2)]]
+        assert self.together == [[(PARTITIONS[0], [1, 2], 3), (PARTITIONS[1], [0, 1], 2)]]
         assert (run.progress.next_offsets, run.error, run.is_all) == (
             ends(3, 2, 1),
             None,
             True,
         )
         assert sorted(world.table.rows) == [
-            (lane, offset) for lane, end in ends(3, 2, 1).items() for offset in range(end)
+            (partition, offset) for partition, end in ends(3, 2, 1).items() for offset in range(end)
         ]
 
     def test_where_one_gets_on_in_part_the_rest_is_read_again(self, run: Run) -> None:
-        self.applied = {LANES[0]: 2}
+        self.applied = {PARTITIONS[0]: 2}
         run.batch((3, 2, 1))
         assert len(self.together) == 1
         assert (run.progress.next_offsets, run.error, run.is_all) == (
@@ -408,7 +428,7 @@ class TestLanesThatWaitForEachOther:
         "refusal", [{}, TargetUnavailable("the target is away")], ids=["not taken", "away"]
     )
     def test_where_that_does_not_help_they_wait(
-        self, run: Run, refusal: dict[Lane, int] | Exception
+        self, run: Run, refusal: dict[TopicPartition, int] | Exception
     ) -> None:
         self.applied = refusal
         run.batch((3, 2, 1))
@@ -423,16 +443,18 @@ class TestLanesThatWaitForEachOther:
     ) -> None:
         """Else the row of a process that had lost its lock would win by waiting for another row."""
 
-        def without_late(lane: Lane, records: Records, *_: object) -> tuple[Records, Any]:
+        def without_late(
+            partition: TopicPartition, records: Records, *_: object
+        ) -> tuple[Records, Any]:
             is_late = pc.equal(records.offsets, 2)
             return records.take(
                 [i for i, late in enumerate(is_late.to_pylist()) if not late]
             ), records.offsets.filter(is_late)
 
         monkeypatch.setattr(batch_applier, "without_late", without_late)
-        self.applied = {LANES[0]: 4, LANES[1]: 2}
+        self.applied = {PARTITIONS[0]: 4, PARTITIONS[1]: 2}
         run.batch((4, 2, 1))
-        assert self.together == [[(LANES[0], [1, 3], 4), (LANES[1], [0, 1], 2)]]
+        assert self.together == [[(PARTITIONS[0], [1, 3], 4), (PARTITIONS[1], [0, 1], 2)]]
         assert (run.progress.next_offsets, run.progress.total.late) == (ends(4, 2, 1), 1)
 
 
@@ -457,7 +479,7 @@ def test_an_operators_edit_wins_over_unwritten_progress(
     world = World()
     run = Run(world)
     run.batch((9, 9, 9))
-    world.edit(("orders", 1), 4)
+    world.edit(TopicPartition("orders", 1), 4)
     if is_batch_after:
         run.batch((1, 1, 1))
     else:
@@ -472,10 +494,10 @@ def test_an_edit_that_nobody_has_noticed_before_the_end_wins(due: Callable[[bool
     world = World()
     run = Run(world)
     run.batch((9, 9, 9))
-    world.edit(("orders", 0), 4)
+    world.edit(TopicPartition("orders", 0), 4)
     run.end()
     assert isinstance(run.error, PositionConflict)
-    assert world.stored()["orders", 0] == 4
+    assert world.stored()[TopicPartition("orders", 0)] == 4
 
 
 def test_a_dry_run_writes_no_position(due: Callable[[bool], None]) -> None:
@@ -516,10 +538,10 @@ def test_zookeeper_away_ends_the_query_and_the_next_start_goes_on_where_the_targ
 
 # What can happen to a task, in any order
 
-COUNTS = st.tuples(*[st.integers(0, 3)] * len(LANES))
+COUNTS = st.tuples(*[st.integers(0, 3)] * len(PARTITIONS))
 STEPS = st.one_of(
-    st.tuples(st.just("batch"), COUNTS, st.just(frozenset[Lane]())),
-    st.tuples(st.just("batch"), COUNTS, st.frozensets(st.sampled_from(LANES), min_size=1)),
+    st.tuples(st.just("batch"), COUNTS, st.just(frozenset[TopicPartition]())),
+    st.tuples(st.just("batch"), COUNTS, st.frozensets(st.sampled_from(PARTITIONS), min_size=1)),
     st.tuples(st.sampled_from(["due", "not due", "look", "restart", "crash"])),
 )
 
@@ -547,6 +569,8 @@ def test_each_record_is_applied_once_and_the_position_is_exact_in_the_end(
     run.batch((1, 1, 1))
     run.end()
     assert sorted(world.table.rows) == [
-        (lane, offset) for lane in LANES for offset in range(run.progress.next_offsets[lane])
+        (partition, offset)
+        for partition in PARTITIONS
+        for offset in range(run.progress.next_offsets[partition])
     ]
     assert world.stored() == run.progress.next_offsets

@@ -118,7 +118,7 @@ def test_a_batch_that_is_full_is_no_rest_however_small_it_is() -> None:
     assert not size.is_rest(size.records)
 
 
-def test_while_lanes_wait_for_each_other_no_backlog_is_for_executors() -> None:
+def test_while_partitions_wait_for_each_other_no_backlog_is_for_executors() -> None:
     size = BatchSize("7", 50_000)
     size.hold()
     for _ in range(HELD_BATCHES):

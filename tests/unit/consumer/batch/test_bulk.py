@@ -16,28 +16,28 @@ from cdcbus.consumer.batch.executor_batch import Span
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import TargetUnavailable
+from cdcbus.plugins.positions import TopicPartition
 
-ONE, TWO = ("orders", 0), ("orders", 1)
+ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 TASK = LoadTask(
     "7", TopicConfig("kafka:9092", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget("")
 )
-Apply = Callable[[Mapping[Lane, Span]], list[Outcome]]
+Apply = Callable[[Mapping[TopicPartition, Span]], list[Outcome]]
 
 
 class Batches:
     """A BatchApplier without a target."""
 
-    def __init__(self, next_offsets: dict[Lane, int]) -> None:
+    def __init__(self, next_offsets: dict[TopicPartition, int]) -> None:
         self.progress = Progress(next_offsets=next_offsets)
-        self.scattered: list[Lane] = []
+        self.scattered: list[TopicPartition] = []
 
-    def position_version(self, _: Lane) -> int:
+    def position_version(self, _: TopicPartition) -> int:
         return 1
 
-    def scatter(self, new: list[Lane]) -> None:
+    def scatter(self, new: list[TopicPartition]) -> None:
         self.scattered += new
         self.progress.next_offsets = {**dict.fromkeys(new, 0), **self.progress.next_offsets}
 
@@ -45,7 +45,7 @@ class Batches:
         assert is_held
         outcomes = apply(ends)
         for outcome in outcomes:
-            self.progress.move(outcome.lane, outcome.end, None)
+            self.progress.move(outcome.partition, outcome.end, None)
         return not any(outcome.waits for outcome in outcomes)
 
 
@@ -53,7 +53,7 @@ class Bulk:
     """A query, whose micro-batches end at these offsets, one after the other."""
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, apply: Apply, next_offsets: dict[Lane, int]
+        self, monkeypatch: pytest.MonkeyPatch, apply: Apply, next_offsets: dict[TopicPartition, int]
     ) -> None:
         self.pools: list[dict[str, str]] = []
         self.batches, self.size, self.stop = Batches(next_offsets), BatchSize("7", 50_000), Event()
@@ -66,7 +66,7 @@ class Bulk:
             self.size,
             self.stop,
         )
-        self.ends: dict[Lane, int] = {}
+        self.ends: dict[TopicPartition, int] = {}
         monkeypatch.setattr(bulk, "end_offsets", lambda _: self.ends)
 
         def stop() -> None:
@@ -75,7 +75,7 @@ class Bulk:
         writer: Any = SimpleNamespace(start=lambda: SimpleNamespace(stop=stop))
         self.micro.start(writer)
 
-    def batch(self, ends: dict[Lane, int]) -> None:
+    def batch(self, ends: dict[TopicPartition, int]) -> None:
         self.ends = ends
         properties: dict[str, str] = {}
         context = SimpleNamespace(setLocalProperty=properties.__setitem__)
@@ -85,8 +85,8 @@ class Bulk:
         self.pools.append(properties)
 
 
-def done(spans: Mapping[Lane, Span]) -> list[Outcome]:
-    return [Outcome(lane, span.end) for lane, span in spans.items()]
+def done(spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
+    return [Outcome(partition, span.end) for partition, span in spans.items()]
 
 
 def test_a_large_batch_is_for_executors_in_a_pool_of_its_task_and_the_rest_for_the_tail(
@@ -105,9 +105,10 @@ def test_a_large_batch_is_for_executors_in_a_pool_of_its_task_and_the_rest_for_t
 def test_a_batch_that_was_cut_for_its_time_makes_the_next_ones_of_half_a_turn(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def cut(spans: Mapping[Lane, Span]) -> list[Outcome]:
+    def cut(spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
         return [
-            Outcome(lane, span.start + 10, seconds=TURN_SECONDS) for lane, span in spans.items()
+            Outcome(partition, span.start + 10, seconds=TURN_SECONDS)
+            for partition, span in spans.items()
         ]
 
     query = Bulk(monkeypatch, cut, {ONE: 0, TWO: 0})
@@ -116,10 +117,14 @@ def test_a_batch_that_was_cut_for_its_time_makes_the_next_ones_of_half_a_turn(
     assert query.size.records == 10
 
 
-def test_lanes_that_wait_for_each_other_are_for_the_tail(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wait(spans: Mapping[Lane, Span]) -> list[Outcome]:
+def test_partitions_that_wait_for_each_other_are_for_the_tail(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def wait(spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
         assert all(span.is_hasty for span in spans.values())
-        return [Outcome(lane, span.start + 1, waits="another") for lane, span in spans.items()]
+        return [
+            Outcome(partition, span.start + 1, waits="another") for partition, span in spans.items()
+        ]
 
     query = Bulk(monkeypatch, wait, {ONE: 0, TWO: 0})
     query.batch({ONE: 50_000, TWO: 50_000})
@@ -146,7 +151,7 @@ def test_the_first_error_ends_the_query_and_no_batch_is_taken_behind_it(
 ) -> None:
     asked = []
 
-    def fail(spans: Mapping[Lane, Span]) -> list[Outcome]:
+    def fail(spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
         asked.append(spans)
         raise TargetUnavailable("away")
 

@@ -1,4 +1,4 @@
-"""What an executor does with a lane, called as Spark calls it, with a target in memory."""
+"""What an executor does with a partition, called as Spark calls it, with a target in memory."""
 
 from __future__ import annotations
 
@@ -9,17 +9,25 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pytest
 
-from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.batch import executor_batch
-from cdcbus.consumer.batch.executor_batch import Span, apply_lane
+from cdcbus.consumer.batch.executor_batch import Span, apply_partition
 from cdcbus.consumer.batch.outcome import Outcome
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.records import same_in_all
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.errors import OffsetConflict, TargetRejected
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op
 from tests.support.memory_target import MemoryTarget
-from tests.unit.consumer.apply.test_applier import LANE, PARENTS, TASK, Made, parent, row, target
+from tests.unit.consumer.apply.test_applier import (
+    PARENTS,
+    PARTITION,
+    TASK,
+    Made,
+    parent,
+    row,
+    target,
+)
 
 RECORDS = 20
 
@@ -33,7 +41,7 @@ def batches(sizes: Iterable[int], first: int = 0) -> list[pa.RecordBatch]:
         times = [1000 + offset for offset in offsets]
         found.append(
             pa.record_batch(
-                [[LANE[0]] * size, [LANE[1]] * size, offsets, values, times],
+                [[PARTITION[0]] * size, [PARTITION[1]] * size, offsets, values, times],
                 ["topic", "partition", "offset", "value", "kafka_ms"],
             )
         )
@@ -42,9 +50,9 @@ def batches(sizes: Iterable[int], first: int = 0) -> list[pa.RecordBatch]:
 
 
 def after(offset: int, last: int | None = None) -> AppliedOffset:
-    """What the target keeps of a lane. `last`: the last record, where it is not the one before."""
+    """What the target keeps of a partition. `last`: the last record, where it is not the one before."""
     at = offset - 1 if last is None else last
-    return AppliedOffset(*LANE, offset, 7, details=Details(last=Landmark(at, 1000 + at)))
+    return AppliedOffset(*PARTITION, offset, 7, details=Details(last=Landmark(at, 1000 + at)))
 
 
 def applied(
@@ -53,19 +61,21 @@ def applied(
     read: Iterable[pa.RecordBatch],
     span: Span,
     seen: AppliedOffset | None = None,
-    others: Iterable[Lane] = (),
+    others: Iterable[TopicPartition] = (),
 ) -> Outcome:
     made = Made(*(parent(Op.INSERT, row(str(number), f"v{number}")) for number in range(RECORDS)))
-    applier = LaneApplier(TASK, made, loader)
+    applier = PartitionApplier(TASK, made, loader)
     monkeypatch.setattr(executor_batch, "_applier", lambda _: applier)
-    spans = {**dict.fromkeys(others, Span(0, 1, 7)), LANE: span}
-    [batch] = apply_lane(pickle.dumps(TASK), spans, {LANE: seen} if seen else {}, read)
+    spans = {**dict.fromkeys(others, Span(0, 1, 7)), PARTITION: span}
+    [batch] = apply_partition(pickle.dumps(TASK), spans, {PARTITION: seen} if seen else {}, read)
     outcome = pickle.loads(batch.column("outcome")[0].as_py())
     assert isinstance(outcome, Outcome)
     return outcome
 
 
-def test_a_lane_is_applied_in_slices_each_with_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_partition_is_applied_in_slices_each_with_its_offset(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     loader = target()
     monkeypatch.setattr(executor_batch, "SLICE_BYTES", 1)
     outcome = applied(monkeypatch, loader, batches((5, 5, 10)), Span(0, RECORDS, 7))
@@ -85,21 +95,31 @@ def test_the_first_slices_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     "others",
-    [[], [(LANE[0], 7)], [("other", LANE[1])], [("other", 7)]],
+    [[], [(PARTITION[0], 7)], [("other", PARTITION[1])], [("other", 7)]],
     ids=["alone", "one topic", "one partition", "nothing"],
 )
-def test_what_is_the_same_in_all_lanes_need_not_be_in_their_records(
-    monkeypatch: pytest.MonkeyPatch, others: list[Lane]
+def test_what_is_the_same_in_all_partitions_need_not_be_in_their_records(
+    monkeypatch: pytest.MonkeyPatch, others: list[TopicPartition]
 ) -> None:
-    loader, lanes = target(), [*others, LANE]
-    read = [batch.drop_columns(same_in_all(lanes)) for batch in batches((10, 10))]
-    assert applied(monkeypatch, loader, read, Span(0, RECORDS, 7), others=others).lane == LANE
+    loader, partitions = target(), [*others, PARTITION]
+    read = [batch.drop_columns(same_in_all(partitions)) for batch in batches((10, 10))]
+    assert (
+        applied(monkeypatch, loader, read, Span(0, RECORDS, 7), others=others).partition
+        == PARTITION
+    )
     assert loader.applied_offsets() == [after(RECORDS)]
 
 
-def test_a_lane_that_nothing_is_wanted_of_has_no_outcome() -> None:
+def test_a_partition_that_nothing_is_wanted_of_has_no_outcome() -> None:
     assert (
-        list(apply_lane(pickle.dumps(TASK), {("other", 0): Span(0, RECORDS, 7)}, {}, batches((5,))))
+        list(
+            apply_partition(
+                pickle.dumps(TASK),
+                {TopicPartition("other", 0): Span(0, RECORDS, 7)},
+                {},
+                batches((5,)),
+            )
+        )
         == []
     )
 
@@ -121,28 +141,30 @@ def test_a_bounded_replay_ends_inside_the_batch(monkeypatch: pytest.MonkeyPatch)
 def test_what_an_executor_that_was_lost_has_committed_is_not_applied_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    loader = target(offsets={LANE: AppliedOffset(*LANE, 12, 7)})
+    loader = target(offsets={PARTITION: AppliedOffset(*PARTITION, 12, 7)})
     outcome = applied(
-        monkeypatch, loader, batches((10, 10)), Span(0, RECORDS, 7), AppliedOffset(*LANE, 0, 6)
+        monkeypatch, loader, batches((10, 10)), Span(0, RECORDS, 7), AppliedOffset(*PARTITION, 0, 6)
     )
     assert (outcome.end, outcome.report.records, outcome.error) == (RECORDS, 8, None)
     assert sorted(loader.rows[PARENTS]) == sorted((str(number),) for number in range(12, RECORDS))
 
 
-@pytest.mark.parametrize("found", [AppliedOffset(*LANE, 12, 8), AppliedOffset(*LANE, 30, 7), None])
+@pytest.mark.parametrize(
+    "found", [AppliedOffset(*PARTITION, 12, 8), AppliedOffset(*PARTITION, 30, 7), None]
+)
 def test_nothing_is_written_where_the_target_does_not_hold_what_the_driver_has_seen(
     monkeypatch: pytest.MonkeyPatch, found: AppliedOffset | None
 ) -> None:
-    loader = target(offsets={LANE: found} if found else {})
+    loader = target(offsets={PARTITION: found} if found else {})
     outcome = applied(
-        monkeypatch, loader, batches((20,)), Span(0, RECORDS, 7), AppliedOffset(*LANE, 0, 6)
+        monkeypatch, loader, batches((20,)), Span(0, RECORDS, 7), AppliedOffset(*PARTITION, 0, 6)
     )
     assert isinstance(outcome.error, OffsetConflict)
     assert (outcome.end, loader.rows[PARENTS]) == (0, {})
 
 
 @pytest.mark.parametrize(("limit", "value"), [("TURN_BYTES", 1), ("TURN_SECONDS", 0.0)])
-def test_a_lane_leaves_the_rest_for_later_after_many_bytes_or_a_long_time(
+def test_a_partition_leaves_the_rest_for_later_after_many_bytes_or_a_long_time(
     monkeypatch: pytest.MonkeyPatch, limit: str, value: float
 ) -> None:
     loader = target()
@@ -173,7 +195,7 @@ def test_an_error_that_is_not_known_is_told_by_its_place_without_its_text(
     def broken(*_: object) -> None:
         raise KeyError("SECRET")
 
-    monkeypatch.setattr(LaneApplier, "prepare", broken)
+    monkeypatch.setattr(PartitionApplier, "prepare", broken)
     outcome = applied(monkeypatch, target(), batches((5,)), Span(0, 5, 7))
     assert str(outcome.error).startswith(
         f"task 7: shop[0] failed on an executor: KeyError at {__file__}:"
@@ -182,4 +204,4 @@ def test_an_error_that_is_not_known_is_told_by_its_place_without_its_text(
 
 
 def test_a_partition_without_records_has_no_outcome() -> None:
-    assert list(apply_lane(pickle.dumps(TASK), {}, {}, [])) == []
+    assert list(apply_partition(pickle.dumps(TASK), {}, {}, [])) == []

@@ -14,11 +14,15 @@ from confluent_kafka import KafkaError
 from cdcbus.consumer.batch import kafka_reader
 from cdcbus.consumer.batch.kafka_reader import READ_BYTES, KafkaReader
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable
+from cdcbus.plugins.positions import TopicPartition
 
-ONE, TWO, THREE = ("orders", 0), ("orders", 1), ("orders", 2)
+ONE, TWO, THREE = (
+    TopicPartition("orders", 0),
+    TopicPartition("orders", 1),
+    TopicPartition("orders", 2),
+)
 TASK = LoadTask(
     "7", TopicConfig("kafka:9092", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget("")
 )
@@ -26,16 +30,16 @@ TASK = LoadTask(
 
 @dataclass
 class Message:
-    lane: Lane
+    of: TopicPartition
     at: int
     content: bytes | None = b"x"
     trouble: Any = None
 
     def topic(self) -> str:
-        return self.lane[0]
+        return self.of.topic
 
     def partition(self) -> int:
-        return self.lane[1]
+        return self.of.partition
 
     def offset(self) -> int:
         return self.at
@@ -55,11 +59,11 @@ class Message:
 
 class Client:
     """What is `there` comes with one call; what is `to_come` with those that wait. `ends`: as Kafka
-    has told; a lane of which it has told nothing has none."""
+    has told; a partition of which it has told nothing has none."""
 
     def __init__(self) -> None:
         self.there, self.to_come = deque[Message](), deque[Message]()
-        self.ends: Mapping[Lane, int] = {}
+        self.ends: Mapping[TopicPartition, int] = {}
         self.options: dict[str, Any] = {}
         self.sought: list[tuple[int, int]] = []
         self.waits = 0
@@ -87,7 +91,7 @@ class Client:
 
     def get_watermark_offsets(self, place: Any, *, cached: bool) -> tuple[int, int]:
         assert cached, "no question to Kafka"
-        end = self.ends.get((place.topic, place.partition))
+        end = self.ends.get(TopicPartition(place.topic, place.partition))
         return (-1001, -1001) if end is None else (0, end)
 
 
@@ -104,22 +108,22 @@ def client(monkeypatch: pytest.MonkeyPatch) -> Client:
     return found
 
 
-def records(lane: Lane, begin: int, end: int, size: int = 1) -> list[Message]:
-    return [Message(lane, offset, b"x" * size) for offset in range(begin, end)]
+def records(partition: TopicPartition, begin: int, end: int, size: int = 1) -> list[Message]:
+    return [Message(partition, offset, b"x" * size) for offset in range(begin, end)]
 
 
-def counts(found: Mapping[Lane, Any]) -> dict[Lane, int]:
-    return {lane: len(each) for lane, each in found.items()}
+def counts(found: Mapping[TopicPartition, Any]) -> dict[TopicPartition, int]:
+    return {partition: len(each) for partition, each in found.items()}
 
 
 def test_a_reading_has_what_is_there_up_to_its_most(client: Client) -> None:
     client.there.extend([*records(ONE, 5, 9), *records(TWO, 0, 4)])
     with KafkaReader(TASK, {ONE: 5, TWO: 0}, 6) as reader:
-        lanes, ends = reader.read(1)
-        assert (counts(lanes), ends) == ({ONE: 4, TWO: 2}, {ONE: 9, TWO: 2})
-        keys: Any = lanes[ONE].keys
+        partitions, ends = reader.read(1)
+        assert (counts(partitions), ends) == ({ONE: 4, TWO: 2}, {ONE: 9, TWO: 2})
+        keys: Any = partitions[ONE].keys
         assert keys.to_pylist() == [b"5", b"6", b"7", b"8"]
-        assert lanes[TWO].kafka_times() == (1000, 1001)
+        assert partitions[TWO].kafka_times() == (1000, 1001)
         assert counts(reader.read(1)[0]) == {TWO: 2}
         assert reader.read(0) == ({}, {})
 
@@ -139,28 +143,28 @@ def test_the_end_of_a_partition_counts_with_the_markers_before_it(client: Client
     end = Message(ONE, 12, b"", KafkaError(KafkaError._PARTITION_EOF))
     client.there.extend([*records(ONE, 5, 7), end])
     with KafkaReader(TASK, {ONE: 5}, 10) as reader:
-        lanes, ends = reader.read(1)
-        assert (counts(lanes), ends) == ({ONE: 2}, {ONE: 12})
+        partitions, ends = reader.read(1)
+        assert (counts(partitions), ends) == ({ONE: 2}, {ONE: 12})
         client.there.append(end)
         assert reader.read(1) == ({}, {ONE: 12})
 
 
-def test_a_reading_from_all_waits_for_lanes_that_have_more_and_for_no_others(
+def test_a_reading_from_all_waits_for_partitions_that_have_more_and_for_no_others(
     client: Client,
 ) -> None:
     client.there.extend(records(ONE, 0, 3))
     client.to_come.extend(records(TWO, 0, 1))
     client.ends = {ONE: 3, TWO: 1, THREE: 7}
     with KafkaReader(TASK, {ONE: 0, TWO: 0, THREE: 7}, 10) as reader:
-        lanes, _ = reader.read(1, from_all=True)
-        assert counts(lanes) == {ONE: 3, TWO: 1}
+        partitions, _ = reader.read(1, from_all=True)
+        assert counts(partitions) == {ONE: 3, TWO: 1}
         assert client.waits == 1
         client.there.extend(records(ONE, 3, 4))
         assert counts(reader.read(1, from_all=True)[0]) == {ONE: 1}
         assert client.waits == 1
 
 
-def test_a_lane_of_which_kafka_has_told_nothing_is_waited_for_a_moment(client: Client) -> None:
+def test_a_partition_of_which_kafka_has_told_nothing_is_waited_for_a_moment(client: Client) -> None:
     client.there.extend(records(ONE, 0, 1))
     client.ends = {ONE: 1}
     with KafkaReader(TASK, {ONE: 0, TWO: 0}, 10) as reader:
@@ -170,7 +174,7 @@ def test_a_lane_of_which_kafka_has_told_nothing_is_waited_for_a_moment(client: C
         assert reader.ahead() == 8
 
 
-def test_only_lanes_that_were_read_further_go_back(client: Client) -> None:
+def test_only_partitions_that_were_read_further_go_back(client: Client) -> None:
     client.there.extend([*records(ONE, 0, 4), *records(TWO, 0, 2)])
     with KafkaReader(TASK, {ONE: 0, TWO: 0}, 10) as reader:
         reader.read(1)

@@ -27,7 +27,9 @@ class Sessions:
         self.held, self.error = Event(), ""
         self.opened = self.closed = 0
         self.warmed: list[int] = []
-        monkeypatch.setattr(executor_batch, "warm_up", lambda _, lanes: self.warmed.append(lanes))
+        monkeypatch.setattr(
+            executor_batch, "warm_up", lambda _, partitions: self.warmed.append(partitions)
+        )
         monkeypatch.setattr(spark_beside, "class_path", list)
         monkeypatch.setattr(spark_beside, "java", Path)
 

@@ -14,12 +14,12 @@ from cdcbus.consumer.batch.batch_size import BACKLOG_BATCHES, LARGE_RECORDS, Bat
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.batch.tail import SHARED_BATCHES, follow
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError
+from cdcbus.plugins.positions import TopicPartition
 
-ONE, TWO = ("orders", 0), ("orders", 1)
+ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 TASK = LoadTask(
     "7", TopicConfig("kafka:9092", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget("")
 )
@@ -31,22 +31,22 @@ def records(begin: int, end: int) -> Records:
 
 
 class World:
-    """A Kafka whose lanes have ten records each, a target, and what is wrong with the topics.
+    """A Kafka whose partitions have ten records each, a target, and what is wrong with the topics.
 
     `waits`: so many batches wait before any is applied. `read`: whether each reading was from all
-    lanes; `held`: whether each batch was allowed to wait."""
+    partitions; `held`: whether each batch was allowed to wait."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, *lanes: Lane) -> None:
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *partitions: TopicPartition) -> None:
         self.stop, self.size = Event(), BatchSize("7", 50_000)
-        self.progress = Progress(next_offsets=dict.fromkeys(lanes, 0))
-        self.next = dict.fromkeys(lanes, 0)
+        self.progress = Progress(next_offsets=dict.fromkeys(partitions, 0))
+        self.next = dict.fromkeys(partitions, 0)
         self.read_from_all: list[bool] = []
         self.held: list[bool] = []
         self.waits = self.behind = 0
         self.error: CdcError | None = None
-        self.added: list[Lane] = []
-        self.new: list[Lane] = []
-        self.scattered: list[Lane] = []
+        self.added: list[TopicPartition] = []
+        self.new: list[TopicPartition] = []
+        self.scattered: list[TopicPartition] = []
         self.looked_around = 0
         monkeypatch.setattr(tail, "KafkaReader", lambda *_: self)
         monkeypatch.setattr(tail, "LOOK_SECONDS", 0.0)
@@ -64,22 +64,27 @@ class World:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def read(self, _: float, *, from_all: bool) -> tuple[dict[Lane, Records], dict[Lane, int]]:
-        """One lane's records, or those of all."""
-        left = [lane for lane, offset in self.next.items() if offset < 10]
+    def read(
+        self, _: float, *, from_all: bool
+    ) -> tuple[dict[TopicPartition, Records], dict[TopicPartition, int]]:
+        """One partition's records, or those of all."""
+        left = [partition for partition, offset in self.next.items() if offset < 10]
         if not left:
             self.stop.set()
             return {}, {}
         self.read_from_all.append(from_all)
-        found = {lane: records(self.next[lane], 10) for lane in left[: None if from_all else 1]}
+        found = {
+            partition: records(self.next[partition], 10)
+            for partition in left[: None if from_all else 1]
+        }
         self.next |= dict.fromkeys(found, 10)
         return found, dict.fromkeys(found, 10)
 
-    def go_back(self, offsets: Mapping[Lane, int]) -> None:
+    def go_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.next = dict(offsets)
 
-    def add(self, lanes: Iterable[Lane]) -> None:
-        self.added += lanes
+    def add(self, partitions: Iterable[TopicPartition]) -> None:
+        self.added += partitions
 
     def ahead(self) -> int:
         return self.behind
@@ -87,21 +92,25 @@ class World:
     # As a BatchApplier
 
     def apply_records(
-        self, lanes: Mapping[Lane, Records], ends: Mapping[Lane, int], *, is_held: bool
+        self,
+        partitions: Mapping[TopicPartition, Records],
+        ends: Mapping[TopicPartition, int],
+        *,
+        is_held: bool,
     ) -> bool:
         self.held.append(is_held)
         if self.waits:
             self.waits -= 1
             return False
-        for lane, end in ends.items():
-            assert len(lanes[lane]) == end - self.progress.next_offsets[lane]
-            self.progress.move(lane, end, None)
+        for partition, end in ends.items():
+            assert len(partitions[partition]) == end - self.progress.next_offsets[partition]
+            self.progress.move(partition, end, None)
         return True
 
     def look_around(self) -> None:
         self.looked_around += 1
 
-    def scatter(self, new: list[Lane]) -> None:
+    def scatter(self, new: list[TopicPartition]) -> None:
         self.scattered += new
 
     # As a TopicWatch
@@ -109,7 +118,7 @@ class World:
     def look(self) -> CdcError | None:
         return self.error
 
-    def new_lanes(self) -> list[Lane]:
+    def new_partitions(self) -> list[TopicPartition]:
         new, self.new = self.new, []
         return new
 
@@ -123,10 +132,10 @@ def test_what_comes_is_applied_until_the_task_is_to_stop(monkeypatch: pytest.Mon
     assert world.looked_around
 
 
-def test_after_a_lane_that_waits_all_are_read_again_together_and_may_wait_no_further(
+def test_after_a_partition_that_waits_all_are_read_again_together_and_may_wait_no_further(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else the same lane would come first again and again, and wait for the others for ever."""
+    """Else the same partition would come first again and again, and wait for the others for ever."""
     world = World(monkeypatch, ONE, TWO)
     world.waits = 1
     world.follow()
@@ -135,23 +144,23 @@ def test_after_a_lane_that_waits_all_are_read_again_together_and_may_wait_no_fur
     assert world.held == [True, False]
 
 
-def test_readings_are_of_single_lanes_again_after_some_batches(
+def test_readings_are_of_single_partitions_again_after_some_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     world = World(monkeypatch, ONE, TWO)
     world.waits = 1
 
-    def more(lane: Lane, _end: int, _: object) -> None:
-        world.progress.next_offsets = {**world.progress.next_offsets, lane: 0}
+    def more(partition: TopicPartition, _end: int, _: object) -> None:
+        world.progress.next_offsets = {**world.progress.next_offsets, partition: 0}
         if len(world.held) < SHARED_BATCHES + 3:
-            world.next[lane] = 0
+            world.next[partition] = 0
 
     monkeypatch.setattr(Progress, "move", lambda _, *moved: more(*moved))
     world.follow()
     assert world.read_from_all[: SHARED_BATCHES + 2] == [False, *[True] * SHARED_BATCHES, False]
 
 
-def test_a_single_lane_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_single_partition_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(monkeypatch, ONE)
     world.follow()
     assert world.held == [False]
@@ -182,7 +191,9 @@ def test_what_is_wrong_with_the_topics_is_raised(monkeypatch: pytest.MonkeyPatch
         world.follow()
 
 
-def test_new_lanes_are_read_once_rows_may_be_in_several(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_new_partitions_are_read_once_rows_may_be_in_several(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     world = World(monkeypatch, ONE)
     world.new = [TWO]
     world.follow()

@@ -21,12 +21,12 @@ from cdcbus.consumer.batch.topic_watch import (
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import topic_identity
 from cdcbus.consumer.offsets.landmarks import Refilled
-from cdcbus.consumer.offsets.start_offsets import Lane
 from cdcbus.plugins.contracts import JdbcTarget, Landmark
 from cdcbus.plugins.errors import BusUnavailable, CdcError, LogRefilled, TopicRemade
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
 
-ONE, TWO = ("orders", 0), ("orders", 1)
+ONE, TWO = TopicPartition("orders", 0), TopicPartition("orders", 1)
 
 
 def load_task(partitions: tuple[int, ...] = (), start: Replay | None = None) -> LoadTask:
@@ -35,32 +35,34 @@ def load_task(partitions: tuple[int, ...] = (), start: Replay | None = None) -> 
 
 
 class Kafka:
-    """What it answers: where lanes end, None where it says nothing; which leader each has; the
+    """What it answers: where partitions end, None where it says nothing; which leader each has; the
     topic's id and partitions. And the clock."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        self.ends: dict[Lane, int] | None = {ONE: 10}
+        self.ends: dict[TopicPartition, int] | None = {ONE: 10}
         self.epoch = 1
-        self.topic_id, self.partitions = "first", 1
+        self.topic_id, self.count = "first", 1
         self.asked_ends = 0
         for module in (topic_watch, topic_identity):
             monkeypatch.setattr(module, "monotonic", lambda: self.now)
         monkeypatch.setattr(topic_watch, "ends_of", self._ends_of)
         monkeypatch.setattr(topic_identity, "admin_of", lambda _: self)
 
-    def _ends_of(self, _: TopicConfig, lanes: Collection[Lane], _seconds: float) -> dict[Lane, Any]:
+    def _ends_of(
+        self, _: TopicConfig, partitions: Collection[TopicPartition], _seconds: float
+    ) -> dict[TopicPartition, Any]:
         self.asked_ends += 1
         if self.ends is None:
             raise KafkaException("it does not answer")
         return {
-            lane: SimpleNamespace(offset=self.ends[lane], leader_epoch=self.epoch)
-            for lane in lanes
-            if lane in self.ends
+            partition: SimpleNamespace(offset=self.ends[partition], leader_epoch=self.epoch)
+            for partition in partitions
+            if partition in self.ends
         }
 
     def describe_topics(self, _: object, request_timeout: float) -> dict[str, Any]:
-        partitions = [SimpleNamespace(id=number) for number in range(self.partitions)]
+        partitions = [SimpleNamespace(id=number) for number in range(self.count)]
         found = SimpleNamespace(topic_id=self.topic_id, partitions=partitions)
         return {"orders": SimpleNamespace(result=lambda: found)}
 
@@ -89,7 +91,7 @@ def watching(
 
 @pytest.mark.parametrize("ends", [{ONE: 10}, {}, None], ids=["more", "untold", "no answer"])
 def test_a_reader_that_gets_nothing_is_told_after_two_looks(
-    kafka: Kafka, ends: dict[Lane, int] | None
+    kafka: Kafka, ends: dict[TopicPartition, int] | None
 ) -> None:
     watch, _ = watching(kafka, 9)
     kafka.ends = ends
@@ -128,12 +130,12 @@ def test_a_topic_that_was_made_anew_is_told(kafka: Kafka) -> None:
 def test_added_partitions_are_told_to_a_task_that_reads_all(kafka: Kafka) -> None:
     watch, progress = watching(kafka, 10)
     chosen, _ = watching(kafka, 10, load_task(partitions=(0,)))
-    kafka.partitions = 2
+    kafka.count = 2
     for each in (watch, chosen):
         assert looks(each, kafka, topic_identity.LOOK_SECONDS + 1) == []
-    assert (watch.new_lanes(), chosen.new_lanes()) == ([TWO], [])
+    assert (watch.new_partitions(), chosen.new_partitions()) == ([TWO], [])
     progress.next_offsets = {ONE: 10, TWO: 0}
-    assert watch.new_lanes() == []
+    assert watch.new_partitions() == []
 
 
 class Logs:
@@ -152,7 +154,7 @@ class Logs:
         pass
 
     def _refilled(
-        self, _: Logs, last: Mapping[Lane, Landmark], ends: Mapping[Lane, int]
+        self, _: Logs, last: Mapping[TopicPartition, Landmark], ends: Mapping[TopicPartition, int]
     ) -> Refilled | None:
         self.compared.append(ends[ONE])
         return Refilled(ONE, last[ONE], ends[ONE], Landmark(1, 2)) if self.is_other else None

@@ -1,4 +1,4 @@
-"""A lane that is applied by columns leaves the target as one that is applied record by record."""
+"""A partition that is applied by columns leaves the target as one that is applied record by record."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdcbus.consumer.apply import applier as apply
-from cdcbus.consumer.apply.applier import LaneApplier
+from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.merge import columnar
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from tests.support.memory_target import MemoryTarget
 from tests.support.records import records_of
 
-LANE = ("shop", 0)
+PARTITION = TopicPartition("shop", 0)
 NAMES = ("orders", "items", "notes")
 SOURCES = {
     name: Table(
@@ -101,7 +102,9 @@ def history(seed: int, size: int, odd: float) -> list[RowChange]:
 def applied(loader: MemoryTarget, changes: list[RowChange], converter: str) -> BatchReport:
     wire = make_converter(converter)
     records = records_of([(number, wire.to_bytes(change)) for number, change in enumerate(changes)])
-    return LaneApplier(task(converter), wire, loader).apply(LANE, records, len(records), 5)
+    return PartitionApplier(task(converter), wire, loader).apply(
+        PARTITION, records, len(records), 5
+    )
 
 
 @pytest.mark.parametrize("converter", ["canalRow", "oggJson"])
@@ -138,7 +141,7 @@ def test_both_ways_leave_the_same_target_and_report(
 
 def test_whole_tables_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        LaneApplier, "_steps_of", lambda *_: pytest.fail("a record was read by itself")
+        PartitionApplier, "_steps_of", lambda *_: pytest.fail("a record was read by itself")
     )
     changes = [change for change in history(1, 900, 0.0) if change.table.id.table == "orders"]
     loader = target()
@@ -166,8 +169,8 @@ def test_a_column_that_records_do_not_describe_is_refused_in_many_records_too(
             for number, value in enumerate(values)
         ]
     )
-    LaneApplier(task("canalRow"), wire, target(), put_dead_letters=dead_letters.extend).apply(
-        LANE, records, len(records), 5
+    PartitionApplier(task("canalRow"), wire, target(), put_dead_letters=dead_letters.extend).apply(
+        PARTITION, records, len(records), 5
     )
     assert [dead_letter.offset for dead_letter in dead_letters] == list(range(40, 290))
     assert all(
@@ -190,18 +193,18 @@ def test_a_mapper_that_is_wrong_for_every_row_stops_the_task_and_makes_no_letter
     wire, dead_letters, loader = make_converter(converter), list[DeadLetter](), target()
     changes = [change for change in history(1, 900, 0.0) if change.table.id.table == "orders"]
     records = records_of([(number, wire.to_bytes(change)) for number, change in enumerate(changes)])
-    applier = LaneApplier(
+    applier = PartitionApplier(
         replace(task(converter), rules=(rule,)), wire, loader, put_dead_letters=dead_letters.extend
     )
     for count in (len(records), 50):
         with pytest.raises(ConfigError):
-            applier.apply(LANE, records[:count], count, 5)
+            applier.apply(PARTITION, records[:count], count, 5)
     assert (dead_letters, loader.rows[TableId("shop", "orders")]) == ([], {})
 
 
 def test_a_few_changes_of_a_kind_do_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        LaneApplier, "_steps_of", lambda *_: pytest.fail("a record went the plain way")
+        PartitionApplier, "_steps_of", lambda *_: pytest.fail("a record went the plain way")
     )
     orders = [change for change in history(1, 3000, 0.0) if change.table.id.table == "orders"]
     few = [change for change in orders if change.op is Op.DELETE][:3]

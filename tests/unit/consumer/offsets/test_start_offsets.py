@@ -73,7 +73,7 @@ KEPT = Mark(True, "a")
         (Known(node=10), False),
     ],
 )
-def test_a_target_that_should_know_a_lane_and_does_not_is_another_one(
+def test_a_target_that_should_know_a_partition_and_does_not_is_another_one(
     known: Known, is_replaced: bool
 ) -> None:
     assert known.is_replaced == is_replaced

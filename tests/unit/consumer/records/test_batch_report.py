@@ -1,4 +1,4 @@
-"""Reports of lanes, added up."""
+"""Reports of partitions, added up."""
 
 from cdcbus.consumer.records.batch_report import BatchReport
 

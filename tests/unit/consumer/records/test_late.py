@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 from cdcbus.consumer.records.late import Begun, is_late, without_late
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.epoch import epoch_text, epochs
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 
-LANE = "shop", 0
+PARTITION = TopicPartition("shop", 0)
 TABLE = Table(TableId("shop", "t"), (Column("id", "int", 4),), ("id",))
 
 
@@ -32,7 +33,7 @@ def test_an_older_epoch_behind_a_newer_one_of_its_task_is_left_out(converter: st
         value(epoch, converter, task)
         for epoch, task in ((5, "1"), (9, "1"), (5, "1"), (5, "2"), (0, "1"), (9, "1"))
     ]
-    left, late = without_late(LANE, records(*made), converter, {})
+    left, late = without_late(PARTITION, records(*made), converter, {})
     assert (left.offsets.to_pylist(), late.to_pylist()) == ([0, 1, 3, 4, 5], [2])
 
 
@@ -42,7 +43,7 @@ def test_records_that_tell_no_epoch_pass(converter: str) -> None:
 
 
 @given(st.lists(st.integers(1, 4), max_size=30), st.lists(st.integers(0, 30), max_size=5))
-def test_what_is_late_is_the_same_however_often_and_in_whatever_batches_a_lane_is_read(
+def test_what_is_late_is_the_same_however_often_and_in_whatever_batches_a_partition_is_read(
     made: list[int], cuts: list[int]
 ) -> None:
     values, begun = [value(epoch) for epoch in made], Begun()
@@ -50,9 +51,9 @@ def test_what_is_late_is_the_same_however_often_and_in_whatever_batches_a_lane_i
     for _ in range(2):
         found = []
         for begin, end in zip([0, *sorted(cuts)], [*sorted(cuts), 31], strict=True):
-            found += without_late(LANE, records(*values[begin:end], at=begin), "canalRow", begun)[
-                1
-            ].to_pylist()
+            found += without_late(
+                PARTITION, records(*values[begin:end], at=begin), "canalRow", begun
+            )[1].to_pylist()
         assert found == wanted
 
 
@@ -60,5 +61,5 @@ def test_what_is_late_is_the_same_however_often_and_in_whatever_batches_a_lane_i
 def test_who_reads_record_by_record_leaves_out_the_same(made: list[int]) -> None:
     values, begun = [value(epoch) for epoch in made], Begun()
     found = [at for at, each in enumerate(values) if is_late(begun, at, each, "canalRow")]
-    assert found == without_late(LANE, records(*values), "canalRow", {})[1].to_pylist()
+    assert found == without_late(PARTITION, records(*values), "canalRow", {})[1].to_pylist()
     assert not is_late(begun, 99, None, "canalRow")

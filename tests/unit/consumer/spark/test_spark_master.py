@@ -75,6 +75,6 @@ def test_speculation_is_refused() -> None:
     check_speculation({"spark.speculation": "false"})
     with pytest.raises(
         ConfigError,
-        match=r"spark\.speculation=true has Spark apply one lane twice at the same time",
+        match=r"spark\.speculation=true has Spark apply one partition twice at the same time",
     ):
         check_speculation({"spark.speculation": "True"})

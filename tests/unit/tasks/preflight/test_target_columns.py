@@ -149,7 +149,7 @@ def test_a_column_that_is_left_out_on_purpose_or_was_only_in_applied_records_is_
     assert (outcome, found.rpartition("; ")[2]) == ("warning", "that record is before the start")
 
 
-def test_a_column_stays_ahead_when_an_older_lane_has_it_too() -> None:
+def test_a_column_stays_ahead_when_an_older_partition_has_it_too() -> None:
     seen = sample(ID, NAME)
     seen.add(
         RowChange(Table(SOURCE, (ID, NAME), ("ID",)), Op.INSERT, None, {"ID": "1", "NAME": "a"}),

@@ -8,6 +8,7 @@ from itertools import chain
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.offsets.start_offsets import Starts
 from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.run import Progress as Done
 from cdcbus.tasks.runtime.metrics import FetchMeasures, LoadMeasures
@@ -149,12 +150,14 @@ def test_what_a_target_has_lost_is_told_for_an_hour() -> None:
     measures, progress = LoadMeasures(lambda: now[0]), Progress()
     measures.see(progress)
     assert measures.target_lost == ""
-    progress.begin("7", Starts({("t", 0): 10}, lost={("t", 0): (10, 60)}))
+    progress.begin(
+        "7", Starts({TopicPartition("t", 0): 10}, lost={TopicPartition("t", 0): (10, 60)})
+    )
     assert (
         "it has t[0] up to offset 10, ZooKeeper knows that it had it up to 60"
         in measures.target_lost
     )
-    progress.begin("7", Starts({("t", 0): 60}))  # another start does not take it back
+    progress.begin("7", Starts({TopicPartition("t", 0): 60}))  # another start does not take it back
     assert measures.target_lost
     now[0] += 3601
     assert measures.target_lost == ""

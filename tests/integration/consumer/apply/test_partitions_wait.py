@@ -1,4 +1,4 @@
-"""Rows of several partitions that share unique values and foreign keys: lanes wait for each
+"""Rows of several partitions that share unique values and foreign keys: partitions wait for each
 other, and both targets end like the source."""
 
 from __future__ import annotations
@@ -139,19 +139,19 @@ def user(key: int, name: str) -> Row:
     return {"id": str(key), "name": name}
 
 
-def test_rows_that_exchange_unique_values_across_partitions_get_on_where_executors_apply_the_lanes(
+def test_rows_that_exchange_unique_values_across_partitions_get_on_where_executors_apply_the_partitions(
     shop: Shop,
 ) -> None:
-    """Each executor has one lane, and waits, as each exchange is a ring through all of them;
+    """Each executor has one partition, and waits, as each exchange is a ring through all of them;
     then the driver applies them together."""
     source = Source(replace(USERS, id=TableId(shop.name, "users")))
     producer, sent = Producer({"bootstrap.servers": shop.addresses.kafka}), [0] * PARTITIONS
 
     def send() -> None:
-        for partition, lane in enumerate(source.lanes):
-            for _, value in lane[sent[partition] :]:
-                producer.produce(shop.name, value, partition=partition)
-            sent[partition] = len(lane)
+        for number, partition in enumerate(source.partitions):
+            for _, value in partition[sent[number] :]:
+                producer.produce(shop.name, value, partition=number)
+            sent[number] = len(partition)
         assert producer.flush(30) == 0
 
     shop.create("users", "id INT PRIMARY KEY, name VARCHAR(40) NOT NULL UNIQUE")
@@ -179,7 +179,7 @@ def test_rows_that_exchange_unique_values_across_partitions_get_on_where_executo
     assert rows["mariadb"] == rows["postgresql"] == sorted(source.rows.items())
 
 
-class Lanes:
+class Partitions:
     """Puts changes of users into partitions of the shop's topic."""
 
     def __init__(self, shop: Shop) -> None:
@@ -209,35 +209,39 @@ class Lanes:
         return sorted(self._shop.postgresql(f"SELECT * FROM {self._shop.name}.users"))
 
 
-def test_a_lane_waits_for_what_another_one_is_still_to_bring(shop: Shop) -> None:
-    lanes = Lanes(shop)
-    lanes.put(0, Op.INSERT, None, user(1, "x"))
+def test_a_partition_waits_for_what_another_one_is_still_to_bring(shop: Shop) -> None:
+    partitions = Partitions(shop)
+    partitions.put(0, Op.INSERT, None, user(1, "x"))
     load = shop.load("postgresql")
     load.start()
-    wait_until(lambda: lanes.rows() == [(1, "x")], "the first user")
-    lanes.put(1, Op.INSERT, None, user(2, "x"))
+    wait_until(lambda: partitions.rows() == [(1, "x")], "the first user")
+    partitions.put(1, Op.INSERT, None, user(2, "x"))
     reason = f"record {shop.name}[1]@0: "
-    wait_until(lambda: f"task {load.task_id}: {reason}" in load.log.read_text(), "the lane to wait")
-    lanes.put(2, Op.INSERT, None, user(3, "y"))
-    wait_until(lambda: lanes.rows() == [(1, "x"), (3, "y")], "another lane to go on")
-    lanes.put(0, Op.DELETE, user(1, "x"), None)
-    wait_until(lambda: lanes.rows() == [(2, "x"), (3, "y")], "the lane to go on")
+    wait_until(
+        lambda: f"task {load.task_id}: {reason}" in load.log.read_text(), "the partition to wait"
+    )
+    partitions.put(2, Op.INSERT, None, user(3, "y"))
+    wait_until(lambda: partitions.rows() == [(1, "x"), (3, "y")], "another partition to go on")
+    partitions.put(0, Op.DELETE, user(1, "x"), None)
+    wait_until(lambda: partitions.rows() == [(2, "x"), (3, "y")], "the partition to go on")
     wait_until(lambda: shop.is_applied(load), "the position")
     load.ask_to_stop()
     assert load.await_stop() == 0
 
 
-def test_what_no_other_lane_can_cure_any_more_stops_the_task_or_becomes_a_letter(
+def test_what_no_other_partition_can_cure_any_more_stops_the_task_or_becomes_a_letter(
     shop: Shop,
 ) -> None:
-    lanes = Lanes(shop)
-    lanes.put(0, Op.INSERT, None, user(1, "x"), age_seconds=399)
-    lanes.put(1, Op.INSERT, None, user(2, "x"), age_seconds=398)
-    lanes.put(1, Op.INSERT, None, user(4, "z"), age_seconds=397)
-    lanes.put(2, Op.INSERT, None, user(3, "y"))  # lately: all before it has been read
+    partitions = Partitions(shop)
+    partitions.put(0, Op.INSERT, None, user(1, "x"), age_seconds=399)
+    partitions.put(1, Op.INSERT, None, user(2, "x"), age_seconds=398)
+    partitions.put(1, Op.INSERT, None, user(4, "z"), age_seconds=397)
+    partitions.put(2, Op.INSERT, None, user(3, "y"))  # lately: all before it has been read
     shop.postgresql(f"INSERT INTO {shop.name}.users VALUES (9, 'q')")
-    for partition in (0, 1):  # two lanes that both wait, each for the other
-        lanes.put(partition, Op.INSERT, None, user(5 + partition, "q"), age_seconds=390 - partition)
+    for partition in (0, 1):  # two partitions that both wait, each for the other
+        partitions.put(
+            partition, Op.INSERT, None, user(5 + partition, "q"), age_seconds=390 - partition
+        )
     load = shop.load("postgresql")
     load.start()
     assert load._process is not None
@@ -247,7 +251,7 @@ def test_what_no_other_lane_can_cure_any_more_stops_the_task_or_becomes_a_letter
     dead_letters = shop.load("postgresql", loader__onError="deadletter")
     dead_letters.start()
     wait_until(lambda: shop.is_applied(dead_letters), "the rest")
-    rows = lanes.rows()
+    rows = partitions.rows()
     assert len(rows) == 4
     assert {(3, "y"), (4, "z"), (9, "q")} < set(rows)
     dead_letters.ask_to_stop()

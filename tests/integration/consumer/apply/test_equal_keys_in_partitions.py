@@ -10,7 +10,7 @@ from time import time
 
 import pytest
 
-from cdcbus.consumer.apply.applier import LaneWaits
+from cdcbus.consumer.apply.applier import PartitionWaits
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
 from cdcbus.ops.stack.addresses import Database
@@ -18,13 +18,14 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.kafka.partitioner import partition_of
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_row_order import (
     CASE,
     USERS,
     VERSION_TABLES,
-    Lanes,
+    Partitions,
     Source,
     interleavings,
     records,
@@ -39,7 +40,7 @@ KINDS = {
     "mariadb": "VARCHAR(40)",
 }
 REFUSED = "two source rows would become one"
-Lane = list[tuple[bytes, RowChange, int]]
+Partition = list[tuple[bytes, RowChange, int]]
 
 
 class _WithPublic(PostgresqlServer):
@@ -88,13 +89,13 @@ def assert_ends(
     table: str = "users",
     most: int = 10,
 ) -> None:
-    """In whichever order the lanes are applied record by record; of many orders in some."""
-    lanes = [*source.lanes.values()]
-    orders = interleavings(*map(len, lanes))
+    """In whichever order the partitions are applied record by record; of many orders in some."""
+    partitions = [*source.partitions.values()]
+    orders = interleavings(*map(len, partitions))
     for order in orders[:: 1 + len(orders) // most]:
         begin_anew(server, table)
-        read = [records(lane, "canalRow") for lane in lanes]
-        with Lanes(server, read, task_of(server)) as applying:
+        read = [records(partition, "canalRow") for partition in partitions]
+        with Partitions(server, read, task_of(server)) as applying:
             for number in order:
                 applying.apply(number, 1)
             applying.finish()
@@ -112,11 +113,13 @@ def both_there() -> Source:
 def test_two_rows_that_are_one_at_the_target_are_refused_whichever_partition_is_ahead(
     server: TargetServer, first: int
 ) -> None:
-    lanes = [records(lane, "canalRow") for lane in both_there().lanes.values()]
-    with Lanes(server, lanes, task_of(server)) as applying:
+    partitions = [records(partition, "canalRow") for partition in both_there().partitions.values()]
+    with Partitions(server, partitions, task_of(server)) as applying:
         applying.apply(first, 1)
         with pytest.raises(TargetRejected, match=REFUSED):
-            applying.appliers[1 - first].apply(("shop", 1 - first), lanes[1 - first], 1, 1, 1)
+            applying.appliers[1 - first].apply(
+                TopicPartition("shop", 1 - first), partitions[1 - first], 1, 1, 1
+            )
     kept = [("user1", 1), ("User1", 2)][first]
     assert server.rows("SELECT email, v FROM {schema}.users") == [kept]
 
@@ -126,10 +129,12 @@ def test_the_second_of_two_such_rows_becomes_a_dead_letter(
     server: TargetServer, first: int
 ) -> None:
     letters: list[DeadLetter] = []
-    lanes = [records(lane, "canalRow") for lane in both_there().lanes.values()]
-    with Lanes(server, lanes, task_of(server), letters.extend) as applying:
+    partitions = [records(partition, "canalRow") for partition in both_there().partitions.values()]
+    with Partitions(server, partitions, task_of(server), letters.extend) as applying:
         applying.apply(first, 1)
-        applying.appliers[1 - first].apply(("shop", 1 - first), lanes[1 - first], 1, 1, 1)
+        applying.appliers[1 - first].apply(
+            TopicPartition("shop", 1 - first), partitions[1 - first], 1, 1, 1
+        )
     assert [(letter.topic, letter.partition, letter.offset) for letter in letters] == [
         ("shop", 1 - first, 0)
     ]
@@ -145,17 +150,18 @@ def test_a_row_waits_as_long_as_the_delete_of_the_other_one_may_come(
     source = both_there()
     now_ms = int(time() * 1000)
     older, newer = [
-        [(key, each, now_ms) for key, each, _ in lane] for lane in source.lanes.values()
+        [(key, each, now_ms) for key, each, _ in partition]
+        for partition in source.partitions.values()
     ]
     gone = RowChange(USERS, Op.DELETE, user("user1", 1), None, replace(newer[0][1].origin, pos=150))
     whole = records([*older, (older[0][0], gone, now_ms)], "canalRow")
     read, then = [whole[:1], records(newer, "canalRow")], whole[1:]
-    with Lanes(server, read, task_of(server)) as applying:
+    with Partitions(server, read, task_of(server)) as applying:
         applying.apply(first, 1)
         applying.apply(1 - first, 1)
         assert applying.done[1 - first] == 0
         if first == 0:
-            applying.appliers[0].apply(("shop", 0), then, 2, 1)
+            applying.appliers[0].apply(TopicPartition("shop", 0), then, 2, 1)
             applying.apply(1, 1)
         else:
             read[0] = whole
@@ -184,8 +190,8 @@ def test_a_row_that_comes_and_goes_in_one_batch_leaves_the_other_one_its_delete(
     source.change(Op.INSERT, None, user("user1", 1))
     source.change(Op.UPDATE, user("user1", 1), user("User1", 2))
     source.change(Op.DELETE, user("User1", 2), None)
-    lanes = [records(lane, "canalRow") for lane in source.lanes.values()]
-    with Lanes(server, lanes, task_of(server)) as applying:
+    partitions = [records(partition, "canalRow") for partition in source.partitions.values()]
+    with Partitions(server, partitions, task_of(server)) as applying:
         applying.apply(0, 1)
         applying.apply(1, 2)
         applying.finish()
@@ -224,7 +230,7 @@ def test_keys_of_several_columns_are_respelled(server: TargetServer, kind: str) 
     assert_ends(server, source, [(1, "User1", 3), (2, "User1", 5)], "seats")
 
 
-def test_lanes_whose_rows_are_respelled_again_and_again_are_applied_together_at_once(
+def test_partitions_whose_rows_are_respelled_again_and_again_are_applied_together_at_once(
     server: TargetServer,
 ) -> None:
     source = Source(USERS, ("email",), {})
@@ -235,12 +241,15 @@ def test_lanes_whose_rows_are_respelled_again_and_again_are_applied_together_at_
         for row in range(30):
             old, new = spellings[row][turn % 3], spellings[row][(turn + 1) % 3]
             source.change(Op.UPDATE, user(old, turn), user(new, turn + 1))
-    lanes = in_partitions(source, 3)
-    with Lanes(server, lanes, task_of(server)) as applying:
-        parts = [(("shop", lane), each, len(each), 1) for lane, each in enumerate(lanes)]
+    partitions = in_partitions(source, 3)
+    with Partitions(server, partitions, task_of(server)) as applying:
+        parts = [
+            (TopicPartition("shop", partition), each, len(each), 1)
+            for partition, each in enumerate(partitions)
+        ]
         together = applying.appliers[0].apply_together(parts)
-    assert {lane: end for lane, (end, _) in together.items()} == {
-        ("shop", lane): len(each) for lane, each in enumerate(lanes)
+    assert {partition: end for partition, (end, _) in together.items()} == {
+        TopicPartition("shop", partition): len(each) for partition, each in enumerate(partitions)
     }
     assert sorted(server.rows("SELECT email, v FROM {schema}.users")) == sorted(
         (each[20 % 3], 20) for each in spellings
@@ -249,10 +258,13 @@ def test_lanes_whose_rows_are_respelled_again_and_again_are_applied_together_at_
 
 def in_partitions(source: Source, count: int) -> list[Records]:
     """Those that hold something."""
-    lanes: dict[int, Lane] = {}
-    for key, lane in source.lanes.items():
-        lanes.setdefault(partition_of(key, count), []).extend(lane)
-    return [records(sorted(lane, key=place), "canalRow") for _, lane in sorted(lanes.items())]
+    partitions: dict[int, Partition] = {}
+    for key, partition in source.partitions.items():
+        partitions.setdefault(partition_of(key, count), []).extend(partition)
+    return [
+        records(sorted(partition, key=place), "canalRow")
+        for _, partition in sorted(partitions.items())
+    ]
 
 
 def place(logged: tuple[bytes, RowChange, int]) -> tuple[int, bool]:
@@ -308,52 +320,74 @@ def test_no_row_takes_the_place_of_another_whatever_happens(
 
 
 def apply_by_chance(server: TargetServer, people: People) -> set[str]:
-    """Applies all as the driver does, whichever lanes are ahead; the keys of dead letters."""
+    """Applies all as the driver does, whichever partitions are ahead; the keys of dead letters."""
     letters: list[DeadLetter] = []
-    lanes, dice = in_partitions(people.source, 3), people.dice
-    changes = [[CanalRow().from_bytes(value or b"")[0] for _, value in lane] for lane in lanes]
-    with Lanes(server, lanes, task_of(server), letters.extend) as applying:
+    partitions, dice = in_partitions(people.source, 3), people.dice
+    changes = [
+        [CanalRow().from_bytes(value or b"")[0] for _, value in partition]
+        for partition in partitions
+    ]
+    with Partitions(server, partitions, task_of(server), letters.extend) as applying:
         done, waiting = applying.done, set[int]()
-        while left := [lane for lane in range(len(lanes)) if done[lane] < len(lanes[lane])]:
+        while left := [
+            partition
+            for partition in range(len(partitions))
+            if done[partition] < len(partitions[partition])
+        ]:
             if waiting < {*left}:
-                lane = dice.choice([each for each in left if each not in waiting])
-                before = done[lane]
-                applying.apply(lane, dice.randint(1, 8))
-                waiting = set() if done[lane] > before else waiting | {lane}
+                partition = dice.choice([each for each in left if each not in waiting])
+                before = done[partition]
+                applying.apply(partition, dice.randint(1, 8))
+                waiting = set() if done[partition] > before else waiting | {partition}
                 continue
             waiting = set()
-            if not together(applying, lanes, left, dice):
+            if not together(applying, partitions, left, dice):
                 # nothing that is still to be read was made before this one
-                lane = min(left, key=lambda each: place((b"", changes[each][done[each]], 0)))
+                partition = min(left, key=lambda each: place((b"", changes[each][done[each]], 0)))
                 try:
-                    applying.appliers[lane].apply(
-                        ("shop", lane),
-                        lanes[lane][done[lane] :],
-                        len(lanes[lane]),
+                    applying.appliers[partition].apply(
+                        TopicPartition("shop", partition),
+                        partitions[partition][done[partition] :],
+                        len(partitions[partition]),
                         1,
-                        done[lane] + 1,
+                        done[partition] + 1,
                     )
-                    done[lane] = len(lanes[lane])
-                except LaneWaits as one:
-                    assert one.end > done[lane]
-                    done[lane] = one.end
+                    done[partition] = len(partitions[partition])
+                except PartitionWaits as one:
+                    assert one.end > done[partition]
+                    done[partition] = one.end
     refused = [changes[letter.partition][letter.offset] for letter in letters]
     return {str((change.after or change.before or {})["email"]) for change in refused}
 
 
 def together(
-    applying: Lanes, lanes: Sequence[Records], left: Sequence[int], dice: random.Random
+    applying: Partitions, partitions: Sequence[Records], left: Sequence[int], dice: random.Random
 ) -> bool:
     """As far as batches go that end anywhere. Whether that got on."""
     driver, done = applying.appliers[0], applying.done
-    ends = {lane: dice.randint(done[lane] + 1, len(lanes[lane])) for lane in left}
-    for lane in left:
-        if ("shop", lane) in applying.appliers[lane].seen:
-            driver.seen["shop", lane] = applying.appliers[lane].seen["shop", lane]
+    ends = {
+        partition: dice.randint(done[partition] + 1, len(partitions[partition]))
+        for partition in left
+    }
+    for partition in left:
+        if TopicPartition("shop", partition) in applying.appliers[partition].seen:
+            driver.seen[TopicPartition("shop", partition)] = applying.appliers[partition].seen[
+                TopicPartition("shop", partition)
+            ]
     found = driver.apply_together(
-        [(("shop", lane), lanes[lane][done[lane] : ends[lane]], ends[lane], 1) for lane in left]
+        [
+            (
+                TopicPartition("shop", partition),
+                partitions[partition][done[partition] : ends[partition]],
+                ends[partition],
+                1,
+            )
+            for partition in left
+        ]
     )
-    for (_, lane), (end, _) in found.items():
-        done[lane] = end
-        applying.appliers[lane].seen["shop", lane] = driver.seen["shop", lane]
+    for (_, partition), (end, _) in found.items():
+        done[partition] = end
+        applying.appliers[partition].seen[TopicPartition("shop", partition)] = driver.seen[
+            TopicPartition("shop", partition)
+        ]
     return bool(found)
