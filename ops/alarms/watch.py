@@ -16,6 +16,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.ops.alarms.channels import Channel, Message, Receiver, channels_of, deliver
 from cdcbus.ops.alarms.limits import Limits, limits_of
 from cdcbus.ops.alarms.rules import RECOVERED_BY_RESTART, Seen, conditions
@@ -26,7 +27,6 @@ from cdcbus.ops.services.scheduling import explained
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import BusSettings
-from cdcbus.tasks.zookeeper.cached_reads import CachedReads
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.status import Status, status_of

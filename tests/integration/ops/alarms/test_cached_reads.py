@@ -7,8 +7,8 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
+from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.plugins.errors import PositionUnavailable
-from cdcbus.tasks.zookeeper.cached_reads import CachedReads
 from cdcbus.tasks.zookeeper.positions import connect
 from cdcbus.tasks.zookeeper.znode import get_children, get_node
 from tests.support.line import Line
