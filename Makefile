@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit coverage test-integration test-chaos chaos test-source test-servers test-kubernetes lint measures install hooks clean
+.PHONY: help demo test test-unit coverage test-integration test-chaos chaos test-source test-servers test-spark test-kubernetes lint measures install hooks clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -34,6 +34,14 @@ test-source: $(INSTALLED) ## The tests that read a binlog, on the server named b
 
 test-servers: $(INSTALLED) ## The tests that read a binlog, on each release of MySQL and MariaDB that can be had
 	$(BIN)/python -m tests.servers
+
+SPARK ?= 4.2.0
+test-spark: ## The tests of the consumer with another release of Spark: make test-spark SPARK=4.2.0
+	$(PYTHON) -m venv .venv-spark
+	.venv-spark/bin/pip install --quiet --editable '.[test]'
+	.venv-spark/bin/pip install --quiet --no-deps pyspark==$(SPARK)
+	.venv-spark/bin/cdcbus prepare
+	.venv-spark/bin/pytest tests/unit/consumer tests/integration/consumer tests/chaos/test_gears.py
 
 test-kubernetes: $(INSTALLED) ## The tests on a real Kubernetes, built with Go; needs root, containerd and runc
 	$(BIN)/pytest tests/kubernetes
