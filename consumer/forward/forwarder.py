@@ -4,9 +4,9 @@ acknowledged before its offset counts.
 In transactions a partition's records and its offset are committed together. The offset is what the
 task's group has committed of the partition, beside the version that the position in ZooKeeper had
 then: a start goes on from it unless somebody has set that position. The number behind it is the
-partition's term: the driver takes over all partitions for a new one, and executors send only in the
-term that they were told of, from where they were told. So one that was given up long ago finds that
-it is, whenever it begins. Then follow Details.
+partition's epoch: the driver takes over all partitions for a new one, and executors send only in
+the epoch that they were told of, from where they were told. So one that was given up long ago finds
+that it is, whenever it begins. Then follow Details.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from threading import Event, Lock
 from time import perf_counter
@@ -65,13 +65,6 @@ class _Large(NamedTuple):
     topic: str
     table: TableId
     size_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Committed(AppliedOffset):
-    """How far a partition has been committed, and in which term."""
-
-    term: int = 0
 
 
 class _Anew(BusUnavailable):
@@ -133,7 +126,7 @@ class Forwarder:
             for outlet in self._outlets.values():
                 outlet.start()
             return []
-        found = self._offsets(_Outlet.begin_term)
+        found = self._offsets(_Outlet.begin_epoch)
         self.seen = {offset.topic_partition: offset for offset in found}
         return found
 
@@ -143,7 +136,7 @@ class Forwarder:
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
         """Commits where partitions go on, unless that is what was committed: else a start after a
-        kill would go on from what an edit has replaced. `applied_offsets` has begun a new term."""
+        kill would go on from what an edit has replaced. `applied_offsets` has begun a new epoch."""
         if not self._config.transactional_id:
             return
 
@@ -158,11 +151,11 @@ class Forwarder:
 
     def begin(self, partition: TopicPartition, seen: AppliedOffset | None) -> None:
         """Takes over a partition of the driver's, and looks how far it has been committed
-        meanwhile. Raises OffsetConflict where a later term has begun, BusError."""
+        meanwhile. Raises OffsetConflict where a later epoch has begun, BusError."""
         if self._config.transactional_id:
             outlet = self._outlet(partition)
             outlet.take_over()
-            if _term(outlet.held) != _term(seen):
+            if _epoch(outlet.held) != _epoch(seen):
                 raise _conflict(partition)
             self.seen = {partition: outlet.held} if outlet.held else {}
 
@@ -177,7 +170,7 @@ class Forwarder:
         """Keeps no partition, so that other processes can have them."""
         self.close()
 
-    def _offsets(self, look: Callable[[_Outlet], Committed | None]) -> list[AppliedOffset]:
+    def _offsets(self, look: Callable[[_Outlet], AppliedOffset | None]) -> list[AppliedOffset]:
         with TopicLogs(self._task) as logs:
             partitions = [
                 partition
@@ -340,7 +333,7 @@ class _Outlet(KafkaWriter[_Large]):
         super().__init__(config, stop)
         self._partition, self._keeps_letters = partition, keeps_letters
         self.too_large: dict[int, str] = {}
-        self.held: Committed | None = None
+        self.held: AppliedOffset | None = None
         self._transaction = (
             Transaction(self, config, group, *place) if config.transactional_id else None
         )
@@ -358,16 +351,16 @@ class _Outlet(KafkaWriter[_Large]):
             self.held = self.applied()
         self._is_mine = True
 
-    def begin_term(self) -> Committed | None:
-        """Takes the partition over for a new term, and tells what was committed last."""
+    def begin_epoch(self) -> AppliedOffset | None:
+        """Takes the partition over for a new epoch, and tells what was committed last."""
         self.take_over()
         if self._transaction and (held := self.held):
-            self._commit(replace(held, term=held.term + 1))
+            self._commit(replace(held, epoch=held.epoch + 1))
         return self.held
 
     def take(
         self, next_offset: int, position_version: int, last: Landmark | None = None
-    ) -> Committed:
+    ) -> AppliedOffset:
         """The partition goes on from there, whatever was committed."""
         if not self._is_mine:
             self.take_over()
@@ -375,12 +368,12 @@ class _Outlet(KafkaWriter[_Large]):
         if held and (held.next_offset, held.details.last) == (next_offset, last):
             return held
         return self._commit(
-            Committed(
+            AppliedOffset(
                 *self._partition,
                 next_offset,
                 position_version,
                 details=Details(last=last),
-                term=_term(held),
+                epoch=_epoch(held),
             )
         )
 
@@ -392,18 +385,18 @@ class _Outlet(KafkaWriter[_Large]):
         if self.held != seen:
             raise _conflict(self._partition)
 
-    def applied(self) -> Committed | None:
+    def applied(self) -> AppliedOffset | None:
         """What was committed last."""
         offset, text = self._transaction.committed() if self._transaction else (-1, "")
-        position_version, term, details, *_ = [*text.split(" ", 2), "", ""]
+        position_version, epoch, details, *_ = [*text.split(" ", 2), "", ""]
         if offset < 0 or not position_version.isdecimal():
             return None
-        return Committed(
+        return AppliedOffset(
             *self._partition,
             offset,
             int(position_version),
             details=Details.from_json(details),
-            term=int(term or 0),
+            epoch=int(epoch or 0),
         )
 
     def fenced(self) -> BusError:
@@ -447,25 +440,25 @@ class _Outlet(KafkaWriter[_Large]):
 
     def commit(
         self, end_offset: int, position_version: int, last: Landmark | None
-    ) -> Committed | None:
+    ) -> AppliedOffset | None:
         """Of all that was sent; None without transactions. Raises BusRejected, BusUnavailable."""
         self.too_large.clear()
         if not self._transaction:
             return None
         return self._commit(
-            Committed(
+            AppliedOffset(
                 *self._partition,
                 end_offset,
                 position_version,
                 details=Details(last=last),
-                term=_term(self.held),
+                epoch=_epoch(self.held),
             )
         )
 
-    def _commit(self, done: Committed) -> Committed:
+    def _commit(self, done: AppliedOffset) -> AppliedOffset:
         assert self._transaction
         details = f" {done.details.to_json()}" if done.details.last else ""
-        self._transaction.commit(done.next_offset, f"{done.position_version} {done.term}{details}")
+        self._transaction.commit(done.next_offset, f"{done.position_version} {done.epoch}{details}")
         self.held = done
         return done
 
@@ -492,8 +485,8 @@ def _size_bytes(record: Record) -> int:
     return size
 
 
-def _term(held: AppliedOffset | None) -> int:
-    return held.term if isinstance(held, Committed) else 0
+def _epoch(held: AppliedOffset | None) -> int:
+    return held.epoch if held else 0
 
 
 def _conflict(partition: TopicPartition) -> OffsetConflict:

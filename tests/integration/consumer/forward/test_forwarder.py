@@ -21,7 +21,7 @@ from cdcbus.consumer.batch import executor_batch
 from cdcbus.consumer.batch.executor_batch import Span
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.forward.forwarder import Committed, Forwarder
+from cdcbus.consumer.forward.forwarder import Forwarder
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
@@ -176,8 +176,8 @@ def test_what_was_committed_is_the_offset_beside_the_change_number(
     first.apply(TopicPartition(topic, 0), batch(insert(1), insert(2)), 7, 55)
     first.apply(TopicPartition(topic, 1), batch(insert(3)), 4, 56)
     assert sorted(first.committed_offsets(), key=str) == [
-        Committed(topic, 0, 7, 55),
-        Committed(topic, 1, 4, 56),
+        AppliedOffset(topic, 0, 7, 55),
+        AppliedOffset(topic, 1, 4, 56),
     ]
     seen(transactional, [1, 2, 3])
     group = Consumer(
@@ -191,8 +191,8 @@ def test_what_was_committed_is_the_offset_beside_the_change_number(
             )
         ] == [7, 4]
     assert forwarding(transactional).applied_offsets() == [
-        Committed(topic, 0, 7, 55, term=1),
-        Committed(topic, 1, 4, 56, term=1),
+        AppliedOffset(topic, 0, 7, 55, epoch=1),
+        AppliedOffset(topic, 1, 4, 56, epoch=1),
     ]
 
 
@@ -208,8 +208,8 @@ def test_where_partitions_were_told_to_go_on_is_committed_before_anything_is_sen
     first.close()
     second = forwarding(transactional)
     assert second.applied_offsets() == [
-        Committed(topic, 0, 3, 56, term=2),
-        Committed(topic, 1, 4, 56, term=1),
+        AppliedOffset(topic, 0, 3, 56, epoch=2),
+        AppliedOffset(topic, 1, 4, 56, epoch=1),
     ]
     second.take_over([AppliedOffset(topic, 0, 3, 57), AppliedOffset(topic, 1, 4, 57)])
     second.apply(TopicPartition(topic, 0), batch(insert(3)), 4, 57)
@@ -238,7 +238,7 @@ def test_of_two_processes_the_older_one_can_commit_no_more(
     topic = transactional.task_id
     old, new = forwarding(transactional), forwarding(transactional)
     old.apply(TopicPartition(topic, 0), batch(insert(1)), 1, 5)
-    assert new.applied_offsets() == [Committed(topic, 0, 1, 5, term=1)]
+    assert new.applied_offsets() == [AppliedOffset(topic, 0, 1, 5, epoch=1)]
     with pytest.raises(
         BusUnavailable,
         match=f"another process has taken over the Kafka transactions cdcbus-{topic}-{topic}-0",
@@ -258,7 +258,7 @@ def test_after_a_failure_the_same_process_goes_on_from_what_was_committed(
     forwarder.apply(TopicPartition(topic, 0), batch(insert(1)), 1, 5)
     with pytest.raises(DataError, match=rf"record {topic}\[0\]@1: not a canalRow record"):
         forwarder.apply(TopicPartition(topic, 0), batch(b"?", first=1), 2, 5)
-    assert forwarder.applied_offsets() == [Committed(topic, 0, 1, 5, term=1)]
+    assert forwarder.applied_offsets() == [AppliedOffset(topic, 0, 1, 5, epoch=1)]
     forwarder.apply(TopicPartition(topic, 0), batch(insert(2), first=1), 2, 5)
     seen(transactional, [1, 2])
 
@@ -276,8 +276,8 @@ def test_another_cluster_keeps_the_offset_at_the_topic_that_it_has(
             TopicPartition(topic, partition), batch(insert(partition)), partition + 1, 5
         )
     assert forwarding(transactional).applied_offsets() == [
-        Committed(topic, 0, 1, 5, term=1),
-        Committed(topic, 1, 2, 5, term=1),
+        AppliedOffset(topic, 0, 1, 5, epoch=1),
+        AppliedOffset(topic, 1, 2, 5, epoch=1),
     ]
     seen(transactional, [0, 1])
 
@@ -298,7 +298,7 @@ def test_a_partition_goes_to_executors_and_back_without_a_record_lost_or_doubled
         executor.apply(partition, batch(insert(number + 1), first=number + 1), number + 2, 5)
         driver.seen |= executor.seen
         executor.let_go()
-    assert driver.applied_offsets() == [Committed(*partition, 4, 5, term=1)]
+    assert driver.applied_offsets() == [AppliedOffset(*partition, 4, 5, epoch=1)]
     seen(transactional, [0, 1, 2, 3])
 
 
@@ -333,7 +333,7 @@ def test_an_executor_that_begins_when_it_was_given_up_sends_nothing_and_holds_up
         executor.begin(partition, given_up)
     with pytest.raises(BusUnavailable, match="another process has taken over"):
         driver.apply(partition, batch(insert(1), first=1), 2, 5)
-    assert driver.applied_offsets() == [Committed(*partition, 1, 5, term=2)]
+    assert driver.applied_offsets() == [AppliedOffset(*partition, 1, 5, epoch=2)]
     driver.apply(partition, batch(insert(1), first=1), 2, 5)
     seen(transactional, [0, 1])
 
@@ -360,7 +360,7 @@ def test_a_spark_task_that_runs_twice_goes_on_behind_what_was_committed_and_the_
     first = on_executor(transactional, halting())
     assert isinstance(first.error, BusUnavailable)
     assert (second[0].error, second[0].end) == (None, 26)
-    assert second[0].seen == Committed(topic, 1, 25, 7, details=Details(last=Landmark(24, 0)))
+    assert second[0].seen == AppliedOffset(topic, 1, 25, 7, details=Details(last=Landmark(24, 0)))
     assert 0 < second[0].report.records < 25
     seen(transactional, [*range(25)])
 
@@ -463,7 +463,7 @@ def test_in_transactions_the_batch_is_begun_anew_without_it(
         [dead_letter.offset for dead_letter in dead_letters],
         report.table(ORDERS.id).inserted,
     ) == ([1], 2)
-    assert forwarder.committed_offsets() == [Committed(task.task_id, 0, 3, 5)]
+    assert forwarder.committed_offsets() == [AppliedOffset(task.task_id, 0, 3, 5)]
     seen(task, [1, 3])
     forwarder.apply(TopicPartition(task.task_id, 0), batch(insert(4), first=3), 4, 5)
     seen(task, [1, 3, 4])
