@@ -17,12 +17,12 @@ from operator import attrgetter, itemgetter
 from time import perf_counter
 
 from cdcbus.consumer.apply.conflicts import (
-    Again,
-    Doubt,
+    Blocked,
+    ConflictResolver,
+    JointConflictResolver,
     PartitionSlice,
-    Settling,
-    SettlingTogether,
-    Wait,
+    RetryWithout,
+    SchemaStale,
     overtaken_reason,
 )
 from cdcbus.consumer.apply.deletes import Deletes
@@ -102,8 +102,8 @@ class _Late(Exception):
 
 
 class PartitionWaits(Exception):
-    """A partition has been applied up to `end` only, as told by `report`: another row forbids the
-    change there, which another partition may cure."""
+    """A partition has been applied up to `end` only, as told by `report`: another row blocks the
+    change there, which a change in another partition can end."""
 
     def __init__(self, reason: str, end: int, report: BatchReport) -> None:
         super().__init__(reason, end, report)
@@ -227,7 +227,7 @@ class PartitionApplier:
         Raises UnmappedColumn, and what needs no person but time; OffsetConflict when somebody else
         has applied records of the partition since `applied_offsets` was called; DataError and
         TargetRejected, naming the record, unless they become dead letters. Raises PartitionWaits,
-        once a part has been applied, for a change that another row forbids, unless it is
+        once a part has been applied, for a change that another row blocks, unless it is
         `settled_before` which offset other partitions cannot cure that. `is_hasty`: at once then,
         with nothing applied.
         """
@@ -263,17 +263,17 @@ class PartitionApplier:
                 report = self._write_together(
                     partitions, merged, ends, versions, is_checked_at_once
                 )
-            except Wait as wait:
+            except Blocked as blocked:
                 LOG.info(
                     "task %s: partitions are applied together up to where one waits: %s",
                     self._task.task_id,
-                    wait.reason,
+                    blocked.reason,
                 )
-                for partition, step in reversed(merged[wait.offset :]):
+                for partition, step in reversed(merged[blocked.offset :]):
                     ends[partition] = step.offset
                 merged = [
                     (partition, step)
-                    for partition, step in merged[: wait.offset]
+                    for partition, step in merged[: blocked.offset]
                     if step.offset < ends[partition]
                 ]
                 if not merged:
@@ -330,7 +330,7 @@ class PartitionApplier:
         versions: dict[TableId, TargetTable],
         is_checked: bool,
     ) -> BatchReport:
-        """Raises Wait with the place in `merged` before which all can be applied."""
+        """Raises Blocked with the place in `merged` before which all can be applied."""
         places: dict[tuple[TopicPartition, int], int] = {}
         steps = [
             step._replace(offset=places.setdefault((partition, step.offset), at))
@@ -349,9 +349,9 @@ class PartitionApplier:
             for step, _ in overtaken:
                 partition = merged[step.offset][0]
                 if not self._deletes.find(partition, ends[partition], step):
-                    raise Wait(step.offset, str(overtaken_reason(step)))
+                    raise Blocked(step.offset, str(overtaken_reason(step)))
                 count_superseded(report, step, step.changes)
-            settling = SettlingTogether(
+            resolver = JointConflictResolver(
                 self._task,
                 LookAhead(no_future, self._steps_to),
                 transaction,
@@ -362,12 +362,12 @@ class PartitionApplier:
                 is_sure=True,
                 is_told=False,
             )
-            settling.settle()
+            resolver.resolve()
             for offset in done:
                 transaction.store_offset(offset, self.seen.get(offset.topic_partition))
         self.seen |= {offset.topic_partition: offset for offset in done}
-        settling.report.add(report)
-        return settling.report
+        resolver.report.add(report)
+        return resolver.report
 
     def _done(
         self, partition: TopicPartition, end_offset: int, position_version: int, records: Records
@@ -474,8 +474,8 @@ class PartitionApplier:
                         prepared.partition, begin, end, position_version, settled_before, is_hasty
                     ),
                 )
-            except Wait as wait:
-                end, reason = wait.offset, wait.reason
+            except Blocked as blocked:
+                end, reason = blocked.offset, blocked.reason
                 if before := prepared.records.before(end):
                     prepared = self._prepared(prepared.partition, before)
                     continue
@@ -492,10 +492,10 @@ class PartitionApplier:
             except TargetTableUnfit:
                 self._look_again(prepared)
                 raise
-            except Doubt:
+            except SchemaStale:
                 self._look_again(prepared)
                 attempt.is_sure = True
-            except Again as again:
+            except RetryWithout as again:
                 attempt.refused[again.offset] = again.reason
             except _TooLate:
                 attempt.is_checked_at_once = True
@@ -527,7 +527,7 @@ class PartitionApplier:
     def _write_once(
         self, prepared: _Prepared, part: PartitionSlice, attempt: _Attempt
     ) -> BatchReport:
-        """Raises Doubt and Again of Settling, Wait when the partition is to wait, _TooLate."""
+        """Raises SchemaStale, RetryWithout, Blocked when the partition is to wait, and _TooLate."""
         started, is_written, seen = perf_counter(), False, self.seen.get(part.partition)
         done = self._done(part.partition, part.end_offset, part.position_version, prepared.records)
         try:
@@ -569,7 +569,7 @@ class PartitionApplier:
         steps = [step for step in prepared.steps if step.offset not in attempt.refused]
         steps, overtaken = self._newest(transaction, prepared.versions, steps, superseded)
         dead_letters = None if prepared.dead_letters is None else [*prepared.dead_letters]
-        settling = Settling(
+        resolver = ConflictResolver(
             self._task,
             self._look_ahead,
             transaction,
@@ -580,13 +580,13 @@ class PartitionApplier:
             is_sure=attempt.is_sure,
             is_told=is_told,
         )
-        settling.report.add(prepared.report)
-        settling.report.add(superseded)
+        resolver.report.add(prepared.report)
+        resolver.report.add(superseded)
         for offset, reason in attempt.refused.items():
-            settling.bury([step for step in prepared.steps if step.offset == offset], reason)
-        settling.settle_overtaken(overtaken, self._deletes)
-        settling.settle()
-        return settling.report, dead_letters
+            resolver.bury([step for step in prepared.steps if step.offset == offset], reason)
+        resolver.resolve_overtaken(overtaken, self._deletes)
+        resolver.resolve()
+        return resolver.report, dead_letters
 
     def _newest(
         self,

@@ -3,7 +3,7 @@ at once.
 
 They are written as their net effect. Where the target refuses that, they are halved, in source
 order, until what it takes and the records that it refuses are apart: a value that moves between
-rows is free when its turn comes. What another row forbids waits for that row.
+rows is free when its turn comes. A change that another row blocks is deferred.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ LOG = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class PartitionSlice:
     """A partition's records from `begin` to before `end_offset`: see `PartitionApplier.apply`.
-    `is_hasty`: the partition waits at once for what another row forbids, as it is to be applied
-    together with others then."""
+    `is_hasty`: the partition waits at once when another row blocks a change, as it is then applied
+    together with others."""
 
     partition: TopicPartition
     begin: int
@@ -48,38 +48,39 @@ class PartitionSlice:
     is_hasty: bool = False
 
 
-class Doubt(Exception):
+class SchemaStale(Exception):
     """A record was refused by a table that may have been altered since its rows were made for
     it."""
 
 
-class Wait(Exception):
-    """Another row forbids a change, and another partition may cure that: nothing from an offset on
-    is applied."""
+class Blocked(Exception):
+    """Another row blocks a change, and a change in another partition can end that: nothing from an
+    offset on is applied."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(offset, reason)
         self.offset, self.reason = offset, reason
 
 
-class Again(Exception):
-    """A record is refused of which other rows are applied already."""
+class RetryWithout(Exception):
+    """A record is refused of which other rows are applied already: the transaction is tried again
+    without it."""
 
     def __init__(self, offset: int, reason: DataError | TargetRejected) -> None:
         super().__init__(offset, reason)
         self.offset, self.reason = offset, reason
 
 
-class _Forbidden(NamedTuple):
-    """A step, and why another row forbids it."""
+class _Deferred(NamedTuple):
+    """A step, and why another row blocks it."""
 
     step: MappedChange
     reason: RowConflict
 
 
-class Settling:
-    """Settles the steps of one part of a partition, in one transaction. So many are done, but for
-    those put off: what another row has forbidden, and is tried again behind all others."""
+class ConflictResolver:
+    """Applies the steps of one part of a partition, in one transaction. `_done` counts the steps
+    applied so far. Changes blocked by another row are deferred, and retried after all others."""
 
     def __init__(
         self,
@@ -106,29 +107,29 @@ class Settling:
         )
         self._is_sure, self._is_told = is_sure, is_told
         self._done = 0
-        self._put_off: list[_Forbidden] = []
+        self._deferred: list[_Deferred] = []
         self._same_row: SameRow | None = None
         self.report = BatchReport()
-        """Of all that is settled."""
+        """Of all that is applied."""
 
-    def settle(self) -> None:
+    def resolve(self) -> None:
         """Applies all that the target takes; the rest becomes dead letters, or is raised as
-        DataError or TargetRejected where there are to be none. Raises Wait, Again, Doubt, and
-        what needs no person but time."""
+        DataError or TargetRejected where there are to be none. Raises Blocked, RetryWithout,
+        SchemaStale, and what needs no person but time."""
         if self._is_merging:
-            self._settle_part(0, len(self._steps))
+            self._resolve_part(0, len(self._steps))
         else:
             begin = 0
             for _, record in groupby(self._steps, attrgetter("offset")):
                 end = begin + len(list(record))
-                self._settle_record(begin, end)
+                self._resolve_record(begin, end)
                 begin = end
-        self._settle_put_off()
+        self._resolve_deferred()
 
-    def settle_overtaken(self, overtaken: Sequence[Overtaken], deletes: Deletes) -> None:
+    def resolve_overtaken(self, overtaken: Sequence[Overtaken], deletes: Deletes) -> None:
         """Leaves out those whose rows the partition deletes behind the batch. Where it does not,
         two rows of the source are one to the target; but the delete may be on its way. Raises as
-        `settle`."""
+        `resolve`."""
         steps = [step for step, _ in overtaken]
         for step, by in overtaken:
             found = deletes.find(self._part.partition, self._part.end_offset, step, steps)
@@ -141,15 +142,15 @@ class Settling:
     def _refuse_overtaken(self, step: MappedChange, *, is_sure: bool) -> NoReturn:
         reason = overtaken_reason(step)
         if not is_sure:
-            raise Wait(step.offset, _waits(self._part.partition, step, reason))
+            raise Blocked(step.offset, _blocked_reason(self._part.partition, step, reason))
         if not self._is_sure:
-            raise Doubt from reason
+            raise SchemaStale from reason
         if self._dead_letters is not None:
-            raise Again(step.offset, reason)
+            raise RetryWithout(step.offset, reason)
         refuse(None, self._part.partition, step.offset, reason)
         raise reason
 
-    def _settle_part(self, begin: int, end: int) -> None:
+    def _resolve_part(self, begin: int, end: int) -> None:
         if begin == end:
             return
         steps = self._steps[begin:end]
@@ -158,15 +159,15 @@ class Settling:
                 report = write_net(self._task, self._transaction, steps)
         except (DataError, TargetRejected) as error:
             is_whole = len(steps) == len(self._steps)
-            if is_whole and isinstance(error, RowConflict) and self._settle_levels():
+            if is_whole and isinstance(error, RowConflict) and self._resolve_levels():
                 return
             if is_whole and isinstance(error, RowConflict) and self._part.is_hasty:
-                raise Wait(
-                    self._part.begin, _waits(self._part.partition, steps[0], error)
+                raise Blocked(
+                    self._part.begin, _blocked_reason(self._part.partition, steps[0], error)
                 ) from None
             middle = _middle(steps)
             if middle == 0:
-                self._settle_record(begin, end)
+                self._resolve_record(begin, end)
                 return
             if not self._is_told:
                 LOG.info(
@@ -176,13 +177,13 @@ class Settling:
                     error,
                 )
                 self._is_told = True
-            self._settle_part(begin, begin + middle)
-            self._settle_part(begin + middle, end)
+            self._resolve_part(begin, begin + middle)
+            self._resolve_part(begin + middle, end)
             return
         self.report.add(report)
         self._done = end
 
-    def _settle_levels(self) -> bool:
+    def _resolve_levels(self) -> bool:
         """Whether the target takes all steps level by level."""
         parts, report = levels(self._steps), BatchReport()
         if len(parts) < 2:
@@ -197,10 +198,10 @@ class Settling:
         self._done = len(self._steps)
         return True
 
-    def _settle_record(self, begin: int, end: int) -> None:
-        """One record, row by row: all of it or nothing, but for what other rows forbid. That is
-        done with the next change of its row, or behind all other steps."""
-        report, forbidden = BatchReport(), list[tuple[int | None, _Forbidden]]()
+    def _resolve_record(self, begin: int, end: int) -> None:
+        """One record, row by row: all of it or nothing, but for what other rows block. That is
+        done with the next change of its row, or after all other steps."""
+        report, blocked = BatchReport(), list[tuple[int | None, _Deferred]]()
         try:
             with self._transaction.savepoint():
                 for place in range(begin, end):
@@ -209,22 +210,22 @@ class Settling:
                         if at is not None and at < end:
                             self._steps[at] = self._steps[at].holding(each.step)
                         else:
-                            forbidden.append((at, each))
+                            blocked.append((at, each))
         except (DataError, TargetRejected) as error:
             self._give_up(self._steps[begin:end], error)
             self._done = end
             return
         self.report.add(report)
         self._done = end
-        for at, each in forbidden:
+        for at, each in blocked:
             if at is None:
-                self._put_off.append(each)
+                self._deferred.append(each)
             else:
                 self._steps[at] = self._steps[at].holding(each.step)
 
-    def _write_row(self, step: MappedChange, report: BatchReport) -> list[_Forbidden]:
-        """One row. What of it another row forbids, where it can wait for that one to change: a
-        truncate cannot, nor a row without a key.
+    def _write_row(self, step: MappedChange, report: BatchReport) -> list[_Deferred]:
+        """One row. Returns what of it another row blocks, where it can wait for that one to change:
+        a truncate cannot, nor a row without a key.
 
         That happens when changes come again, from a position set back or a fetch task that was
         killed: the target is ahead of them, and then a later change of this row follows. Or the
@@ -244,84 +245,84 @@ class Settling:
                 return [left for part in parts for left in self._write_row(part, report)]
             if len(step.keys) != 1:
                 raise
-            return [_Forbidden(step, reason)]
+            return [_Deferred(step, reason)]
         report.table(batch.table.id).write_ms += (perf_counter() - started) * 1000
         count_applied(report, [step], counts)
         return []
 
-    def _settle_put_off(self) -> None:
-        """What other rows have forbidden, again and again until it helps no more. Then a change
-        is left out where the partition has a later one of the same row behind the batch; else it
-        waits for other partitions, or is refused."""
-        while put_off := self._put_off:
-            self._put_off = []
-            for each in put_off:
-                self._put_off += self._retry(each.step)
+    def _resolve_deferred(self) -> None:
+        """Retries deferred changes until that helps no more. Then a change is left out where the
+        partition has a later one of the same row behind the batch; else it waits for other
+        partitions, or is refused."""
+        while deferred := self._deferred:
+            self._deferred = []
+            for each in deferred:
+                self._deferred += self._retry(each.step)
             before, now = (
-                [id(each.step.change) for each in steps] for steps in (put_off, self._put_off)
+                [id(each.step.change) for each in steps] for steps in (deferred, self._deferred)
             )
             if now == before and not self._make_room() and not self._leave_out_any():
-                self._give_up_put_off(*self._put_off.pop(0))
+                self._give_up_deferred(*self._deferred.pop(0))
 
     def _leave_out_any(self) -> bool:
         """Not before other partitions have had their time: often all that is needed is on its way
         there."""
-        first, reason = self._put_off[0]
+        first, reason = self._deferred[0]
         begin = self._first_open(first)
         if begin > self._part.begin and first.offset >= self._part.settled_before:
             return False
         try:
-            return any(self._leave_out(each) for each in [*self._put_off])
+            return any(self._leave_out(each) for each in [*self._deferred])
         except NotYet:
-            raise Wait(begin, _waits(self._part.partition, first, reason)) from None
+            raise Blocked(begin, _blocked_reason(self._part.partition, first, reason)) from None
 
     def _make_room(self) -> bool:
         """Whether rows that wait for each other could be written: what must be unique of them is
         NULL for a moment, where it may be."""
-        report, put_off = BatchReport(), self._put_off
+        report, deferred = BatchReport(), self._deferred
         try:
             with self._transaction.savepoint():
-                for step, _ in put_off:
+                for step, _ in deferred:
                     self._transaction.write(_without_unique(step))
-                for step, reason in put_off:
+                for step, reason in deferred:
                     if self._write_row(step, report):
                         raise reason
         except (DataError, TargetRejected):
             return False
         self.report.add(report)
-        self._put_off = []
+        self._deferred = []
         return True
 
-    def _give_up_put_off(self, step: MappedChange, reason: DataError | TargetRejected) -> None:
+    def _give_up_deferred(self, step: MappedChange, reason: DataError | TargetRejected) -> None:
         is_alone = [each.change for each in self._steps if each.offset == step.offset] == [
             step.change
         ]
         is_curable = isinstance(reason, RowConflict) and step.offset >= self._part.settled_before
         if self._is_sure and self._dead_letters is not None and not is_curable and not is_alone:
-            raise Again(step.offset, reason)
+            raise RetryWithout(step.offset, reason)
         self._give_up([step], reason)
 
-    def _retry(self, step: MappedChange) -> list[_Forbidden]:
+    def _retry(self, step: MappedChange) -> list[_Deferred]:
         report = BatchReport()
         try:
             with self._transaction.savepoint():
-                forbidden = self._write_row(step, report)
+                blocked = self._write_row(step, report)
         except (DataError, TargetRejected) as error:
-            self._give_up_put_off(step, error)
+            self._give_up_deferred(step, error)
             return []
         self.report.add(report)
-        return forbidden
+        return blocked
 
-    def _leave_out(self, forbidden: _Forbidden) -> bool:
+    def _leave_out(self, blocked: _Deferred) -> bool:
         """Whether that is right: the row becomes what later changes make of it, if that is
         possible, as it may hold what other rows need. A full one makes this change void even
         where it is not."""
-        step = forbidden.step
+        step = blocked.step
         for later in self._look_ahead.later(
             self._part.partition,
             self._part.end_offset,
             step,
-            (other.step for other in self._put_off),
+            (other.step for other in self._deferred),
         ):
             is_void = self._makes_void(later[0], step)
             if (
@@ -329,7 +330,7 @@ class Settling:
                 or self._becomes(later if is_void else [step, *later])
                 or is_void
             ):
-                self._put_off.remove(forbidden)
+                self._deferred.remove(blocked)
                 count_superseded(self.report, step, step.changes)
                 return True
         return False
@@ -358,13 +359,15 @@ class Settling:
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         """Steps of one record."""
         if isinstance(error, RowConflict) and steps[0].offset >= self._part.settled_before:
-            raise Wait(self._first_open(steps[0]), _waits(self._part.partition, steps[0], error))
+            raise Blocked(
+                self._first_open(steps[0]), _blocked_reason(self._part.partition, steps[0], error)
+            )
         if isinstance(error, TargetRejected) and not self._is_sure:
-            raise Doubt from error
+            raise SchemaStale from error
         self.bury(steps, error)
         # which are not to blame
         held = (each for step in steps for each in step.held if each.offset != step.offset)
-        self._put_off += [_Forbidden(each, RowConflict(str(error))) for each in held]
+        self._deferred += [_Deferred(each, RowConflict(str(error))) for each in held]
 
     def bury(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         """Makes a dead letter of a record, of these steps."""
@@ -380,22 +383,22 @@ class Settling:
         return self._same_row.after(place, step)
 
     def _first_open(self, step: MappedChange) -> int:
-        """The offset before which all is applied, though this step, those put off and those to
+        """The offset before which all is applied, though this step, the deferred ones and those to
         come are not."""
         waiting = (
             step,
-            *(other for other, _ in self._put_off),
+            *(other for other, _ in self._deferred),
             *(held for each in self._steps[self._done :] for held in each.held),
         )
         return min(offset for each in waiting for offset in each.offsets)
 
 
-class SettlingTogether(Settling):
-    """Settles steps of several partitions, whose offsets are their places in source order. Whatever
-    is refused is left to the partition that has it, and so is all behind it."""
+class JointConflictResolver(ConflictResolver):
+    """Applies steps of several partitions, whose offsets are their places in source order. Whatever
+    is refused is left to the partition that has it, and so is all after it."""
 
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
-        raise Wait(self._first_open(steps[0]), str(error))
+        raise Blocked(self._first_open(steps[0]), str(error))
 
 
 def overtaken_reason(step: MappedChange) -> RowConflict:
@@ -407,7 +410,7 @@ def overtaken_reason(step: MappedChange) -> RowConflict:
     )
 
 
-def _waits(partition: TopicPartition, step: MappedChange, reason: RowConflict) -> str:
+def _blocked_reason(partition: TopicPartition, step: MappedChange, reason: RowConflict) -> str:
     return f"record {partition}@{step.offset}: {reason}; it waits for records that may change that"
 
 

@@ -16,7 +16,7 @@ Key = tuple[Cell, ...]
 
 class MappedChange(NamedTuple):
     """A mapped row change, the plan that mapped it, and the offset of its record. `held`:
-    earlier changes of the same row, which another row has forbidden so far. `came_ms`: when the
+    earlier changes of the same row, which another row has blocked so far. `came_ms`: when the
     record came into Kafka, 0 where nobody asks. `stands_for_row`: an update brings the row where
     it is not there, as the insert is older, and will be left out when it comes."""
 

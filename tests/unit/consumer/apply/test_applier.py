@@ -432,7 +432,7 @@ def test_a_dry_run_of_a_task_that_is_to_stop_stops() -> None:
         PartitionApplier(TASK, made, target(is_dry_run=True)).apply(PARTITION, made.records, 2, 5)
 
 
-def test_what_another_row_forbids_and_no_later_change_cures_is_refused_where_no_other_partition_can() -> (
+def test_what_another_row_blocks_and_no_later_change_cures_is_refused_where_no_other_partition_can() -> (
     None
 ):
     loader = target()
@@ -445,7 +445,7 @@ def test_what_another_row_forbids_and_no_later_change_cures_is_refused_where_no_
 NO_INSERT = replace(TASK, insert_on_update_error=False)
 
 
-def test_an_insert_that_is_forbidden_is_not_lost_where_updates_may_not_insert() -> None:
+def test_an_insert_that_is_blocked_is_not_lost_where_updates_may_not_insert() -> None:
     loader = target()
     apply(loader, parent(Op.INSERT, row("8", "y")), parent(Op.INSERT, row("9", "x")))
     changes = [parent(Op.INSERT, row("1", "x")), parent(Op.UPDATE, row("1", "y"), row("1", "x"))]
@@ -458,7 +458,7 @@ def test_an_insert_that_is_forbidden_is_not_lost_where_updates_may_not_insert() 
 
 
 @pytest.mark.parametrize("merge", [True, False])
-def test_changes_of_a_row_within_a_record_stay_in_order_though_the_first_is_forbidden(
+def test_changes_of_a_row_within_a_record_stay_in_order_though_the_first_is_blocked(
     merge: bool,
 ) -> None:
     loader = target()
@@ -534,7 +534,7 @@ def test_rows_that_exchange_values_need_no_third_one() -> None:
     }
 
 
-def test_a_forbidden_change_is_not_refused_for_the_fault_of_the_next_one_of_its_row() -> None:
+def test_a_blocked_change_is_not_refused_for_the_fault_of_the_next_one_of_its_row() -> None:
     loader, dead_letters = filled(_9="x"), list[DeadLetter]()
     loader.refused = frozenset({"refused"})
     made = Made(
