@@ -218,7 +218,7 @@ class PartitionApplier:
         records: Records,
         end_offset: int,
         position_version: int,
-        settled_before: int = 0,
+        low_watermark: int = 0,
         is_hasty: bool = False,
     ) -> BatchReport:
         """Everything or nothing: rows, dead letters, and that the partition has been applied up to
@@ -228,11 +228,11 @@ class PartitionApplier:
         has applied records of the partition since `applied_offsets` was called; DataError and
         TargetRejected, naming the record, unless they become dead letters. Raises PartitionWaits,
         once a part has been applied, for a change that another row blocks, unless it is
-        `settled_before` which offset other partitions cannot cure that. `is_hasty`: at once then,
-        with nothing applied.
+        before `low_watermark`, where other partitions cannot help any more. `is_hasty`: at once
+        then, with nothing applied.
         """
         return self.prepare(partition, records)(
-            end_offset, position_version, settled_before, is_hasty
+            end_offset, position_version, low_watermark, is_hasty
         )
 
     def apply_together(
@@ -461,7 +461,7 @@ class PartitionApplier:
         prepared: _Prepared,
         end_offset: int,
         position_version: int,
-        settled_before: int,
+        low_watermark: int,
         is_hasty: bool,
     ) -> BatchReport:
         end, reason = end_offset, ""
@@ -471,7 +471,7 @@ class PartitionApplier:
                 report = self._write_surely(
                     prepared,
                     PartitionSlice(
-                        prepared.partition, begin, end, position_version, settled_before, is_hasty
+                        prepared.partition, begin, end, position_version, low_watermark, is_hasty
                     ),
                 )
             except Blocked as blocked:

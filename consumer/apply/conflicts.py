@@ -44,7 +44,7 @@ class PartitionSlice:
     begin: int
     end_offset: int
     position_version: int
-    settled_before: int
+    low_watermark: int
     is_hasty: bool = False
 
 
@@ -269,7 +269,7 @@ class ConflictResolver:
         there."""
         first, reason = self._deferred[0]
         begin = self._first_open(first)
-        if begin > self._part.begin and first.offset >= self._part.settled_before:
+        if begin > self._part.begin and first.offset >= self._part.low_watermark:
             return False
         try:
             return any(self._leave_out(each) for each in [*self._deferred])
@@ -297,7 +297,7 @@ class ConflictResolver:
         is_alone = [each.change for each in self._steps if each.offset == step.offset] == [
             step.change
         ]
-        is_curable = isinstance(reason, RowConflict) and step.offset >= self._part.settled_before
+        is_curable = isinstance(reason, RowConflict) and step.offset >= self._part.low_watermark
         if self._is_sure and self._dead_letters is not None and not is_curable and not is_alone:
             raise RetryWithout(step.offset, reason)
         self._give_up([step], reason)
@@ -358,7 +358,7 @@ class ConflictResolver:
 
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         """Steps of one record."""
-        if isinstance(error, RowConflict) and steps[0].offset >= self._part.settled_before:
+        if isinstance(error, RowConflict) and steps[0].offset >= self._part.low_watermark:
             raise Blocked(
                 self._first_open(steps[0]), _blocked_reason(self._part.partition, steps[0], error)
             )

@@ -36,13 +36,13 @@ class _Head(NamedTuple):
     server_id: int
 
 
-def settled_before(
+def low_watermark_of(
     task: LoadTask, partition: TopicPartition, next_offsets: Mapping[TopicPartition, int]
 ) -> int:
-    """The offset of a partition before which nothing can be cured by others any more: whatever
-    these have still to read was made later, or they have been read to their end IN_FLIGHT_SECONDS
-    after its records came into Kafka. 0 where the task does not read all of them, as nobody knows
-    then. Raises BusError.
+    """The cross-partition low watermark of a partition: the offset before which changes of others
+    cannot help any more. Whatever these have still to read was made later, or they have been read
+    to their end IN_FLIGHT_SECONDS after its records came into Kafka. 0 where the task does not read
+    all of them, as nobody knows then. Raises BusError.
 
     That two records came into Kafka in one millisecond says nothing of which is the earlier one: a
     key that changes is a delete in one partition and an insert in another.
@@ -55,13 +55,13 @@ def settled_before(
         if not next_offsets.keys() >= {partition, *others}:
             return 0
         heads = [_head(task, converter, logs, other, next_offsets[other]) for other in others]
-        settled = next_offsets[partition]
-        for offset, came_ms, value in islice(logs.records(partition, settled), MOST_RECORDS):
+        watermark = next_offsets[partition]
+        for offset, came_ms, value in islice(logs.records(partition, watermark), MOST_RECORDS):
             own = _head_of(converter, partition, came_ms, value)
             if not all(_is_beyond(head, own) for head in heads):
                 break
-            settled = offset + 1
-    return settled
+            watermark = offset + 1
+    return watermark
 
 
 def are_all_there(came_ms: int) -> bool:

@@ -13,7 +13,7 @@ from functools import partial
 
 from pyarrow import Int64Array
 
-from cdcbus.consumer.apply.watermark import read_before_ms, settled_before
+from cdcbus.consumer.apply.watermark import low_watermark_of, read_before_ms
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.batch.sink import Applier
@@ -185,15 +185,15 @@ class BatchApplier:
     def _wait_for_others(self, waiting: Sequence[Outcome], *, is_held: bool) -> None:
         """The rest of the batch is to be read again. Raises TargetUnavailable when that does not
         help at once: no partition got on, and what these wait for may still come."""
-        progress, is_settled = self.progress, False
+        progress, has_risen = self.progress, False
         for outcome in waiting:
             LOG.info("task %s: %s", self._task.task_id, outcome.waits)
-            before = progress.settled.get(outcome.partition, 0)
-            now = progress.settled[outcome.partition] = max(
-                before, settled_before(self._task, outcome.partition, progress.next_offsets)
+            before = progress.low_watermarks.get(outcome.partition, 0)
+            now = progress.low_watermarks[outcome.partition] = max(
+                before, low_watermark_of(self._task, outcome.partition, progress.next_offsets)
             )
-            is_settled |= before <= outcome.end < now
-        if not (is_held or is_settled):
+            has_risen |= before <= outcome.end < now
+        if not (is_held or has_risen):
             raise TargetUnavailable(waiting[0].waits)
 
     # Partitions whose records are here
@@ -296,9 +296,9 @@ class BatchApplier:
         self, outcome: Outcome, records: Records, end: int, is_hasty: bool
     ) -> None:
         """`end` lies inside the batch where a bounded replay ends."""
-        position_version, settled_before = (
+        position_version, low_watermark = (
             self._positions.position_version(outcome.partition),
-            self.progress.settled.get(outcome.partition, 0),
+            self.progress.low_watermarks.get(outcome.partition, 0),
         )
         outcome.error = None
         left, late = self._left(outcome, records, end)
@@ -310,7 +310,7 @@ class BatchApplier:
                     left,
                     end,
                     position_version,
-                    settled_before,
+                    low_watermark,
                     is_hasty,
                 ),
                 end,

@@ -209,7 +209,7 @@ class _MicroBatches:
                 known.get(partition, 0),
                 end,
                 self._batches.position_version(partition),
-                progress.settled.get(partition, 0),
+                progress.low_watermarks.get(partition, 0),
                 len(goals) > 1,
                 begun.get(partition, {}),
             )

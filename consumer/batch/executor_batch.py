@@ -54,13 +54,13 @@ TASKS = 8
 @dataclass(frozen=True, slots=True)
 class Span:
     """A partition's offsets from `start` to before `end`, read at the position of
-    `position_version`; `settled_before` and `is_hasty`: see Applier. `begun`: where epochs of fetch
+    `position_version`; `low_watermark` and `is_hasty`: see Applier. `begun`: where epochs of fetch
     tasks began."""
 
     start: int
     end: int
     position_version: int
-    settled_before: int = 0
+    low_watermark: int = 0
     is_hasty: bool = False
     begun: Begun = field(default_factory=dict)
 
@@ -253,7 +253,7 @@ def _apply_slices(
                     prepared.result(),
                     end,
                     span.position_version,
-                    span.settled_before,
+                    span.low_watermark,
                     span.is_hasty,
                 ),
                 end,

@@ -36,14 +36,14 @@ class Progress:
     partition is, and the report of its last batch.
 
     `last`: the last record before that; `passed`: where batches have ended, for who looks whether
-    the logs are still the same. `settled`: of a partition that has waited for others, the offset
-    before which it waits no more. `begun`: where epochs of fetch tasks began. `batch_since`: since
-    when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`: from the
-    source's clock when it wrote the last heartbeat to this machine's when the target had committed
-    all before it; None without one. `lost`: what the target was found to have lost, and when, in
-    epoch seconds. `late_at`: when records were left out last as they came too late. `taken`: how
-    long records were in Kafka before their batch was begun, of those that came since `since`;
-    `applied`: how long it took from there until the target had committed them.
+    the logs are still the same. `low_watermarks`: of a partition that has waited for others, the
+    offset before which it waits no more. `begun`: where epochs of fetch tasks began. `batch_since`:
+    since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`:
+    from the source's clock when it wrote the last heartbeat to this machine's when the target had
+    committed all before it; None without one. `lost`: what the target was found to have lost, and
+    when, in epoch seconds. `late_at`: when records were left out last as they came too late.
+    `taken`: how long records were in Kafka before their batch was begun, of those that came since
+    `since`; `applied`: how long it took from there until the target had committed them.
     """
 
     total: BatchReport = field(default_factory=BatchReport)
@@ -53,7 +53,7 @@ class Progress:
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     last: dict[TopicPartition, Landmark] = field(default_factory=dict)
     passed: deque[Passed] = field(default_factory=lambda: deque(maxlen=PASSED))
-    settled: dict[TopicPartition, int] = field(default_factory=dict)
+    low_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     begun: dict[TopicPartition, Begun] = field(default_factory=dict)
     lag_seconds: float | None = None
     lost: str = ""
@@ -66,7 +66,7 @@ class Progress:
     def begin(self, task_id: str, starts: Starts) -> None:
         """What the target has lost is said once."""
         # which is by where partitions were before
-        self.next_offsets, self.last, self.settled = starts.offsets, starts.last, {}
+        self.next_offsets, self.last, self.low_watermarks = starts.offsets, starts.last, {}
         self.passed.clear()
         if starts.lost:
             lost = "; ".join(

@@ -84,13 +84,13 @@ class Applier(Protocol):
         records: Records,
         end_offset: int,
         position_version: int,
-        settled_before: int = 0,
+        low_watermark: int = 0,
         is_hasty: bool = False,
     ) -> BatchReport:
         """Applies a partition's part of a batch, which began while the stored position was at
         `position_version`; returns once it is durable. Raises PartitionWaits when it has applied a
         part and the rest is to wait for other partitions, but never for a record before
-        `settled_before`. `is_hasty`: it waits at once, as partitions that wait are to be applied
+        `low_watermark`. `is_hasty`: it waits at once, as partitions that wait are to be applied
         together."""
         ...
 

@@ -202,7 +202,7 @@ class Forwarder:
         records: Records,
         end_offset: int,
         position_version: int,
-        _settled_before: int = 0,
+        _low_watermark: int = 0,
         _is_hasty: bool = False,
     ) -> BatchReport:
         """Returns once all is acknowledged, and dead letters are put; no partition waits for

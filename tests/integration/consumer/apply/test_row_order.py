@@ -339,7 +339,7 @@ def test_two_rows_in_two_partitions_that_are_one_at_the_target_are_refused_once_
     any_server: TargetServer, request: pytest.FixtureRequest, kind: str, padding: int
 ) -> None:
     """The second to come waits for the other partition, as the first may be gone there;
-    `settled_before` says that it is not."""
+    `low_watermark` says that it is not."""
     types, one, other = COARSE[kind][:3], *COARSE[kind][3:]
     number = ["postgresql", "mariadb", "mysql_9"].index(request.node.callspec.params["any_server"])
     any_server.execute(f"CREATE TABLE {{schema}}.users (email {types[number]} PRIMARY KEY, v INT)")

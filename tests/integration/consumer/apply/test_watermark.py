@@ -8,7 +8,7 @@ from time import time
 import pytest
 from confluent_kafka import Producer
 
-from cdcbus.consumer.apply.watermark import IN_FLIGHT_SECONDS, settled_before
+from cdcbus.consumer.apply.watermark import IN_FLIGHT_SECONDS, low_watermark_of
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
@@ -41,8 +41,9 @@ def test_records_that_came_in_one_millisecond_are_told_apart_by_their_places(
     assert producer.flush(60) == 0
     task = LoadTask("7", TopicConfig(kafka, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
     begin = {TopicPartition(topic, number): 0 for number in range(3)}
-    assert settled_before(task, TopicPartition(topic, 0), begin) == 0
-    assert settled_before(task, TopicPartition(topic, 1), begin) == 1
+    assert low_watermark_of(task, TopicPartition(topic, 0), begin) == 0
+    assert low_watermark_of(task, TopicPartition(topic, 1), begin) == 1
     assert (
-        settled_before(task, TopicPartition(topic, 0), {**begin, TopicPartition(topic, 1): 1}) == 1
+        low_watermark_of(task, TopicPartition(topic, 0), {**begin, TopicPartition(topic, 1): 1})
+        == 1
     )

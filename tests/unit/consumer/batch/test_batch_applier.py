@@ -86,7 +86,7 @@ class Table:
         records: Records,
         end_offset: int,
         position_version: int,
-        _settled_before: int = 0,
+        _low_watermark: int = 0,
         _is_hasty: bool = False,
     ) -> BatchReport:
         if partition in self.taken:
@@ -316,7 +316,7 @@ def test_a_partition_that_others_were_in_the_way_of_is_applied_once_they_are_and
         records: Records,
         end_offset: int,
         position_version: int,
-        settled_before: int = 0,
+        low_watermark: int = 0,
         _is_hasty: bool = False,
     ) -> BatchReport:
         tried.append(partition)
@@ -324,7 +324,7 @@ def test_a_partition_that_others_were_in_the_way_of_is_applied_once_they_are_and
             [TopicPartition("orders", 0)] if tried.count(TopicPartition("orders", 0)) < 2 else []
         )
         return Table.apply(
-            world.table, partition, records, end_offset, position_version, settled_before
+            world.table, partition, records, end_offset, position_version, low_watermark
         )
 
     monkeypatch.setattr(world.table, "apply", apply)
@@ -358,7 +358,7 @@ class TestPartitionsThatWaitForEachOther:
             records: Records,
             end: int,
             position_version: int,
-            settled_before: int = 0,
+            low_watermark: int = 0,
             is_hasty: bool = False,
         ) -> BatchReport:
             if partition in waits:
@@ -369,7 +369,7 @@ class TestPartitionsThatWaitForEachOther:
                     Table.apply(world.table, partition, records.before(at), at, position_version),
                 )
             return Table.apply(
-                world.table, partition, records, end, position_version, settled_before
+                world.table, partition, records, end, position_version, low_watermark
             )
 
         def apply_together(
@@ -395,7 +395,7 @@ class TestPartitionsThatWaitForEachOther:
                     )
             return found
 
-        monkeypatch.setattr(batch_applier, "settled_before", lambda *_: 0)  # Kafka is not there
+        monkeypatch.setattr(batch_applier, "low_watermark_of", lambda *_: 0)  # Kafka is not there
         monkeypatch.setattr(world.table, "apply", apply)
         monkeypatch.setattr(world.table, "apply_together", apply_together, raising=False)
         run.batches._applier = world.table  # type: ignore[assignment]
