@@ -23,7 +23,7 @@ import orjson
 
 from cdcbus.plugins.converters.canal_values import Rendering, ours, read_as, rendered, sql_types
 from cdcbus.plugins.converters.json_cells import cells, parsed, whole_number
-from cdcbus.plugins.converters.record_template import Frame, Slot
+from cdcbus.plugins.converters.record_template import Placeholder, RecordTemplate
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
 
@@ -119,7 +119,7 @@ class CanalRow:
             "type": change.op.value,
         }
 
-    def frame(self, table: Table, op: Op) -> Frame | None:
+    def template(self, table: Table, op: Op) -> RecordTemplate | None:
         """What `to_bytes` writes, around the images."""
         database = _json(table.id.schema)
         name = _json(table.id.table)
@@ -149,9 +149,11 @@ class CanalRow:
             return head, to_old + to_row, to_last, end
 
         if is_update:
-            return Frame((Slot.AFTER, Slot.OLD, Slot.ROW, Slot.IS_LAST), texts)
-        row = Slot.BEFORE if op is Op.DELETE else Slot.AFTER
-        return Frame((row, Slot.ROW, Slot.IS_LAST), texts)
+            return RecordTemplate(
+                (Placeholder.AFTER, Placeholder.OLD, Placeholder.ROW, Placeholder.IS_LAST), texts
+            )
+        row = Placeholder.BEFORE if op is Op.DELETE else Placeholder.AFTER
+        return RecordTemplate((row, Placeholder.ROW, Placeholder.IS_LAST), texts)
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The rows of a flat message, in order. Raises ConversionError."""
@@ -172,7 +174,7 @@ class CanalCompat(CanalRow):
     """The `canalCompat` converter: canal's own rendering of values, and no keys but canal's.
     Reads what `canalRow` reads."""
 
-    def frame(self, table: Table, op: Op) -> Frame | None:
+    def template(self, table: Table, op: Op) -> RecordTemplate | None:
         """None: each value is looked at."""
         return None
 

@@ -212,7 +212,7 @@ OGG_JSON: Final = Wire(
 
 
 @dataclass(frozen=True, slots=True)
-class _Slot:
+class _Placeholder:
     """What differs between records: a member's value, or a cell of the image that is the
     member's value."""
 
@@ -223,14 +223,14 @@ class _Slot:
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """Records that differ in slots only: `start`, the slots with `texts` between them, `end`. Where
-    `stamp_bytes` is not 0, `before_stamp` and a number of so many characters, which nobody reads,
-    stand before `end`. All these texts begin and end with quotation marks: what stands beside a
-    number otherwise goes to it. `change` is one such record's.
+    """Records that differ in placeholders only: `start`, the placeholders with `texts` between
+    them, `end`. Where `stamp_bytes` is not 0, `before_stamp` and a number of so many characters,
+    which nobody reads, stand before `end`. All these texts begin and end with quotation marks: what
+    stands beside a number otherwise goes to it. `change` is one such record's.
     """
 
     change: RowChange
-    slots: tuple[_Slot, ...]
+    placeholders: tuple[_Placeholder, ...]
     start: bytes
     texts: tuple[bytes, ...]
     before_stamp: bytes
@@ -245,15 +245,15 @@ class _Shape:
     def image(
         self, row: Row | None, members: tuple[str, ...], cells: Sequence[pa.Array]
     ) -> dict[str, pa.Array] | None:
-        """A row's columns. The cells are in the order of the slots."""
+        """A row's columns. The cells are in the order of the placeholders."""
         if row is None:
             return None
         found: dict[str | None, pa.Array] = {}
         # of two members that have a column the first counts: it overwrites the other
         for member in reversed(members):
-            for slot, cell in zip(self.slots, cells, strict=True):
-                if slot.member == member:
-                    found[slot.column] = cell
+            for placeholder, cell in zip(self.placeholders, cells, strict=True):
+                if placeholder.member == member:
+                    found[placeholder.column] = cell
         return {name: found[name] for name in row}
 
     def is_like(self, values: pa.BinaryArray) -> pa.BooleanArray:
@@ -261,7 +261,7 @@ class _Shape:
         return pc.and_(pc.starts_with(values, self.start), pc.ends_with(values, self.end))
 
     def encloses(self, values: pa.BinaryArray) -> pa.BooleanArray:
-        """Whether records are so before their first slot and after their last."""
+        """Whether records are so before their first placeholder and after their last."""
         if not self.stamp_bytes:
             return self.is_like(values)
         # counted from a record's end: before_stamp, the stamp, `end`
@@ -278,9 +278,9 @@ def _shape(record: bytes, reader: Converter, wire: Wire) -> _Shape | None:
     """The shape that a record has; None where `from_bytes` does more than taking its cells as
     they stand.
 
-    `{"data":[{"id":"7"}],"es":17,"type":"INSERT"}` has the slots `7` and `17`: it starts with
-    `{"data":[{"id":"`, then stands `"}],"es":` between them, and it ends with `,"type":"INSERT"}`,
-    of which the comma goes to the number.
+    `{"data":[{"id":"7"}],"es":17,"type":"INSERT"}` has the placeholders `7` and `17`: it starts
+    with `{"data":[{"id":"`, then stands `"}],"es":` between them, and it ends with
+    `,"type":"INSERT"}`, of which the comma goes to the number.
     """
     try:
         changes = reader.from_bytes(record)
@@ -289,31 +289,33 @@ def _shape(record: bytes, reader: Converter, wire: Wire) -> _Shape | None:
         return None
     if len(changes) != 1 or changes[0].op is Op.TRUNCATE or not wire.is_plain(message):
         return None
-    slots = _put_slots(message, wire)
-    if any(slot.column is not None and not slot.is_text for slot in slots):
+    placeholders = _put_placeholders(message, wire)
+    if any(
+        placeholder.column is not None and not placeholder.is_text for placeholder in placeholders
+    ):
         return None
-    if _Slot(wire.commit, None, wire.is_commit_text) not in slots:
+    if _Placeholder(wire.commit, None, wire.is_commit_text) not in placeholders:
         return None
-    start, *between, end = _texts_around(orjson.dumps(message), slots)
+    start, *between, end = _texts_around(orjson.dumps(message), placeholders)
     if len(between) < 2 or not (record.startswith(start) and record.endswith(end)):
         return None
-    if slots[-1].is_text or slots[-1].member == wire.commit:
-        return _Shape(changes[0], tuple(slots), start, tuple(between), b"", 0, end)
+    if placeholders[-1].is_text or placeholders[-1].member == wire.commit:
+        return _Shape(changes[0], tuple(placeholders), start, tuple(between), b"", 0, end)
     # The last number is read by nobody: it is only compared in its place from the end.
     before_stamp = between.pop()
     stamp_bytes = len(record) - len(end) - record.rindex(b'"', 0, -len(end)) - 1
     return _Shape(
-        changes[0], tuple(slots[:-1]), start, tuple(between), before_stamp, stamp_bytes, end
+        changes[0], tuple(placeholders[:-1]), start, tuple(between), before_stamp, stamp_bytes, end
     )
 
 
-def _put_slots(message: dict[str, Any], wire: Wire) -> list[_Slot]:
+def _put_placeholders(message: dict[str, Any], wire: Wire) -> list[_Placeholder]:
     """Puts SLOT in place of what differs between records; what was there, in order."""
-    slots: list[_Slot] = []
+    placeholders: list[_Placeholder] = []
 
     def slotted(value: Any, member: str, column: str | None = None) -> orjson.Fragment:
         is_text = value is None or isinstance(value, str)
-        slots.append(_Slot(member, column, is_text))
+        placeholders.append(_Placeholder(member, column, is_text))
         return orjson.Fragment(b'"' + SLOT + b'"' if is_text else SLOT)
 
     def image(value: Any, member: str) -> Any:
@@ -326,15 +328,15 @@ def _put_slots(message: dict[str, Any], wire: Wire) -> list[_Slot]:
             message[member] = image(value, member)
         elif member in wire.varying:
             message[member] = slotted(value, member)
-    return slots
+    return placeholders
 
 
-def _texts_around(message: bytes, slots: Sequence[_Slot]) -> list[bytes]:
-    """The texts before, between and after the slots. What stands between a number and the
+def _texts_around(message: bytes, placeholders: Sequence[_Placeholder]) -> list[bytes]:
+    """The texts before, between and after the placeholders. What stands between a number and the
     quotation marks beside it goes to the number."""
     texts = message.split(SLOT)
-    for i, slot in enumerate(slots):
-        if not slot.is_text:
+    for i, placeholder in enumerate(placeholders):
+        if not placeholder.is_text:
             before = texts[i]
             after = texts[i + 1]
             texts[i] = before[: before.rindex(b'"') + 1]
@@ -356,7 +358,7 @@ def _group(shape: _Shape, values: pa.BinaryArray, places: pa.Array, wire: Wire) 
         return None
     cells = [pa.concat_arrays(blocks) for blocks in zip(*pieces, strict=True)]
     change = shape.change
-    commit = cells[shape.slots.index(_Slot(wire.commit, None, wire.is_commit_text))]
+    commit = cells[shape.placeholders.index(_Placeholder(wire.commit, None, wire.is_commit_text))]
     return RowGroup(
         change.table,
         change.op,
@@ -379,8 +381,8 @@ def _taken(values: pa.BinaryArray, places: pa.Array) -> pa.BinaryArray:
 def _pieces(
     shape: _Shape, values: pa.BinaryArray, places: pa.Array
 ) -> tuple[pa.Array, list[pa.Array]]:
-    """The places of the records that are of the shape, and what stands in the slots of those; no
-    slots if there is none."""
+    """The places of the records that are of the shape, and what stands in the placeholders of
+    those; no placeholders if there is none."""
     values, places = _filtered(shape.encloses(values), values, places)
     lines = pc.binary_slice(values, len(shape.start), -shape.bytes_after_slots)
     texts = list(shape.texts)
@@ -404,8 +406,8 @@ def _pieces(
         lines, places = _filtered(is_kept, lines, places)
     # Only a record that comes out again from its pieces has been read rightly.
     is_right = pc.equal(_joined(fields, texts), lines)
-    for slot, field in zip(shape.slots, fields, strict=True):
-        if not slot.is_text:
+    for placeholder, field in zip(shape.placeholders, fields, strict=True):
+        if not placeholder.is_text:
             is_right = pc.and_(is_right, pc.match_substring_regex(field, NUMBER))
     places, *fields = _filtered(is_right, places, *fields)
     if has_escapes:

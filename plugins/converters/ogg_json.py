@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from cdcbus.plugins.converters.json_cells import cells, parsed
-from cdcbus.plugins.converters.record_template import Frame, Slot
+from cdcbus.plugins.converters.record_template import Placeholder, RecordTemplate
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 
@@ -69,14 +69,14 @@ class OggJson:
             message["epoch"] = change.origin.epoch
         return orjson.dumps(message)
 
-    def frame(self, table: Table, op: Op) -> Frame | None:
+    def template(self, table: Table, op: Op) -> RecordTemplate | None:
         """What `to_bytes` writes, around the images."""
         name = _json(table_text(table.id))
         key = _json(list(table.key))
-        slots = {
-            Op.INSERT: (Slot.AFTER,),
-            Op.DELETE: (Slot.BEFORE,),
-            Op.UPDATE: (Slot.BEFORE, Slot.AFTER),
+        placeholders = {
+            Op.INSERT: (Placeholder.AFTER,),
+            Op.DELETE: (Placeholder.BEFORE,),
+            Op.UPDATE: (Placeholder.BEFORE, Placeholder.AFTER),
         }[op]
         image = "after" if op is Op.INSERT else "before"
         start = f'{{"table":{name},"op_type":"{_LETTERS[op]}",'
@@ -89,7 +89,7 @@ class OggJson:
             tail = f',"epoch":"{origin.epoch}"}}' if origin.epoch else "}"
             return (head, ',"after":', tail) if op is Op.UPDATE else (head, tail)
 
-        return Frame(slots, texts)
+        return RecordTemplate(placeholders, texts)
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The operation as one row change. Raises ConversionError."""
@@ -110,7 +110,7 @@ class PorterCompat(OggJson):
     """The `porterCompat` converter: names in upper case, as porter writes them. Reads what
     `oggJson` reads."""
 
-    def frame(self, table: Table, op: Op) -> Frame | None:
+    def template(self, table: Table, op: Op) -> RecordTemplate | None:
         """None: names are changed in each image."""
         return None
 

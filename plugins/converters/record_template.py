@@ -12,7 +12,7 @@ from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.rowchange import Op, Origin, Table
 
 
-class Slot(Enum):
+class Placeholder(Enum):
     """What a record has of its own."""
 
     BEFORE = auto()
@@ -29,20 +29,20 @@ class Slot(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Frame:
-    """A record is the first text, the first slot, the second text, and so on: there is one text
-    more than slots."""
+class RecordTemplate:
+    """A record is the first text, the first placeholder, the second text, and so on: there is one
+    text more than placeholders."""
 
-    slots: tuple[Slot, ...]
+    placeholders: tuple[Placeholder, ...]
     texts: Callable[[Origin], tuple[str, ...]]
 
 
 @runtime_checkable
-class FramedConverter(Converter, Protocol):
-    """A converter whose records of one table and operation are a frame, which gives the same
+class TemplateConverter(Converter, Protocol):
+    """A converter whose records of one table and operation are a template, which gives the same
     bytes as `to_bytes`."""
 
-    def frame(self, table: Table, op: Op) -> Frame | None:
-        """The frame of INSERT, UPDATE or DELETE records of a table; None when `to_bytes` alone
+    def template(self, table: Table, op: Op) -> RecordTemplate | None:
+        """The template of INSERT, UPDATE or DELETE records of a table; None when `to_bytes` alone
         can write them."""
         ...

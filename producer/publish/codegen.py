@@ -17,7 +17,7 @@ from json.encoder import encode_basestring as json_string
 from typing import Any
 
 from cdcbus.plugins.contracts import Converter
-from cdcbus.plugins.converters.record_template import Frame, FramedConverter, Slot
+from cdcbus.plugins.converters.record_template import Placeholder, RecordTemplate, TemplateConverter
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.rowchange import Op, Origin, RowChange
@@ -33,9 +33,9 @@ PATTERNS = 64
 number."""
 
 Plain = Callable[[RowChange], list[Record]]
-# body, place of a row, end, row number, rows, records, frame texts -> place and number of the next
-# row, and where this row's second image starts if that has other NULLs than the function is for
-# (else -1)
+# body, place of a row, end, row number, rows, records, template texts -> place and number of the
+# next row, and where this row's second image starts if that has other NULLs than the function is
+# for (else -1)
 _Function = Callable[..., tuple[int, int, int]]
 
 
@@ -45,7 +45,7 @@ class _Shape:
     then writes the records. `latest`: by the first image's NULLs, the function that last fitted."""
 
     layout: Layout
-    frame: Frame
+    template: RecordTemplate
     first: list[int]
     second: list[int]
     plan: Plan | None = None
@@ -105,18 +105,21 @@ class TableWriter:
         return [record for change in changes for record in self._plain(change)], len(changes)
 
     def _add(self, found: Layout, origin: Origin) -> _Shape | None:
-        """The shape, None where the converter has no frame for it."""
+        """The shape, None where the converter has no template for it."""
         if not self._takes_partial:
             self._check_whole(found, origin)
         converter, shape = self._converter, None
-        frame = (
-            converter.frame(self._table.table, found.op)
-            if isinstance(converter, FramedConverter)
+        template = (
+            converter.template(self._table.table, found.op)
+            if isinstance(converter, TemplateConverter)
             else None
         )
-        if frame is not None:
+        if template is not None:
             shape = _Shape(
-                found, frame, present(found.first, self._table), present(found.second, self._table)
+                found,
+                template,
+                present(found.first, self._table),
+                present(found.second, self._table),
             )
             shape.plan = self._plan(shape)
             if shape.plan is not None:
@@ -132,7 +135,7 @@ class TableWriter:
             return None
         op, both = shape.layout.op, {*shape.first} & {*shape.second}
         same = tuple(sorted(both & {*key, *map(names.index, self._table.table.key)}))
-        slots = native.slots(shape.frame.slots, op)
+        placeholders = native.placeholders(shape.template.placeholders, op)
         try:
             return self._make_plan(
                 self._cells,
@@ -141,7 +144,7 @@ class TableWriter:
                 op is Op.UPDATE,
                 same,
                 key,
-                slots,
+                placeholders,
             )
         except ValueError:  # a column as no server has it
             return None
@@ -167,7 +170,7 @@ class TableWriter:
         self, shape: _Shape, rows: Rows, at: int, first_row: int
     ) -> tuple[list[Record], int]:
         body = rows.body
-        texts = shape.frame.texts(rows.origin)
+        texts = shape.template.texts(rows.origin)
         records: list[Record] = []
         row, end = first_row, len(body)
         if shape.plan is not None:
@@ -258,7 +261,7 @@ class _Writing:
         if not has_key or not has_columns or (is_update and self._key_changes() is None):
             function: _Function = self._globals["plain_row"]
             return function
-        texts = "".join(f", t{i}" for i in range(len(self._shape.frame.slots) + 1))
+        texts = "".join(f", t{i}" for i in range(len(self._shape.template.placeholders) + 1))
         self._lines = [
             f"def write(body, at, end, row, rows, records{texts}):",
             "    is_last = rows.is_last",
@@ -272,7 +275,7 @@ class _Writing:
             self._line(f"if {changed}:")
             self._line("    at, row, _ = plain_row(body, at, end, row, rows, records)")
             self._line("    continue")
-        if Slot.OLD in self._shape.frame.slots:
+        if Placeholder.OLD in self._shape.template.placeholders:
             self._old()
         self._line(
             f'records.append({{"key": {self._key_text()}.encode(), "value": '
@@ -390,15 +393,16 @@ class _Writing:
         """The record's value, as an f-string."""
         is_insert = self._shape.layout.op is Op.INSERT
         before, after = "v", "v" if is_insert else "w"
-        slots = {
-            Slot.BEFORE: self._object(before),
-            Slot.AFTER: self._object(after),
-            Slot.OLD: "{{{','.join(old)}}}",
-            Slot.ROW: "{row}",
-            Slot.IS_LAST: "{'true' if is_last and p >= end else 'false'}",
+        placeholders = {
+            Placeholder.BEFORE: self._object(before),
+            Placeholder.AFTER: self._object(after),
+            Placeholder.OLD: "{{{','.join(old)}}}",
+            Placeholder.ROW: "{row}",
+            Placeholder.IS_LAST: "{'true' if is_last and p >= end else 'false'}",
         }
         filled = "".join(
-            f"{slots[slot]}{{t{i}}}" for i, slot in enumerate(self._shape.frame.slots, 1)
+            f"{placeholders[placeholder]}{{t{i}}}"
+            for i, placeholder in enumerate(self._shape.template.placeholders, 1)
         )
         return f"f'''{{t0}}{filled}'''"
 

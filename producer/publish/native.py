@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol
 
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
-from cdcbus.plugins.converters.record_template import Slot
+from cdcbus.plugins.converters.record_template import Placeholder
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.rowchange import Op
 from cdcbus.producer.decoding.charsets import BYTES_PER_CHARACTER, decoder
@@ -73,7 +73,7 @@ class MakePlan(Protocol):
         is_update: bool,
         same: tuple[int, ...],
         key: tuple[int, ...],
-        slots: tuple[int, ...],
+        placeholders: tuple[int, ...],
         /,
     ) -> Plan:
         """`first`, `second`: the columns in the images. `same`: those whose change is one of the
@@ -99,16 +99,16 @@ def without() -> str:
     return "it is not built" if built is None else "it was built from another version of cdcbus"
 
 
-def slots(frame: Sequence[Slot], op: Op) -> tuple[int, ...]:
-    """The numbers of a frame's slots."""
+def placeholders(template: Sequence[Placeholder], op: Op) -> tuple[int, ...]:
+    """The numbers of a template's placeholders."""
     numbers = {
-        Slot.BEFORE: built.FIRST,
-        Slot.AFTER: built.FIRST if op is Op.INSERT else built.SECOND,
-        Slot.OLD: built.OLD,
-        Slot.ROW: built.ROW,
-        Slot.IS_LAST: built.IS_LAST,
+        Placeholder.BEFORE: built.FIRST,
+        Placeholder.AFTER: built.FIRST if op is Op.INSERT else built.SECOND,
+        Placeholder.OLD: built.OLD,
+        Placeholder.ROW: built.ROW,
+        Placeholder.IS_LAST: built.IS_LAST,
     }
-    return tuple(numbers[slot] for slot in frame)
+    return tuple(numbers[placeholder] for placeholder in template)
 
 
 def cell(column: BinlogColumn, read: Reader) -> CellPlan:
