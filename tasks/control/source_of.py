@@ -1,0 +1,232 @@
+"""Where the rows of a consumer task come from: the fetch tasks that write its topics, and for each
+table of their sources the target table that the consumer task puts it into."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.transform.mapper import Mapper, Route
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import CdcError, ConfigError, SourceRefused, SourceUnavailable
+from cdcbus.plugins.kafka.topic_names import topic_of
+from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.producer.config import FetchTask, SourceConfig
+from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn, TableSchema
+from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.table_filter import TableFilter
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.read_task import Inspection, inspect_task
+from cdcbus.tasks.control.bus_settings import FILE_NAME, BusSettings
+from cdcbus.tasks.control.lineage import ways
+from cdcbus.tasks.control.named_task import inspect_named, inspect_stored, is_file, place_of
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+
+@dataclass(frozen=True, slots=True)
+class Feed:
+    """A fetch task, where it stands, and those of the consumer task's topics that it writes."""
+
+    fetch: FetchTask
+    load: LoadTask
+    place: str
+    topics: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class MappedTable:
+    """A source table on its way to a target table. `columns`: the source's columns that are copied,
+    in order, and what the target calls them; `route` knows the computed and masked ones, too."""
+
+    source: Table
+    schema: TableSchema
+    topic: str
+    route: Route
+    columns: Mapping[str, str]
+
+    @property
+    def target(self) -> TableId:
+        return self.route.target
+
+
+def consumer_task(word: str, bus: BusSettings) -> LoadTask:
+    """The consumer task of a file or an id. Raises ConfigError for any other task."""
+    task = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
+    if not isinstance(task, LoadTask) or not isinstance(task.target, JdbcTarget):
+        raise ConfigError(
+            f"{place_of(word)} does not write to a database; expected a consumer task, "
+            "KafkaFetch -> JdbcBatch"
+        )
+    return task
+
+
+def feeds_of(word: str, load: LoadTask, bus: BusSettings, source: str | None) -> list[Feed]:
+    """The fetch tasks that write the topics of a consumer task, one for each topic: that of
+    `source`, a file or an id, for all of them, else those beside the task, which are the files of
+    its folder, or the tasks in ZooKeeper. Raises ConfigError, which names --source, where a topic
+    has none or several."""
+    if source is not None:
+        task = inspect_named(source, bus, Severity.ERROR).ready(place_of(source)).task
+        if not isinstance(task, FetchTask):
+            raise ConfigError(
+                f"--source {source} reads no binlog; expected a fetch task, CanalFetch -> "
+                "KAFKA_SYNC"
+            )
+        return [Feed(task, load, place_of(source), frozenset(load.source.topics))]
+    beside = _beside(word, bus)
+    chosen: dict[str, set[str]] = {}
+    for topic in load.source.topics:
+        writers = [place for place, task in beside.items() if _writes(task, topic, load)]
+        if len(writers) != 1:
+            found = " and ".join(writers) or f"no fetch task {_where(word)}"
+            raise ConfigError(
+                f"{place_of(word)} reads topic {topic}, and {found} "
+                f"{'write' if len(writers) > 1 else 'writes'} to it: name the fetch task that "
+                "feeds it with --source FILE"
+            )
+        chosen.setdefault(writers[0], set()).add(topic)
+    return [
+        # Read again: now a secret that is missing here counts.
+        Feed(_fetch(_inspected(place, word, bus), place), load, place, frozenset(topics))
+        for place, topics in chosen.items()
+    ]
+
+
+def _where(word: str) -> str:
+    return f"in folder {Path(word).parent}" if is_file(word) else "in ZooKeeper"
+
+
+def _beside(word: str, bus: BusSettings) -> dict[str, FetchTask]:
+    """The fetch tasks beside a task, by file or id; what cannot be read is none."""
+    if is_file(word):
+        places = [
+            str(file)
+            for file in sorted(Path(word).parent.glob("*.properties"))
+            if file.name != FILE_NAME
+        ]
+    else:
+        places = _stored_ids(bus)
+    found: dict[str, FetchTask] = {}
+    for place in places:
+        try:
+            task = _inspected(place, word, bus, Severity.NOTE).task
+        except CdcError:
+            continue
+        if isinstance(task, FetchTask):
+            found[place] = task
+    return found
+
+
+def _stored_ids(bus: BusSettings) -> list[str]:
+    from cdcbus.tasks.zookeeper.positions import connect
+    from cdcbus.tasks.zookeeper.tasks import TaskNodes
+
+    client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
+    try:
+        return list(TaskNodes(client).ids())
+    finally:
+        client.stop()
+        client.close()
+
+
+def _inspected(
+    place: str, word: str, bus: BusSettings, unfilled: Severity = Severity.ERROR
+) -> Inspection:
+    if is_file(word):
+        file = Path(place)
+        return inspect_task(file, bus.filling, unfilled, bus.source_lookup(file))
+    return inspect_stored(place, bus, unfilled)
+
+
+def _fetch(inspection: Inspection, place: str) -> FetchTask:
+    task = inspection.ready(place).task
+    if not isinstance(task, FetchTask):
+        raise ConfigError(f"{place} was changed meanwhile; try again")
+    return task
+
+
+def _writes(fetch: FetchTask, topic: str, load: LoadTask) -> bool:
+    # Without its lists, the consumer task takes any table: that these lists leave out all tables is
+    # another finding.
+    bare = replace(load, includes=frozenset(), excludes=frozenset())
+    return any(
+        way.topic == topic and way.fetch_task and way.load_task
+        for reader in (load, bare)
+        for way in ways([fetch, reader])
+    )
+
+
+@contextmanager
+def source_connection(config: SourceConfig, read_timeout_seconds: float) -> Iterator[Connection]:
+    """A connection to the first address that lets the task in; raises what the last one said."""
+    *others, last = config.addresses
+    for address in others:
+        try:
+            connection = servers.connect(
+                replace(config, addresses=(address,)), read_timeout_seconds
+            )
+            break
+        except (SourceUnavailable, SourceRefused):
+            continue
+    else:
+        connection = servers.connect(replace(config, addresses=(last,)), read_timeout_seconds)
+    with servers.reported(config), closing(connection):
+        yield connection
+
+
+def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
+    """Each source table that both tasks' filters let through into the feed's topics, once for each
+    target table that it goes to, by name. Raises ConfigError where there is none."""
+    reader = SchemaReader(connection)
+    accepts = TableFilter(feed.fetch.tables).accepts
+    topics: dict[TableId, str] = {}
+    for table in sorted(reader.tables()):
+        if accepts(table) and feed.load.wants(table):
+            topic = topic_of(table, feed.fetch.publish)
+            if topic in feed.topics:
+                topics[table] = topic
+    mapper = Mapper(feed.load.rules, feed.load.includes, feed.load.excludes)
+    schemas = reader.read_all(list(topics))[0] if topics else {}
+    found = []
+    for table, schema in schemas.items():
+        columns = tuple(Column(column.name, record_type(column)) for column in schema.columns)
+        source = Table(table, columns, schema.key)
+        for route in mapper.routes(table):
+            found.append(MappedTable(source, schema, topics[table], route, _copied(route, source)))
+    if not found:
+        raise ConfigError(
+            f"{feed.place} lets no table of its source pass into topic "
+            f"{', '.join(sorted(feed.topics))} that task {feed.load.task_id} takes: correct "
+            "consumer.source.filter, consumer.includes and excludes, GRANT SELECT on the tables, "
+            "or name another fetch task with --source FILE"
+        )
+    return sorted(found, key=lambda each: (each.source.id, each.target))
+
+
+def _copied(route: Route, source: Table) -> dict[str, str]:
+    # A computed column takes the place of one that is only copied.
+    computed = {name.lower() for name in route.rule.computed}
+    names = {column.name: route.wanted(column.name) for column in source.columns}
+    return {
+        column: name
+        for column, name in names.items()
+        if name is not None and name.lower() not in computed
+    }
+
+
+def record_type(column: TableColumn) -> str:
+    """A column's type as records spell it: all geometries are one, and numbers have no width."""
+    if column.data_type in GEOMETRIES:
+        return "geometry"
+    if column.data_type in ("tinyint", "smallint", "mediumint", "int", "bigint"):
+        unsigned = " unsigned" * ("unsigned" in column.type)
+        width = "(1)" * column.type.startswith("tinyint(1)")
+        return f"{column.data_type}{width}{unsigned}"
+    return column.type

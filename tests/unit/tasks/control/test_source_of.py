@@ -1,0 +1,140 @@
+from pathlib import Path
+
+import pytest
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.ddl.table_schema import TableColumn
+from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
+from cdcbus.tasks.control.source_of import consumer_task, feeds_of, record_type
+
+FETCH = """\
+taskId={id}
+consumer.consumerName=CanalFetch
+consumer.source.address=db1:3306
+consumer.source.username=u
+consumer.source.password={password}
+consumer.source.database=lane{id}
+consumer.source.filter={filter}
+loader.loaderName=KAFKA_SYNC
+loader.source.servers=k:9092
+loader.source.topic={topic}
+{more}
+"""
+LOAD = """\
+taskId=load
+consumer.consumerName=KafkaFetch
+consumer.source.servers=k:9092
+consumer.source.topics={topics}
+loader.loaderName=JdbcBatch
+loader.source.url=jdbc:postgresql://pg:5432/copy
+loader.source.userName=u
+loader.source.password=p
+"""
+
+
+@pytest.fixture
+def bus(tmp_path: Path) -> BusSettings:
+    return read_bus_settings({}, environ={}, folder=tmp_path)
+
+
+def put(
+    folder: Path,
+    id_: str,
+    topic: str,
+    filter_: str = r"shop\\..*",
+    more: str = "",
+    password: str = "p",
+) -> str:
+    file = folder / f"{id_}.properties"
+    file.write_text(FETCH.format(id=id_, topic=topic, filter=filter_, more=more, password=password))
+    return str(file)
+
+
+def load(folder: Path, topics: str) -> str:
+    file = folder / "load.properties"
+    file.write_text(LOAD.format(topics=topics))
+    return str(file)
+
+
+def found(word: str, bus: BusSettings, source: str | None = None) -> dict[str, set[str]]:
+    feeds = feeds_of(word, consumer_task(word, bus), bus, source)
+    return {feed.fetch.task_id: set(feed.topics) for feed in feeds}
+
+
+def test_the_one_fetch_task_of_the_folder_that_writes_the_topic_is_taken(
+    tmp_path: Path, bus: BusSettings
+) -> None:
+    put(tmp_path, "a", "shop")
+    put(tmp_path, "b", "other")
+    (tmp_path / "broken.properties").write_text("taskId=")
+    assert found(load(tmp_path, "shop"), bus) == {"a": {"shop"}}
+
+
+def test_each_topic_may_have_a_fetch_task_of_its_own(tmp_path: Path, bus: BusSettings) -> None:
+    put(tmp_path, "a", "one")
+    put(tmp_path, "b", "two")
+    assert found(load(tmp_path, "one,two"), bus) == {"a": {"one"}, "b": {"two"}}
+
+
+def test_a_topic_named_after_a_table_is_known_as_the_tasks_own(
+    tmp_path: Path, bus: BusSettings
+) -> None:
+    put(tmp_path, "a", "rest", more="loader.source.dynamicTopic=shop\\\\..*")
+    assert found(load(tmp_path, "shop_orders"), bus) == {"a": {"shop_orders"}}
+
+
+def test_none_is_an_error_that_names_the_option(tmp_path: Path, bus: BusSettings) -> None:
+    put(tmp_path, "a", "other")
+    with pytest.raises(ConfigError, match=r"topic shop, and no fetch task .* --source FILE"):
+        found(load(tmp_path, "shop"), bus)
+
+
+def test_several_are_an_error_that_names_them_and_the_option(
+    tmp_path: Path, bus: BusSettings
+) -> None:
+    put(tmp_path, "a", "shop")
+    put(tmp_path, "b", "shop")
+    with pytest.raises(ConfigError, match=r"a\.properties and .*b\.properties .* --source FILE"):
+        found(load(tmp_path, "shop"), bus)
+
+
+def test_the_named_one_is_taken_among_several(tmp_path: Path, bus: BusSettings) -> None:
+    put(tmp_path, "a", "shop")
+    named = put(tmp_path, "b", "shop")
+    assert found(load(tmp_path, "shop"), bus, named) == {"b": {"shop"}}
+
+
+def test_a_consumer_task_is_no_source(tmp_path: Path, bus: BusSettings) -> None:
+    word = load(tmp_path, "shop")
+    with pytest.raises(ConfigError, match="reads no binlog"):
+        found(word, bus, word)
+
+
+def test_a_fetch_task_has_no_target(tmp_path: Path, bus: BusSettings) -> None:
+    with pytest.raises(ConfigError, match="does not write to a database"):
+        consumer_task(put(tmp_path, "a", "shop"), bus)
+
+
+def test_a_secret_that_is_missing_counts_only_for_the_task_that_is_taken(
+    tmp_path: Path, bus: BusSettings
+) -> None:
+    put(tmp_path, "a", "shop")
+    put(tmp_path, "b", "other", password="${env:NOT_THERE}")
+    assert found(load(tmp_path, "shop"), bus) == {"a": {"shop"}}
+    with pytest.raises(ConfigError, match="NOT_THERE"):
+        found(load(tmp_path, "other"), bus)
+
+
+@pytest.mark.parametrize(
+    ("written", "record"),
+    [
+        ("int(10) unsigned zerofill", "int unsigned"),
+        ("tinyint(1)", "tinyint(1)"),
+        ("bigint(20)", "bigint"),
+        ("multipoint", "geometry"),
+        ("decimal(10,2) unsigned", "decimal(10,2) unsigned"),
+        ("enum('a','b')", "enum('a','b')"),
+    ],
+)
+def test_a_columns_type_is_spelled_as_in_records(written: str, record: str) -> None:
+    assert record_type(TableColumn("c", written)) == record
