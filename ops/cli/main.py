@@ -118,6 +118,10 @@ def _fail(ctx: click.Context, sentence: str) -> None:
             "cdcbus.ops.cli.commands.alarm:alarm",
             "List alarms, silence them, try the ways to people.",
         ),
+        "schema": (
+            "cdcbus.ops.cli.commands.schema:schema",
+            "Make the target tables of a consumer task from its source's.",
+        ),
         "lineage": (
             "cdcbus.ops.cli.commands.lineage:lineage",
             "Show which source table goes where: topic, task, target table.",

@@ -1,4 +1,5 @@
-"""The ALTER TABLE statement that gives a target a source's columns. Pure."""
+"""Which type a source's column has in a target, and the ALTER TABLE statement that gives it one.
+Pure."""
 
 from __future__ import annotations
 
@@ -61,8 +62,11 @@ ORACLE: Final = {
     "time": "VARCHAR2(17)",
     "char": "CHAR({} CHAR)",
     "varchar": "VARCHAR2({} CHAR)",
-    "enum": "VARCHAR2(255)",
-    "set": "VARCHAR2(4000)",
+    "enum": "VARCHAR2(255 CHAR)",
+    "set": "VARCHAR2(4000 CHAR)",
+    "uuid": "VARCHAR2(36)",
+    "inet6": "VARCHAR2(39)",
+    "inet4": "VARCHAR2(15)",
     "binary": "RAW{}",
     "varbinary": "RAW{}",
     "tinyblob": "BLOB",
@@ -79,6 +83,8 @@ ORACLE_LONGEST: Final = {
 }
 """Up to which length there is such a type, and what stands for longer ones. Characters are
 counted, as bytes would be too few."""
+EMPTY: Final = ("char", "varchar", "binary", "varbinary")
+"""Types that may have length 0 in MySQL alone."""
 TYPE: Final = re.compile(r"(\w+)\s*(\([^)]*\))?(.*)", re.DOTALL)
 
 
@@ -94,7 +100,8 @@ def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
     quoting = QUOTING.get(table.dialect, QUOTING["postgresql"])
     added = []
     for column in columns:
-        added.append(f"{quoting.name(column.name)} {_type(column.mysql_type, table.dialect)}")
+        type_ = column_type(column.mysql_type, table.dialect)
+        added.append(f"{quoting.name(column.name)} {type_}")
     if table.dialect != "oracle":
         adds = ", ".join(f"ADD COLUMN {each}" for each in added)
     elif len(added) == 1:
@@ -104,7 +111,8 @@ def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
     return f"ALTER TABLE {quoting.table(table.id)} {adds}"
 
 
-def _type(mysql_type: str, dialect: str) -> str:
+def column_type(mysql_type: str, dialect: str) -> str:
+    """The target's type for one as MySQL spells it; long text for one that is not known."""
     if dialect == "mysql":
         return mysql_type or "longtext"
     known = ORACLE if dialect == "oracle" else POSTGRESQL
@@ -117,6 +125,8 @@ def _type(mysql_type: str, dialect: str) -> str:
     rest = match[3]
     if name in ("datetime", "timestamp", "time") and not length:
         length = "(0)"  # without a number the targets take six digits
+    elif length == "(0)" and name in EMPTY:
+        length = "(1)"
     if dialect == "oracle":
         found = re.search("[0-9]+", length)
         size = int(found[0]) if found else 0

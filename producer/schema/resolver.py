@@ -324,8 +324,14 @@ _ESCAPED = re.compile(r"''|\\.", re.DOTALL)
 _CHARACTERS = {"''": "'", r"\0": "\0", r"\n": "\n", r"\r": "\r"}
 
 
-def _labels(column_type: str) -> tuple[str, ...]:
-    return tuple(_ESCAPED.sub(_unescaped, label) for label in _LABEL.findall(column_type))
+def labels_in(column_type: str) -> tuple[str, ...]:
+    """The labels of an ENUM or SET as information_schema spells its type."""
+    return tuple(unescaped(label) for label in _LABEL.findall(column_type))
+
+
+def unescaped(text: str) -> str:
+    """What stands between quotes where the servers print it, as it is."""
+    return _ESCAPED.sub(_unescaped, text)
 
 
 def _unescaped(escape: re.Match[str]) -> str:
@@ -333,7 +339,7 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _completed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
-    labels = _labels(known.type) if column.type in (TYPE.ENUM, TYPE.SET) else ()
+    labels = labels_in(known.type) if column.type in (TYPE.ENUM, TYPE.SET) else ()
     charset = column.charset or known.charset or BINARY
     column = replace(
         column, name=known.name, unsigned="unsigned" in known.type, charset=charset, labels=labels

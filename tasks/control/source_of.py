@@ -17,7 +17,7 @@ from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn, TableSchema
-from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.resolver import SchemaReader, labels_in
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.config.diagnostics import Severity
@@ -229,4 +229,7 @@ def record_type(column: TableColumn) -> str:
         unsigned = " unsigned" * ("unsigned" in column.type)
         width = "(1)" * column.type.startswith("tinyint(1)")
         return f"{column.data_type}{width}{unsigned}"
+    if column.data_type in ("enum", "set"):
+        quoted = ["'" + label.replace("'", "''") + "'" for label in labels_in(column.type)]
+        return f"{column.data_type}({','.join(quoted)})"
     return column.type

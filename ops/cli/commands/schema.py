@@ -1,0 +1,179 @@
+"""`cdcbus schema`: the target tables of a consumer task, made from the source's."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option, print_json
+
+if TYPE_CHECKING:
+    from cdcbus.consumer.config import LoadTask
+    from cdcbus.tasks.control.bus_settings import BusSettings
+    from cdcbus.tasks.schema.plan import SchemaPlan, TablePlan
+
+
+def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """What `plan` and `apply` share."""
+    for option in (
+        json_option,
+        click.argument("task", metavar="FILE|ID"),
+        click.option(
+            "--source",
+            metavar="FILE|ID",
+            help="The fetch task that feeds TASK. Without it: the one beside TASK, in its folder "
+            "or in ZooKeeper, that writes to its topics.",
+        ),
+        click.option("--schemas", is_flag=True, help="Also make schemas that are missing."),
+        click.option("--indexes", is_flag=True, help="Also make the source's other indexes."),
+    ):
+        command = option(command)
+    return bus_options(command)
+
+
+@click.group()
+def schema() -> None:
+    """Make the target tables of a consumer task from its source's tables.
+
+    The source is that of the fetch task which writes the task's topics. Tables go through the
+    filters and the mapper of both tasks, and get the target's types, keys, defaults and comments.
+    """
+
+
+@schema.command()
+@plan_options
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Exit with 1 where a table is missing, or would lose or refuse rows.",
+)
+def plan(
+    task: str,
+    source: str | None,
+    schemas: bool,
+    indexes: bool,
+    check: bool,
+    as_json: bool,
+    bus: BusSettings,
+) -> None:
+    """Print the SQL that makes the missing tables, and how the others differ. Changes nothing.
+
+    The SQL goes to standard output, to be reviewed, kept, and run by hand or by `apply`; all else
+    stands in it as remarks.
+    """
+    _, found = _planned(task, source, bus, schemas=schemas, indexes=indexes)
+    if as_json:
+        print_json(_fields(found))
+    else:
+        _print(found)
+    if check and any(table.loses for table in found.tables):
+        sys.exit(1)
+
+
+@schema.command()
+@plan_options
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def apply(
+    task: str,
+    source: str | None,
+    schemas: bool,
+    indexes: bool,
+    yes: bool,
+    as_json: bool,
+    bus: BusSettings,
+) -> None:
+    """Make the missing tables. Prints the SQL and asks first; tables that exist are left alone.
+
+    Ends at the first statement that fails; run it again once the reason is gone.
+    """
+    from cdcbus.tasks.schema.plan import apply_plan, refuse_impossible
+
+    load, found = _planned(task, source, bus, schemas=schemas, indexes=indexes)
+    refuse_impossible(found)
+    if as_json:
+        print_json(_fields(found))
+    else:
+        _print(found)
+    count = len(found.statements)
+    if not count:
+        click.echo("nothing to do: all tables exist", err=True)
+        return
+    if not yes:
+        click.confirm(f"Run {count} statement{'s' * (count > 1)}?", abort=True, err=True)
+    for sql in apply_plan(load, found):
+        click.echo(f"done: {sql.splitlines()[0].rstrip(' (')}", err=True)
+
+
+def _planned(
+    task: str, source: str | None, bus: BusSettings, *, schemas: bool, indexes: bool
+) -> tuple[LoadTask, SchemaPlan]:
+    from cdcbus.tasks.control.source_of import consumer_task, feeds_of
+    from cdcbus.tasks.schema.plan import make_plan
+
+    load = consumer_task(task, bus)
+    feeds = feeds_of(task, load, bus, source)
+    return load, make_plan(load, feeds, with_indexes=indexes, with_schemas=schemas)
+
+
+def _print(found: SchemaPlan) -> None:
+    for name in found.missing_schemas:
+        if not found.schemas:
+            click.echo(f"-- schema {name} is missing: --schemas makes it")
+    for sql in found.head:
+        click.echo(f"{sql};\n")
+    for table in found.tables:
+        for line in _remarks(table):
+            click.echo(f"-- {line}")
+        for sql in table.statements:
+            click.echo(f"{sql};")
+        click.echo()
+
+
+def _remarks(table: TablePlan) -> list[str]:
+    """What a person should know of a table, one line each."""
+    wanted = table.definition
+    state = {True: "exists", False: "is missing", None: "is not looked at"}[table.is_there]
+    lines = [f"{wanted.id}, from {', '.join(map(str, wanted.sources))}: {state}"]
+    if not table.is_there:
+        lines += [f"cannot be made: {problem}" for problem in wanted.problems]
+        return lines + list(wanted.notes)
+    for each in table.differences:
+        what = f"column {each.column} {each.what}" if each.column else each.what
+        lines.append(f"{'LOSES' if each.is_lost else 'differs'}: {what}")
+    lines += [
+        f"  {remedy};"
+        for remedy in dict.fromkeys(each.remedy for each in table.differences)
+        if remedy
+    ]
+    if not table.differences:
+        lines.append("has all that the source has")
+    return lines
+
+
+def _fields(found: SchemaPlan) -> dict[str, Any]:
+    tables = []
+    for table in found.tables:
+        wanted = table.definition
+        tables.append(
+            {
+                "target": str(wanted.id),
+                "sources": list(map(str, wanted.sources)),
+                "exists": table.is_there,
+                "loses": table.loses,
+                "statements": list(table.statements),
+                "notes": list(wanted.notes),
+                "problems": list(wanted.problems),
+                "differences": [dataclasses.asdict(each) for each in table.differences],
+            }
+        )
+    return {
+        "dialect": found.dialect,
+        "missingSchemas": list(found.missing_schemas),
+        "statements": found.statements,
+        "tables": tables,
+    }

@@ -1,0 +1,247 @@
+"""What an existing target table has otherwise than its source asks for, and what of the rows would
+be lost or refused by it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.loaders.add_column import add_columns
+from cdcbus.plugins.loaders.cells.canonical import holds_less
+from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
+from cdcbus.plugins.rowchange import Column
+from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition, as_columns, charset_of
+
+# What kind of values a type is for, by its name at the source and at the targets.
+KINDS: Final = (
+    (
+        "number",
+        r"(tiny|small|medium|big)?int\b|integer|smallint|bigint|decimal|numeric|NUMBER"
+        r"|year|bit\b|float|real|double|BINARY_(FLOAT|DOUBLE)",
+    ),
+    ("bits", r'"bit"|bit varying'),
+    ("text", r"char|varchar|bpchar|citext|name\b|N?VARCHAR2|NCHAR|N?CLOB|(tiny|medium|long)?text"),
+    ("bytes", r"(var)?binary|(tiny|medium|long)?blob|bytea|RAW|LONG RAW|geometry|vector"),
+    ("moment", r"date|datetime|timestamp"),
+    ("clock", r"time\b|interval"),
+    ("json", r"jsonb?"),
+    ("label", r"enum|set\b"),
+    ("truth", r"bool"),
+)
+# Kinds of the target that hold a kind of the source whole; texts hold all but bytes.
+HOLDS: Final = {
+    "number": {"number", "text", "bits"},
+    "text": {"text"},
+    "bytes": {"bytes"},
+    "moment": {"moment", "text"},
+    "clock": {"clock", "text"},
+    "json": {"json", "text"},
+    "label": {"label", "text"},
+}
+SINGLE: Final = ("float", "real", "BINARY_FLOAT")
+DOUBLE: Final = ("double", "double precision", "BINARY_DOUBLE")
+TEXT_LENGTHS: Final = {
+    "tinyint": 4,
+    "smallint": 6,
+    "mediumint": 8,
+    "int": 11,
+    "bigint": 20,
+    "bit": 20,
+    "year": 4,
+    "float": 15,
+    "double": 24,
+    "date": 10,
+    "datetime": 26,
+    "timestamp": 26,
+    "time": 17,
+    "uuid": 36,
+    "inet6": 39,
+    "inet4": 15,
+}
+"""How long the texts of a type's cells may be."""
+WIDE: Final = ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030")
+"""Character sets that have all characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """`column` is empty for what is about the whole table. `is_lost`: values or rows of the source
+    are lost or refused. `remedy`: SQL, or empty."""
+
+    column: str
+    what: str
+    is_lost: bool
+    remedy: str = ""
+
+
+def differences(
+    wanted: TableDefinition, table: TargetTable, collations: Mapping[str, str]
+) -> list[Difference]:
+    """All, those that lose something first. `collations`: those of the target's columns, by name,
+    where they have any."""
+    columns = as_columns(wanted)
+    found = [Difference("", table.unsafe, True)] if table.unsafe else []
+    if missing := lacking(table, columns):
+        remedy = add_columns(table, [_typed(wanted, column) for column in missing])
+        for column in missing:
+            found.append(Difference(column.name, "is missing", not wanted.drops_lacking, remedy))
+    narrow = too_narrow(table, columns)
+    by_name = {name.lower(): column for name, column in table.columns.items()}
+    for definition in wanted.columns:
+        if own := by_name.get(definition.name.lower()):
+            found += _of_column(definition, own, narrow.get(own.name), collations.get(own.name, ""))
+    found += _of_keys(wanted, table, collations)
+    filled = {column.name.lower() for column in columns}
+    for name, other in table.columns.items():
+        if name.lower() in filled:
+            continue
+        if other.is_required:
+            found.append(
+                Difference(name, "is NOT NULL without a default, and rows bring none", True)
+            )
+        else:
+            found.append(Difference(name, "is in the target only", False))
+    return sorted(found, key=lambda each: not each.is_lost)
+
+
+def _typed(wanted: TableDefinition, column: Column) -> Column:
+    """A MySQL target gets its own spelling of the type."""
+    types = {each.name: each for each in wanted.columns}
+    is_mysql = bool(wanted.collation)
+    return Column(column.name, types[column.name].type if is_mysql else column.mysql_type)
+
+
+def _of_column(
+    wanted: ColumnDefinition, column: TargetColumn, wider: str | None, collation: str
+) -> Iterator[Difference]:
+    shown = column.declared or _shown(column)
+    if column.is_generated:
+        yield Difference(column.name, "is computed by the target: what comes is left out", False)
+        return
+    if wider is not None:
+        yield Difference(column.name, f"{shown} is too narrow for {wanted.source}: {wider}", True)
+    elif wanted.source and (why := _not_held(wanted.source, column)):
+        yield Difference(column.name, f"{shown} {why} {wanted.source}", True)
+    if wanted.is_nullable and not column.is_nullable:
+        yield Difference(column.name, "is NOT NULL, and NULL may come", True)
+    yield from _of_collation(wanted, column, collation)
+
+
+def _shown(column: TargetColumn) -> str:
+    if column.length is None:
+        return column.type
+    scale = f",{column.scale}" if column.scale is not None else ""
+    return f"{column.type}({column.length}{scale})"
+
+
+def _not_held(source: str, column: TargetColumn) -> str:
+    """Why not all values of a source's type are held; empty where they are, or where that is not
+    known."""
+    name = source.partition("(")[0].partition(" ")[0]
+    kind, own = _kind(name), _kind(column.type)
+    if holds_less(column, source):
+        return "keeps less than"
+    if own == "truth":
+        return "" if source == "bit(1)" else "has only two of the values of"
+    if not kind or not own:
+        return ""
+    if own not in HOLDS[kind]:
+        return "does not hold"
+    if own == "bits" and name != "bit":
+        return "does not hold"
+    if own == "text" and column.length is not None and kind != "text":
+        needed = _text_length(name, source)
+        return "is too short for the texts of" if needed > column.length else ""
+    if kind == "clock" and column.type.startswith("time "):
+        return "ends at 24 hours, and so does not hold"
+    is_exact = name in ("bigint", "decimal")
+    if is_exact and column.type in DOUBLE:
+        return "rounds what is in"
+    return ""
+
+
+def _text_length(name: str, source: str) -> int:
+    numbers = [int(each) for each in re.findall("[0-9]+", source)]
+    if name == "decimal":
+        return (numbers or [10])[0] + 2
+    if name in ("enum", "set"):
+        labels = [len(each) for each in re.findall(r"'((?:[^']|'')*)'", source)]
+        return max(labels) if name == "enum" else sum(labels) + len(labels) - 1
+    return TEXT_LENGTHS.get(name, 1 << 32)
+
+
+def _kind(type_: str) -> str:
+    """Empty for one that is not known."""
+    for kind, names in KINDS:
+        if re.match(names, type_, re.IGNORECASE):
+            return kind
+    return ""
+
+
+def folding(collation: str) -> int:
+    """How much a collation takes for one: 0 nothing, 1 blanks at the end, 2 more, as accents that
+    it counts and cases that it does, 3 case, 4 case and accents."""
+    name = collation.lower()
+    if not name or name == "binary" or name.endswith(("_0900_bin", "_nopad_bin")):
+        return 0
+    if name.endswith("_bin"):
+        return 1
+    if name.endswith("_cs"):
+        return 2
+    return 3 if "_as_ci" in name else 4
+
+
+def _of_collation(
+    wanted: ColumnDefinition, column: TargetColumn, collation: str
+) -> Iterator[Difference]:
+    """Whether it takes as much for one as the source's, and has all of its characters."""
+    source = wanted.source_collation
+    if not source:
+        return
+    if collation and charset_of(collation) not in (*WIDE, charset_of(source)):
+        yield Difference(
+            column.name, f"has not all characters of {charset_of(source)}: {collation}", True
+        )
+    elif collation and folding(collation) != folding(source):
+        yield Difference(column.name, f"compares by {collation}, the source by {source}", False)
+
+
+def _of_keys(
+    wanted: TableDefinition, table: TargetTable, collations: Mapping[str, str]
+) -> Iterator[Difference]:
+    """A key that is missing, or takes two of the source's rows for one."""
+    key = [part.column or "" for part in wanted.key.parts] if wanted.key else []
+    if key and not table.key:
+        yield Difference("", f"has no key; the source's is {', '.join(key)}", True)
+    if not key and table.key:
+        yield Difference("", f"has key {', '.join(table.key)}, and the source none", True)
+    known = [{name.lower() for name in key}] if key else []
+    known += [
+        {(part.column or "").lower() for part in index.parts}
+        for index in wanted.indexes
+        if index.is_unique and not any(part.length for part in index.parts)
+    ]
+    uniques = [table.key] * bool(table.key) + [*table.unique_keys]
+    for unique in uniques:
+        names = {name.lower() for name in unique}
+        if key and not any(each <= names for each in known):
+            shown = ", ".join(unique) or "of an expression, a prefix or a condition"
+            yield Difference(
+                "", f"unique key {shown}: rows that the source tells apart may be one there", True
+            )
+    by_name = {column.name.lower(): column for column in wanted.columns}
+    for name in sorted({name for unique in uniques for name in unique}):
+        column = by_name.get(name.lower())
+        if column and _folds_more(column, table.columns[name], collations.get(name, "")):
+            yield Difference(
+                name, "is in a key, and takes texts for one that the source tells apart", True
+            )
+
+
+def _folds_more(wanted: ColumnDefinition, column: TargetColumn, collation: str) -> bool:
+    if collation:
+        return folding(collation) > folding(wanted.source_collation)
+    return column.is_folding and folding(wanted.source_collation) < 3

@@ -1,0 +1,149 @@
+"""A target table's definition as SQL: CREATE TABLE and what follows it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from cdcbus.plugins.loaders.dialect import QUOTING, Quoting
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition
+from cdcbus.tasks.schema.source_details import Default, DefaultKind, Index, IndexPart
+
+PLAIN_BACKSLASHES: Final = (
+    "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_BACKSLASH_ESCAPES')"
+)
+"""What MySQL needs to read a text as it is. Sessions of tasks have it."""
+NUMERIC: Final = re.compile(r"(tiny|small|medium|big)?int\b|decimal|float|double|year")
+BYTES: Final = re.compile(r"(var)?binary|(tiny|medium|long)?blob")
+ORACLE_TIMES: Final = {"date": "DATE", "datetime": "TIMESTAMP", "timestamp": "TIMESTAMP"}
+
+
+def create_schema(schema: str, dialect: str) -> str:
+    """The schema, unless it is there. Oracle's are users, which it does not make."""
+    return f"CREATE SCHEMA IF NOT EXISTS {QUOTING[dialect].name(schema)}"
+
+
+def create_table(table: TableDefinition, dialect: str, *, with_indexes: bool = False) -> list[str]:
+    """The statements that make the table, in order."""
+    quoting = QUOTING[dialect]
+    lines = [_column(column, table, dialect, quoting) for column in table.columns]
+    if table.key:
+        lines.append(f"PRIMARY KEY ({_parts(table.key, dialect, quoting)})")
+    if dialect == "mysql" and with_indexes:
+        lines += [_inline(index, quoting) for index in table.indexes]
+    body = ",\n  ".join(lines)
+    sql = f"CREATE TABLE {quoting.table(table.id)} (\n  {body}\n)"
+    if dialect == "mysql":
+        return [sql + _options(table)]
+    statements = [sql, *_comments(table, quoting)]
+    if with_indexes:
+        statements += [_create_index(index, table.id, dialect, quoting) for index in table.indexes]
+    return statements
+
+
+def _column(
+    column: ColumnDefinition, table: TableDefinition, dialect: str, quoting: Quoting
+) -> str:
+    words = [quoting.name(column.name), column.type]
+    if column.collation and column.collation != table.collation:
+        words.append(f"CHARACTER SET {column.collation[0]} COLLATE {column.collation[1]}")
+    default = default_sql(column, dialect) if column.default else ""
+    if dialect == "oracle" and default:  # which wants it before NOT NULL
+        words.append(f"DEFAULT {default}")
+    if not column.is_nullable:
+        words.append("NOT NULL")
+    elif dialect == "mysql":
+        words.append("NULL")  # else an old server gives a TIMESTAMP a default of its own
+    if dialect != "oracle" and default:
+        words.append(f"DEFAULT {default}")
+    if dialect == "mysql" and column.comment:
+        words.append(f"COMMENT {literal(column.comment)}")
+    return " ".join(words)
+
+
+def default_sql(column: ColumnDefinition, dialect: str) -> str:
+    """A column's default as the target's SQL."""
+    default = column.default or Default(DefaultKind.TEXT, "")
+    kind = column.source.partition("(")[0].partition(" ")[0]
+    match default.kind:
+        case DefaultKind.NOW:
+            digits = f"({default.text})" if default.text else ""
+            return "CURRENT_TIMESTAMP" + (digits if dialect == "mysql" else "")
+        case DefaultKind.BITS:
+            return _bits(column, default.text, dialect)
+        case DefaultKind.BYTES:
+            return _bytes(bytes.fromhex(default.text), dialect)
+    if dialect != "mysql" and BYTES.fullmatch(kind):
+        return _bytes(default.text.encode("ascii"), dialect)
+    if NUMERIC.match(kind):
+        return default.text
+    if dialect == "oracle" and kind in ORACLE_TIMES:
+        return f"{ORACLE_TIMES[kind]} {literal(default.text)}"
+    return literal(default.text)
+
+
+def _bits(column: ColumnDefinition, digits: str, dialect: str) -> str:
+    if dialect == "oracle":
+        return str(int(digits or "0", 2))
+    if dialect == "mysql":
+        return f"b'{digits}'"
+    size = int(re.sub("[^0-9]", "", column.source) or "1")
+    return f"B'{digits.zfill(size)}'"
+
+
+def _bytes(raw: bytes, dialect: str) -> str:
+    if dialect == "mysql":
+        return f"x'{raw.hex()}'"
+    return f"HEXTORAW('{raw.hex()}')" if dialect == "oracle" else f"'\\x{raw.hex()}'::bytea"
+
+
+def _parts(index: Index, dialect: str, quoting: Quoting) -> str:
+    return ", ".join(_part(part, dialect, quoting) for part in index.parts)
+
+
+def _part(part: IndexPart, dialect: str, quoting: Quoting) -> str:
+    name = quoting.name(part.column or "")
+    if part.length and dialect == "mysql":
+        name = f"{name}({part.length})"
+    elif part.length:
+        name = f"substr({name}, 1, {part.length})"
+    return f"{name} DESC" if part.is_descending else name
+
+
+def _inline(index: Index, quoting: Quoting) -> str:
+    kind = "UNIQUE KEY" if index.is_unique else "KEY"
+    return f"{kind} {quoting.name(index.name)} ({_parts(index, 'mysql', quoting)})"
+
+
+def _create_index(index: Index, table: TableId, dialect: str, quoting: Quoting) -> str:
+    kind = "UNIQUE INDEX" if index.is_unique else "INDEX"
+    # Oracle makes it in the user's schema, unless it is told; PostgreSQL always in the table's.
+    name = quoting.table(TableId(table.schema if dialect == "oracle" else "", index.name))
+    return f"CREATE {kind} {name} ON {quoting.table(table)} ({_parts(index, dialect, quoting)})"
+
+
+def _options(table: TableDefinition) -> str:
+    options = " ENGINE=InnoDB"
+    if table.collation:
+        options += f" DEFAULT CHARACTER SET {table.collation[0]} COLLATE {table.collation[1]}"
+    if table.comment:
+        options += f" COMMENT={literal(table.comment)}"
+    return options
+
+
+def _comments(table: TableDefinition, quoting: Quoting) -> Iterator[str]:
+    name = quoting.table(table.id)
+    if table.comment:
+        yield f"COMMENT ON TABLE {name} IS {literal(table.comment)}"
+    for column in table.columns:
+        if column.comment:
+            yield (
+                f"COMMENT ON COLUMN {name}.{quoting.name(column.name)} IS {literal(column.comment)}"
+            )
+
+
+def literal(text: str) -> str:
+    """A text in SQL in which a backslash is a character as any other."""
+    return "'" + text.replace("'", "''") + "'"

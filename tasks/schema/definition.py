@@ -1,0 +1,368 @@
+"""What a target table is to be: the source's table through the mapper, in the target's types.
+Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cdcbus.consumer.transform.cells.mask import Mask
+from cdcbus.plugins.loaders.add_column import column_type
+from cdcbus.plugins.rowchange import Column, TableId
+from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn
+from cdcbus.tasks.control.source_of import MappedTable, record_type
+from cdcbus.tasks.schema.source_details import (
+    ColumnDetails,
+    Default,
+    DefaultKind,
+    Index,
+    IndexPart,
+    TableDetails,
+)
+
+NAME_BYTES: Final = {"postgresql": 63, "oracle": 128, "mysql": 256}
+DATES: Final = ("date", "datetime", "timestamp")
+TEXTS: Final = re.compile(r"char|varchar|(tiny|medium|long)?text|enum|set|json|uuid|inet[46]")
+LARGE: Final = re.compile(r"(tiny|medium|long)?(text|blob)|json|geometry|vector")
+ZERO_DATE: Final = re.compile(r"0000-|[0-9]{4}-(?:00-|[0-9]{2}-00)")
+# MariaDB's own types, as MySQL can hold their text.
+IN_MYSQL: Final = {"uuid": "char(36)", "inet6": "varchar(39)", "inet4": "varchar(15)"}
+WITHOUT_DEFAULT: Final = "{0}: default {1} is left out, as the target cannot have it"
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The kind of target. `dialect` is SQLAlchemy's name of it; `collation_of`: a collation of the
+    source -> the character set and collation that stand for it, which differ where the target lacks
+    it. `nulls_zero_dates`: zero dates become NULL on their way."""
+
+    dialect: str
+    is_mariadb: bool = False
+    nulls_zero_dates: bool = False
+    collation_of: Callable[[str], tuple[str, str]] = lambda name: (charset_of(name), name)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDefinition:
+    """A column under the target's name. `source` is the type as records spell it, empty for a
+    computed column; `type` the target's; `collation` (character set, collation), where it has
+    one. `source_collation`: empty where the source has none."""
+
+    name: str
+    source: str
+    type: str
+    is_nullable: bool = True
+    default: Default | None = None
+    comment: str = ""
+    collation: tuple[str, str] | None = None
+    source_collation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """A target table. `key`: of whole columns but in MySQL, where a part may be a prefix.
+    `notes`: sentences on what the target has otherwise than the source; `problems`: why no such
+    table can be made. `drops_lacking`: mapper[i].forceMatched=false, so a table that lacks columns
+    is meant to."""
+
+    id: TableId
+    sources: tuple[TableId, ...]
+    columns: tuple[ColumnDefinition, ...]
+    key: Index | None
+    indexes: tuple[Index, ...] = ()
+    comment: str = ""
+    collation: tuple[str, str] | None = None
+    notes: tuple[str, ...] = ()
+    problems: tuple[str, ...] = ()
+    drops_lacking: bool = False
+
+
+def charset_of(collation: str) -> str:
+    """The character set of a collation: its name begins with it."""
+    return collation.partition("_")[0]
+
+
+def define(mapped: MappedTable, details: TableDetails, target: Target) -> TableDefinition:
+    """The target table of one source table."""
+    rule = mapped.route.rule
+    by_name = {column.name: column for column in mapped.schema.columns}
+    notes: list[str] = []
+    columns = [
+        _copied(
+            by_name[source],
+            name,
+            details.columns.get(source, ColumnDetails()),
+            rule.masks.get(source.lower()),
+            target,
+            notes,
+        )
+        for source, name in mapped.columns.items()
+    ]
+    for name in rule.computed:
+        columns.append(ColumnDefinition(name, "", column_type("", target.dialect)))
+        notes.append(
+            f"{name}: mapper[i] computes it, so its type is long text: choose a better one"
+        )
+    names = {**mapped.columns, **{f"[{name}]": name for name in rule.computed}}
+    key, problems = _key(mapped, details, target, notes)
+    in_key = {part.column for part in key.parts} if key else set()
+    columns = [
+        replace(column, is_nullable=column.is_nullable and column.name not in in_key)
+        for column in columns
+    ]
+    return TableDefinition(
+        mapped.target,
+        (mapped.source.id,),
+        tuple(columns),
+        key,
+        _indexes(mapped, details, target, notes),
+        details.comment,
+        _collation(details.collation, target),
+        tuple(notes),
+        (*problems, *_long_names(mapped.target, names, target)),
+        not rule.force_matched,
+    )
+
+
+def _copied(
+    column: TableColumn,
+    name: str,
+    details: ColumnDetails,
+    mask: Mask | None,
+    target: Target,
+    notes: list[str],
+) -> ColumnDefinition:
+    if mask is not None:
+        return _masked(column, name, details, mask, target)
+    source = record_type(column)
+    type_ = _mysql_type(column, source, target) if target.dialect == "mysql" else ""
+    collation = _collation(details.collation, target) if type_ not in IN_MYSQL.values() else None
+    if collation and collation[1] != details.collation:
+        notes.append(
+            f"{name}: the target has no collation {details.collation}; {collation[1]} stands for it"
+        )
+    return ColumnDefinition(
+        name,
+        source,
+        type_ or column_type(source, target.dialect),
+        column.is_nullable or _may_be_null(column, target, notes, name),
+        _default(column, details, target, notes, name),
+        details.comment,
+        collation,
+        details.collation,
+    )
+
+
+def _masked(
+    column: TableColumn, name: str, details: ColumnDetails, mask: Mask, target: Target
+) -> ColumnDefinition:
+    """What stands in place of its cells is text, whatever the column holds."""
+    source = "char(64)" if mask.kind == "hash" else "text"
+    if mask.kind == "truncate" and TEXTS.match(column.data_type):
+        source = record_type(column)
+    return ColumnDefinition(
+        name, source, column_type(source, target.dialect), column.is_nullable, None, details.comment
+    )
+
+
+def _mysql_type(column: TableColumn, source: str, target: Target) -> str:
+    """As the source spells it, but for what one of the two servers does not know."""
+    if column.data_type in ("enum", "set"):
+        return source  # without the backslashes of information_schema
+    if column.data_type == "geomcollection":
+        return "geometrycollection"
+    if not target.is_mariadb and column.data_type in IN_MYSQL:
+        return IN_MYSQL[column.data_type]
+    return column.type
+
+
+def _may_be_null(column: TableColumn, target: Target, notes: list[str], name: str) -> bool:
+    """Whether a NULL may come for a column that has none at the source."""
+    if target.dialect == "oracle" and TEXTS.fullmatch(column.data_type):
+        notes.append(f"{name}: may be NULL, as an empty text is that in Oracle")
+        return True
+    if target.nulls_zero_dates and column.data_type in DATES:
+        notes.append(f"{name}: may be NULL, as loader.zeroDate=null makes zero dates that")
+        return True
+    return False
+
+
+def _default(
+    column: TableColumn, details: ColumnDetails, target: Target, notes: list[str], name: str
+) -> Default | None:
+    default = details.default
+    if default is None:
+        return None
+    is_kept = default.kind is not DefaultKind.EXPRESSION
+    if target.dialect != "mysql":
+        is_zero = column.data_type in DATES and ZERO_DATE.match(default.text) is not None
+        is_bytes = default.kind is DefaultKind.TEXT and not default.text.isascii()
+        is_kept = is_kept and not is_zero and not (is_bytes and "binary" in column.data_type)
+    elif not target.is_mariadb:
+        is_kept = is_kept and LARGE.fullmatch(column.data_type) is None
+    if is_kept and target.dialect == "oracle":
+        is_kept = bool(default.text) or default.kind is DefaultKind.NOW
+    if not is_kept:
+        notes.append(WITHOUT_DEFAULT.format(name, default.text or "''"))
+        return None
+    return default
+
+
+def _collation(name: str, target: Target) -> tuple[str, str] | None:
+    return target.collation_of(name) if name and target.dialect == "mysql" else None
+
+
+def _key(
+    mapped: MappedTable, details: TableDetails, target: Target, notes: list[str]
+) -> tuple[Index | None, list[str]]:
+    """The primary key, else the unique key by which the source's rows are told apart."""
+    if not mapped.schema.key:
+        notes.append("has no key, as its source: rows are told apart by all of their columns")
+        return None, []
+    lengths = {}
+    for index in details.indexes:
+        if index.name == PRIMARY:
+            lengths = {part.column: part.length for part in index.parts}
+    parts = []
+    lost = []
+    for column in mapped.schema.key:
+        if (name := _named(mapped, column)) is None:
+            lost.append(column)
+        else:
+            parts.append((name, lengths.get(column, 0)))
+    if lost:
+        return None, [
+            f"mapper[i] leaves out {', '.join(lost)}, which is part of the key of "
+            f"{mapped.source.id}: keep it, or rows cannot be told apart"
+        ]
+    return _fitting_key(mapped, parts, target, notes)
+
+
+def _named(mapped: MappedTable, column: str) -> str | None:
+    if name := mapped.columns.get(column):
+        return name
+    name = mapped.route.wanted(column)
+    computed = {each.lower(): each for each in mapped.route.rule.computed}
+    return computed.get(name.lower()) if name else None
+
+
+def _fitting_key(
+    mapped: MappedTable, parts: list[tuple[str, int]], target: Target, notes: list[str]
+) -> tuple[Index | None, list[str]]:
+    by_target = {name: column for column, name in mapped.columns.items()}
+    by_name = {column.name: column for column in mapped.schema.columns}
+    found = []
+    for name, length in parts:
+        source = by_target.get(name)
+        if target.dialect == "mysql":
+            found.append(IndexPart(name, length))
+            continue
+        if length:
+            notes.append(
+                f"{name}: the source's key is of its first {length} characters, the target's of "
+                "all of it"
+            )
+        type_ = column_type(record_type(by_name[source]) if source else "", target.dialect)
+        if type_ in ("CLOB", "BLOB"):
+            return None, [f"{name} is of type {type_}, which is no part of a key in Oracle"]
+        found.append(IndexPart(name))
+    return Index(PRIMARY, True, "BTREE", tuple(found)), []
+
+
+def _indexes(
+    mapped: MappedTable, details: TableDetails, target: Target, notes: list[str]
+) -> tuple[Index, ...]:
+    """The others, under the target's names of the columns; `notes` says which are left out."""
+    found = []
+    for index in details.indexes:
+        columns = tuple(part.column for part in index.parts)
+        if index.name == PRIMARY or (index.is_unique and columns == mapped.schema.key):
+            continue
+        names = [mapped.columns.get(column) if column else None for column in columns]
+        if None in names or index.kind not in ("BTREE", "HASH"):
+            notes.append(f"index {index.name} ({index.kind}) is left out")
+            continue
+        parts = tuple(
+            replace(part, column=name) for part, name in zip(index.parts, names, strict=True)
+        )
+        is_unique = index.is_unique
+        if target.dialect != "mysql" and any(part.length for part in parts):
+            is_unique = False  # of what is beyond the prefix, too
+        name = index.name if target.dialect == "mysql" else _short(mapped.target, index, target)
+        found.append(Index(name, is_unique, index.kind, parts))
+    return tuple(found)
+
+
+def _short(table: TableId, index: Index, target: Target) -> str:
+    """A name that only one index of the schema has, as these targets want it."""
+    name = f"{table.table}_{index.name}"
+    limit = NAME_BYTES[target.dialect]
+    if len(name.encode()) <= limit:
+        return name
+    tail = "_" + hashlib.sha256(name.encode()).hexdigest()[:8]
+    return name.encode()[: limit - len(tail)].decode(errors="ignore") + tail
+
+
+def _long_names(table: TableId, names: Mapping[str, str], target: Target) -> list[str]:
+    limit = NAME_BYTES[target.dialect]
+    long = [name for name in (*table, *names.values()) if len(name.encode()) > limit]
+    return [
+        f"name {name} has more than the {limit} bytes that the target takes: give it another one "
+        "with mapper[i]"
+        for name in long
+    ]
+
+
+def merged(definitions: list[TableDefinition]) -> TableDefinition:
+    """One target table of several source tables: all their columns. Where their types or keys
+    differ, that is a problem of the table."""
+    first, *others = definitions
+    columns = {column.name.lower(): column for column in first.columns}
+    problems = list(first.problems)
+    notes = list(first.notes)
+    for other in others:
+        for column in other.columns:
+            known = columns.setdefault(column.name.lower(), replace(column, is_nullable=True))
+            if known.type != column.type:
+                problems.append(
+                    f"column {column.name} is {known.type} for {first.sources[0]} and "
+                    f"{column.type} for {other.sources[0]}: make the table by hand, with the wider "
+                    "of the two"
+                )
+            if column.is_nullable and not known.is_nullable and known.name not in _names(first.key):
+                columns[column.name.lower()] = replace(known, is_nullable=True)
+        lacking = {column.name.lower() for column in other.columns}
+        for name, column in columns.items():
+            if name not in lacking and column.name not in _names(first.key):
+                columns[name] = replace(column, is_nullable=True)
+        if _names(first.key) != _names(other.key):
+            problems.append(
+                f"the keys of {first.sources[0]} and {other.sources[0]} differ: make the table by "
+                "hand"
+            )
+        problems += [problem for problem in other.problems if problem not in problems]
+        notes += [note for note in other.notes if note not in notes]
+    sources = tuple(source for each in definitions for source in each.sources)
+    if others:
+        notes.append(
+            f"rows of {', '.join(map(str, sources))} come together: rows with one key become one"
+        )
+    return replace(
+        first,
+        sources=sources,
+        columns=tuple(columns.values()),
+        notes=tuple(notes),
+        problems=tuple(problems),
+    )
+
+
+def _names(key: Index | None) -> tuple[str | None, ...]:
+    return tuple(part.column for part in key.parts) if key else ()
+
+
+def as_columns(definition: TableDefinition) -> list[Column]:
+    """The columns under the target's names, in the source's types."""
+    return [Column(column.name, column.source) for column in definition.columns]

@@ -1,0 +1,242 @@
+"""`cdcbus schema`: the target tables of a consumer task, as they should be and as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Final
+
+from sqlalchemy import Connection, text
+from sqlalchemy.exc import DBAPIError
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.loaders import open_target
+from cdcbus.plugins.loaders.catalog import reflect
+from cdcbus.plugins.loaders.dialect import run_plain
+from cdcbus.plugins.loaders.engine import Database, open_database
+from cdcbus.plugins.loaders.jdbc_url import read_url
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.control.source_of import Feed, MappedTable, mapped_tables, source_connection
+from cdcbus.tasks.schema.compare import Difference, differences
+from cdcbus.tasks.schema.create_table import PLAIN_BACKSLASHES, create_schema, create_table
+from cdcbus.tasks.schema.definition import (
+    TableDefinition,
+    Target,
+    charset_of,
+    define,
+    merged,
+)
+from cdcbus.tasks.schema.source_details import TableDetails, read_details
+
+READ_SECONDS: Final = 60.0
+SCHEMA_EXISTS: Final = text("SELECT 1 FROM information_schema.schemata WHERE schema_name = :name")
+COLLATIONS: Final = text(
+    "SELECT column_name, collation_name FROM information_schema.columns WHERE table_schema = "
+    ":schema AND table_name = :table AND collation_name IS NOT NULL"
+)
+# A collation of one of the two servers, and the one of the other that takes as much for one.
+ALIKE: Final = (
+    ("_0900_ai_ci", "_uca1400_nopad_ai_ci"),
+    ("_0900_as_ci", "_uca1400_nopad_as_ci"),
+    ("_0900_as_cs", "_uca1400_nopad_as_cs"),
+    ("_0900_bin", "_nopad_bin"),
+    ("_uca1400_ai_ci", "_0900_ai_ci"),
+    ("_uca1400_as_ci", "_0900_as_ci"),
+    ("_uca1400_as_cs", "_0900_as_cs"),
+    ("_uca1400_nopad_ai_ci", "_0900_ai_ci"),
+    ("_uca1400_nopad_as_ci", "_0900_as_ci"),
+    ("_uca1400_nopad_as_cs", "_0900_as_cs"),
+    ("_nopad_bin", "_0900_bin"),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """One target table. `is_there` None: not looked at, as its server is none that is asked.
+    `statements`: what makes it, where it is missing."""
+
+    definition: TableDefinition
+    is_there: bool | None
+    statements: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def loses(self) -> bool:
+        """Whether rows cannot go there whole: it is missing, or would lose some of them."""
+        return not self.is_there or any(each.is_lost for each in self.differences)
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaPlan:
+    """All target tables of a task, and the schemas that they lack: with the statement that makes
+    each, where that was asked for."""
+
+    dialect: str
+    tables: tuple[TablePlan, ...]
+    missing_schemas: tuple[str, ...] = ()
+    schemas: tuple[str, ...] = ()
+
+    @property
+    def head(self) -> list[str]:
+        """What comes before the tables."""
+        tables = [sql for table in self.tables for sql in table.statements]
+        has_backslash = self.dialect == "mysql" and any("\\" in sql for sql in tables)
+        return [*self.schemas, *[PLAIN_BACKSLASHES] * has_backslash]
+
+    @property
+    def statements(self) -> list[str]:
+        """All, in order."""
+        return [*self.head, *(sql for table in self.tables for sql in table.statements)]
+
+
+@contextmanager
+def target_database(load: LoadTask) -> Iterator[Database]:
+    """The task's target, with one connection; MySQL's without the database that its address names,
+    which may not be there yet. Raises ConfigError for a target of another package."""
+    assert isinstance(load.target, JdbcTarget)
+    target = replace(load.target, pool_size=1, min_connections=1, connect_retries=0)
+    database = open_target(target)
+    if database.url.dialect == "mysql":
+        nowhere = replace(database.url, arguments={**database.url.arguments, "database": None})
+        database = open_database(target, nowhere, database.dialect)
+    try:
+        yield database
+    finally:
+        database.engine.dispose()
+
+
+def make_plan(
+    load: LoadTask, feeds: Sequence[Feed], *, with_indexes: bool, with_schemas: bool
+) -> SchemaPlan:
+    """Looks at the source and at the target, and changes nothing. Raises CdcError."""
+    assert isinstance(load.target, JdbcTarget)
+    found: list[tuple[MappedTable, TableDetails]] = []
+    for feed in feeds:
+        with source_connection(feed.fetch.source, READ_SECONDS) as connection:
+            mapped = mapped_tables(feed, connection)
+            details = read_details(connection, {each.source.id for each in mapped})
+        found += [(each, details[each.source.id]) for each in mapped]
+    nulls = load.target.zero_date is ZeroDate.NULL
+    url = read_url(load.target)
+    dialect = url.dialect
+    if dialect == "oracle":
+        return SchemaPlan(
+            dialect,
+            tuple(
+                TablePlan(table, None, _statements(table, dialect, with_indexes))
+                for table in _defined(found, Target(dialect, nulls_zero_dates=nulls))
+            ),
+        )
+    with (
+        target_database(load) as database,
+        database.reported("tables"),
+        database.engine.connect() as at_target,
+    ):
+        target = _target(at_target, dialect, nulls)
+        defined = _defined(found, target)
+        tables = tuple(_plan(at_target, database, each, with_indexes) for each in defined)
+        schemas = {each.id.schema for each in defined if each.id.schema}
+        if named := url.arguments.get("database"):  # for cdcbus_position
+            schemas.add(str(named))
+        missing = [each for each in sorted(schemas) if not _has_schema(at_target, each)]
+    made = tuple(create_schema(each, dialect) for each in missing) if with_schemas else ()
+    return SchemaPlan(dialect, tables, tuple(missing), made)
+
+
+def _defined(
+    found: Sequence[tuple[MappedTable, TableDetails]], target: Target
+) -> list[TableDefinition]:
+    by_target: dict[TableId, list[TableDefinition]] = {}
+    for mapped, details in found:
+        by_target.setdefault(mapped.target, []).append(define(mapped, details, target))
+    return [merged(definitions) for definitions in by_target.values()]
+
+
+def _plan(
+    connection: Connection, database: Database, wanted: TableDefinition, with_indexes: bool
+) -> TablePlan:
+    dialect = database.dialect.name
+    table = reflect(connection, database.dialect.catalog, dialect, wanted.id)
+    if table is None:
+        return TablePlan(wanted, False, _statements(wanted, dialect, with_indexes))
+    collations: dict[str, str] = {}
+    if dialect == "mysql":
+        found = connection.execute(COLLATIONS, table.id._asdict())
+        collations = {row[0]: row[1] for row in found}
+    return TablePlan(wanted, True, (), tuple(differences(wanted, table, collations)))
+
+
+def _statements(wanted: TableDefinition, dialect: str, with_indexes: bool) -> tuple[str, ...]:
+    if wanted.problems:
+        return ()
+    return tuple(create_table(wanted, dialect, with_indexes=with_indexes))
+
+
+def _has_schema(connection: Connection, schema: str) -> bool:
+    return connection.execute(SCHEMA_EXISTS, {"name": schema}).first() is not None
+
+
+def _target(connection: Connection, dialect: str, nulls_zero_dates: bool) -> Target:
+    if dialect != "mysql":
+        return Target(dialect, nulls_zero_dates=nulls_zero_dates)
+    version = str(connection.exec_driver_sql("SELECT VERSION()").scalar())
+
+    @cache
+    def collation_of(name: str) -> tuple[str, str]:
+        """The same, else one that takes as much for one, else one that takes less."""
+        charset = charset_of(name)
+        others = [name.replace(one, other) for one, other in ALIKE if name == f"{charset}{one}"]
+        if charset in ("utf8", "utf8mb3"):
+            spelled = {"utf8": "utf8mb3", "utf8mb3": "utf8"}[charset]
+            others.append(name.replace(charset, spelled, 1))
+        for each in (name, *others, f"{charset}_bin"):
+            if _has_collation(connection, charset_of(each), each):
+                return charset_of(each), each
+        return "utf8mb4", "utf8mb4_bin"
+
+    return Target(dialect, "mariadb" in version.lower(), False, collation_of)
+
+
+def _has_collation(connection: Connection, charset: str, collation: str) -> bool:
+    """Asked by using it: servers list those that depend on the character set elsewhere."""
+    try:
+        run_plain(connection, f"SELECT CONVERT('' USING {charset}) COLLATE {collation}").close()
+    except DBAPIError as error:
+        if error.connection_invalidated:
+            raise
+        return False
+    return True
+
+
+def refuse_impossible(plan: SchemaPlan) -> None:
+    """Raises ConfigError for what cannot be run as it is."""
+    if plan.dialect == "oracle":
+        raise ConfigError(
+            "tables of Oracle are not made from here: run what `cdcbus schema plan` prints"
+        )
+    for table in plan.tables:
+        if not table.is_there and table.definition.problems:
+            problems = "; ".join(table.definition.problems)
+            raise ConfigError(f"target table {table.definition.id} cannot be made: {problems}")
+    if plan.missing_schemas and not plan.schemas:
+        raise ConfigError(
+            f"the target has no schema {', '.join(plan.missing_schemas)}: make it, or let "
+            "--schemas do so"
+        )
+
+
+def apply_plan(load: LoadTask, plan: SchemaPlan) -> Iterator[str]:
+    """Runs the plan's statements, each in a transaction of its own, and gives each when it is
+    done. Raises CdcError at the first that fails; those before it stay."""
+    with target_database(load) as database:
+        for sql in plan.statements:
+            with (
+                database.reported(f"statement {sql.partition('(')[0].strip()}"),
+                database.engine.begin() as connection,
+            ):
+                run_plain(connection, sql)
+            yield sql

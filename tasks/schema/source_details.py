@@ -1,0 +1,156 @@
+"""What a source table is beside its columns' names and types: defaults, comments, collations,
+indexes."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum, auto
+from typing import TYPE_CHECKING, Any, Final
+
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.schema.resolver import unescaped
+from cdcbus.producer.server.connection import query
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+QUOTES_DEFAULTS_FROM: Final = (10, 2, 7)
+"""The version of MariaDB from which on it prints defaults as SQL; before, as MySQL, as texts."""
+NOW: Final = re.compile(r"(?:current_timestamp|now|localtimestamp)(?:\(([0-6]?)\))?", re.IGNORECASE)
+QUOTED: Final = re.compile(r"'(.*)'", re.DOTALL)
+NUMBER: Final = re.compile(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?", re.IGNORECASE)
+BITS: Final = re.compile(r"b'([01]*)'", re.IGNORECASE)
+BYTES: Final = re.compile(r"0x([0-9a-f]*)", re.IGNORECASE)
+ROW_TIMES: Final = ("ROW START", "ROW END")
+
+
+class DefaultKind(StrEnum):
+    """TEXT: a literal, as a cell has it. NOW: the time of the insert. BITS, BYTES: binary or
+    hexadecimal digits. EXPRESSION: SQL of the source."""
+
+    TEXT = auto()
+    NOW = auto()
+    BITS = auto()
+    BYTES = auto()
+    EXPRESSION = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    kind: DefaultKind
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnDetails:
+    """`collation` is empty where the column has none; `is_generated`: the source computes it."""
+
+    default: Default | None = None
+    collation: str = ""
+    comment: str = ""
+    is_generated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class IndexPart:
+    """A column in an index; None: an expression. `length`: of the prefix; 0: all of it."""
+
+    column: str | None
+    length: int = 0
+    is_descending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """`kind`: BTREE, HASH, FULLTEXT, SPATIAL, VECTOR. The primary key is called PRIMARY."""
+
+    name: str
+    is_unique: bool
+    kind: str
+    parts: tuple[IndexPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TableDetails:
+    columns: Mapping[str, ColumnDetails]
+    indexes: tuple[Index, ...] = ()
+    collation: str = ""
+    comment: str = ""
+
+
+def read_details(connection: Connection, tables: Iterable[TableId]) -> dict[TableId, TableDetails]:
+    """Those of the tables; four questions, however many tables there are."""
+    wanted = sorted(tables)
+    names = {table.schema for table in wanted}, {table.table for table in wanted}
+
+    def rows(columns: str, view: str, order: str) -> list[tuple[TableId, list[Any]]]:
+        sql = (
+            f"SELECT table_schema, table_name, {columns} FROM information_schema.{view} WHERE "
+            f"table_schema IN %s AND table_name IN %s ORDER BY {order}"
+        )
+        return [
+            (TableId(schema, table), row) for schema, table, *row in query(connection, sql, names)
+        ]
+
+    has_quotes = quotes_defaults(str(query(connection, "SELECT VERSION()")[0][0]))
+    columns = defaultdict[TableId, dict[str, ColumnDetails]](dict)
+    asked = (
+        "column_name, data_type, column_default, extra, collation_name, column_comment, "
+        "generation_expression"
+    )
+    for table, row in rows(asked, "columns", "ordinal_position"):
+        name, data_type, default, extra, collation, comment, expression = row
+        is_generated = bool(expression) or expression in ROW_TIMES
+        columns[table][name] = ColumnDetails(
+            None if is_generated else read_default(default, extra, data_type, has_quotes),
+            collation or "",
+            comment or "",
+            is_generated,
+        )
+    indexes = defaultdict[TableId, dict[str, Index]](dict)
+    asked = "index_name, non_unique, index_type, column_name, sub_part, collation"
+    for table, row in rows(asked, "statistics", "seq_in_index"):
+        name, is_common, kind, column, length, direction = row
+        known = indexes[table].get(name, Index(name, not is_common, kind, ()))
+        part = IndexPart(column, length or 0, direction == "D")
+        indexes[table][name] = Index(name, known.is_unique, kind, (*known.parts, part))
+    return {
+        table: TableDetails(
+            columns[table], tuple(indexes[table].values()), collation or "", comment or ""
+        )
+        for table, (collation, comment) in rows(
+            "table_collation, table_comment", "tables", "table_name"
+        )
+    }
+
+
+def quotes_defaults(version: str) -> bool:
+    """Whether a server of this version prints defaults as SQL."""
+    numbers = tuple(map(int, re.findall(r"[0-9]+", version)[:3]))
+    return "mariadb" in version.lower() and numbers >= QUOTES_DEFAULTS_FROM
+
+
+def read_default(text: str | None, extra: str, data_type: str, has_quotes: bool) -> Default | None:
+    """A column's default as information_schema prints it; None where it has none, or NULL."""
+    if text is None or (has_quotes and text.upper() == "NULL"):
+        return None
+    is_expression = "DEFAULT_GENERATED" in extra.upper()
+    is_time = data_type in ("datetime", "timestamp", "date", "time")
+    if (has_quotes or is_expression or is_time) and (now := NOW.fullmatch(text)):
+        return Default(DefaultKind.NOW, now[1] or "")
+    if is_expression:
+        return Default(DefaultKind.EXPRESSION, text)
+    if data_type == "bit" and (bits := BITS.fullmatch(text)):
+        return Default(DefaultKind.BITS, bits[1])
+    if data_type in ("binary", "varbinary") and (found := BYTES.fullmatch(text)):
+        return Default(DefaultKind.BYTES, found[1])
+    if not has_quotes:
+        return Default(DefaultKind.TEXT, text)
+    if quoted := QUOTED.fullmatch(text):
+        return Default(DefaultKind.TEXT, unescaped(quoted[1]))
+    if NUMBER.fullmatch(text):
+        return Default(DefaultKind.TEXT, text)
+    return Default(DefaultKind.EXPRESSION, text)

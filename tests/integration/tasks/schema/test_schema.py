@@ -1,0 +1,223 @@
+"""`cdcbus schema plan` and `apply` between the real source and both targets."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.cli.main import main
+from cdcbus.ops.demo.tasks import TaskProcess
+from cdcbus.ops.stack.addresses import Addresses, Database
+from tests.support.shop import Shop, open_shop
+
+pytestmark = pytest.mark.integration
+
+ORDERS = """\
+CREATE TABLE orders (
+    id INT UNSIGNED AUTO_INCREMENT, region CHAR(2) NOT NULL DEFAULT 'eu', note VARCHAR(40) COMMENT 'what''s said',
+    price DECIMAL(10,2) NOT NULL DEFAULT 1.50, seen DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3),
+    flags BIT(5) DEFAULT b'101', twice INT AS (price * 2) STORED, path TEXT,
+    PRIMARY KEY (region, id), KEY by_id (id), KEY by_path (path(10)), UNIQUE KEY by_note (note, id)
+) COMMENT='all ''orders'''"""
+
+
+@pytest.fixture
+def shop(
+    name: str, stack: Addresses, source: Database, source_cursor: Cursor, tmp_path: Path
+) -> Iterator[Shop]:
+    source_cursor.execute(ORDERS)
+    with open_shop(name, stack, source_cursor, tmp_path) as opened:
+        opened.fetch(source)
+        yield opened
+
+
+def run(verb: str, task: TaskProcess, *options: str, code: int = 0, answer: str = "") -> Result:
+    result = CliRunner().invoke(main, ["schema", verb, str(task.file), *options], input=answer)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def planned(task: TaskProcess, *options: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run("plan", task, "--json", *options).stdout)
+    return found
+
+
+def told(task: TaskProcess) -> list[str]:
+    (table,) = planned(task)["tables"]
+    return [f"{each['column']} {each['what']}" for each in table["differences"] if each["is_lost"]]
+
+
+def primary_key(shop: Shop) -> list[str]:
+    sql = (
+        "SELECT a.attname FROM pg_index i CROSS JOIN unnest(i.indkey::int2[]) WITH ORDINALITY AS k(n, at)"
+        " JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n"
+        f" WHERE i.indisprimary AND i.indrelid = '{shop.name}.orders'::regclass ORDER BY k.at"
+    )
+    return [row[0] for row in shop.postgresql(sql)]
+
+
+def test_the_table_gets_key_defaults_comments_and_indexes(shop: Shop) -> None:
+    load = shop.load("postgresql")
+    run("apply", load, "--yes", "--indexes")
+    assert primary_key(shop) == ["region", "id"]
+    shop.postgresql(f"INSERT INTO {shop.name}.orders (id) VALUES (1)")
+    row = shop.postgresql(
+        f"SELECT region, price, flags::text, seen IS NULL FROM {shop.name}.orders"
+    )
+    assert [(a, str(b), c, d) for a, b, c, d in row] == [("eu", "1.50", "00101", False)]
+    said = shop.postgresql(f"SELECT obj_description('{shop.name}.orders'::regclass)")
+    assert said == [("all 'orders'",)]
+    names = shop.postgresql(f"SELECT indexname FROM pg_indexes WHERE schemaname = '{shop.name}'")
+    assert {row[0] for row in names} == {
+        "orders_pkey",
+        "orders_by_id",
+        "orders_by_path",
+        "orders_by_note",
+    }
+
+
+def test_mariadb_gets_the_sources_own_columns(shop: Shop) -> None:
+    run("apply", shop.load("mariadb"), "--yes", "--indexes")
+    columns = (
+        "column_name, column_type, collation_name, is_nullable, column_default, column_comment"
+    )
+    asked = (
+        f"SELECT {columns} FROM information_schema.columns WHERE table_schema = '{shop.name}' "
+        "AND column_name <> 'twice' ORDER BY ordinal_position"
+    )
+    shop.cursor.execute(asked)
+    assert list(shop.mariadb(asked)) == list(shop.cursor.fetchall())
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_a_second_apply_finds_nothing_to_do(shop: Shop, target: str) -> None:
+    load = shop.load(target)
+    run("plan", load, "--check", code=1)
+    run("apply", load, "--yes")
+    assert "nothing to do" in run("apply", load, "--yes").output
+    run("plan", load, "--check")
+
+
+def test_a_missing_schema_is_made_where_that_is_asked_for(shop: Shop) -> None:
+    load = shop.load("postgresql", **{"mapper[0]__schema": f"{shop.name},{shop.name}_copy"})
+    try:
+        refused = run("apply", load, "--yes", code=1)
+        assert f"no schema {shop.name}_copy" in refused.output
+        run("apply", load, "--yes", "--schemas")
+        assert shop.postgresql(f"SELECT count(*) FROM {shop.name}_copy.orders") == [(0,)]
+    finally:
+        shop.postgresql(f"DROP SCHEMA IF EXISTS {shop.name}_copy CASCADE")
+
+
+def test_the_database_that_the_address_names_is_made_too(shop: Shop) -> None:
+    shop.mariadb(f"DROP DATABASE {shop.name}")
+    run("apply", shop.load("mariadb"), "--yes", "--schemas")
+    assert list(shop.mariadb(f"SELECT count(*) FROM {shop.name}.orders")) == [(0,)]
+
+
+def test_apply_asks_and_does_nothing_when_told_no(shop: Shop) -> None:
+    load = shop.load("postgresql")
+    run("apply", load, code=130, answer="n\n")
+    assert not planned(load)["tables"][0]["exists"]
+
+
+def test_a_table_that_is_too_small_says_what_it_loses(shop: Shop) -> None:
+    shop.postgresql(
+        f"CREATE TABLE {shop.name}.orders (id int PRIMARY KEY, region varchar(1), note varchar(40), "
+        "price numeric(8,2) NOT NULL, seen timestamp(0), twice int, path text NOT NULL, own int)"
+    )
+    load = shop.load("postgresql")
+    assert set(told(load)) == {
+        "flags is missing",
+        "id integer is too narrow for int unsigned: bigint",
+        "region character varying(1) is too narrow for char(2): varchar(2)",
+        "price numeric(8,2) is too narrow for decimal(10,2): numeric(10,2)",
+        "seen timestamp without time zone(0) is too narrow for datetime(3): "
+        "timestamp(3) without time zone",
+        "path is NOT NULL, and NULL may come",
+        " unique key id: rows that the source tells apart may be one there",
+    }
+    said = run("plan", load, "--check", code=1).output
+    assert f'ALTER TABLE "{shop.name}"."orders" ADD COLUMN "flags" bit(5);' in said
+    assert "differs: column own is in the target only" in said
+
+
+def test_a_table_without_a_key_or_of_other_types_is_told(shop: Shop) -> None:
+    shop.mariadb(
+        f"CREATE TABLE {shop.name}.orders (id INT UNSIGNED, region CHAR(2), note VARCHAR(40) "
+        "CHARACTER SET latin1, price DOUBLE, seen TIME(3), flags BIT(5), twice INT, path BLOB)"
+    )
+    assert set(told(shop.load("mariadb"))) == {
+        " has no key; the source's is region, id",
+        "note has not all characters of utf8mb4: latin1_swedish_ci",
+        "price double rounds what is in decimal(10,2)",
+        "seen time(3) does not hold datetime(3)",
+        "path blob does not hold text",
+    }
+
+
+def test_what_the_mapper_changes_is_changed_in_the_table(shop: Shop) -> None:
+    load = shop.load(
+        "postgresql",
+        **{
+            "mapper[0]__schema": f"{shop.name},{shop.name}",
+            "mapper[0]__table": "orders,sales",
+            "mapper[0]__column__note": "remark",
+            "mapper[0]__ignore": "path,twice",
+            "mapper[0]__mask__price": "hash",
+            "mapper[0]__constant__origin": "shop",
+        },
+    )
+    run("apply", load, "--yes")
+    columns = shop.postgresql(
+        "SELECT a.attname, format_type(a.atttypid, a.atttypmod) FROM pg_attribute a WHERE "
+        f"attrelid = '{shop.name}.sales'::regclass AND attnum > 0 ORDER BY attnum"
+    )
+    assert columns == [
+        ("id", "bigint"),
+        ("region", "character(2)"),
+        ("remark", "character varying(40)"),
+        ("price", "character(64)"),
+        ("seen", "timestamp(3) without time zone"),
+        ("flags", "bit(5)"),
+        ("origin", "text"),
+    ]
+
+
+def test_a_key_that_the_mapper_leaves_out_is_a_problem(shop: Shop) -> None:
+    load = shop.load(
+        "postgresql", **{"mapper[0]__table": "orders,orders", "mapper[0]__ignore": "region"}
+    )
+    said = run("apply", load, "--yes", code=1).output
+    assert "leaves out region, which is part of the key" in said
+
+
+def test_tables_that_come_together_are_one(shop: Shop) -> None:
+    shop.cursor.execute("CREATE TABLE orders_2 LIKE orders")
+    load = shop.load(
+        "postgresql",
+        **{"mapper[0]__schema": f"{shop.name},{shop.name}", "mapper[0]__table": "orders.*,sales"},
+    )
+    (table,) = planned(load)["tables"]
+    assert table["sources"] == [f"{shop.name}.orders", f"{shop.name}.orders_2"]
+    shop.cursor.execute("ALTER TABLE orders_2 MODIFY note TEXT, DROP KEY by_note")
+    said = run("apply", load, "--yes", code=1).output
+    assert "column note is varchar(40)" in said
+
+
+def test_a_refused_statement_ends_it_with_a_sentence(shop: Shop) -> None:
+    load = shop.load("postgresql")
+    shop.postgresql(f"CREATE TYPE {shop.name}.orders AS (a int)")
+    said = run("apply", load, "--yes", code=1).output
+    last = said.strip().splitlines()[-1]
+    assert f'statement CREATE TABLE "{shop.name}"."orders": SQLSTATE 42P07' in last
+
+
+def test_oracle_is_text_only(shop: Shop) -> None:
+    load = shop.load("postgresql", loader__source__url="jdbc:oracle:thin:@//none:1521/X")
+    assert '"id" NUMBER(10) NOT NULL' in run("plan", load).output
+    assert "not made from here" in run("apply", load, "--yes", code=1).output
