@@ -86,7 +86,9 @@ class LoadTask:
     place inside a batch: light tables are written first and deleted from last. `merge` false: each
     change is written by itself, in source order. Rows of `heartbeats`, or without it of any table
     called `cdcbus_heartbeat`, are heartbeats. `start` is `consumer.offset`, `first_consume_from`
-    what holds when nothing else says where to begin; None and None = refuse.
+    what holds when nothing else says where to begin; None and None = refuse. `until` says where the
+    run ends, None: nowhere; `ends` is the same as an offset for each partition, once these are
+    known: the run ends when all before it is in the target.
     """
 
     task_id: str
@@ -110,6 +112,8 @@ class LoadTask:
     max_records_per_batch: int = 50_000
     spark_options: Mapping[str, str] = field(default_factory=dict)
     heartbeats: TableId | None = None
+    until: KafkaStart | None = None
+    ends: Mapping[tuple[str, int], int] | None = None
 
     def is_heartbeat(self, table: TableId) -> bool:
         """Whether rows of this source table are heartbeats, any case: they are timed, not

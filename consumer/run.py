@@ -43,6 +43,7 @@ from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.batch.tail import follow
 from cdcbus.consumer.batch.topic_watch import TopicWatch
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.bounds import bounded
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.landmarks import Refilled
 from cdcbus.consumer.offsets.start_offsets import NOTHING_PASSED, NOWHERE, Starts, TopicLogs
@@ -68,7 +69,8 @@ def run(
     report: Callable[[Progress], None],
     open_spark: OpenSpark | None = None,
 ) -> None:
-    """Runs until `stop` is set or a bounded replay has reached its end. `stores`: one per topic.
+    """Runs until `stop` is set or a bounded replay or run has reached its end. `stores`: one per
+    topic.
 
     The first look at target, Kafka and ZooKeeper must succeed. Later any of them may be away for as
     long as it likes, and a table or column that the target lacks is waited for. `status` is given
@@ -77,6 +79,7 @@ def run(
     past a row that the target has not committed. `open_spark` gives the session of a Spark
     application for the length of a block, once a backlog needs one; None: one of the task's own.
     """
+    task = bounded(task)
     progress = Progress()
     size = BatchSize(task.task_id, task.max_records_per_batch)
     name = f"task {task.task_id}"

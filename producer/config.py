@@ -58,7 +58,8 @@ class FetchTask:
     """Binlog to Kafka. `start` says where to begin when ZooKeeper holds no position; None =
     refuse. `on_position_lost`: where to go on when the server no longer has what comes next;
     None = stop. `heartbeat`: None = none is written. `rows_per_record`: at most.
-    `skips_statements`: goes on without what a statement has changed that was logged as text."""
+    `skips_statements`: goes on without what a statement has changed that was logged as text.
+    `until`: where the run ends; None = nowhere."""
 
     task_id: str
     swimlane: str
@@ -72,3 +73,4 @@ class FetchTask:
     on_position_lost: Edge | None = None
     heartbeat: HeartbeatConfig | None = None
     skips_statements: bool = False
+    until: BinlogStart | None = None

@@ -39,6 +39,7 @@ from cdcbus.producer.publish.stages import Stages
 from cdcbus.producer.server.failover import Addresses, pause_seconds
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.heartbeat import beating
+from cdcbus.producer.source.run_end import RunEnd
 
 OPEN_XA_SECONDS = 60.0
 _M_MMAP_THRESHOLD, _LARGE_BYTES = -3, 4 << 20
@@ -79,7 +80,8 @@ def run(
     report: Callable[[Progress], None],
     epoch: str = "",
 ) -> None:
-    """Runs until `stop` is set; then everything read is flushed and its position stored.
+    """Runs until `stop` is set, or all before the task's `until` is in Kafka; everything read is
+    flushed then, and its position stored.
 
     The first connection must succeed, at one of its addresses. Later the source may go away for as
     long as it likes: it is tried again, at one address after the other. `status` is given the
@@ -90,9 +92,13 @@ def run(
     _give_large_blocks_back()
     progress = Progress()
     addresses = Addresses(task, lambda: progress.done + progress.stored)
+    end: RunEnd | None = None
 
     def look(there: FetchTask) -> None:
+        nonlocal end
         with BinlogSource(there) as source:
+            if task.until is not None:
+                end = source.run_end(task.until)
             if task.publish.transactional_id and positions.load() is None:
                 deliver.take_over()  # Kafka may know the position
             start_position(there, positions, source)
@@ -108,10 +114,12 @@ def run(
             start, is_stored = start_position(there, positions, source)
             if not is_stored and not _began(source, start, positions, stop):
                 return
+            if end is not None and end.is_reached(start):
+                return
             status.reading(f"the binlog from {start}")
             try:
                 checkpoint = _Checkpoint(task, positions, deliver, start, progress, report)
-                _copy(source, start, publisher, checkpoint, status, stop)
+                _copy(source, start, publisher, checkpoint, status, stop, end)
             except PositionLost as lost:
                 _began(source, source.instead(lost), positions, stop)
                 raise SourceUnavailable(
@@ -279,9 +287,10 @@ def _copy(
     checkpoint: _Checkpoint,
     status: TaskStatus,
     stop: Event,
+    end: RunEnd | None,
 ) -> None:
-    """Copies row changes until `stop` is set, storing edges as it goes and once more at the end,
-    also when the source fails."""
+    """Copies row changes until `stop` is set, or the end of a bounded run, storing edges as it goes
+    and once more at the end, also when the source fails."""
     open_xa, stages = _OpenXa(status), checkpoint.progress.stages
     try:
         for batch in source.batches(start):
@@ -296,6 +305,8 @@ def _copy(
             stages.sent(batch, read_at, rows, publisher.sent)
             if batch.edge is not None:
                 checkpoint.reached(batch.edge, source.has_more)
+            if end is not None and source.has_come_to(end, batch.edge):
+                break  # nothing behind the edge is sent, so that it can be committed
             stages.acknowledged(checkpoint.acknowledged())
             checkpoint.progress.done += publisher.send(batch.opened)
             # rows may be large: these are not kept while the next ones are read

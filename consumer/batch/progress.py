@@ -112,9 +112,15 @@ class Progress:
 
 
 def is_done(task: LoadTask, progress: Progress) -> bool:
-    """Whether a bounded replay has reached its end."""
+    """Whether a bounded replay or run has reached its end. A replay takes nothing from beyond it; a
+    run may, as rows may wait for a change there."""
+    reached = progress.next_offsets
+    if task.ends is not None and all(
+        reached.get(lane, 0) >= end for lane, end in task.ends.items()
+    ):
+        return True
     return isinstance(task.start, Replay) and all(
-        offset > task.start.last for offset in progress.next_offsets.values()
+        offset > task.start.last for offset in reached.values()
     )
 
 

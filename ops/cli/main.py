@@ -169,15 +169,23 @@ def task() -> None:
 
 @task.command("run")
 @click.argument("word", metavar="FILE|ID")
+@click.option(
+    "--until",
+    metavar="now|TIME|PLACE",
+    help="End with exit code 0 when all before it is at the far side. A fetch task takes an ISO "
+    "time, file:position or a GTID set; a consumer task a time by Kafka's clock, or the last "
+    "offset to apply. now: what is there at the start.",
+)
 @bus_options
-def run(word: str, bus: BusSettings) -> None:
+def run(word: str, until: str | None, bus: BusSettings) -> None:
     """Run the task of FILE, or task ID of ZooKeeper, here, until it is stopped by Ctrl-C or
-    SIGTERM.
+    SIGTERM, or with --until has done what there was.
 
     A word with / in it or .properties at its end is a file; any other too, if there is such a file.
     """
     from cdcbus.tasks.config.diagnostics import Severity
     from cdcbus.tasks.control.named_task import inspect_named, ready_task
+    from cdcbus.tasks.control.until import bounded_by
     from cdcbus.tasks.process_identity import end_with_node, patiently
 
     # other packages speak from WARNING on
@@ -186,9 +194,13 @@ def run(word: str, bus: BusSettings) -> None:
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     end_with_node()
     task = ready_task(word, bus, patiently(lambda: inspect_named(word, bus, Severity.ERROR)))
+    if until is not None:
+        task = bounded_by(task, until)
     from cdcbus.tasks.runtime.runner import run_task
 
-    run_task(task, bus.zookeeper, bus.zookeeper_auth, bus.lock_times)
+    is_over = run_task(task, bus.zookeeper, bus.zookeeper_auth, bus.lock_times)
+    if until is not None and not is_over:
+        raise click.Abort
 
 
 @task.command("check")

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 
 from cdcbus.plugins.contracts import SchemaStore
-from cdcbus.plugins.errors import PositionLost, SourceMisconfigured
+from cdcbus.plugins.errors import ConfigError, PositionLost, SourceMisconfigured
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
@@ -23,10 +23,11 @@ from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.ddl_events import DdlReader
-from cdcbus.producer.source.end_watch import EndWatch
+from cdcbus.producer.source.end_watch import EndWatch, Sent
 from cdcbus.producer.source.event_reader import Reading
 from cdcbus.producer.source.position_resolver import Binlog, when
 from cdcbus.producer.source.row_events import Batch
+from cdcbus.producer.source.run_end import RunEnd, covers
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
@@ -59,6 +60,7 @@ class BinlogSource:
         self._read_before: BinlogPosition | None = None
         self._skips_statements = task.skips_statements
         self._stream: servers.Connection | None = None
+        self._sent: Sent | None = None
         self._open = ExitStack()
 
     def __enter__(self) -> BinlogSource:
@@ -131,6 +133,34 @@ class BinlogSource:
             *(known, found, when(begin_ms), when(position.timestamp_ms)),
         )
         return replace(found, batch_id=position.batch_id)
+
+    def run_end(self, until: BinlogStart) -> RunEnd:
+        """Where a run that is bounded so ends, as the server is now. Raises ConfigError for what
+        has not come yet, PositionLost, SourceUnavailable, SourceMisconfigured."""
+        is_mariadb = self._server.is_mariadb
+        match until:
+            case AtTime():
+                end = self._binlog.at_time(until.epoch_ms)
+            case BinlogPosition():
+                end = self._binlog.check(until)
+            case AtGtid():
+                end = BinlogPosition("", 0, gtid=until.gtid)
+                executed = self._binlog.latest().gtid
+                if not covers(executed, until.gtid, is_mariadb=is_mariadb):
+                    raise ConfigError(
+                        f"--until {until.gtid}: source {self.where} has not executed all of that, "
+                        f"only {executed or 'what has no GTIDs'}; give a set that is there, or now"
+                    )
+            case _:
+                end = self._binlog.latest()
+        return RunEnd(end, is_mariadb)
+
+    def has_come_to(self, end: RunEnd, edge: BinlogPosition | None) -> bool:
+        """Whether all before the end was given out by `batches`, whose last batch had this
+        edge."""
+        if edge is not None and end.is_reached(edge):
+            return True
+        return end.is_sent(self._sent, self._server.identity)
 
     def instead(self, lost: PositionLost) -> BinlogPosition:
         """Where to go on without a position that is lost, as the task file says it, with a line
@@ -238,6 +268,7 @@ class BinlogSource:
                 open_stream(stream, server, start, self._server_id, read_bytes)
             ):
                 watch.see(batch, reading.sent)
+                self._sent = reading.sent
                 yield batch
 
     def has_more(self) -> bool:

@@ -60,9 +60,9 @@ def run_task(
     zookeeper: str,
     auth: str | None = None,
     times: LockTimes = DEFAULT_TIMES,
-) -> None:
-    """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay.
-    Raises CdcError.
+) -> bool:
+    """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay
+    or run: only then it is True. Raises CdcError.
 
     `auth` is ZooKeeper's `user:password`. Where the locks may be lost and work does not end in
     time, the process starts its command line again, and waits.
@@ -72,11 +72,12 @@ def run_task(
     with stop_signals() as stop:
         client = _connect(zookeeper, auth, times, stop)
         if client is None:
-            return
+            return False
         node_id = os.environ.get(NODE_VARIABLE, "")
         try:
             with guarded(client, start_anew, times) as guard:
                 run_guarded(task, client, guard, node_id, stop)
+            return not stop.is_set()
         finally:
             client.stop()
             client.close()

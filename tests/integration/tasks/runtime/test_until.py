@@ -1,0 +1,206 @@
+"""`cdcbus task run --until`: tasks that end by themselves, on the real servers."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.demo.tasks import TaskProcess
+from cdcbus.ops.stack.addresses import Addresses, Database
+from tests.support.bulk_gear import with_eager_spark
+from tests.support.changing import changing
+from tests.support.shop import Shop, open_shop
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+ORDERS = "id INT PRIMARY KEY, name VARCHAR(20)"
+SECONDS = 90.0
+
+
+@pytest.fixture
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
+    make_topic(name, 3)
+    with open_shop(name, stack, source_cursor, tmp_path) as opened:
+        opened.create("orders", ORDERS)
+        yield opened
+
+
+@contextmanager
+def running(task: TaskProcess, until: str) -> Iterator["subprocess.Popen[str]"]:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cdcbus", "task", "run", str(task.file), "--until", until],
+        env=task.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def run(task: TaskProcess, until: str = "now", code: int = 0) -> str:
+    """All that it has said."""
+    with running(task, until) as process:
+        said, _ = process.communicate(timeout=SECONDS)
+    assert process.returncode == code, said
+    return said
+
+
+def fetch_of(shop: Shop, source: Database, **keys: str) -> TaskProcess:
+    """A fetch task whose position is the end of the binlog."""
+    fetch = shop.fetch(source, **keys)
+    run(fetch)
+    assert shop.position(fetch) is not None
+    return fetch
+
+
+def insert(shop: Shop, *ids: int) -> None:
+    for number in ids:
+        shop.cursor.execute("INSERT INTO orders VALUES (%s, 'x')", (number,))
+
+
+def place(shop: Shop) -> tuple[str, str]:
+    """file:pos and GTIDs of the source's end."""
+    shop.cursor.execute("SHOW MASTER STATUS")
+    file, pos, *_ = shop.cursor.fetchall()[0]
+    shop.cursor.execute("SELECT @@GLOBAL.gtid_current_pos")
+    return f"{file}:{pos}", str(shop.cursor.fetchall()[0][0])
+
+
+def count(shop: Shop) -> int:
+    return sum(shop.ends().values())
+
+
+def in_target(shop: Shop) -> list[int]:
+    return [row[0] for row in shop.rows("orders")["postgresql"]]
+
+
+@pytest.mark.parametrize("keys", [{}, {"loader__source__transaction": "true"}])
+def test_all_that_was_there_at_the_start_is_at_the_far_side(
+    shop: Shop, source: Database, keys: dict[str, str]
+) -> None:
+    fetch, load = fetch_of(shop, source, **keys), shop.load("postgresql")
+    insert(shop, *range(20))
+    run(fetch)
+    assert count(shop) >= 20
+    run(load)
+    assert in_target(shop) == list(range(20))
+    assert shop.is_applied(load)
+
+
+def test_spark_ends_with_the_run_too(shop: Shop, source: Database) -> None:
+    fetch = fetch_of(shop, source)
+    load = with_eager_spark(shop.load("postgresql", consumer__source__maxRecordsPerBatch="100"))
+    rows = [(number, "x") for number in range(1000)]
+    shop.cursor.executemany("INSERT INTO orders VALUES (%s, %s)", rows)
+    run(fetch)
+    assert "Spark reads a backlog" in run(load)
+    assert in_target(shop) == list(range(1000))
+
+
+def test_an_idle_source_and_an_idle_topic_end_at_once(shop: Shop, source: Database) -> None:
+    fetch, load = fetch_of(shop, source), shop.load("postgresql")
+    run(fetch)
+    run(load)
+    run(load)
+    assert count(shop) == 0
+
+
+def test_a_binlog_that_ends_with_no_transaction_is_an_end_too(shop: Shop, source: Database) -> None:
+    fetch = fetch_of(shop, source)
+    insert(shop, 1)
+    shop.cursor.execute("FLUSH BINARY LOGS")
+    run(fetch)
+    assert count(shop) == 1
+
+
+def test_a_fetch_task_ends_at_a_place_a_gtid_or_a_time(shop: Shop, source: Database) -> None:
+    fetch = fetch_of(shop, source)
+    insert(shop, 1)
+    file_pos, _ = place(shop)
+    insert(shop, 2)
+    _, gtid = place(shop)
+    for until in (file_pos, gtid, datetime.now(UTC).isoformat()):
+        run(fetch, until)
+        assert 1 <= count(shop) <= 2
+    assert count(shop) == 2
+
+
+def test_a_consumer_task_ends_at_an_offset_or_a_time(shop: Shop, source: Database) -> None:
+    fetch, load = fetch_of(shop, source), shop.load("postgresql", consumer__source__partition="0")
+    insert(shop, *range(40))
+    run(fetch)
+    last = shop.ends()[0] - 1
+    assert last > 1
+    run(load, "1")
+    assert len(in_target(shop)) >= 2
+    run(load, datetime.now(UTC).isoformat())
+    assert len(in_target(shop)) == last + 1
+
+
+def test_what_is_no_end_or_has_not_come_yet_is_refused(shop: Shop, source: Database) -> None:
+    fetch = fetch_of(shop, source)
+    for until, sentence in {
+        "mysql-bin.999999:4": "does not hold mysql-bin.999999:4",
+        "0-1-99999999999": "has not executed all of that",
+        "2999-01-01T00:00:00": "has not come yet",
+        "1-2": "is no end of a run",
+    }.items():
+        assert sentence in run(fetch, until, code=1).strip().splitlines()[-1]
+    load = shop.load("postgresql")
+    for until, sentence in {
+        "999999": "ends before it, at 0",
+        "2999-01-01": "has not come yet",
+        "1-2": "is a replay",
+        "earliest": "is no end of a run",
+    }.items():
+        assert sentence in run(load, until, code=1).strip().splitlines()[-1]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_run_that_is_stopped_before_its_end_says_so_by_its_exit_code(
+    shop: Shop, source: Database, number: signal.Signals
+) -> None:
+    fetch = fetch_of(shop, source)
+    insert(shop, 1)
+    run(fetch)
+    load = shop.load("postgresql")
+    shop.postgresql(f"ALTER TABLE {shop.name}.orders RENAME TO away")
+    with running(load, "now") as process:
+        wait_until(lambda: shop.position(load) is not None, "the consumer task to begin")
+        process.send_signal(number)
+        process.communicate(timeout=SECONDS)
+        assert process.returncode == 130
+    shop.postgresql(f"ALTER TABLE {shop.name}.away RENAME TO orders")
+    run(load)
+    assert in_target(shop) == [1]
+
+
+def test_rows_that_come_meanwhile_are_left_to_the_next_run(shop: Shop, source: Database) -> None:
+    """While a writer never rests, it ends all the same."""
+    fetch, load = fetch_of(shop, source), shop.load("postgresql")
+    shop.cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    shop.postgresql(f"CREATE TABLE {shop.name}.t (id INT PRIMARY KEY, n INT)")
+    with changing(source, shop.name):
+        insert(shop, 7)
+        run(fetch)
+        run(load)
+        assert in_target(shop) == [7]
