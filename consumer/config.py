@@ -11,6 +11,7 @@ from cdcbus.consumer.transform.cells.expression import Expression
 from cdcbus.consumer.transform.cells.mask import Mask
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Edge, KafkaStart
 
@@ -113,7 +114,7 @@ class LoadTask:
     spark_options: Mapping[str, str] = field(default_factory=dict)
     heartbeats: TableId | None = None
     until: KafkaStart | None = None
-    ends: Mapping[tuple[str, int], int] | None = None
+    ends: Mapping[TopicPartition, int] | None = None
 
     def is_heartbeat(self, table: TableId) -> bool:
         """Whether rows of this source table are heartbeats, any case: they are timed, not

@@ -116,7 +116,7 @@ def is_done(task: LoadTask, progress: Progress) -> bool:
     run may, as rows may wait for a change there."""
     reached = progress.next_offsets
     if task.ends is not None and all(
-        reached.get(lane, 0) >= end for lane, end in task.ends.items()
+        reached.get(partition, 0) >= end for partition, end in task.ends.items()
     ):
         return True
     return isinstance(task.start, Replay) and all(

@@ -6,8 +6,9 @@ import time
 from dataclasses import replace
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
+from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import AfterOffset, AtTime
 
 
@@ -22,20 +23,26 @@ def bounded(task: LoadTask) -> LoadTask:
             "give a time before, or now"
         )
     with TopicLogs(task) as logs:
-        lanes = [lane for topic in task.source.topics for lane in lanes_of(task, logs, topic)]
-        return replace(task, ends={lane: _end(task, logs, lane) for lane in lanes})
+        partitions = [
+            partition
+            for topic in task.source.topics
+            for partition in partitions_of(task, logs, topic)
+        ]
+        return replace(
+            task, ends={partition: _end(task, logs, partition) for partition in partitions}
+        )
 
 
-def _end(task: LoadTask, logs: TopicLogs, lane: Lane) -> int:
-    _, high = logs.bounds(lane)
+def _end(task: LoadTask, logs: TopicLogs, partition: TopicPartition) -> int:
+    _, high = logs.bounds(partition)
     match task.until:
         case AtTime(epoch_ms):
-            found = logs.at_time(lane, epoch_ms)
+            found = logs.at_time(partition, epoch_ms)
             return high if found is None else found
         case AfterOffset(offset):
             if offset >= high:
                 raise ConfigError(
-                    f"--until {offset}: {lane[0]}[{lane[1]}] ends before it, at {high}; give an "
+                    f"--until {offset}: {partition} ends before it, at {high}; give an "
                     "offset that is there, or now"
                 )
             return offset + 1
