@@ -1,0 +1,160 @@
+"""The SQL of reading a table chunk by chunk, in the order of a key. Pure.
+
+A chunk begins behind the last key of the one before, so each is a range of the key's index however
+large the table is and however uneven its keys are. A bound is written with the column's own
+character set, so that the server compares it by the column's collation, and by nothing else.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cdcbus.plugins.rowchange import TableId
+
+Bound = tuple[str, ...]
+"""A place between rows: a literal for each column of the key, as `literal` makes them."""
+
+
+class KeyKind(StrEnum):
+    """How values of a key's column are written in SQL."""
+
+    NUMBER = "number"  # also ENUM, SET and BIT, by their numbers
+    QUOTED = "quoted"  # dates, times, addresses: digits and marks
+    TEXT = "text"  # in the column's character set
+
+
+@dataclass(frozen=True, slots=True)
+class KeyColumn:
+    """`charset`: the server's name, of KeyKind.TEXT."""
+
+    name: str
+    kind: KeyKind
+    charset: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A unique key without NULLs. `index`: its name."""
+
+    index: str
+    columns: tuple[KeyColumn, ...]
+
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.ASCII)
+_QUOTED = re.compile(r"'[-0-9a-f:. ]*'", re.ASCII)
+_TEXT = re.compile(r"_[a-z0-9]+ x'(?:[0-9a-f]{2})*'", re.ASCII)
+_LITERALS = {KeyKind.NUMBER: _NUMBER, KeyKind.QUOTED: _QUOTED, KeyKind.TEXT: _TEXT}
+
+
+def literal(column: KeyColumn, value: bytes) -> str:
+    """A value, as the server sends it without converting its characters, in SQL. Raises ValueError
+    for what is none of the column's kind."""
+    match column.kind:
+        case KeyKind.TEXT:
+            made = f"_{column.charset} x'{value.hex()}'"
+        case KeyKind.QUOTED:
+            made = f"'{value.decode('ascii')}'"
+        case KeyKind.NUMBER:
+            made = value.decode("ascii").replace("e+", "e")
+    return checked(column, made)
+
+
+def checked(column: KeyColumn, text: str) -> str:
+    """The literal itself, which may come from where people write. Raises ValueError for what is
+    none: nothing else gets into a statement."""
+    if not _LITERALS[column.kind].fullmatch(text):
+        raise ValueError(f"not a bound of column {column.name}: {len(text)} characters")
+    return text
+
+
+def quoted(name: str) -> str:
+    """A name as SQL takes any name."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def named(table: TableId) -> str:
+    """A table's name in SQL."""
+    return f"{quoted(table.schema)}.{quoted(table.table)}"
+
+
+def beyond(columns: Sequence[KeyColumn], bound: Bound) -> str:
+    """The condition for keys behind a bound.
+
+    Written out, as `(a, b) > (x, y)` reads a whole index on some servers; `a >= x` before it gives
+    all of them one range.
+    """
+    return _on_a_side(columns, bound, ">", ">")
+
+
+def up_to(columns: Sequence[KeyColumn], bound: Bound) -> str:
+    """The condition for keys before a bound, or at it."""
+    return _on_a_side(columns, bound, "<", "<=")
+
+
+def _on_a_side(columns: Sequence[KeyColumn], bound: Bound, side: str, last_side: str) -> str:
+    names = [quoted(column.name) for column in columns]
+    values = [checked(*pair) for pair in zip(columns, bound, strict=True)]
+    ways = []
+    for number, (name, value) in enumerate(zip(names, values, strict=True)):
+        equal = [f"{names[i]} = {values[i]}" for i in range(number)]
+        is_last = number == len(names) - 1
+        ways.append(" AND ".join([*equal, f"{name} {last_side if is_last else side} {value}"]))
+    if len(ways) == 1:
+        return ways[0]
+    return f"{names[0]} {side}= {values[0]} AND (({') OR ('.join(ways)}))"
+
+
+def page(
+    table: TableId,
+    selected: Sequence[str],
+    key: Key,
+    after: Bound | None,
+    until: Bound | None,
+    rows: int,
+    where: str = "",
+) -> str:
+    """The statement for the next rows in the key's order: at most so many, behind `after`, up to
+    `until`. `where` is a condition in SQL, an operator's."""
+    conditions = [
+        *([beyond(key.columns, after)] if after is not None else []),
+        *([up_to(key.columns, until)] if until is not None else []),
+        *([where] if where else []),
+    ]
+    order = ", ".join(quoted(column.name) for column in key.columns)
+    return (
+        f"SELECT {', '.join(selected)} FROM {named(table)} FORCE INDEX ({quoted(key.index)})"
+        f"{_where(conditions)} ORDER BY {order} LIMIT {rows}"
+    )
+
+
+def last_key(table: TableId, selected: Sequence[str], key: Key, where: str = "") -> str:
+    """The statement for the greatest key now. `selected`: what gives the key's values."""
+    order = ", ".join(f"{quoted(column.name)} DESC" for column in key.columns)
+    return (
+        f"SELECT {', '.join(selected)} FROM {named(table)} FORCE INDEX ({quoted(key.index)})"
+        f"{_where([where] if where else [])} ORDER BY {order} LIMIT 1"
+    )
+
+
+def whole(table: TableId, selected: Sequence[str], where: str = "") -> str:
+    """The statement for all rows, in no order."""
+    return f"SELECT {', '.join(selected)} FROM {named(table)}{_where([where] if where else [])}"
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" * bool(conditions)
+
+
+MOST_ROWS, LEAST_ROWS = 100_000, 100
+
+
+def rows_for(wanted_bytes: int, read_rows: int, read_bytes: int) -> int:
+    """How many rows of the next chunk come to about so many bytes, as those read last did; at most
+    four times as many."""
+    if not read_rows or not read_bytes:
+        return MOST_ROWS
+    fitting = wanted_bytes * read_rows // read_bytes
+    return max(LEAST_ROWS, min(MOST_ROWS, 4 * read_rows, fitting))
