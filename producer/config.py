@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.mysql_tls import BY_ITSELF, MysqlTls
@@ -53,6 +54,15 @@ class DdlConfig:
     definitions: bool = False
 
 
+class SnapshotMode(StrEnum):
+    """Whether rows that tables have already are read, too. INITIAL: once per table. ONLY: so, and
+    then the task ends."""
+
+    NEVER = "never"
+    INITIAL = "initial"
+    ONLY = "only"
+
+
 @dataclass(frozen=True, slots=True)
 class FetchTask:
     """Binlog to Kafka. `start` says where to begin when ZooKeeper holds no position; None =
@@ -74,3 +84,4 @@ class FetchTask:
     heartbeat: HeartbeatConfig | None = None
     skips_statements: bool = False
     until: BinlogStart | None = None
+    snapshot: SnapshotMode = SnapshotMode.NEVER

@@ -7,6 +7,9 @@ ZooKeeper position (or start rule)
     transaction; once a second
     -> positions.save       that edge; if an operator has set the node meanwhile, reading starts
                             again from there
+
+Beside it, where that is wanted, Snapshots reads the rows that tables have already, and sends them
+at transaction edges; how far they are is saved after Kafka has confirmed them, too.
 """
 
 from __future__ import annotations
@@ -37,6 +40,8 @@ from cdcbus.producer.publish.delivery import Deliveries, deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.producer.publish.stages import Stages
 from cdcbus.producer.server.failover import Addresses, pause_seconds
+from cdcbus.producer.snapshot.progress import MemorySnapshots, SnapshotStore
+from cdcbus.producer.snapshot.snapshots import Snapshots
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.heartbeat import beating
 from cdcbus.producer.source.run_end import RunEnd
@@ -64,6 +69,9 @@ class Progress:
     tables: Mapping[TableId, Mapping[Op, int]] = field(default_factory=dict)
     stages: Stages = field(default_factory=Stages)
 
+    def sent(self, rows: int) -> None:
+        self.done += rows
+
     def queued(self, size_bytes: int) -> None:
         self.queued_bytes = size_bytes
 
@@ -79,6 +87,7 @@ def run(
     status: TaskStatus,
     report: Callable[[Progress], None],
     epoch: str = "",
+    snapshots: SnapshotStore | None = None,
 ) -> None:
     """Runs until `stop` is set, or all before the task's `until` is in Kafka; everything read is
     flushed then, and its position stored.
@@ -86,11 +95,13 @@ def run(
     The first connection must succeed, at one of its addresses. Later the source may go away for as
     long as it likes: it is tried again, at one address after the other. `status` is given the
     task's state. `epoch`: of this holder of the swimlane's lock, told by each of its records
-    (`plugins/epoch.py`). Raises ConfigError, PositionError, SourceError, BusError: no position
+    (`plugins/epoch.py`). `snapshots`: where their progress is kept, None = in
+    memory. Raises ConfigError, PositionError, SourceError, BusError: no position
     moves past a row that Kafka has not confirmed.
     """
     _give_large_blocks_back()
     progress = Progress()
+    kept = MemorySnapshots() if snapshots is None else snapshots
     addresses = Addresses(task, lambda: progress.done + progress.stored)
     end: RunEnd | None = None
 
@@ -119,7 +130,11 @@ def run(
             status.reading(f"the binlog from {start}")
             try:
                 checkpoint = _Checkpoint(task, positions, deliver, start, progress, report)
-                _copy(source, start, publisher, checkpoint, status, stop, end)
+                with Snapshots(
+                    *(there, source.server, start, publisher, deliver, kept),
+                    *(source.has_more, epoch, progress.sent),
+                ) as snapshot:
+                    _copy(source, start, publisher, checkpoint, snapshot, status, stop, end)
             except PositionLost as lost:
                 _began(source, source.instead(lost), positions, stop)
                 raise SourceUnavailable(
@@ -231,12 +246,14 @@ class _Checkpoint:
         self._stored = progress.position = start
         self._due = 0.0
 
-    def store_if_due(self) -> None:
-        """Stores once per interval."""
+    def store_if_due(self) -> bool:
+        """Stores once per interval; whether it has."""
         now = time.monotonic()
-        if now >= self._due:
+        is_due = now >= self._due
+        if is_due:
             self._due = now + self._interval_seconds
             self.store()
+        return is_due
 
     def store(self) -> None:
         """Stores the edge once Kafka has what was sent before it. Raises PositionConflict, also
@@ -285,37 +302,47 @@ def _copy(
     start: BinlogPosition,
     publisher: KafkaPublisher,
     checkpoint: _Checkpoint,
+    snapshot: Snapshots,
     status: TaskStatus,
     stop: Event,
     end: RunEnd | None,
 ) -> None:
-    """Copies row changes until `stop` is set, or the end of a bounded run, storing edges as it goes
-    and once more at the end, also when the source fails."""
+    """Copies row changes until `stop` is set, storing edges as it goes and once more at the end,
+    also when the source fails; or until the end of a bounded run, or until the snapshot is
+    finished, of a task that is for it only."""
     open_xa, stages = _OpenXa(status), checkpoint.progress.stages
     try:
         for batch in source.batches(start):
-            read_at = stages.now()
-            checkpoint.progress.open_xa = batch.open_xa
-            open_xa.look(batch.open_xa)
-            if batch.skipped:
-                checkpoint.progress.skipped += batch.skipped
-                checkpoint.progress.skipped_at = time.time()
-            rows = publisher.send(batch.closed)
-            checkpoint.progress.done += rows
-            stages.sent(batch, read_at, rows, publisher.sent)
-            if batch.edge is not None:
-                checkpoint.reached(batch.edge, source.has_more)
-            if end is not None and source.has_come_to(end, batch.edge):
-                break  # nothing behind the edge is sent, so that it can be committed
-            stages.acknowledged(checkpoint.acknowledged())
-            checkpoint.progress.done += publisher.send(batch.opened)
-            # rows may be large: these are not kept while the next ones are read
-            batch.closed.clear()
-            batch.opened.clear()
-            checkpoint.store_if_due()
-            if stop.is_set():
-                break
+            with snapshot.turn():
+                read_at = stages.now()
+                checkpoint.progress.open_xa = batch.open_xa
+                open_xa.look(batch.open_xa)
+                if batch.skipped:
+                    checkpoint.progress.skipped += batch.skipped
+                    checkpoint.progress.skipped_at = time.time()
+                rows = publisher.send(batch.closed)
+                checkpoint.progress.done += rows
+                stages.sent(batch, read_at, rows, publisher.sent)
+                snapshot.passed(batch)
+                if batch.edge is not None:
+                    checkpoint.reached(batch.edge, source.has_more)
+                if end is not None and source.has_come_to(end, batch.edge):
+                    break  # nothing behind the edge is sent, so that it can be committed
+                stages.acknowledged(checkpoint.acknowledged())
+                checkpoint.progress.done += publisher.send(batch.opened)
+                # rows may be large: these are not kept while the next ones are read
+                batch.closed.clear()
+                batch.opened.clear()
+                if checkpoint.store_if_due():
+                    snapshot.acknowledged(checkpoint.acknowledged())
+                if stop.is_set() or snapshot.is_finished:
+                    break
     except SourceError:
-        checkpoint.store()
+        with snapshot.turn():
+            checkpoint.store()
         raise
-    checkpoint.store()
+    with snapshot.turn():
+        checkpoint.store()
+        snapshot.acknowledged(checkpoint.acknowledged())
+    if snapshot.is_finished:
+        snapshot.check()

@@ -101,6 +101,10 @@ def _fail(ctx: click.Context, sentence: str) -> None:
             "Show the whole way, from a changing database to equal copies.",
         ),
         "node": ("cdcbus.ops.cli.commands.node:node", "Run nodes, look at them, drain them."),
+        "snapshot": (
+            "cdcbus.ops.cli.commands.snapshot:snapshot",
+            "Send rows that tables have already; see how far that is.",
+        ),
         "topic": (
             "cdcbus.ops.cli.commands.topic:topic",
             "Look into Kafka topics: tables, row changes, lag, offsets of a time.",

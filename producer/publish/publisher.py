@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from threading import Event
 from typing import NamedTuple
 
@@ -91,9 +91,9 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._row = 0  # the next row's number in its transaction
         self._is_prompt = not _LINGER & config.kafka_options.keys()
 
-    def send(self, parts: Iterable[Part]) -> int:
+    def send(self, parts: Iterable[Part], headers: Mapping[str, bytes] | None = None) -> int:
         """Queues rows and DDL in order; waits while the queue is full. Gives the number of row
-        changes.
+        changes. `headers`: of each record of rows.
 
         Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable
         when the task is to stop while it waits, ConfigError for a table that has no topic.
@@ -148,6 +148,9 @@ class KafkaPublisher(KafkaWriter[_Large]):
                         self._batch_bytes,
                         self._converter.joined,
                     )
+                if headers:
+                    for record in made:
+                        record["headers"] = {**record.get("headers", {}), **headers}
                 records = waiting.setdefault(route.topic, [])
                 records += made
                 self._row += count

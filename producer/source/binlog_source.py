@@ -74,6 +74,11 @@ class BinlogSource:
         return self
 
     @property
+    def server(self) -> servers.Server:
+        """The server that it reads."""
+        return self._server
+
+    @property
     def where(self) -> str:
         """Its address."""
         host, port = self._config.addresses[0]

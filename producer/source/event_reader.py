@@ -122,6 +122,7 @@ class Reading:
         # file, place, commit time, time of the file
         self._edge: tuple[str, int, int, int] | None = None
         self._skipped = 0  # statements
+        self._statements: list[Statement] = []  # of DDL
         self._handlers: dict[int, Callable[[bytes, bytes, int], None]] = {
             **dict.fromkeys(OPS, self._row_event),
             **dict.fromkeys(PLAIN_ROWS, self._compressed_rows),
@@ -198,6 +199,7 @@ class Reading:
         self._is_given_out |= bool(opened)
         self._parts, self._closed, self._edge = kept, 0, None
         skipped, self._skipped = self._skipped, 0
+        statements, self._statements = self._statements, []
         oldest = self._prepared.oldest
         return Batch(
             closed,
@@ -205,6 +207,7 @@ class Reading:
             opened,
             (oldest.xid.decode(), oldest.prepared_s) if oldest else None,
             skipped,
+            tuple(statements),
         )
 
     def _position(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
@@ -356,6 +359,7 @@ class Reading:
                 self._row_statement(sql, session(body))
             self._by_definition.clear()  # a DDL: tables may look different from here on
             ddl = self._statement(body)
+            self._statements.append(ddl)
             self._schema.follow(ddl, self._place())
             parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
             if not (self._published and self._is_out()):

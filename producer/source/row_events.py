@@ -12,6 +12,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Origin, RowChange, TableDdl
 from cdcbus.producer.decoding.row_image import OPS, Layout, layout, row_images
 from cdcbus.producer.decoding.table import DecodableTable
+from cdcbus.producer.schema.ddl_scanner import Statement
 
 
 @dataclass(slots=True)
@@ -66,10 +67,11 @@ class Batch:
     prepared it is the one before it, with what is `published` since. Without parts and edge the
     server is alive and has nothing new. `open_xa`: the xid of the oldest transaction that is
     prepared, and when it was, in epoch seconds. `skipped`: how many statements were, that
-    changed rows of the task's tables."""
+    changed rows of the task's tables. `ddl`: all statements that define something."""
 
     closed: list[Part]
     edge: BinlogPosition | None
     opened: list[Part]
     open_xa: tuple[str, int] | None = None
     skipped: int = 0
+    ddl: tuple[Statement, ...] = ()

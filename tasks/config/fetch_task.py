@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.producer.config import DdlConfig, FetchTask, FilterConfig, HeartbeatConfig, SourceConfig
+from cdcbus.producer.config import (
+    DdlConfig,
+    FetchTask,
+    FilterConfig,
+    HeartbeatConfig,
+    SnapshotMode,
+    SourceConfig,
+)
 from cdcbus.tasks.config.kafka_options import PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.config.keys.start import BINLOG_START, ON_POSITION_LOST
 from cdcbus.tasks.config.keys.topics import TOPIC
@@ -19,6 +26,7 @@ from cdcbus.tasks.config.keys.types import (
     SECONDS,
     SECRET,
     SERVER_ID,
+    SNAPSHOT,
     TABLE,
     TEXT,
     word,
@@ -47,6 +55,7 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
         rows_per_record=_rows_per_record(settings),
         on_position_lost=settings.get("consumer.source.onPositionLost", ON_POSITION_LOST),
         heartbeat=_heartbeat(settings),
+        snapshot=SnapshotMode(settings.get("consumer.snapshot", SNAPSHOT) or SnapshotMode.NEVER),
         skips_statements=settings.get("consumer.onStatement", ON_STATEMENT) == "skip",
     )
 

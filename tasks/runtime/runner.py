@@ -26,6 +26,7 @@ from cdcbus.plugins.errors import CdcError, PositionUnavailable
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
 from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
+from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.epochs import next_epoch
 from cdcbus.tasks.zookeeper.lock import (
     ANEW_VARIABLE,
@@ -179,6 +180,7 @@ def _run(
                     reporter.status,
                     report,
                     epoch,
+                    ZooKeeperSnapshots(client, task.task_id, task.swimlane, is_lost),
                 )
         else:
             from cdcbus.consumer import run as consumer

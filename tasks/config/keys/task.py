@@ -36,6 +36,7 @@ from cdcbus.tasks.config.keys.types import (
     SECONDS,
     SECRET,
     SERVER_ID,
+    SNAPSHOT,
     START,
     TABLE,
     TABLES,
@@ -431,6 +432,16 @@ CANAL_SOURCE_KEYS = (
         "tables of the task, or may: `stop`, or "
         "`skip` it, with a line in the log and the alarm `skipped`. Statements that change other "
         "tables never stop a task.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.snapshot",
+        SNAPSHOT,
+        "never",
+        "Whether rows that tables have already are [sent, too](snapshot.md), while the binlog is "
+        "followed: `never`, unless `cdcbus snapshot start` asks for it; `initial`: once per table; "
+        "`only`: so, and then the task ends.",
         "not known",
         Route.FETCH,
     ),

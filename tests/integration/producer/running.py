@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from threading import Event, Thread
-from typing import Any
+from typing import Any, Self
 
 from confluent_kafka import Consumer, Message, TopicPartition
 
@@ -37,7 +37,7 @@ class Running:
         self._error: BaseException | None = None
         self._thread = Thread(target=self._run, daemon=True)
 
-    def __enter__(self) -> Running:
+    def __enter__(self) -> Self:
         self._thread.start()
         return self
 

@@ -1,0 +1,221 @@
+"""What is selected of a table so that its rows read as they would in the binlog. Pure.
+
+A row becomes a row image, of columns that give each cell the bytes that the server sends: what the
+binlog holds in another form (numbers, times, labels) is the server's own text, characters stay in
+the column's character set and meet the same decoder, and floats become their own bytes again. So
+one code makes texts and records of both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from pymysqlreplication.constants import FIELD_TYPE as TYPE
+
+from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.producer.ddl.table_schema import (
+    GEOMETRIES,
+    TableColumn,
+    TableSchema,
+    character_bytes,
+)
+from cdcbus.producer.decoding.column_types import (
+    BINARY,
+    BOOL,
+    OWN_TYPES,
+    VECTOR,
+    BinlogColumn,
+    reader,
+)
+from cdcbus.producer.decoding.sql_types import type_names
+from cdcbus.producer.decoding.table import DecodableTable
+from cdcbus.producer.decoding.table_map import TableMap
+from cdcbus.producer.schema.resolver import completed
+from cdcbus.producer.snapshot.chunks import Bound, Key, KeyColumn, KeyKind, literal, quoted
+from cdcbus.producer.snapshot.packets import cells
+
+
+class CellForm(IntEnum):
+    """How a cell that the server sends as text stands in a row image."""
+
+    TEXT = 0  # its bytes, behind their number in four
+    FLOAT = 1  # four bytes
+    DOUBLE = 2  # eight
+
+
+@dataclass(frozen=True, slots=True)
+class SelectedTable:
+    """`expressions` are selected, and the first of them give images of the `table`'s rows, by
+    `forms`. `key`: by which it is paged, None where the table has none that is fit for it;
+    `key_columns`: their numbers in the table; `bound_cells`: which of the expressions give the
+    values for literals."""
+
+    table: DecodableTable
+    expressions: tuple[str, ...]
+    forms: tuple[CellForm, ...]
+    key: Key | None
+    key_columns: tuple[int, ...]
+    bound_cells: tuple[int, ...]
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """Of the columns by which it is paged."""
+        return tuple(column.name for column in self.key.columns) if self.key else ()
+
+    def bound(self, packet: bytes) -> Bound:
+        """The place behind a row, as the server sends it."""
+        assert self.key is not None
+        found = cells(packet, len(self.expressions))
+        values = (found[cell] or b"" for cell in self.bound_cells)
+        return tuple(map(literal, self.key.columns, values))
+
+
+_INTEGERS = {
+    "tinyint": TYPE.TINY,
+    "smallint": TYPE.SHORT,
+    "mediumint": TYPE.INT24,
+    "int": TYPE.LONG,
+    "bigint": TYPE.LONGLONG,
+}
+_TEMPORAL = {"time": TYPE.TIME2, "datetime": TYPE.DATETIME2, "timestamp": TYPE.TIMESTAMP2}
+_PLAIN: Mapping[str, tuple[int, tuple[int, int]]] = {
+    **{name: (code, (0, 0)) for name, code in _INTEGERS.items()},
+    "float": (TYPE.FLOAT, (4, 0)),
+    "double": (TYPE.DOUBLE, (8, 0)),
+    "year": (TYPE.YEAR, (0, 0)),
+    "date": (TYPE.DATE, (0, 0)),
+    "enum": (TYPE.ENUM, (2, 0)),
+    "set": (TYPE.SET, (8, 0)),
+    "json": (TYPE.JSON, (4, 0)),
+    "vector": (VECTOR, (4, 0)),
+    **{name: (TYPE.STRING, (size, 0)) for name, size in OWN_TYPES.items()},
+    **{
+        prefix + name: (TYPE.BLOB, (size, 0))
+        for size, prefix in enumerate(("tiny", "", "medium", "long"), 1)
+        for name in ("text", "blob")
+    },
+    **dict.fromkeys(GEOMETRIES, (TYPE.GEOMETRY, (4, 0))),
+}
+_NUMBERS = re.compile(r"\((\d+)(?:,(\d+))?\)", re.ASCII)
+_BY_NUMBER = {"enum", "set"}
+_NUMBERED = {*_INTEGERS, *_BY_NUMBER, "float", "double", "decimal", "bit", "year"}
+_QUOTED = {"date", "time", "datetime", "timestamp", *OWN_TYPES}
+_LONG_TEXT = (4, 0)
+
+
+def selected_table(table: TableId, schema: TableSchema, *, has_metadata: bool) -> SelectedTable:
+    """`has_metadata`: the server sends full row metadata, which does not tell BOOL from TINYINT.
+    Raises UnreadableEvent for a type that this release cannot read."""
+    bare = tuple(_described(table, column) for column in schema.columns)
+    known = completed(TableMap(table, bare), schema).columns
+    if has_metadata:
+        known = tuple(
+            replace(column, data_type="") if column.data_type == BOOL else column
+            for column in known
+        )
+    sent = tuple(map(_sent, known))
+    columns = tuple(Column(column.name, *type_names(column)) for column in known)
+    expressions = [_expression(column) for column in schema.columns]
+    key = _paging_key(schema)
+    names = [column.name for column in schema.columns]
+    key_columns = tuple(names.index(column.name) for column in key.columns) if key else ()
+    bound_cells = []
+    for number in key_columns:
+        if schema.columns[number].data_type in _BY_NUMBER:
+            bound_cells.append(len(expressions))
+            expressions.append(f"{quoted(names[number])} + 0")
+        else:
+            bound_cells.append(number)
+    return SelectedTable(
+        DecodableTable(Table(table, columns, schema.key), sent, tuple(map(reader, sent))),
+        tuple(expressions),
+        tuple(_FORMS.get(column.type, CellForm.TEXT) for column in sent),
+        key,
+        key_columns,
+        tuple(bound_cells),
+    )
+
+
+_FORMS = {TYPE.FLOAT: CellForm.FLOAT, TYPE.DOUBLE: CellForm.DOUBLE}
+
+
+def _described(table: TableId, column: TableColumn) -> BinlogColumn:
+    """As a table map would describe the column."""
+    numbers = _NUMBERS.search(column.type)
+    first, second = (int(number or 0) for number in numbers.groups()) if numbers else (0, 0)
+    match column.data_type:
+        case "decimal":
+            described = TYPE.NEWDECIMAL, (first, second)
+        case "bit":
+            described = TYPE.BIT, (first, 0)
+        case "time" | "datetime" | "timestamp" as name:
+            described = _TEMPORAL[name], (first, 0)
+        case "char" | "varchar" as name:
+            size = first * character_bytes(column.charset)
+            described = (TYPE.STRING if name == "char" else TYPE.VARCHAR), (size, 0)
+        case "binary":
+            described = TYPE.STRING, (first, 0)
+        case "varbinary":
+            described = TYPE.VARCHAR, (first, 0)
+        case name if name in _PLAIN:
+            described = _PLAIN[name]
+        case name:
+            raise UnreadableEvent(
+                f"table {table}: column {column.name} has type {name}, which a snapshot cannot "
+                "read in this release"
+            )
+    return BinlogColumn(column.name, *described)
+
+
+def _sent(column: BinlogColumn) -> BinlogColumn:
+    """The column as the server's answer has it."""
+    if column.type in _FORMS:
+        return column
+    has_characters = column.type in (TYPE.STRING, TYPE.VARCHAR, TYPE.BLOB, TYPE.ENUM, TYPE.SET)
+    charset = column.charset if has_characters else "utf8mb4"
+    if column.data_type in OWN_TYPES:
+        charset = "utf8mb4"
+    elif column.type in (TYPE.GEOMETRY, VECTOR):
+        charset = BINARY
+    return BinlogColumn(column.name, TYPE.BLOB, _LONG_TEXT, charset=charset)
+
+
+def _expression(column: TableColumn) -> str:
+    """Zeros that fill a number are not in the binlog, and a BIT is a number there; floats are
+    rounded for show unless they are doubles without a number of digits."""
+    name = quoted(column.name)
+    if column.data_type in ("float", "double"):
+        return f"{name} + 0e0"
+    if column.data_type == "bit" or "zerofill" in column.type:
+        return f"{name} + 0"
+    return name
+
+
+def _paging_key(schema: TableSchema) -> Key | None:
+    """The primary key, else the first unique key without NULLs, whose columns can be compared with
+    a literal."""
+    columns = {column.name: column for column in schema.columns}
+    nullable = {column.name for column in schema.columns if column.is_nullable}
+    for unique in schema.uniques:
+        if unique.is_whole and nullable.isdisjoint(unique.columns):
+            kinds = [_key_column(columns[name]) for name in unique.columns]
+            if all(kinds):
+                return Key(unique.name, tuple(kind for kind in kinds if kind))
+    return None
+
+
+def _key_column(column: TableColumn) -> KeyColumn | None:
+    kind = column.data_type
+    if kind in _NUMBERED:
+        return KeyColumn(column.name, KeyKind.NUMBER)
+    if kind in _QUOTED:
+        return KeyColumn(column.name, KeyKind.QUOTED)
+    if kind in ("binary", "varbinary") or kind.endswith("blob"):
+        return KeyColumn(column.name, KeyKind.TEXT, BINARY)
+    if column.charset:
+        return KeyColumn(column.name, KeyKind.TEXT, column.charset)
+    return None

@@ -1,0 +1,234 @@
+"""Reads chunks of tables at the source: no lock, no write, one SELECT at a time."""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any
+
+import pymysql
+from pymysql.constants import COMMAND
+
+from cdcbus.plugins.errors import SourceUnavailable
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.binlog.dump_stream import READ_BYTES, packets
+from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.server.connection import Server
+from cdcbus.producer.snapshot.chunks import Bound, last_key, page, whole
+from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
+from cdcbus.producer.snapshot.rows import images
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+SETTLE_SECONDS = 0.005
+_EOF, _ERROR, _EOF_BYTES = 0xFE, 0xFF, 9
+_SESSION = (
+    # cells come in their column's own character set
+    "SET character_set_results = NULL",
+    "SET SESSION sql_mode = ''",
+    "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+)
+_SIZE = struct.Struct("<I")
+
+
+class CannotTell(Exception):
+    """The server does not say what a snapshot has to know; a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Rows of a table, as row images, and what the server's end was afterwards, and when, in epoch
+    microseconds by its clock. `last`: the key of the last row, None without rows."""
+
+    rows: Iterable[bytes]
+    count: int
+    bytes: int
+    last: Bound | None
+    high: BinlogCoordinates
+    high_us: int
+
+
+class ChunkReader:
+    """A connection of its own to the server whose binlog is read. Raises pymysql errors, OSError,
+    and CdcErrors; is done with after any of them. Not thread-safe."""
+
+    def __init__(self, config: SourceConfig, server: Server) -> None:
+        """Raises SourceUnavailable also when another server answers."""
+        self._config, self._server = config, server
+        self._connection: Connection = servers.connect(config)
+        try:
+            for statement in _SESSION:
+                servers.query(self._connection, statement)
+            if (found := servers.identity(self._connection)) != server.identity:
+                raise SourceUnavailable(
+                    f"a snapshot is read from server {found}, the binlog from {server.identity}: "
+                    "their address must lead to one server"
+                )
+            variables = servers.global_variables(self._connection, ("binlog_row_metadata",))
+        except BaseException:
+            self.close()
+            raise
+        self._has_metadata = variables.get("binlog_row_metadata", "").upper() == "FULL"
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def tables(self) -> list[TableId]:
+        """All that the user may see."""
+        with closing(servers.connect(self._config)) as connection:
+            return SchemaReader(connection).tables()
+
+    def describe(self, table: TableId) -> SelectedTable | None:
+        """The table as it is now; None where it is not there, or may not be read."""
+        with closing(servers.connect(self._config)) as connection:
+            schema, _ = SchemaReader(connection).read(table)
+        if schema is None:
+            return None
+        return selected_table(table, schema, has_metadata=self._has_metadata)
+
+    def estimate(self, table: TableId) -> int:
+        """How many rows the server believes the table to have."""
+        rows = servers.query(
+            self._connection,
+            "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND "
+            "table_name = %s",
+            table,
+        )
+        return int(rows[0][0] or 0) if rows else 0
+
+    def settle(self, begun: BinlogPosition, is_over: Callable[[], bool]) -> None:
+        """Begins a transaction that sees all that is in the binlog before `begun`: what the stream
+        has brought may not be seen yet, as a server sends a transaction before it lets others see
+        it. Raises CannotTell."""
+        while not is_over():
+            if self._server.is_mariadb:
+                if self._sees_on_mariadb(begun):
+                    return
+            elif self._has_executed(begun):
+                servers.query(self._connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+                return
+            time.sleep(SETTLE_SECONDS)
+
+    def _sees_on_mariadb(self, begun: BinlogPosition) -> bool:
+        """MariaDB says to which place of the binlog a consistent view belongs."""
+        servers.query(self._connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        status = servers.query(self._connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
+        found = {name.lower(): value for name, value in status}
+        file = found.get("binlog_snapshot_file")
+        if not file:
+            raise CannotTell(
+                "the server does not say to which place of its binlog a consistent read belongs "
+                "(binlog_snapshot_file)"
+            )
+        place = BinlogCoordinates(file, int(found["binlog_snapshot_position"]))
+        if place >= BinlogCoordinates(begun.file, begun.pos):
+            return True
+        self.end()
+        return False
+
+    def _has_executed(self, begun: BinlogPosition) -> bool:
+        """MySQL counts a transaction as executed once others see it."""
+        if not self._server.has_gtids:
+            raise CannotTell(
+                "MySQL without GTIDs does not say which transactions of its binlog others see "
+                "already: set gtid_mode=ON"
+            )
+        if not begun.gtid:
+            raise CannotTell(
+                "the position has no GTIDs yet: it gets them with the next binlog file, as after "
+                "FLUSH BINARY LOGS"
+            )
+        return not servers.missing_gtids(self._connection, begun.gtid)
+
+    def end(self) -> None:
+        """Ends the transaction."""
+        servers.query(self._connection, "ROLLBACK")
+
+    def greatest(self, selected: SelectedTable, where: str) -> Bound | None:
+        """The greatest key now; None of an empty table."""
+        assert selected.key is not None
+        sql = last_key(selected.table.table.id, selected.expressions, selected.key, where)
+        answer = list(self._rows(sql))
+        return selected.bound(answer[0]) if answer else None
+
+    def chunk(
+        self,
+        selected: SelectedTable,
+        after: Bound | None,
+        until: Bound | None,
+        most_rows: int,
+        where: str,
+    ) -> Read:
+        """The next rows behind a key. Ends the transaction."""
+        assert selected.key is not None
+        table = selected.table.table.id
+        sql = page(table, selected.expressions, selected.key, after, until, most_rows, where)
+        answer = list(self._rows(sql))
+        high, high_us = self._high()
+        rows = images(answer, selected)
+        last = selected.bound(answer[-1]) if answer else None
+        return Read(rows, len(rows), sum(map(len, rows)), last, high, high_us)
+
+    def table(self, selected: SelectedTable, where: str) -> Read:
+        """All rows, by one consistent read; they wait in a temporary file. Ends the transaction."""
+        spool = Spool()
+        sql = whole(selected.table.table.id, selected.expressions, where)
+        for answer in self._batches(sql):
+            spool.add(images(answer, selected))
+        high, high_us = self._high()
+        return Read(spool, spool.count, spool.bytes, None, high, high_us)
+
+    def _high(self) -> tuple[BinlogCoordinates, int]:
+        self.end()
+        end = servers.latest_position(self._connection)
+        now = servers.query(self._connection, "SELECT UNIX_TIMESTAMP(NOW(6)) * 1000000")[0][0]
+        return BinlogCoordinates(end.file, end.pos), int(now)
+
+    def _rows(self, sql: str) -> Iterator[bytes]:
+        for answer in self._batches(sql):
+            yield from answer
+
+    def _batches(self, sql: str) -> Iterator[list[bytes]]:
+        """The rows of a query as packets, as many at once as have come."""
+        raw: Any = self._connection  # the driver would make objects of all cells
+        raw._execute_command(COMMAND.COM_QUERY, sql)
+        columns = raw._read_packet().read_length_encoded_integer()
+        for _ in range(columns + 1):  # their definitions, and an end
+            raw._read_packet()
+        for batch in packets(raw._rfile.read1, READ_BYTES):
+            end = batch[-1]
+            if end[0] == _EOF and len(end) < _EOF_BYTES:
+                yield batch[:-1]
+                return
+            if end[0] == _ERROR:
+                pymysql.err.raise_mysql_exception(end)
+            yield batch
+
+
+class Spool:
+    """Row images in a temporary file that has no name."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        self.count = self.bytes = 0
+
+    def add(self, rows: Iterable[bytes]) -> None:
+        for row in rows:
+            self._file.write(_SIZE.pack(len(row)))
+            self._file.write(row)
+            self.count += 1
+            self.bytes += len(row)
+
+    def __iter__(self) -> Iterator[bytes]:
+        self._file.seek(0)
+        while head := self._file.read(_SIZE.size):
+            yield self._file.read(_SIZE.unpack(head)[0])

@@ -1,0 +1,560 @@
+"""The snapshots of a fetch task, beside its stream: who reads what, and when it goes to Kafka.
+
+A thread reads chunks. They wait until the stream has passed what they have seen (`window.py`), and
+go to Kafka at a transaction boundary: by the stream's own thread while it has something to do, else
+by the one that reads, never by both at a time. What is stored of a table is what Kafka has.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Condition, Thread
+
+import pymysql
+
+from cdcbus.plugins.errors import (
+    PositionUnavailable,
+    SourceMisconfigured,
+    SourceUnavailable,
+    UnreadableEvent,
+)
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.rowchange import Origin, TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.config import FetchTask, SnapshotMode
+from cdcbus.producer.ddl.named_tables import named
+from cdcbus.producer.publish.delivery import Deliveries
+from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.producer.schema.ddl_scanner import Statement
+from cdcbus.producer.server.connection import Server
+from cdcbus.producer.snapshot.chunks import Bound, checked, rows_for
+from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.producer.snapshot.progress import (
+    UNFINISHED,
+    SnapshotStore,
+    TableProgress,
+    TableState,
+    Wish,
+    WishKind,
+)
+from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader, Read
+from cdcbus.producer.snapshot.rows import key_texts, row_events
+from cdcbus.producer.snapshot.window import Window, reached
+from cdcbus.producer.source.row_events import Batch, Part, Rows
+from cdcbus.producer.table_filter import TableFilter
+
+LOG = logging.getLogger(__name__)
+MARK = {"cdcbus-snapshot": b"1"}
+"""The header of its records."""
+CHUNK_BYTES = 8_000_000
+FIRST_ROWS = 1_000
+CHUNKS_AHEAD = 3
+"""That wait for the stream, at most."""
+TRIES = 5  # to read a table without a key while nobody changes it
+LOOK_SECONDS = 0.5
+AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
+_OF_SCHEMAS = re.compile(rb"\s*(?:DROP|ALTER)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+_GONE, _REFUSED = {1146, 1049}, {1142, 1143, 1044, 1370}
+
+
+@dataclass(slots=True)
+class _Course:
+    """A table's way. `progress` is what Kafka has; `after`: up to where it is read. A chunk of an
+    earlier `turn` no longer counts. `sent`: what Kafka is to acknowledge, by the publisher's count.
+    `altered`: how often it had been, when `selected` was read."""
+
+    table: TableId
+    progress: TableProgress
+    after: Bound | None = None
+    is_read: bool = False
+    turn: int = 0
+    selected: SelectedTable | None = None
+    altered: int = 0
+    most_rows: int = FIRST_ROWS
+    tries: int = 0
+    sent: deque[tuple[int, TableProgress]] = field(default_factory=deque)
+
+    def rewind(self, after: Bound | None) -> None:
+        """It is read again from there on."""
+        self.after, self.is_read, self.turn = after, False, self.turn + 1
+
+    @property
+    def latest(self) -> TableProgress:
+        """With what was sent, too."""
+        return self.sent[-1][1] if self.sent else self.progress
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.progress.state in UNFINISHED
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    course: _Course
+    turn: int
+    altered: int
+    selected: SelectedTable
+    window: Window
+    after: Bound | None
+    read: Read
+    is_last: bool
+
+
+class Snapshots:
+    """Of one attempt to read one server's binlog from `start` on. A context manager: leaving it
+    ends the thread. All methods but that are for the stream's thread."""
+
+    def __init__(
+        self,
+        task: FetchTask,
+        server: Server,
+        start: BinlogPosition,
+        publisher: KafkaPublisher,
+        deliver: Deliveries,
+        store: SnapshotStore,
+        has_more: Callable[[], bool],
+        epoch: str,
+        on_sent: Callable[[int], None],
+    ) -> None:
+        """`task` has the address that is read. `on_sent` is told how many rows were. Raises
+        PositionError, PositionUnavailable."""
+        self._task, self._server, self._epoch = task, server, epoch
+        self._publisher, self._deliver, self._store = publisher, deliver, store
+        self._has_more, self._on_sent = has_more, on_sent
+        self._filter = TableFilter(task.tables)
+        self._changed = Condition()
+        self._edge, self._here = start, reached(start)
+        self._is_at_edge = True
+        self._is_over = False
+        self._failure: BaseException | None = None
+        self._windows: list[Window] = []
+        self._chunks: deque[_Chunk] = deque()
+        self._altered: dict[str, int] = {}  # table in lower case -> how often
+        self._all_altered = 0
+        self._courses = {
+            table: _Course(table, found, found.after) for table, found in store.load().items()
+        }
+        self._unsaved: dict[TableId, TableProgress] = {}
+        self._new: list[Wish] = []  # whose tables are to be found
+        if task.snapshot is not SnapshotMode.NEVER:
+            self._new.append(Wish(WishKind.START))
+        self._is_asked = False  # by an operator, so that known tables are begun anew
+        for course in self._courses.values():
+            if course.progress.state is TableState.SENDING:
+                self._set(course, TableState.FAILED, _INTERRUPTED)
+        self._thread: Thread | None = None
+
+    def __enter__(self) -> Snapshots:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._is_over = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join()
+
+    @contextmanager
+    def turn(self) -> Iterator[None]:
+        """The stream's thread does something: the other one keeps away from Kafka meanwhile.
+        Raises what that one has met."""
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+            yield
+
+    def check(self) -> None:
+        """Raises SourceMisconfigured where some table's snapshot has failed."""
+        failed = {
+            str(course.table): course.progress.reason
+            for course in self._courses.values()
+            if course.progress.state is TableState.FAILED
+        }
+        if failed:
+            raise SourceMisconfigured(
+                f"the snapshot of {len(failed)} tables has failed: "
+                + "; ".join(f"{table}: {reason}" for table, reason in failed.items())
+            )
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do, of a task that is for its snapshot only."""
+        return (
+            self._task.snapshot is SnapshotMode.ONLY
+            and not self._new
+            and not self._unsaved
+            and not any(course.is_wanted or course.sent for course in self._courses.values())
+        )
+
+    def passed(self, batch: Batch) -> None:
+        """The stream has brought a batch, of which what is closed was sent."""
+        for statement in batch.ddl:
+            self._alter(statement)
+        self._see(batch.closed)
+        if batch.edge is not None:
+            self._edge, self._here, self._is_at_edge = batch.edge, reached(batch.edge), True
+        if self._is_at_edge:
+            self._send_due()
+        self._see(batch.opened)
+        self._is_at_edge &= not batch.opened
+        if batch.edge is not None:
+            self._changed.notify_all()
+
+    def acknowledged(self, records: int) -> None:
+        """Kafka has so many of the records that were sent: stores what that means, and looks what
+        operators wish. What cannot be stored now is stored later. Raises PositionError."""
+        for course in self._courses.values():
+            while course.sent and course.sent[0][0] <= records:
+                _, progress = course.sent.popleft()
+                state = progress.state
+                if not course.is_wanted:  # as it was paused meanwhile
+                    state = course.progress.state
+                course.progress = replace(progress, state=state)
+                self._unsaved[course.table] = course.progress
+                if state is TableState.DONE:
+                    LOG.info("the snapshot of %s is done: %d rows", course.table, progress.rows)
+        try:
+            if self._unsaved:
+                self._store.save(self._unsaved)
+                self._unsaved = {}
+            if not self._new:
+                self._store.heeded()
+            for wish in self._store.wishes():
+                self._heed(wish)
+        except PositionUnavailable as error:
+            LOG.warning("the progress of snapshots is stored later: %s", error)
+        has_work = self._new or any(each.is_wanted for each in self._courses.values())
+        if has_work and self._thread is None:
+            self._thread = Thread(target=self._run, name="snapshot", daemon=True)
+            self._thread.start()
+
+    def _set(self, course: _Course, state: TableState, reason: str = "") -> None:
+        course.progress = replace(course.progress, state=state, reason=reason, updated_ms=_now_ms())
+        self._unsaved[course.table] = course.progress
+
+    def _heed(self, wish: Wish) -> None:
+        LOG.info("an operator wishes: snapshot %s of %s", wish.kind, _named(wish))
+        if wish.kind is WishKind.START:
+            self._new.append(wish)
+            self._is_asked = True
+            self._changed.notify_all()
+            return
+        for course in self._courses.values():
+            if not wish.is_for(course.table):
+                continue
+            state = course.progress.state
+            if wish.kind is WishKind.PAUSE and state in UNFINISHED:
+                self._rest(course, TableState.PAUSED)
+            elif wish.kind is WishKind.RESUME and state is TableState.PAUSED:
+                self._set(course, TableState.RUNNING)
+            elif wish.kind is WishKind.STOP and state in (*UNFINISHED, TableState.PAUSED):
+                self._rest(course, TableState.STOPPED)
+        self._changed.notify_all()
+
+    def _rest(self, course: _Course, state: TableState, reason: str = "") -> None:
+        """What was read and not sent is forgotten."""
+        course.rewind(course.latest.after)
+        self._set(course, state, reason)
+
+    # The stream's side of a window.
+
+    def _alter(self, statement: Statement) -> None:
+        found = named(statement.sql, statement.schema, statement.session)
+        if found is None or _OF_SCHEMAS.match(statement.sql):
+            self._all_altered += 1
+            return
+        for one in (each for each in found if not each.is_temporary):
+            for table in filter(None, (one.table, one.was)):
+                name = str(table).lower()
+                self._altered[name] = self._altered.get(name, 0) + 1
+
+    def _alterations(self, table: TableId) -> int:
+        return self._all_altered + self._altered.get(str(table).lower(), 0)
+
+    def _see(self, parts: Iterable[Part]) -> None:
+        for part in parts if self._windows else ():
+            if isinstance(part, Rows):
+                windows = [each for each in self._windows if each.table == part.table.table.id]
+                if windows:
+                    changes = part.changes()
+                    for window in windows:
+                        window.see(changes)
+
+    def _open(self, course: _Course, key: tuple[str, ...]) -> Window | None:
+        """A window that begins at the next boundary, once it has begun; None at the end."""
+        with self._changed:
+            window = Window(course.table, key)
+            self._windows.append(window)
+            while not self._is_over:
+                if self._is_at_edge:
+                    window.begun = self._here
+                    return window
+                self._changed.wait(LOOK_SECONDS)
+            return None
+
+    def _close(self, window: Window) -> None:
+        self._windows = [each for each in self._windows if each is not window]
+
+    # Sending. Only at a boundary, by who has the turn.
+
+    def _send_due(self) -> None:
+        here, sent = BinlogCoordinates(self._here.file, self._here.pos), 0
+        while self._chunks and self._chunks[0].read.high <= here:
+            chunk = self._chunks.popleft()
+            self._close(chunk.window)
+            sent += self._send(chunk)
+        if sent:
+            self._deliver.reached(self._edge, self._has_more)
+        self._changed.notify_all()
+
+    def _send(self, chunk: _Chunk) -> int:
+        course, read, table = chunk.course, chunk.read, chunk.selected.table
+        if chunk.turn != course.turn or not course.is_wanted:
+            return 0
+        if chunk.altered != self._alterations(course.table):
+            LOG.info("%s was altered while its rows were read: they are read again", course.table)
+            course.selected = None
+            course.rewind(chunk.after)
+            return 0
+        texts = partial(key_texts, table=table, columns=chunk.selected.key_columns)
+        rows = chunk.window.left(read.rows, texts)
+        if rows is None:
+            course.rewind(chunk.after)
+            return 0
+        if chunk.selected.key is None:
+            self._store.save({course.table: replace(course.progress, state=TableState.SENDING)})
+        here = self._here
+        origin = Origin(
+            here.file,
+            here.pos,
+            "",
+            self._server.server_id,
+            max(read.high_us, here.timestamp_ms * 1000),
+            self._server.server_uuid,
+            self._epoch,
+        )
+        count = self._publisher.send(row_events(table, rows, origin), MARK)
+        self._on_sent(count)
+        before = course.latest
+        course.sent.append(
+            (
+                self._publisher.sent,
+                replace(
+                    before,
+                    state=TableState.DONE if chunk.is_last else TableState.RUNNING,
+                    rows=before.rows + read.count,
+                    bytes=before.bytes + read.bytes,
+                    chunks=before.chunks + 1,
+                    after=read.last or before.after,
+                    updated_ms=_now_ms(),
+                ),
+            )
+        )
+        course.tries = 0
+        return count
+
+    # The thread that reads.
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._is_over:
+            reader = None
+            try:
+                reader = ChunkReader(self._task.source, self._server)
+                while self._is_on():
+                    self._step(reader)
+                    failures = 0
+            except (SourceUnavailable, pymysql.OperationalError, OSError, EOFError) as error:
+                pause = AGAIN_SECONDS[min(failures, len(AGAIN_SECONDS) - 1)]
+                failures += 1
+                LOG.warning("the snapshot waits %g s and goes on: %s", pause, error)
+                with self._changed:
+                    self._forget_read()
+                    self._changed.wait_for(lambda: self._is_over, pause)
+            except BaseException as error:
+                with self._changed:
+                    self._failure = error
+                return
+            finally:
+                if reader is not None:
+                    reader.close()
+
+    def _forget_read(self) -> None:
+        waiting = {id(chunk.window) for chunk in self._chunks}
+        self._windows = [each for each in self._windows if id(each) in waiting]
+
+    def _is_on(self) -> bool:
+        with self._changed:
+            return not self._is_over
+
+    def _step(self, reader: ChunkReader) -> None:
+        """Takes up what operators wish, reads a chunk, or waits for something to do."""
+        with self._changed:
+            wishes, is_asked = list(self._new), self._is_asked
+        if wishes:
+            self._take_up(reader.tables(), wishes, is_asked=is_asked)
+        with self._changed:
+            course = next(
+                (each for each in self._ordered() if each.is_wanted and not each.is_read), None
+            )
+            if course is None or len(self._chunks) >= CHUNKS_AHEAD:
+                self._changed.wait(LOOK_SECONDS)
+                return
+        try:
+            if course.selected is None:
+                self._describe(reader, course)
+            else:
+                self._read(reader, course, course.selected)
+        except CannotTell as error:
+            self._fail(course, TableState.FAILED, str(error))
+        except UnreadableEvent as error:
+            self._fail(course, TableState.FAILED, str(error))
+        except pymysql.Error as error:
+            code = error.args[0] if error.args else 0
+            if code in _GONE:
+                self._fail(course, TableState.DROPPED, "the table is no longer there")
+            elif code in _REFUSED:
+                self._fail(course, TableState.FAILED, f"the user may not read it ({code})")
+            elif isinstance(error, pymysql.OperationalError):
+                raise
+            else:
+                self._fail(course, TableState.FAILED, f"the server refuses to read it ({code})")
+
+    def _ordered(self) -> list[_Course]:
+        running = [each for each in self._courses.values() if each.progress.chunks]
+        return running + [each for each in self._courses.values() if not each.progress.chunks]
+
+    def _take_up(self, tables: list[TableId], wishes: list[Wish], *, is_asked: bool) -> None:
+        heartbeats = self._task.heartbeat.table if self._task.heartbeat else None
+        accepted = [
+            table for table in sorted(tables) if self._filter.accepts(table) and table != heartbeats
+        ]
+        with self._changed:
+            for wish in wishes:
+                self._new.remove(wish)
+                is_own = wish == Wish(WishKind.START) and not is_asked
+                for table in filter(wish.is_for, accepted):
+                    known = self._courses.get(table)
+                    if known is not None and (is_own or known.is_wanted):
+                        continue
+                    course = self._courses[table] = _Course(table, TableProgress(where=wish.where))
+                    self._set(course, TableState.WAITING)
+            self._is_asked = False
+
+    def _fail(self, course: _Course, state: TableState, reason: str) -> None:
+        LOG.warning("the snapshot of %s ends: %s", course.table, reason)
+        with self._changed:
+            self._forget_read()
+            self._rest(course, state, reason)
+
+    def _describe(self, reader: ChunkReader, course: _Course) -> None:
+        with self._changed:
+            altered = self._alterations(course.table)
+        window = self._open(course, ("",))
+        if window is None or window.begun is None:
+            return
+        reader.settle(window.begun, lambda: self._is_over)
+        reader.end()
+        with self._changed:
+            self._close(window)
+        selected = reader.describe(course.table)
+        if selected is None:
+            self._fail(course, TableState.DROPPED, "the table is no longer there to be read")
+            return
+        progress = course.progress
+        until, estimated = progress.until, progress.estimated_rows
+        after = course.after
+        if selected.key is not None:
+            if after is not None and not _fits(selected, after):
+                after, until = None, None  # its key is another one
+            if until is None or not _fits(selected, until):
+                until = reader.greatest(selected, progress.where)
+        if not progress.started_ms:
+            estimated = reader.estimate(course.table)
+        with self._changed:
+            course.selected, course.altered = selected, altered
+            course.after = after
+            if not course.is_wanted:
+                return
+            course.progress = replace(
+                course.progress,
+                state=TableState.RUNNING,
+                until=until,
+                estimated_rows=estimated,
+                started_ms=progress.started_ms or _now_ms(),
+            )
+            self._unsaved[course.table] = course.progress
+        LOG.info("the snapshot of %s goes on %s", course.table, _how(selected))
+
+    def _read(self, reader: ChunkReader, course: _Course, selected: SelectedTable) -> None:
+        turn, after, altered = course.turn, course.after, course.altered
+        progress = course.progress
+        if selected.key is None and course.tries >= TRIES:
+            self._fail(course, TableState.FAILED, _TOO_BUSY)
+            return
+        course.tries += 1
+        window = self._open(course, selected.key_names)
+        if window is None or window.begun is None:
+            return
+        reader.settle(window.begun, lambda: self._is_over)
+        if self._is_over:
+            return
+        if selected.key is None:
+            read, is_last = reader.table(selected, progress.where), True
+        else:
+            wanted = course.most_rows
+            read = reader.chunk(selected, after, progress.until, wanted, progress.where)
+            is_last = read.count < wanted
+            course.most_rows = rows_for(CHUNK_BYTES, read.count, read.bytes)
+        with self._changed:
+            if course.turn != turn or not course.is_wanted:
+                self._close(window)
+                return
+            course.after, course.is_read = read.last or after, is_last
+            self._chunks.append(
+                _Chunk(course, turn, altered, selected, window, after, read, is_last)
+            )
+            if self._is_at_edge:
+                self._send_due()
+
+
+def _fits(selected: SelectedTable, bound: Bound) -> bool:
+    """Whether a stored bound may be one of the table's key."""
+    key = selected.key
+    if key is None or len(bound) != len(key.columns):
+        return False
+    try:
+        return all(map(checked, key.columns, bound))
+    except ValueError:
+        return False
+
+
+def _how(selected: SelectedTable) -> str:
+    if selected.key is None:
+        return "by one consistent read, as it has no key"
+    return f"by {', '.join(selected.key_names)}"
+
+
+def _named(wish: Wish) -> str:
+    return ", ".join(wish.tables) or "all tables"
+
+
+def _now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+_INTERRUPTED = (
+    "the process ended while rows of this table, which has no key, were on their way: some of them "
+    "may be in Kafka. Empty the table at the targets, then start its snapshot again"
+)
+_TOO_BUSY = (
+    f"the table has no key, and was changed each of the {TRIES} times that it was read: give it a "
+    "primary key, or start its snapshot again when nobody writes to it"
+)

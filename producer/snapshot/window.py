@@ -1,0 +1,78 @@
+"""What of a chunk still holds when the stream gets to it. Pure.
+
+A chunk is read at some moment between two places of the binlog: `begun`, before which all is to be
+seen by whoever reads the tables, and `high`, before which all is that the chunk has seen. Rows that
+the stream brings from `begun` on are newer than the chunk's, or the same: those are left out of it,
+and what is left may be sent once the stream has passed `high`, at a transaction boundary. What
+comes later follows in the stream.
+
+A row is known by the bytes of its key, whatever the column's collation takes for equal: whoever
+changed the row that was read has logged it with just these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.rowchange import RowChange, TableId
+
+KeyTexts = tuple[str | None, ...]
+
+
+def reached(position: BinlogPosition) -> BinlogPosition:
+    """How far a position says that all is out: further than reading goes on from, while an XA
+    transaction is prepared."""
+    published = position.published
+    if published is None:
+        return position
+    return BinlogPosition(
+        published.file,
+        published.pos,
+        gtid=published.gtid,
+        timestamp_ms=position.timestamp_ms,
+        server_uuid=position.server_uuid,
+    )
+
+
+@dataclass(slots=True)
+class Window:
+    """Of one chunk of a table, which is paged by the columns `key`; none: any change of the table
+    makes the chunk void. `begun`: None until the stream is at a boundary. `touched`: keys of which
+    the stream has brought whole rows since, or that they are gone; `cut`: of which it has brought
+    images that lack columns."""
+
+    table: TableId
+    key: tuple[str, ...]
+    begun: BinlogPosition | None = None
+    is_void: bool = False
+    touched: set[KeyTexts] = field(default_factory=set)
+    cut: set[KeyTexts] = field(default_factory=set)
+
+    def see(self, changes: Sequence[RowChange]) -> None:
+        """Changes of the table's rows."""
+        if not self.key:
+            self.is_void |= bool(changes)
+            return
+        for change in changes:
+            after = change.after
+            is_whole = after is None or len(after) == len(change.table.columns)
+            touched = self.touched if is_whole else self.cut
+            for row in (change.before, after):
+                if row is not None and all(name in row for name in self.key):
+                    touched.add(tuple(row[name] for name in self.key))
+
+    def left(
+        self, rows: Iterable[bytes], key_texts: Callable[[bytes], tuple[str, ...]]
+    ) -> Iterable[bytes] | None:
+        """The rows that no change has touched, in order; None where the chunk is to be read again:
+        it is void, or has rows of which the stream has brought some columns only."""
+        if self.is_void:
+            return None
+        if not self.touched and not self.cut:
+            return rows
+        keyed = [(key_texts(row), row) for row in rows]
+        if any(key in self.cut for key, _ in keyed):
+            return None
+        return [row for key, row in keyed if key not in self.touched]

@@ -1,0 +1,1 @@
+"""Snapshots of source tables, as ZooKeeper knows them: how far each is, and what operators wish."""

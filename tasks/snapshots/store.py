@@ -1,0 +1,130 @@
+"""`/datas/task/<id>/snapshot/<swimlane>/tables/<table>`, which the running task writes once a
+second, and `.../wishes/`, a znode for each wish of an operator, which the task takes out once it
+has done it."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+import orjson
+from kazoo.client import KazooClient
+
+from cdcbus.plugins.errors import PositionUnavailable
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.schema.history_codec import entry_name
+from cdcbus.producer.snapshot.progress import TableProgress, Wish
+from cdcbus.tasks.zookeeper.audit import audited
+from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.znode import (
+    answer,
+    drop_node,
+    get_children,
+    get_node,
+    get_nodes,
+    put_nodes,
+    reported,
+)
+
+LOG = logging.getLogger(__name__)
+LOOK_SECONDS = 1.0
+
+
+def snapshot_path(task_id: str, swimlane: str = "") -> str:
+    """The znode below which snapshots of a swimlane are, or of a task."""
+    path = f"{ROOT}/task/{task_id}/snapshot"
+    return f"{path}/{swimlane}" if swimlane else path
+
+
+class ZooKeeperSnapshots:
+    """The snapshots of one swimlane, as its task sees them. Lives as long as its client. `is_lost`:
+    whether another process may have the task's lock; then nothing is written."""
+
+    def __init__(
+        self,
+        client: KazooClient,
+        task_id: str,
+        swimlane: str,
+        is_lost: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._client, self._is_lost = client, is_lost
+        self._path = snapshot_path(task_id, swimlane)
+        self._seen: list[str] = []
+        self._look_at = 0.0
+
+    def load(self) -> dict[TableId, TableProgress]:
+        """Raises PositionError for what is no progress, PositionUnavailable."""
+        return tables_of(self._client, self._path)
+
+    def save(self, tables: Mapping[TableId, TableProgress]) -> None:
+        if self._is_lost():
+            raise PositionUnavailable(
+                f"{self._path} is not written: another process may have the task's lock"
+            )
+        nodes = {
+            f"{self._path}/tables/{entry_name(table)}": {
+                "schema": table.schema,
+                "table": table.table,
+                **progress.to_fields(),
+            }
+            for table, progress in tables.items()
+        }
+        put_nodes(self._client, nodes)
+
+    def wishes(self) -> list[Wish]:
+        now = time.monotonic()
+        if now < self._look_at:
+            return []
+        self._look_at = now + LOOK_SECONDS
+        wishes = []
+        for name, wish in wishes_of(self._client, self._path).items():
+            if name not in self._seen:
+                self._seen.append(name)
+                wishes.append(wish)
+        return wishes
+
+    def heeded(self) -> None:
+        while self._seen:
+            drop_node(self._client, f"{self._path}/wishes/{self._seen[0]}")
+            del self._seen[0]
+
+
+def tables_of(client: KazooClient, path: str) -> dict[TableId, TableProgress]:
+    """What is known of the snapshots of a swimlane's tables, in their order. One that cannot be
+    read counts as not begun, with a line in the log."""
+    names = get_children(client, f"{path}/tables")
+    found = {}
+    for where, node in get_nodes(client, [f"{path}/tables/{name}" for name in names]).items():
+        try:
+            progress = TableProgress.from_fields(node.fields)
+        except ValueError as error:
+            LOG.warning("%s: %s; the table's snapshot counts as not begun", where, error)
+            continue
+        found[TableId(node.text("schema"), node.text("table"))] = progress
+    return found
+
+
+def wishes_of(client: KazooClient, path: str) -> dict[str, Wish]:
+    """The wishes that the task has not done yet, in order, by the names of their znodes; one that
+    cannot be read is dropped, with a line in the log."""
+    found = {}
+    for name in get_children(client, f"{path}/wishes"):
+        node = get_node(client, f"{path}/wishes/{name}")
+        if node is None:
+            continue
+        try:
+            found[name] = Wish.from_fields(node.fields)
+        except ValueError as error:
+            LOG.warning("%s/wishes/%s is dropped: %s", path, name, error)
+            drop_node(client, f"{path}/wishes/{name}")
+    return found
+
+
+def wish(client: KazooClient, task_id: str, swimlane: str, what: Wish, by: str) -> None:
+    """Asks it of the task, which sees it within a second, or when it starts; noted in the audit."""
+    path = f"{snapshot_path(task_id, swimlane)}/wishes/"
+    with audited(client, by, f"snapshot {what.kind}", f"task {task_id}"), reported(path):
+        answer(
+            client.create_async(path, orjson.dumps(what.to_fields()), sequence=True, makepath=True)
+        )

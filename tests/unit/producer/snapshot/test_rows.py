@@ -1,0 +1,104 @@
+"""A server's answer becomes row images that the decoding of the binlog reads."""
+
+import struct
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcbus.plugins.rowchange import NO_ORIGIN, Op, TableId
+from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
+from cdcbus.producer.snapshot.chunks import Key, KeyColumn, KeyKind
+from cdcbus.producer.snapshot.columns import selected_table
+from cdcbus.producer.snapshot.rows import images, key_texts, row_events
+
+SCHEMA = TableSchema(
+    (
+        TableColumn("id", "int(10) unsigned zerofill", is_nullable=False),
+        TableColumn("name", "varchar(20)", "gbk", is_nullable=False),
+        TableColumn("f", "float unsigned"),
+        TableColumn("d", "double"),
+        TableColumn("kind", "enum('a','it''s')", "latin1", is_nullable=False),
+        TableColumn("note", "longtext", "utf8mb4"),
+    ),
+    (UniqueKey("by_kind", ("kind", "id")),),
+    "utf8mb4",
+)
+SELECTED = selected_table(TableId("s", "t"), SCHEMA, has_metadata=True)
+
+
+def packet(*cells: bytes | None) -> bytes:
+    """A row as the protocol has it."""
+    found = b""
+    for cell in cells:
+        if cell is None:
+            found += b"\xfb"
+        elif len(cell) < 251:
+            found += bytes((len(cell),)) + cell
+        elif len(cell) < 1 << 16:
+            found += b"\xfc" + struct.pack("<H", len(cell)) + cell
+        else:
+            found += b"\xfd" + struct.pack("<I", len(cell))[:3] + cell
+    return found
+
+
+def test_what_is_selected_is_what_the_binlog_would_hold() -> None:
+    assert SELECTED.expressions == (
+        *("`id` + 0", "`name`", "`f` + 0e0", "`d` + 0e0", "`kind`", "`note`"),
+        "`kind` + 0",
+    )
+    kinds = (KeyColumn("kind", KeyKind.NUMBER), KeyColumn("id", KeyKind.NUMBER))
+    assert SELECTED.key == Key("by_kind", kinds)
+    assert [column.mysql_type for column in SELECTED.table.table.columns] == [
+        *("int unsigned", "varchar(20)", "float unsigned", "double", "enum('a','it''s')"),
+        "longtext",
+    ]
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2**32 - 1),
+            st.text(st.sampled_from("a汉 '\\"), max_size=20),
+            st.none() | st.floats(width=32, allow_nan=False, allow_infinity=False),
+            st.none() | st.floats(allow_nan=False, allow_infinity=False),
+            st.none() | st.text(max_size=5) | st.sampled_from(["x" * 300, "y" * 70_000]),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_rows_come_through_whatever_is_in_them(
+    rows: list[tuple[int, str, float | None, float | None, str | None]],
+) -> None:
+    answer = [
+        packet(
+            str(id_).encode(),
+            name.encode("gbk"),
+            None if one is None else repr(one).encode(),
+            None if two is None else repr(two).encode(),
+            b"it's",
+            None if note is None else note.encode(),
+            b"2",
+        )
+        for id_, name, one, two, note in rows
+    ]
+    found = images(answer, SELECTED)
+    changes = [
+        change
+        for event in row_events(SELECTED.table, found, NO_ORIGIN)
+        for change in event.changes()
+    ]
+    assert [change.op for change in changes] == [Op.INSERT] * len(rows)
+    assert [change.is_last for change in changes] == [False] * (len(rows) - 1) + [True]
+    for change, image, (id_, name, one, two, note) in zip(changes, found, rows, strict=True):
+        after = change.after
+        assert after is not None
+        assert list(after.values())[:2] + list(after.values())[3:] == [
+            *(str(id_), name),
+            *(None if two is None else repr(two), "it's", note),
+        ]
+        assert (after["f"] and struct.pack("<f", float(after["f"]))) == (
+            None if one is None else struct.pack("<f", one)
+        )
+        assert key_texts(image, SELECTED.table, SELECTED.key_columns) == ("it's", str(id_))
+    assert SELECTED.bound(answer[-1]) == ("2", str(rows[-1][0]))
