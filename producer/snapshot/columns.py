@@ -185,11 +185,11 @@ def _sent(column: BinlogColumn) -> BinlogColumn:
 
 
 def _expression(column: TableColumn) -> str:
-    """Zeros that fill a number are not in the binlog, and a BIT is a number there; floats are
-    rounded for show unless they are doubles without a number of digits."""
+    """Zeros that fill a number are not in the binlog, and a BIT is a number there. Floats are
+    rounded for show, unless they are doubles without a number of digits; times one, -0 stays."""
     name = quoted(column.name)
     if column.data_type in ("float", "double"):
-        return f"{name} + 0e0"
+        return f"{name} * 1e0"
     if column.data_type == "bit" or "zerofill" in column.type:
         return f"{name} + 0"
     return name

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -215,10 +216,11 @@ class ChunkReader:
 
 
 class Spool:
-    """Row images in a temporary file that has no name."""
+    """Row images in a temporary file that has no name, and goes with this."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115
+        weakref.finalize(self, self._file.close)
         self.count = self.bytes = 0
 
     def add(self, rows: Iterable[bytes]) -> None:

@@ -43,7 +43,7 @@ def packet(*cells: bytes | None) -> bytes:
 
 def test_what_is_selected_is_what_the_binlog_would_hold() -> None:
     assert SELECTED.expressions == (
-        *("`id` + 0", "`name`", "`f` + 0e0", "`d` + 0e0", "`kind`", "`note`"),
+        *("`id` + 0", "`name`", "`f` * 1e0", "`d` * 1e0", "`kind`", "`note`"),
         "`kind` + 0",
     )
     kinds = (KeyColumn("kind", KeyKind.NUMBER), KeyColumn("id", KeyKind.NUMBER))
