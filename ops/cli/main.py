@@ -126,6 +126,10 @@ def _fail(ctx: click.Context, sentence: str) -> None:
             "cdcbus.ops.cli.commands.schema:schema",
             "Make the target tables of a consumer task from its source's.",
         ),
+        "verify": (
+            "cdcbus.ops.cli.commands.verify:verify",
+            "Prove that source tables and target tables are equal.",
+        ),
         "lineage": (
             "cdcbus.ops.cli.commands.lineage:lineage",
             "Show which source table goes where: topic, task, target table.",

@@ -1,0 +1,201 @@
+"""`cdcbus verify`: are source and target equal?"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.plugins.errors import CdcError
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+    from cdcbus.tasks.verify.report import Example, TableReport
+
+FAILED = 2
+
+
+class Share(click.ParamType[float]):
+    """A percentage as a share of one."""
+
+    name = "share"
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        if isinstance(value, float):
+            return value
+        try:
+            share = float(str(value).removesuffix("%")) / 100
+        except ValueError:
+            share = 0.0
+        if not 0 < share <= 1 or not str(value).endswith("%"):
+            self.fail(f"{value}; expected a percentage; example: 5%", param, ctx)
+        return share
+
+
+@click.command("verify")
+@click.argument("word", metavar="FILE|ID")
+@click.option(
+    "--source",
+    metavar="FILE|ID",
+    help="The fetch task that feeds the topics; else it is found beside the task.",
+)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="NAME",
+    help="Only this table, by its name at the source or the target; several times for several.",
+)
+@click.option(
+    "--sample",
+    type=Share(),
+    default=1.0,
+    metavar="PERCENT",
+    help="Only about so many of the chunks, chosen at random; example: 5%.",
+)
+@click.option(
+    "--where",
+    default="",
+    metavar="SQL",
+    help="Only these rows, by columns of the source; example: \"id > 1000 AND state = 'new'\".",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0),
+    default=60.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long rows that differ are looked at again, until changes have had time to arrive.",
+)
+@click.option(
+    "--throttle",
+    type=click.IntRange(min=1),
+    metavar="ROWS",
+    help="Read no more rows of the source in a second.",
+)
+@click.option(
+    "--show-values", "shows_values", is_flag=True, help="Show the cells that differ, too."
+)
+@json_option
+@bus_options
+def verify(
+    word: str,
+    source: str | None,
+    tables: tuple[str, ...],
+    sample: float,
+    where: str,
+    patience: float,
+    throttle: int | None,
+    shows_values: bool,
+    as_json: bool,
+    bus: BusSettings,
+) -> None:
+    """Prove that the target tables of a consumer task equal the source tables.
+
+    Both databases sum up checksums of the mapped columns, chunk by chunk; where they differ, rows
+    are read from both and compared as the task would write them. A row that differs is looked at
+    again once the changes up to then have arrived, so tables may change meanwhile. Changes nothing.
+    Exits 0 when all is equal, 1 when something differs, 2 when that cannot be told.
+    """
+    from cdcbus.tasks.verify.compare import Options
+    from cdcbus.tasks.verify.report import exit_code
+    from cdcbus.tasks.verify.run import opened
+    from cdcbus.tasks.verify.run import verify as verify_tables
+
+    options = Options(sample, patience, throttle or 0, shows_values)
+    reports: list[TableReport] = []
+    try:
+        with _Progress(not as_json) as told, opened(word, bus, source) as both:
+            for report, _ in verify_tables(both, options, tables, where, told):
+                reports.append(report)
+                if not as_json:
+                    told.print(report)
+    except CdcError as error:
+        if as_json:
+            print_json({"error": str(error), "tables": [each.to_fields() for each in reports]})
+        click.secho(str(error), fg="red", err=True)
+        sys.exit(FAILED)
+    if as_json:
+        print_json({"error": "", "tables": [each.to_fields() for each in reports]})
+    sys.exit(exit_code(reports))
+
+
+class _Progress:
+    """A line of progress on a terminal; the reports below it."""
+
+    def __init__(self, is_wanted: bool) -> None:
+        from rich.console import Console
+
+        self._console = Console(stderr=True)
+        self._status = self._console.status("") if is_wanted else None
+
+    def __enter__(self) -> _Progress:
+        if self._status and self._console.is_terminal:
+            self._status.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._status:
+            self._status.stop()
+
+    def __call__(self, table: str, rows: int, of: int) -> None:
+        if self._status:
+            share = f" of about {of:,}" if of > rows else ""
+            self._status.update(f"{table}: {rows:,}{share} rows compared")
+
+    def print(self, report: TableReport) -> None:
+        for line in lines_of(report):
+            click.echo(line)
+
+
+def lines_of(report: TableReport) -> list[str]:
+    """What is printed of a table."""
+    heading = f"{report.target}: {report.result}"
+    if report.error:
+        return [heading, f"  {report.error}"]
+    lines = [
+        f"{heading}, {report.source_rows:,} rows at the source, {report.target_rows:,} at the "
+        f"target, {report.chunks:,} chunks, {report.seconds:.1f} s"
+    ]
+    if report.chunks_skipped:
+        lines.append(f"  {report.chunks_skipped:,} chunks were left out (--sample)")
+    counts = [f"{count:,} {kind}" for kind, count in report.counts.items() if count]
+    if counts:
+        lines.append(f"  {', '.join(counts)}")
+    if report.is_cut:
+        lines.append("  so many rows differ that the rest of the table was not read")
+    if report.changing:
+        lines.append(f"  {report.changing:,} rows kept changing and are not known to be equal")
+    if report.behind:
+        lines.append(
+            f"  {report.behind:,} rows differ, but the changes up to now have not arrived: start "
+            "the tasks, or wait longer with --patience"
+        )
+    if report.left_out:
+        lines.append(
+            f"  not compared, as not every source table has it: {', '.join(report.left_out)}"
+        )
+    lines += [f"  {_shown(example)}" for example in report.examples]
+    return lines
+
+
+def _shown(example: Example) -> str:
+    key = ", ".join(f"{name}={_cell(cell)}" for name, cell in example.key.items())
+    text = f"{example.kind} {key or 'row ' + example.digest}"
+    if example.source is None and example.target is None:
+        return f"{text}: {', '.join(example.columns)}" if example.columns else text
+    cells = []
+    for name in {**(example.source or {}), **(example.target or {})}:
+        own, theirs = (
+            "nothing" if row is None else _cell(row[name])
+            for row in (example.source, example.target)
+        )
+        cells.append(f"{name}: {own} at the source, {theirs} at the target")
+    return f"{text}: {'; '.join(cells)}"
+
+
+def _cell(cell: str | None) -> str:
+    return "NULL" if cell is None else repr(cell)

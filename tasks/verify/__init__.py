@@ -1,0 +1,1 @@
+"""Whether source and target tables are equal: checksums in both databases, then rows."""

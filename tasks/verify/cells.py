@@ -1,0 +1,122 @@
+"""Cells in the one form in which source and target are compared: what the loader would make of a
+source's cell, and what the target shows of its own. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+from uuid import UUID
+
+from cdcbus.plugins.contracts import TargetColumn, ZeroDate
+from cdcbus.plugins.loaders.cells.canonical import MOMENTS, hold_of
+from cdcbus.plugins.loaders.dialect import ZERO_DATE
+from cdcbus.plugins.rowchange import Cell
+
+Form = Callable[[Cell], Cell]
+
+JSON_TYPES: Final = frozenset(("json", "jsonb"))
+BIT_STRINGS: Final = frozenset(('"bit"', "bit varying"))
+VARYING: Final = frozenset(("varchar", "character varying"))
+BOOLEANS: Final = {"1": "true", "0": "false", "t": "true", "f": "false"}
+DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+@dataclass(frozen=True, slots=True)
+class Forms:
+    """How the cells of one target column are compared. `expected`: of what the loader is given;
+    `actual`: of what the target shows of it as text."""
+
+    expected: Form
+    actual: Form
+
+
+def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False) -> Forms:
+    """`is_json`: the source's column is JSON, so that the order of members is nothing in a target
+    that keeps it as text, too."""
+    if is_json or column.type in JSON_TYPES:
+        return Forms(_some(json_form), _some(json_form))
+    if column.type in BIT_STRINGS:
+        return Forms(_some(_number), _some(lambda bits: str(int(bits, 2))))
+    if column.type == "boolean":
+        form = _some(lambda cell: BOOLEANS.get(cell, cell))
+        return Forms(form, form)
+    if column.type == "uuid":
+        return Forms(_some(_uuid), _some(_uuid))
+    form = _held(column)
+    if column.type == "bytea":
+        return Forms(form, _some(lambda digits: bytes.fromhex(digits).decode("latin-1")))
+    if column.type in VARYING and (most := column.length):
+        return Forms(_some(lambda cell: _cut(cell, most)), form)
+    if zero_date is ZeroDate.REJECT or column.type not in MOMENTS | {"date"}:
+        return Forms(form, form)
+    instead = "1970-01-01" if zero_date is ZeroDate.EPOCH else None
+    return Forms(
+        lambda cell: form(instead if cell is not None and ZERO_DATE.match(cell) else cell), form
+    )
+
+
+def _some(form: Callable[[str], str]) -> Form:
+    return lambda cell: None if cell is None else form(cell)
+
+
+def _held(column: TargetColumn) -> Form:
+    if column.type == "interval":
+        hold = hold_of(TargetColumn(column.name, "time"))
+    else:
+        hold = hold_of(column)
+    if hold is None:
+        return lambda cell: cell
+    held = hold
+    if column.type in MOMENTS:
+        return _some(lambda cell: _short(held(_with_time(cell))))
+    return _some(held)
+
+
+def _with_time(cell: str) -> str:
+    return f"{cell} 00:00:00" if DAY.fullmatch(cell) else cell
+
+
+def _short(moment: str) -> str:
+    """Without zeros at the end of a fraction, which zero dates keep."""
+    return moment.rstrip("0").rstrip(".") if "." in moment else moment
+
+
+def _cut(cell: str, most: int) -> str:
+    """Servers cut blanks that are too many, and refuse other characters."""
+    return cell[:most] if cell[most:].strip(" ") == "" else cell
+
+
+def _uuid(cell: str) -> str:
+    try:
+        return str(UUID(cell))
+    except ValueError:
+        return cell
+
+
+def _number(cell: str) -> str:
+    return str(int(cell)) if cell.isdecimal() else cell
+
+
+def json_form(cell: str) -> str:
+    """The same for all texts of one JSON value: members in order, numbers by what they are. What
+    is no JSON stays."""
+    try:
+        value = json.loads(cell, parse_float=_plain, parse_int=_plain, object_pairs_hook=_members)
+    except (ValueError, RecursionError):
+        return cell
+    return json.dumps(value, separators=(",", ":"))
+
+
+def _plain(number: str) -> Any:
+    """A list with a mark before it: no JSON text becomes the same."""
+    value = Decimal(number).normalize()
+    return {"": ["number", str(abs(value) if value == 0 else value)]}
+
+
+def _members(pairs: list[tuple[str, Any]]) -> Any:
+    """Of members with one name the last counts, as in both kinds of target."""
+    return {"": ["object", sorted(dict(pairs).items(), key=lambda pair: pair[0])]}

@@ -1,0 +1,383 @@
+"""One table: chunk by chunk, then row by row, then again until what differs is known for sure.
+
+Rows are summed up per key: each row is a number made of its digest, a row of the source counts for
+its key, one of the target against it. What is left is not equal, and so it is with several rows
+of one key, and with rows without a key, whose digest is their key.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from itertools import islice
+from typing import Final
+
+from cdcbus.plugins.rowchange import Cell
+from cdcbus.tasks.verify.checksums import BUCKETS, Sums
+from cdcbus.tasks.verify.lag import Lag, Moment
+from cdcbus.tasks.verify.report import EXAMPLES, Example, Kind, TableReport
+from cdcbus.tasks.verify.sides import EVERYTHING, SourceSide, TargetSide
+from cdcbus.tasks.verify.subject import Cells, Subject, Way
+
+CHUNK_ROWS: Final = 20_000
+ROWS_AT_ONCE: Final = 200_000
+"""In buckets that are read together."""
+KEYS_IN_MEMORY: Final = 500_000
+MOST_SUSPECTS: Final = 100_000
+"""Of one table. That many rows are no lag: the table is said to differ, and is not read on."""
+KEYS_AT_ONCE: Final = 500
+LOOK_SECONDS: Final = 0.3
+ONE: Final = 1 << 160
+"""Above a digest's bits: the number of rows."""
+
+Key = tuple[Cell, ...] | bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """`sample`: the share of chunks that is looked at; `patience`: how many seconds rows that
+    differ are looked at again; `throttle`: rows of the source in a second, 0: no limit."""
+
+    sample: float = 1.0
+    patience: float = 60.0
+    throttle: int = 0
+    shows_values: bool = False
+    chunk_rows: int = CHUNK_ROWS
+    seed: int | None = None
+
+
+@dataclass(slots=True)
+class Comparison:
+    """Of one table. `told` is called with the rows of the source done so far."""
+
+    subject: Subject
+    sources: Sequence[SourceSide]
+    target: TargetSide
+    lag: Lag
+    options: Options
+    told: Callable[[int], None] = lambda rows: None
+    report: TableReport = field(init=False)
+    different: dict[Key, Kind] = field(default_factory=dict)
+    _began: float = field(default_factory=time.monotonic)
+
+    def __post_init__(self) -> None:
+        self.report = TableReport(
+            self.subject.name,
+            [str(each.mapped.source.id) for each in self.subject.sources],
+            str(self.subject.way),
+            left_out=self.subject.left_out,
+        )
+
+    def run(self) -> TableReport:
+        suspects: set[Key] = set()
+        for found in self._suspects():
+            suspects |= found
+            if len(suspects) > MOST_SUSPECTS:
+                suspects = set(islice(suspects, MOST_SUSPECTS))
+                self.report.is_cut = True
+                break
+        self._settle(suspects)
+        self.report.seconds = time.monotonic() - self._began
+        return self.report
+
+    # chunks
+
+    def _suspects(self) -> Iterator[set[Key]]:
+        match self.subject.way:
+            case Way.RANGES:
+                yield from self._in_ranges()
+            case Way.BUCKETS:
+                yield from self._in_buckets()
+            case Way.STREAM:
+                yield from self._in_streams()
+
+    def _in_ranges(self) -> Iterator[set[Key]]:
+        """From the first key to the last one, and what lies outside at either end."""
+        choose = random.Random(self.options.seed)
+        last: Cells | None = None
+        is_end = False
+        while not is_end:
+            bounds = [side.bound(last, self.options.chunk_rows) for side in self.sources]
+            known = [bound for bound in bounds if bound is not None]
+            bound = known[0] if known else None  # of several sources any is right
+            is_end = bound is None
+            lower, last = last, bound
+            if choose.random() >= self.options.sample:
+                self.report.chunks_skipped += 1
+                continue
+            yield self._range(lower, bound)
+
+    def _range(self, lower: Cells | None, upper: Cells | None) -> set[Key]:
+        def where(side: SourceSide | TargetSide) -> str:
+            parts = []
+            if lower is not None:
+                parts.append(side.beyond(lower))
+            if upper is not None:
+                parts.append(side.up_to(upper))
+            return " AND ".join(parts) or EVERYTHING
+
+        self.report.chunks += 1
+        if self.subject.sources[0].pairs is not None:
+            own = sum(
+                (side.sums(side.table.pairs or (), where(side)) for side in self.sources),
+                Sums(),
+            )
+            theirs = self.target.sums(self.subject.sources[0].pairs, where(self.target))
+            if own.is_equal(theirs):
+                self._count(own.rows, theirs.rows)
+                return set()
+        found = self._rows(
+            [side.rows(where(side)) for side in self.sources], self.target.rows(where(self.target))
+        )
+        self.report.chunks_different += bool(found)
+        return found
+
+    def _in_buckets(self) -> Iterator[set[Key]]:
+        chosen = self._sampled_buckets()
+
+        def where(side: SourceSide | TargetSide) -> str:
+            return EVERYTHING if chosen is None else side.in_buckets(chosen)
+
+        own: dict[int, Sums] = {}
+        for side in self.sources:
+            pairs, key = side.table.pairs or (), side.table.key_pairs or ()
+            for bucket, sums in side.bucket_sums(pairs, key, where(side)):
+                own[bucket] = own.get(bucket, Sums()) + sums
+        first = self.subject.sources[0]
+        theirs = dict(
+            self.target.bucket_sums(first.pairs or (), first.key_pairs or (), where(self.target))
+        )
+        self.report.chunks += len(own.keys() | theirs.keys())
+        group: list[int] = []
+        rows = 0
+        for bucket in sorted(own.keys() | theirs.keys()):
+            left, right = own.get(bucket, Sums()), theirs.get(bucket, Sums())
+            if left.is_equal(right):
+                self._count(left.rows, right.rows)
+                continue
+            group.append(bucket)
+            rows += left.rows + right.rows
+            if rows >= ROWS_AT_ONCE:
+                yield self._bucket_rows(group)
+                group, rows = [], 0
+        if group:
+            yield self._bucket_rows(group)
+
+    def _sampled_buckets(self) -> list[int] | None:
+        if self.options.sample >= 1:
+            return None
+        choose = random.Random(self.options.seed)
+        count = max(1, round(BUCKETS * self.options.sample))
+        self.report.chunks_skipped = BUCKETS - count
+        return choose.sample(range(BUCKETS), count)
+
+    def _bucket_rows(self, buckets: Sequence[int]) -> set[Key]:
+        found = self._rows(
+            [side.rows(side.in_buckets(buckets)) for side in self.sources],
+            self.target.rows(self.target.in_buckets(buckets)),
+        )
+        self.report.chunks_different += len(buckets)
+        return found
+
+    def _in_streams(self) -> Iterator[set[Key]]:
+        """All rows, as often as it takes for their keys to fit into memory. A sample is of keys."""
+        estimate = sum(side.estimate() for side in self.sources)
+        share = self.options.sample
+        parts = int(estimate * share) // KEYS_IN_MEMORY + 1
+        for part in range(parts):
+            self.report.chunks += 1
+            low, high = share * part / parts, share * (part + 1) / parts
+            is_part = None if low == 0 and high == 1 else _between(low, high)
+            found = self._rows([side.rows() for side in self.sources], self.target.rows(), is_part)
+            self.report.chunks_different += bool(found)
+            yield found
+
+    # rows
+
+    def _rows(
+        self,
+        sources: Sequence[Iterable[Cells]],
+        target: Iterable[Cells],
+        is_part: Callable[[Key], bool] | None = None,
+    ) -> set[Key]:
+        """The keys of which the two sides do not have the same rows."""
+        left: dict[Key, int] = {}
+        own = theirs = 0
+        for side, rows in zip(self.sources, sources, strict=True):
+            expect = side.table.expect
+            for row in rows:
+                for cells in expect(row):
+                    key, number = self._numbered(cells)
+                    if is_part is None or is_part(key):
+                        own += 1
+                        left[key] = left.get(key, 0) + number
+        for cells in target:
+            key, number = self._numbered(cells)
+            if is_part is None or is_part(key):
+                theirs += 1
+                rest = left.get(key, 0) - number
+                if rest:
+                    left[key] = rest
+                else:
+                    del left[key]
+        self._count(own, theirs)
+        return set(left)
+
+    def _numbered(self, cells: Cells) -> tuple[Key, int]:
+        """A row's key, and the number that stands for it."""
+        digest = blake2b(repr(cells).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        number = int.from_bytes(digest, "big") + ONE
+        places = self.subject.key
+        return (tuple([cells[place] for place in places]) if places else digest), number
+
+    def _count(self, own: int, theirs: int) -> None:
+        report = self.report
+        report.source_rows += own
+        report.target_rows += theirs
+        self.told(report.source_rows)
+        if self.options.throttle:
+            due = report.source_rows / self.options.throttle
+            time.sleep(max(0.0, due - (time.monotonic() - self._began)))
+
+    # again
+
+    def _settle(self, suspects: set[Key]) -> None:
+        """Looks again and again. A row differs for sure where the source's has not changed between
+        two looks, the target has got meanwhile what was there at the first, and is another; once
+        more, unless the source has stood still: the row may have changed and changed back."""
+        deadline = time.monotonic() + self.options.patience
+        seen: dict[Key, tuple[int, int]] = {}
+        rest = suspects
+        has_passed = False
+        while rest:
+            before = self._source_numbers(rest)
+            moment = self.lag.now()
+            has_passed = self._wait(moment, deadline)
+            theirs = self._target_numbers(rest)
+            after = self._source_numbers(rest)
+            is_still = moment.source_ends == self.lag.now().source_ends
+            left: set[Key] = set()
+            for key in rest:
+                own, other = after.get(key, 0), theirs.get(key, 0)
+                if other in (own, before.get(key, 0)):
+                    continue
+                pair = own, other
+                is_same = before.get(key, 0) == own
+                if has_passed and is_same and (is_still or seen.get(key) == pair):
+                    self._found(key, own, other)
+                    continue
+                left.add(key)
+                seen[key] = pair
+            rest = left
+            if time.monotonic() >= deadline:
+                break
+        if has_passed:
+            self.report.changing = len(rest)
+        else:
+            self.report.behind = len(rest)
+        self._show()
+
+    def _wait(self, moment: Moment, deadline: float) -> bool:
+        while not self.lag.has_passed(moment):
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(LOOK_SECONDS)
+        return True
+
+    def _found(self, key: Key, own: int, other: int) -> None:
+        rows, others = own // ONE, other // ONE
+        if isinstance(key, bytes):
+            kind = Kind.MISSING if rows > others else Kind.EXTRA
+            count = abs(rows - others)
+        else:
+            kind = Kind.DIFFERENT
+            if not others:
+                kind = Kind.MISSING
+            elif not rows:
+                kind = Kind.EXTRA
+            elif rows != others:
+                kind = Kind.MERGED if rows > others else Kind.EXTRA
+            count = 1
+        self.report.counts[kind] += count
+        self.different[key] = kind
+
+    def _source_numbers(self, keys: set[Key]) -> dict[Key, int]:
+        found: dict[Key, int] = {}
+        for side in self.sources:
+            expect = side.table.expect
+            for row in self._looked_up(side, keys):
+                for cells in expect(row):
+                    self._add(found, keys, cells)
+        return found
+
+    def _target_numbers(self, keys: set[Key]) -> dict[Key, int]:
+        found: dict[Key, int] = {}
+        for cells in self._looked_up(self.target, keys):
+            self._add(found, keys, cells)
+        return found
+
+    def _add(self, found: dict[Key, int], keys: set[Key], cells: Cells) -> None:
+        key, number = self._numbered(cells)
+        if key in keys:
+            found[key] = found.get(key, 0) + number
+
+    def _looked_up(self, side: SourceSide | TargetSide, keys: set[Key]) -> Iterator[Cells]:
+        """The rows with these keys, and perhaps others."""
+        if not self.subject.is_found_by_key:
+            yield from side.rows(is_narrowed=not self.subject.key)
+            return
+        rest = iter([key for key in keys if not isinstance(key, bytes)])
+        while part := list(islice(rest, KEYS_AT_ONCE)):
+            yield from side.rows(side.among(part), is_narrowed=False)
+
+    # examples
+
+    def _show(self) -> None:
+        shown = set(islice(self.different, EXAMPLES))
+        if not shown:
+            return
+        own: dict[Key, Cells] = {}
+        for side in self.sources:
+            for row in self._looked_up(side, shown):
+                for cells in side.table.expect(row):
+                    own.setdefault(self._numbered(cells)[0], cells)
+        theirs: dict[Key, Cells] = {}
+        for cells in self._looked_up(self.target, shown):
+            theirs.setdefault(self._numbered(cells)[0], cells)
+        for key in self.different:
+            if key in shown:
+                self.report.examples.append(self._example(key, own.get(key), theirs.get(key)))
+
+    def _example(self, key: Key, own: Cells | None, theirs: Cells | None) -> Example:
+        kind, names = self.different[key], self.subject.columns
+        known = (
+            {} if isinstance(key, bytes) else dict(zip(self.subject.key_names, key, strict=True))
+        )
+        digest = key.hex() if isinstance(key, bytes) else ""
+        differing = [
+            place
+            for place in range(len(names))
+            if own is None or theirs is None or own[place] != theirs[place]
+        ]
+        columns = tuple(names[place] for place in differing) if own and theirs else ()
+        if not self.options.shows_values:
+            return Example(kind, known, digest, columns)
+
+        def cells_of(row: Cells | None) -> dict[str, Cell] | None:
+            return None if row is None else {names[place]: row[place] for place in differing}
+
+        return Example(kind, known, digest, columns, cells_of(own), cells_of(theirs))
+
+
+def _between(low: float, high: float) -> Callable[[Key], bool]:
+    """Whether a key's place among all, by its hash, is there."""
+    least, most = int(low * 2**32), int(high * 2**32)
+    return lambda key: least <= _place(key) < most
+
+
+def _place(key: Key) -> int:
+    text = key if isinstance(key, bytes) else repr(key).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=4).digest(), "big")

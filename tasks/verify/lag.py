@@ -1,0 +1,113 @@
+"""Whether what the source had committed at a moment has reached the target."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
+from cdcbus.plugins.loaders import offset_table
+from cdcbus.plugins.loaders.engine import Database
+from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.server import connection as servers
+from cdcbus.tasks.control.source_of import Feed
+from cdcbus.tasks.zookeeper.positions import position_path
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+Ends = Mapping[str, BinlogCoordinates]
+
+
+@dataclass(slots=True)
+class Moment:
+    """The ends of the sources at a moment, by the place of their fetch tasks. `topic_ends`: where
+    the topics ended once the fetch tasks had published all of that; None before."""
+
+    source_ends: Ends
+    topic_ends: Mapping[Lane, int] | None = None
+    passed: set[Lane] = field(default_factory=set)
+
+
+class Lag:
+    """Asks sources, ZooKeeper, Kafka and the target."""
+
+    def __init__(
+        self,
+        task: LoadTask,
+        feeds: Sequence[Feed],
+        connections: Mapping[str, Connection],
+        zookeeper: KazooClient,
+        logs: TopicLogs,
+        database: Database,
+    ) -> None:
+        self._task, self._feeds, self._connections = task, feeds, connections
+        self._zookeeper, self._logs, self._database = zookeeper, logs, database
+        self._offsets = offset_table.find_table(database)
+
+    def now(self) -> Moment:
+        ends = {}
+        for feed in self._feeds:
+            end = servers.latest_position(self._connections[feed.place])
+            ends[feed.place] = BinlogCoordinates(end.file, end.pos)
+        return Moment(ends)
+
+    def has_passed(self, moment: Moment) -> bool:
+        """Whether the target has all that was committed then. False also where that cannot be
+        told, as no task has stored a position."""
+        if moment.topic_ends is None:
+            if not self.is_published(moment):
+                return False
+            moment.topic_ends = {
+                lane: self._logs.bounds(lane)[1]
+                for topic in self._task.source.topics
+                for lane in lanes_of(self._task, self._logs, topic)
+            }
+        applied = self._applied()
+        for lane, end in moment.topic_ends.items():
+            if lane in moment.passed:
+                continue
+            offset = applied.get(lane, self._logs.bounds(lane)[0])
+            # behind the last record there may be marks of transactions, which are no records
+            if offset < end and self._logs.first(lane, offset) is not None:
+                return False
+            moment.passed.add(lane)
+        return True
+
+    def is_published(self, moment: Moment) -> bool:
+        """Whether the fetch tasks have sent all that was committed then."""
+        for feed in self._feeds:
+            stored = self._stored(feed.fetch.task_id, feed.fetch.swimlane)
+            if not stored:
+                return False
+            position = BinlogPosition.from_json(stored)
+            if BinlogCoordinates(position.file, position.pos) < moment.source_ends[feed.place]:
+                return False
+        return True
+
+    def _applied(self) -> dict[Lane, int]:
+        if self._offsets is not None:
+            with (
+                self._database.reported(f"table {offset_table.TABLE}"),
+                self._database.engine.connect() as connection,
+            ):
+                rows = offset_table.load(connection, self._task.task_id, self._offsets)
+            return {(row.topic, row.partition): row.next_offset for row in rows}
+        found = {}
+        for topic in self._task.source.topics:
+            if stored := self._stored(self._task.task_id, topic):
+                for each in kafka_positions_from_json(stored):
+                    found[each.topic, each.partition] = each.next_offset
+        return found
+
+    def _stored(self, task_id: str, swimlane: str) -> str | None:
+        try:
+            return self._zookeeper.get(position_path(task_id, swimlane))[0].decode() or None
+        except NoNodeError:
+            return None

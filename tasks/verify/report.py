@@ -1,0 +1,118 @@
+"""What a comparison has found, table by table."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from cdcbus.plugins.rowchange import Cell
+
+EXAMPLES: Final = 10
+
+
+class Kind(StrEnum):
+    """What is wrong with a row. MISSING at the target; EXTRA there; DIFFERENT; MERGED: several rows
+    of the source are one key at the target, which holds fewer."""
+
+    MISSING = "missing"
+    EXTRA = "extra"
+    DIFFERENT = "different"
+    MERGED = "merged"
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """A row that is not equal. `key`: by the target's columns; empty where the table has none, and
+    the row is told by `digest`. `columns`: those that differ. `source`, `target`: the cells of
+    these, where they are to be shown."""
+
+    kind: Kind
+    key: dict[str, Cell]
+    digest: str = ""
+    columns: tuple[str, ...] = ()
+    source: dict[str, Cell] | None = None
+    target: dict[str, Cell] | None = None
+
+    def to_fields(self) -> dict[str, Any]:
+        fields: dict[str, Any] = {"kind": self.kind, "key": self.key}
+        if self.digest:
+            fields["digest"] = self.digest
+        if self.columns:
+            fields["columns"] = list(self.columns)
+        if self.source is not None or self.target is not None:
+            fields |= {"source": self.source, "target": self.target}
+        return fields
+
+
+@dataclass(slots=True)
+class TableReport:
+    """One target table. `source_rows`, `target_rows`: that were looked at; `changing`: rows that
+    were never the same twice while they were looked at; `behind`: rows that differ, but the task
+    had not come so far yet; `left_out`: columns that are not compared; `error`: why the table could
+    not be compared."""
+
+    target: str
+    sources: list[str]
+    way: str = ""
+    source_rows: int = 0
+    target_rows: int = 0
+    chunks: int = 0
+    chunks_skipped: int = 0
+    chunks_different: int = 0
+    counts: dict[Kind, int] = field(default_factory=lambda: dict.fromkeys(Kind, 0))
+    changing: int = 0
+    behind: int = 0
+    is_cut: bool = False
+    examples: list[Example] = field(default_factory=list)
+    left_out: tuple[str, ...] = ()
+    seconds: float = 0.0
+    error: str = ""
+
+    @property
+    def differences(self) -> int:
+        return sum(self.counts.values())
+
+    @property
+    def is_equal(self) -> bool:
+        """Whether all that was looked at is equal, for sure. Rows that keep changing are not said
+        to differ."""
+        return not (self.error or self.differences or self.behind or self.is_cut)
+
+    @property
+    def result(self) -> str:
+        if self.error:
+            return "error"
+        if self.differences or self.is_cut:
+            return "different"
+        if self.behind:
+            return "behind"
+        return "equal"
+
+    def to_fields(self) -> dict[str, Any]:
+        return {
+            "table": self.target,
+            "sources": self.sources,
+            "result": self.result,
+            "way": self.way,
+            "sourceRows": self.source_rows,
+            "targetRows": self.target_rows,
+            "chunks": self.chunks,
+            "chunksSkipped": self.chunks_skipped,
+            "chunksDifferent": self.chunks_different,
+            **{str(kind): count for kind, count in self.counts.items()},
+            "changing": self.changing,
+            "behind": self.behind,
+            "isCut": self.is_cut,
+            "examples": [example.to_fields() for example in self.examples],
+            "notCompared": list(self.left_out),
+            "seconds": round(self.seconds, 3),
+            "error": self.error,
+        }
+
+
+def exit_code(reports: list[TableReport]) -> int:
+    """0 equal, 1 not, 2 not known."""
+    if any(report.error for report in reports):
+        return 2
+    return 0 if all(report.is_equal for report in reports) else 1

@@ -1,0 +1,230 @@
+"""`cdcbus verify`: which tables are compared, on which connections, one after the other."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from kazoo.client import KazooClient
+from sqlalchemy import Connection as TargetConnection
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import TopicLogs
+from cdcbus.consumer.transform.processor import make_processor
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.loaders import open_target as open_database
+from cdcbus.plugins.loaders.engine import Database
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
+from cdcbus.plugins.registry import is_added_loader
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.control.source_of import (
+    Feed,
+    MappedTable,
+    consumer_task,
+    feeds_of,
+    mapped_tables,
+)
+from cdcbus.tasks.verify.compare import Comparison, Options
+from cdcbus.tasks.verify.lag import Lag
+from cdcbus.tasks.verify.report import TableReport
+from cdcbus.tasks.verify.sides import (
+    SourceSide,
+    TargetSide,
+    charsets_of,
+    open_source,
+    open_target,
+)
+from cdcbus.tasks.verify.subject import SourceTable, Subject, subject_of
+from cdcbus.tasks.verify.where import condition
+from cdcbus.tasks.zookeeper.positions import connect
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+CONNECTIONS: Final = 3
+"""One that reads rows, one for catalogs and offsets, one to spare."""
+
+Told = Callable[[str, int, int], None]
+"""Of a table: rows of the source that are done, and about how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A consumer task with all that it is compared through."""
+
+    task: LoadTask
+    feeds: Sequence[Feed]
+    sources: Mapping[str, Connection]
+    database: Database
+    target: TargetConnection
+    loader: JdbcBatch
+    lag: Lag
+    zookeeper: KazooClient
+
+
+@contextmanager
+def opened(word: str, bus: BusSettings, source: str | None) -> Iterator[Opened]:
+    """Raises CdcError where a part does not answer, or cannot be compared."""
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    task = consumer_task(word, bus)
+    assert isinstance(task.target, JdbcTarget)
+    if is_added_loader(task.loader):
+        raise ConfigError(
+            f"task {task.task_id} writes by {task.loader}, which is of another package: only "
+            "targets of the built-in loaders can be compared"
+        )
+    feeds = feeds_of(word, task, bus, source)
+    # a name of its own: a start of the task ends what others of its name have open
+    target = replace(
+        task.target,
+        task_id=f"{task.task_id} verify",
+        pool_size=CONNECTIONS,
+        min_connections=0,
+    )
+    database = open_database(target)
+    if database.url.dialect == "oracle":
+        raise ConfigError(
+            f"{database.shown} is Oracle, which cannot be compared yet: compare samples with a "
+            "query of your own"
+        )
+    with ExitStack() as stack:
+        stack.callback(database.engine.dispose)
+        connections = {
+            feed.place: stack.enter_context(open_source(feed.fetch.source)) for feed in feeds
+        }
+        connection = stack.enter_context(open_target(database))
+        zookeeper = connect(bus.zookeeper, auth=bus.zookeeper_auth)
+        stack.callback(zookeeper.close)
+        stack.callback(zookeeper.stop)
+        logs = stack.enter_context(TopicLogs(task))
+        loader = JdbcBatch(database, target.task_id)
+        lag = Lag(task, feeds, connections, zookeeper, logs, database)
+        yield Opened(task, feeds, connections, database, connection, loader, lag, zookeeper)
+
+
+def verify(
+    opened: Opened,
+    options: Options,
+    tables: Sequence[str] = (),
+    where: str = "",
+    told: Told = lambda table, rows, of: None,
+) -> Iterator[tuple[TableReport, Comparison | None]]:
+    """Each target table in turn, with what was compared, None where it could not be. `tables`:
+    only these, by their names at the source or at the target. Raises ConfigError for a name that
+    there is not."""
+    groups = _grouped(opened, tables)
+    for target, mapped in groups.items():
+        report = TableReport(str(target), [str(each.source.id) for _, each in mapped])
+        try:
+            comparison = comparison_of(opened, target, mapped, options, where, told)
+        except CdcError as error:
+            report.error = str(error)
+            yield report, None
+            continue
+        try:
+            yield comparison.run(), comparison
+        except CdcError as error:
+            comparison.report.error = str(error)
+            yield comparison.report, None
+
+
+def _grouped(
+    opened: Opened, tables: Sequence[str]
+) -> dict[TableId, list[tuple[Feed, MappedTable]]]:
+    """What goes to each target table."""
+    found: dict[TableId, list[tuple[Feed, MappedTable]]] = {}
+    for feed in opened.feeds:
+        for each in mapped_tables(feed, opened.sources[feed.place]):
+            found.setdefault(each.target, []).append((feed, each))
+    if not tables:
+        return found
+    chosen: dict[TableId, list[tuple[Feed, MappedTable]]] = {}
+    for word in tables:
+        matching = {
+            target: mapped
+            for target, mapped in found.items()
+            if any(_is_named(word, name) for name in (target, *_source_names(mapped)))
+        }
+        if not matching:
+            raise ConfigError(
+                f"--table {word}: task {opened.task.task_id} has no such table; it has "
+                f"{', '.join(sorted(map(str, found)))}"
+            )
+        chosen |= matching
+    return chosen
+
+
+def _source_names(mapped: Sequence[tuple[Feed, MappedTable]]) -> list[TableId]:
+    return [each.source.id for _, each in mapped]
+
+
+def _is_named(word: str, table: TableId) -> bool:
+    return word.lower() in (str(table).lower(), table.table.lower())
+
+
+def comparison_of(
+    opened: Opened,
+    target: TableId,
+    mapped: Sequence[tuple[Feed, MappedTable]],
+    options: Options,
+    where: str = "",
+    told: Told = lambda table, rows, of: None,
+) -> Comparison:
+    """Raises CdcError where the table cannot be compared."""
+    table = opened.loader.table(target)
+    if table is None:
+        raise ConfigError(f"target table {target} does not exist: cdcbus schema plan shows it")
+    charsets = charsets_of(opened.target, table.id) if table.dialect == "mysql" else {}
+    assert isinstance(opened.task.target, JdbcTarget)
+    subject = subject_of(
+        opened.task,
+        table,
+        mapped,
+        charsets,
+        make_processor(opened.task.processor),
+        opened.task.target.zero_date,
+    )
+    own, theirs = _conditions(subject, where)
+    sides = [
+        SourceSide(source, opened.sources[source.feed.place], condition)
+        for source, condition in zip(subject.sources, own, strict=True)
+    ]
+    estimate = sum(side.estimate() for side in sides)
+    return Comparison(
+        subject,
+        sides,
+        TargetSide(subject, opened.database, opened.target, theirs, charsets),
+        opened.lag,
+        options,
+        lambda rows: told(subject.name, rows, estimate),
+    )
+
+
+def _conditions(subject: Subject, where: str) -> tuple[list[str], str]:
+    """Of each source, and of the target. Raises ConfigError where the sources' columns do not give
+    one condition at the target."""
+    found = [_condition(subject, source, where) for source in subject.sources]
+    if len({theirs for _, theirs in found}) > 1:
+        raise ConfigError(
+            f"--where means other columns of target table {subject.name} for each of its source "
+            "tables: leave it out, or take columns that have one name there"
+        )
+    return [own for own, _ in found], found[0][1]
+
+
+def _condition(subject: Subject, source: SourceTable, where: str) -> tuple[str, str]:
+    names = {
+        column.name: None if column.name in source.plan.masks else source.plan.names[column.name]
+        for column in source.mapped.schema.columns
+    }
+    if where and not subject.is_found_by_key:
+        raise ConfigError(
+            f"--where cannot choose rows of target table {subject.name}, as its rows cannot be "
+            "looked up by key: leave it out"
+        )
+    return condition(where, source.mapped.source.id, names, subject.target.dialect)

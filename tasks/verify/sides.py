@@ -1,0 +1,303 @@
+"""The two databases as they are compared: rows and checksums of a part of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from pymysql.cursors import SSCursor
+from sqlalchemy import Connection as TargetConnection
+
+from cdcbus.plugins.loaders.engine import Database
+from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.ddl.table_schema import TableColumn
+from cdcbus.producer.server import connection as servers
+from cdcbus.tasks.control.source_of import source_connection
+from cdcbus.tasks.verify.checksums import (
+    Pair,
+    Sums,
+    beyond,
+    bucket_sql,
+    bucket_sums_sql,
+    sums_sql,
+    up_to,
+)
+from cdcbus.tasks.verify.source_cells import SESSION, reading, selected
+from cdcbus.tasks.verify.sql_text import (
+    POSTGRESQL_SESSION,
+    among,
+    compared_column,
+    mysql_literal,
+    postgresql_selected,
+    quoted,
+    quoted_table,
+    target_literal,
+)
+from cdcbus.tasks.verify.subject import Cells, SourceTable, Subject
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+ANSWER_SECONDS: Final = 6 * 3600.0
+"""A checksum of a whole table may take that long."""
+EVERYTHING: Final = "1 = 1"
+NOTHING: Final = "1 = 0"
+
+
+@contextmanager
+def open_source(config: SourceConfig) -> Iterator[Connection]:
+    """A connection whose cells come as text and bytes."""
+    with source_connection(config, ANSWER_SECONDS) as connection:
+        with connection.cursor() as cursor:
+            cursor.execute(SESSION)
+        connection.decoders = {}
+        yield connection
+
+
+class SourceSide:
+    """One source table. `where`: which of its rows are looked at, as SQL of the source."""
+
+    def __init__(self, table: SourceTable, connection: Connection, where: str) -> None:
+        self.table = table
+        self._connection = connection
+        self._name = quoted_table("mysql", table.mapped.source.id)
+        self._where = where
+        columns = table.mapped.schema.columns
+        picked = [selected(column, quoted("mysql", column.name)) for column in columns]
+        self._select = ", ".join(sql for sql, _ in picked)
+        self._read = reading([read for _, read in picked])
+        self._key = [quoted("mysql", column.name) for column in table.key_columns]
+
+    def rows(self, where: str = EVERYTHING, *, is_narrowed: bool = True) -> Iterator[Cells]:
+        """As the binlog has them. `is_narrowed`: only those that are looked at."""
+        narrowed = f"({self._where}) AND " if is_narrowed else ""
+        sql = f"SELECT {self._select} FROM {self._name} WHERE {narrowed}{where}"
+        with SSCursor(self._connection) as cursor:
+            cursor.execute(sql)
+            for row in cursor:
+                yield self._read(row)
+
+    def sums(self, pairs: Sequence[Pair], where: str) -> Sums:
+        terms = [pair.source for pair in pairs]
+        sql = sums_sql("mysql", self._name, terms, f"({self._where}) AND {where}")
+        [row] = self._ask(sql)
+        return Sums(*map(int, row))
+
+    def bucket_sums(
+        self, pairs: Sequence[Pair], key: Sequence[Pair], where: str
+    ) -> Iterator[tuple[int, Sums]]:
+        sql = bucket_sums_sql(
+            "mysql",
+            self._name,
+            [pair.source for pair in pairs],
+            [pair.source for pair in key],
+            f"({self._where}) AND {where}",
+        )
+        for bucket, *row in self._ask(sql):
+            yield int(bucket), Sums(*map(int, row))
+
+    def in_buckets(self, buckets: Sequence[int]) -> str:
+        number = bucket_sql("mysql", [pair.source for pair in self.table.key_pairs or ()])
+        return f"{number} IN ({', '.join(map(str, buckets))})"
+
+    def bound(self, last: Cells | None, rows: int) -> Cells | None:
+        """The key so many rows behind another one; None where there are fewer."""
+        where = EVERYTHING if last is None else self.beyond(last)
+        names = ", ".join(self._key)
+        picked = [
+            selected(column, quoted("mysql", column.name)) for column in self.table.key_columns
+        ]
+        columns = ", ".join(sql for sql, _ in picked)
+        sql = (
+            f"SELECT {columns} FROM {self._name} WHERE {where} ORDER BY {names} "
+            f"LIMIT 1 OFFSET {rows - 1}"
+        )
+        found = self._ask(sql)
+        return reading([read for _, read in picked])(found[0]) if found else None
+
+    def beyond(self, key: Cells) -> str:
+        return beyond(self._key, self._literals(key))
+
+    def up_to(self, key: Cells) -> str:
+        return up_to(self._key, self._literals(key))
+
+    def among(self, keys: Sequence[Cells]) -> str:
+        """Rows with these keys, and perhaps some that only the column's collation takes for
+        them."""
+        rows = [self._known_literals(key) for key in keys]
+        known = [row for row in rows if row is not None]
+        return among(self._key, known) if known else NOTHING
+
+    def _literals(self, key: Cells) -> list[str]:
+        found = self._known_literals(key)
+        assert found is not None, "a key of the source's own"
+        return found
+
+    def _known_literals(self, key: Cells) -> list[str] | None:
+        found = []
+        for column, cell in zip(self.table.key_columns, key, strict=True):
+            literal = None if cell is None else mysql_literal(column.data_type, cell)
+            if literal is None:
+                return None
+            found.append(literal)
+        return found
+
+    def estimate(self) -> int:
+        sql = (
+            "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND "
+            "table_name = %s"
+        )
+        found = servers.query(self._connection, sql, self.table.mapped.source.id)
+        return int(found[0][0] or 0) if found else 0
+
+    def _ask(self, sql: str) -> Sequence[tuple[Any, ...]]:
+        with self._connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchall()
+
+
+class TargetSide:
+    """The target table. `where` is SQL of the target."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        database: Database,
+        connection: TargetConnection,
+        where: str,
+        charsets: Mapping[str, str],
+    ) -> None:
+        self._subject, self._database, self._connection = subject, database, connection
+        self._where = where
+        table = subject.target
+        self._dialect = table.dialect
+        self._name = quoted_table(table.dialect, table.id)
+        columns = [table.columns[name] for name in subject.columns]
+        self._key_columns = [table.columns[name] for name in subject.key_names]
+        self._key = [compared_column(table.dialect, column) for column in self._key_columns]
+        self._read: Callable[[Any], Cells]
+        if table.dialect == "postgresql":
+            self._select = ", ".join(map(postgresql_selected, columns))
+            self._read = _as_it_is
+        else:
+            picked = []
+            for column in columns:
+                declared = TableColumn(column.name, column.declared, charsets.get(column.name, ""))
+                picked.append(selected(declared, quoted("mysql", column.name)))
+            self._select = ", ".join(sql for sql, _ in picked)
+            self._read = reading([read for _, read in picked])
+
+    def rows(self, where: str = EVERYTHING, *, is_narrowed: bool = True) -> Iterator[Cells]:
+        """In the form that is compared. `is_narrowed`: only those that are looked at."""
+        narrowed = f"({self._where}) AND " if is_narrowed else ""
+        sql = f"SELECT {self._select} FROM {self._name} WHERE {narrowed}{where}"
+        actual = self._subject.actual
+        with self._asked(sql, is_streamed=True) as found:
+            for row in found:
+                yield actual(self._read(row))
+
+    def sums(self, pairs: Sequence[Pair], where: str) -> Sums:
+        terms = [pair.target for pair in pairs]
+        sql = sums_sql(self._dialect, self._name, terms, f"({self._where}) AND {where}")
+        with self._asked(sql) as found:
+            [row] = found
+        return Sums(*map(int, row))
+
+    def bucket_sums(
+        self, pairs: Sequence[Pair], key: Sequence[Pair], where: str
+    ) -> Iterator[tuple[int, Sums]]:
+        sql = bucket_sums_sql(
+            self._dialect,
+            self._name,
+            [pair.target for pair in pairs],
+            [pair.target for pair in key],
+            f"({self._where}) AND {where}",
+        )
+        with self._asked(sql) as found:
+            for bucket, *row in found:
+                yield int(bucket), Sums(*map(int, row))
+
+    def in_buckets(self, buckets: Sequence[int]) -> str:
+        pairs = self._subject.sources[0].key_pairs or ()
+        number = bucket_sql(self._dialect, [pair.target for pair in pairs])
+        return f"{number} IN ({', '.join(map(str, buckets))})"
+
+    def beyond(self, key: Cells) -> str:
+        return beyond(self._key, self._literals(key))
+
+    def up_to(self, key: Cells) -> str:
+        return up_to(self._key, self._literals(key))
+
+    def among(self, keys: Sequence[Cells]) -> str:
+        rows = [self._known_literals(key) for key in keys]
+        known = [row for row in rows if row is not None]
+        return among(self._key, known) if known else NOTHING
+
+    def _literals(self, key: Cells) -> list[str]:
+        found = self._known_literals(key)
+        assert found is not None, "numbers and bytes are known to every target"
+        return found
+
+    def _known_literals(self, key: Cells) -> list[str] | None:
+        found = []
+        for column, cell in zip(self._key_columns, key, strict=True):
+            literal = None if cell is None else target_literal(self._dialect, column, cell)
+            if literal is None:
+                return None
+            found.append(literal)
+        return found
+
+    @contextmanager
+    def _asked(self, sql: str, *, is_streamed: bool = False) -> Iterator[Any]:
+        with (
+            self._database.reported(f"table {self._subject.target.id}"),
+            self._connection.begin(),
+        ):
+            if self._dialect == "postgresql":
+                for setting in POSTGRESQL_SESSION.split("; "):
+                    self._connection.exec_driver_sql(setting)
+            options = {"no_parameters": True, "stream_results": is_streamed}
+            result = self._connection.exec_driver_sql(sql, execution_options=options)
+            try:
+                yield result
+            finally:
+                result.close()
+
+
+def _as_it_is(row: Sequence[Any]) -> Cells:
+    return tuple(row)
+
+
+@contextmanager
+def open_target(database: Database) -> Iterator[TargetConnection]:
+    """A connection of its own, whose cells come as text and bytes."""
+    with database.reported("connection"), database.engine.connect() as connection:
+        if database.url.dialect == "mysql":
+            driver: Any = connection.connection.driver_connection
+            driver.decoders = {}
+            connection.detach()  # nobody else is to have it
+        connection.rollback()
+        yield connection
+
+
+def charsets_of(connection: TargetConnection, subject_table: Any) -> dict[str, str]:
+    """The character sets of a table's columns in MySQL and MariaDB."""
+    from sqlalchemy import text
+
+    sql = (
+        "SELECT column_name, character_set_name FROM information_schema.columns WHERE "
+        "table_schema = :schema AND table_name = :table AND character_set_name IS NOT NULL"
+    )
+    with connection.begin():
+        return {
+            str(name): str(charset)
+            for name, charset in connection.execute(text(sql), subject_table._asdict())
+        }
+
+
+def source_sides(
+    subject: Subject, connections: Mapping[str, Connection], where: str
+) -> list[SourceSide]:
+    """`connections`: by the place of the fetch task."""
+    return [SourceSide(source, connections[source.feed.place], where) for source in subject.sources]

@@ -1,0 +1,53 @@
+"""Cells of source rows that are selected, as the binlog's rows have them. Pure."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final
+
+from pymysqlreplication.constants import FIELD_TYPE as TYPE
+
+from cdcbus.plugins.rowchange import Cell
+from cdcbus.producer.ddl.table_schema import TableColumn
+from cdcbus.producer.decoding.charsets import decoder
+from cdcbus.producer.decoding.column_types import BinlogColumn, reader
+
+Read = Callable[[str | bytes], str]
+
+TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
+SESSION: Final = (
+    "SET SESSION time_zone = '+00:00', sql_mode = 'NO_BACKSLASH_ESCAPES', net_write_timeout = 3600"
+)
+"""Of the session that selects: as the binlog, in UTC and with CHAR as it is stored. A server must
+not give up while the other side of a comparison is read."""
+
+
+def selected(column: TableColumn, name: str) -> tuple[str, Read]:
+    """What is selected for a column, `name` being its name as SQL, and how what comes is read. The
+    driver gives text, or bytes for what has no character set."""
+    kind = column.data_type
+    if kind == "float":
+        single = reader(BinlogColumn(column.name, TYPE.FLOAT))
+        return f"{name} + 0e0", lambda raw: single(struct.pack("<f", float(raw)), 0)[0]
+    if kind == "double":
+        return name, lambda raw: repr(float(raw))
+    if kind == "bit" or "zerofill" in column.type:
+        return f"{name} + 0", _plain
+    if kind in TEXTS:
+        decode = decoder(column.charset or "utf8mb4", column.name)
+        return f"CAST({name} AS BINARY)", lambda raw: decode(
+            raw if isinstance(raw, bytes) else raw.encode()
+        )
+    return name, _plain
+
+
+def _plain(raw: str | bytes) -> str:
+    return raw.decode("latin-1") if isinstance(raw, bytes) else raw
+
+
+def reading(reads: list[Read]) -> Callable[[tuple[str | bytes | None, ...]], tuple[Cell, ...]]:
+    """A row as it comes to its cells."""
+    return lambda row: tuple(
+        [None if raw is None else read(raw) for read, raw in zip(reads, row, strict=True)]
+    )

@@ -1,0 +1,116 @@
+"""Names, literals and selected columns as SQL of either side. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from cdcbus.plugins.contracts import TargetColumn
+from cdcbus.plugins.loaders.cells.canonical import DECIMAL, WHOLE
+from cdcbus.plugins.loaders.dialect import QUOTING, ZERO_DATE
+from cdcbus.plugins.loaders.dialects.mysql.cells import BINARY_TYPES, NUMBER, NUMBER_TYPES
+from cdcbus.plugins.rowchange import Cell, TableId
+
+SHOWN_AS_TEXT: Final = (
+    WHOLE
+    | DECIMAL
+    | frozenset(
+        (
+            *("real", "double precision", "boolean", "text", "character varying", "bpchar"),
+            *("date", "timestamp without time zone", "time without time zone", "interval"),
+            *("json", "jsonb", "uuid", '"bit"', "bit varying"),
+        )
+    )
+)
+POSTGRESQL_SESSION: Final = "SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 3"
+"""What texts of cells are asked in: the rest is that of the loaders' sessions."""
+QUOTED_TYPES: Final = frozenset(("text", "character varying", "varchar", "bpchar", "citext"))
+WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
+TIMES: Final = frozenset(
+    ("date", "timestamp without time zone", "timestamp with time zone", "time without time zone")
+)
+TIME: Final = re.compile(
+    r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?|([01][0-9]|2[0-3]):[0-9:.]+"
+)
+COMPARED_ITSELF: Final = WHOLE | DECIMAL | QUOTED_TYPES | TIMES | {"bytea"}
+
+
+def quoted(dialect: str, name: str) -> str:
+    return QUOTING[dialect].name(name)
+
+
+def quoted_table(dialect: str, table: TableId) -> str:
+    return QUOTING[dialect].table(table)
+
+
+def postgresql_selected(column: TargetColumn) -> str:
+    """A column's cell as text."""
+    name = quoted("postgresql", column.name)
+    if column.type == "bytea":
+        return f"encode({name}, 'hex')"
+    if column.type == "timestamp with time zone":
+        return f"({name} AT TIME ZONE 'UTC')::text"
+    if column.type in SHOWN_AS_TEXT:
+        return f"{name}::text"
+    # as it is printed, which for an address is not what a cast gives
+    return f"CASE WHEN {name} IS NOT NULL THEN format('%s', {name}) END"
+
+
+def mysql_literal(data_type: str, cell: str) -> str | None:
+    """None: no cell of that type is this one."""
+    if data_type in BINARY_TYPES:
+        try:
+            return f"x'{cell.encode('latin-1').hex()}'"
+        except UnicodeEncodeError:
+            return None
+    if data_type in NUMBER_TYPES:
+        return cell if NUMBER.fullmatch(cell) else None
+    return "'" + cell.replace("'", "''") + "'"
+
+
+def postgresql_literal(column: TargetColumn, cell: str) -> str | None:
+    """None: no cell of that column is this one."""
+    if column.type == "bytea":
+        try:
+            return f"'\\x{cell.encode('latin-1').hex()}'::bytea"
+        except UnicodeEncodeError:
+            return None
+    if "\0" in cell:
+        return None
+    if column.type in WHOLE:
+        return cell if WHOLE_NUMBER.fullmatch(cell) else None
+    if column.type in DECIMAL:
+        return cell if NUMBER.fullmatch(cell) else None
+    text = "'" + cell.replace("'", "''") + "'"
+    if column.type in TIMES:
+        is_time = TIME.fullmatch(cell) and not ZERO_DATE.match(cell)
+        return f"{text}::{column.type}" if is_time else None
+    return text
+
+
+def compared_column(dialect: str, column: TargetColumn) -> str:
+    """What a key's literal is compared with at the target: the column, else its text, which finds
+    any cell and fails for none."""
+    name = quoted(dialect, column.name)
+    if dialect != "postgresql" or column.type in COMPARED_ITSELF:
+        return name
+    return postgresql_selected(column)
+
+
+def target_literal(dialect: str, column: TargetColumn, cell: str) -> str | None:
+    if dialect != "postgresql":
+        return mysql_literal(column.type, cell)
+    return postgresql_literal(column, cell)
+
+
+def among(columns: Sequence[str], keys: Sequence[Sequence[str]]) -> str:
+    """Rows with one of these keys, of literals."""
+    if len(columns) == 1:
+        return f"{columns[0]} IN ({', '.join(key[0] for key in keys)})"
+    rows = ", ".join(f"({', '.join(key)})" for key in keys)
+    return f"({', '.join(columns)}) IN ({rows})"
+
+
+def shown(key: Sequence[Cell]) -> str:
+    return ", ".join("NULL" if cell is None else cell for cell in key)

@@ -1,0 +1,280 @@
+"""What is compared: a target table with the source tables whose rows go there, column by column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from cdcbus.consumer.config import LoadTask, SchemaChange
+from cdcbus.consumer.transform.mapper import Plan
+from cdcbus.consumer.transform.processor import KEY as PROCESSOR_KEY
+from cdcbus.consumer.transform.processor import Processor
+from cdcbus.plugins.contracts import TargetTable, ZeroDate
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.loaders.cells.canonical import DECIMAL, FILLED_UP, WHOLE
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Cell, Op, RowChange
+from cdcbus.producer.ddl.table_schema import TableColumn
+from cdcbus.tasks.control.source_of import Feed, MappedTable
+from cdcbus.tasks.verify.cells import Forms, forms_of
+from cdcbus.tasks.verify.checksums import INTEGERS, Pair, pair_of
+from cdcbus.tasks.verify.sql_text import quoted
+
+Cells = tuple[Cell, ...]
+LOSSLESS: Final = frozenset(("canalRow", "oggJson"))
+"""Formats that give each cell back as it was."""
+
+
+class Way(StrEnum):
+    """How a table is cut into chunks. RANGES of the key, where both sides order it alike; BUCKETS,
+    by a hash of the key's text, in SQL; STREAM, all rows of both sides."""
+
+    RANGES = "ranges"
+    BUCKETS = "buckets"
+    STREAM = "stream"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceTable:
+    """A source table whose rows go to the target. `expect`: the rows, in the form that is compared,
+    that one of its rows makes at the target. `pairs`: of the compared columns, None where one of
+    them has no text in SQL that is the same on both sides."""
+
+    feed: Feed
+    mapped: MappedTable
+    plan: Plan
+    expect: Callable[[Cells], list[Cells]]
+    pairs: tuple[Pair, ...] | None
+    key_pairs: tuple[Pair, ...] | None
+    key_columns: tuple[TableColumn, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """`columns`: those that are compared, by the target's names, in order; `key`: places in them of
+    the columns by which rows are told apart, none where rows are counted; `left_out`: columns of
+    the target that are not compared though a source writes them. `is_found_by_key`: a row can be
+    looked up on both sides by its key as it is compared."""
+
+    target: TargetTable
+    sources: tuple[SourceTable, ...]
+    columns: tuple[str, ...]
+    forms: tuple[Forms, ...]
+    key: tuple[int, ...]
+    way: Way
+    is_found_by_key: bool
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return str(self.target.id)
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        return tuple(self.columns[place] for place in self.key)
+
+    def actual(self, row: Sequence[Cell]) -> Cells:
+        """A row as the target shows it, in the form that is compared."""
+        return tuple([form.actual(cell) for form, cell in zip(self.forms, row, strict=True)])
+
+
+def subject_of(
+    task: LoadTask,
+    target: TargetTable,
+    mapped: Sequence[tuple[Feed, MappedTable]],
+    charsets: dict[str, str],
+    process: Processor | None,
+    zero_date: ZeroDate,
+) -> Subject:
+    """`charsets`: of the target's columns, where it is MySQL or MariaDB. Raises ConfigError and
+    ConversionError as the task would."""
+    is_dropping = task.schema_change is SchemaChange.IGNORE
+    plans = [each.route.plan(each.source, target, is_dropping) for _, each in mapped]
+    written = [{column.name for column in plan.table.columns} for plan in plans]
+    common = set.intersection(*written)
+    columns = tuple(name for name in target.columns if name in common)
+    left_out = tuple(name for name in set.union(*written) - common)
+    json_columns = _json_columns(mapped, plans)
+    forms = tuple(
+        forms_of(target.columns[name], zero_date, is_json=name in json_columns) for name in columns
+    )
+    key = _key(target, mapped, plans, columns)
+    sources = []
+    for (feed, each), plan in zip(mapped, plans, strict=True):
+        is_plain = (
+            process is None
+            and feed.fetch.publish.converter in LOSSLESS
+            and task.converter in LOSSLESS
+        )
+        expect = _expecting(task, feed, each, plan, columns, forms, process, is_plain=is_plain)
+        copied = {} if not is_plain else _copied(each, plan)
+        pairs = _pairs(copied, target, columns, charsets)
+        key_names = [columns[place] for place in key]
+        key_pairs = _pairs(copied, target, key_names, charsets)
+        key_columns = tuple(copied[name] for name in key_names if name in copied)
+        sources.append(SourceTable(feed, each, plan, expect, pairs, key_pairs, key_columns))
+    names = tuple(columns[place] for place in key)
+    is_found = bool(key) and all(_is_found(source, target, names) for source in sources)
+    can_hash = all(source.pairs for source in sources) and _are_alike(sources)
+    way = Way.STREAM
+    if is_found and all(_is_ordered_alike(source, target, names) for source in sources):
+        way = Way.RANGES
+    elif is_found and can_hash:
+        way = Way.BUCKETS
+    if not can_hash:
+        sources = [_without_pairs(source) for source in sources]
+    return Subject(
+        target, tuple(sources), columns, forms, key, way, is_found, tuple(sorted(left_out))
+    )
+
+
+def _without_pairs(source: SourceTable) -> SourceTable:
+    return SourceTable(
+        source.feed,
+        source.mapped,
+        source.plan,
+        source.expect,
+        None,
+        source.key_pairs,
+        source.key_columns,
+    )
+
+
+def _json_columns(
+    mapped: Sequence[tuple[Feed, MappedTable]], plans: Sequence[Plan]
+) -> set[str | None]:
+    return {
+        plan.names[column.name]
+        for (_, each), plan in zip(mapped, plans, strict=True)
+        for column in each.schema.columns
+        if column.data_type == "json"
+    }
+
+
+def _key(
+    target: TargetTable,
+    mapped: Sequence[tuple[Feed, MappedTable]],
+    plans: Sequence[Plan],
+    columns: Sequence[str],
+) -> tuple[int, ...]:
+    """The target's key, as far as all of it is written, else the source's where it is copied."""
+    if target.key and set(target.key) <= set(columns):
+        return tuple(map(columns.index, target.key))
+    if len(plans) > 1:
+        return ()
+    names = [plans[0].names.get(name) for name in mapped[0][1].schema.key]
+    return tuple(columns.index(name) for name in names if name) if all(names) else ()
+
+
+def _copied(mapped: MappedTable, plan: Plan) -> dict[str, TableColumn]:
+    """Target column -> the source column that is copied into it as it is."""
+    found = {}
+    for column in mapped.schema.columns:
+        name = plan.names.get(column.name)
+        if name is not None and column.name not in plan.masks:
+            found[name] = column
+    return found
+
+
+def _pairs(
+    copied: dict[str, TableColumn],
+    target: TargetTable,
+    names: Sequence[str],
+    charsets: dict[str, str],
+) -> tuple[Pair, ...] | None:
+    found = []
+    for name in names:
+        column = copied.get(name)
+        pair = column and pair_of(
+            column,
+            quoted("mysql", column.name),
+            target.columns[name],
+            quoted(target.dialect, name),
+            target.dialect,
+            charsets.get(name, ""),
+        )
+        if not pair:
+            return None
+        found.append(pair)
+    return tuple(found)
+
+
+def _are_alike(sources: Sequence[SourceTable]) -> bool:
+    """Whether one text of each target column fits all sources."""
+    texts = {tuple(pair.target for pair in source.pairs or ()) for source in sources}
+    return len(texts) == 1
+
+
+def _is_found(source: SourceTable, target: TargetTable, names: Sequence[str]) -> bool:
+    """Not where the target drops blanks that the source's key has: it would not find them."""
+    if source.key_pairs is None:
+        return False
+    return not any(
+        target.columns[name].type in FILLED_UP and column.data_type != "char"
+        for name, column in zip(names, source.key_columns, strict=True)
+    )
+
+
+def _is_ordered_alike(source: SourceTable, target: TargetTable, names: Sequence[str]) -> bool:
+    """Whether the key is the source's own, in its order, of types whose order is the same
+    everywhere."""
+    own = tuple(column.name for column in source.key_columns)
+    if own != source.mapped.schema.key:
+        return False
+    for name, column in zip(names, source.key_columns, strict=True):
+        kind = target.columns[name].type
+        is_number = column.data_type in INTEGERS | {"decimal"} and kind in WHOLE | DECIMAL
+        is_bytes = column.data_type in ("binary", "varbinary") and kind in (
+            *("bytea", "varbinary"),
+            "binary",
+        )
+        if not (is_number or is_bytes):
+            return False
+    return True
+
+
+def _expecting(
+    task: LoadTask,
+    feed: Feed,
+    mapped: MappedTable,
+    plan: Plan,
+    columns: Sequence[str],
+    forms: Sequence[Forms],
+    process: Processor | None,
+    *,
+    is_plain: bool,
+) -> Callable[[Cells], list[Cells]]:
+    names = [column.name for column in mapped.schema.columns]
+    if is_plain and not plan.masks and not plan.computed:
+        place_of = {plan.names[name]: place for place, name in enumerate(names)}
+        steps = [(place_of[name], form.expected) for name, form in zip(columns, forms, strict=True)]
+        return lambda row: [tuple([form(row[place]) for place, form in steps])]
+
+    def mapped_rows(row: Cells) -> Iterator[Cells]:
+        change = RowChange(mapped.source, Op.INSERT, None, dict(zip(names, row, strict=True)))
+        for each in through(change):
+            for made in [each] if process is None else process(each):
+                if made.table.id != mapped.source.id:
+                    raise ConfigError(
+                        f"{PROCESSOR_KEY} sends rows of {mapped.source.id} to other tables, "
+                        "which a comparison of tables cannot follow: leave this table out with "
+                        "--table"
+                    )
+                after = plan.map(made).after
+                if after is None:  # what is inserted is deleted there
+                    continue
+                yield tuple(
+                    form.expected(after.get(name))
+                    for name, form in zip(columns, forms, strict=True)
+                )
+
+    def through(change: RowChange) -> Sequence[RowChange]:
+        """As a record carries it."""
+        if is_plain:
+            return [change]
+        value = make_converter(feed.fetch.publish.converter).to_bytes(change)
+        return make_converter(task.converter).from_bytes(value)
+
+    return lambda row: list(mapped_rows(row))

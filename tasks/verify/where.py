@@ -1,0 +1,73 @@
+"""A condition on the source's columns as SQL of both sides. Pure.
+
+Only what means the same on both sides is taken: columns, comparisons, numbers, texts, AND, OR, NOT,
+IN, BETWEEN, LIKE, IS NULL. What a collation makes of it may differ, which is no matter: rows that
+one side alone has are looked up by their keys afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.verify.sql_text import quoted
+
+WORDS: Final = frozenset(
+    ("and", "or", "not", "in", "between", "like", "is", "null", "true", "false")
+)
+TOKEN: Final = re.compile(
+    r"\s*(?:(?P<text>'(?:[^'\\]|'')*')|(?P<number>[0-9]+(?:\.[0-9]+)?)|`(?P<quoted>[^`]+)`"
+    r"|(?P<word>[^\W\d]\w*)|(?P<sign><=|>=|<>|!=|[=<>(),+*-]))"
+)
+
+
+def condition(
+    text: str, table: TableId, names: Mapping[str, str | None], dialect: str
+) -> tuple[str, str]:
+    """The condition as the source and as the target read it. `names`: source column -> target
+    column, None for one that is not copied as it is. Raises ConfigError for what cannot be asked on
+    both sides."""
+    if not text:
+        return "1 = 1", "1 = 1"
+    by_lower = {name.lower(): name for name in names}
+    own, theirs = [], []
+    for kind, token in _tokens(text):
+        if kind in ("text", "number", "sign") or (kind == "word" and token.lower() in WORDS):
+            own.append(token)
+            theirs.append(token)
+            continue
+        column = by_lower.get(token.lower())
+        if column is None:
+            raise ConfigError(
+                f"--where names {token}, which is no column of source table {table} and no word "
+                f"that is known there; its columns are {', '.join(names)}"
+            )
+        target = names[column]
+        if target is None:
+            raise ConfigError(
+                f"--where names column {column} of source table {table}, which does not come to "
+                "the target as it is, so that the same rows cannot be chosen there: take columns "
+                "that are copied"
+            )
+        own.append(quoted("mysql", column))
+        theirs.append(quoted(dialect, target))
+    return " ".join(own), " ".join(theirs)
+
+
+def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    at = 0
+    text = text.rstrip()
+    while at < len(text):
+        found = TOKEN.match(text, at)
+        if found is None:
+            raise ConfigError(
+                f"--where cannot be read at character {at + 1}: expected columns, numbers, texts "
+                "in single quotes without backslashes, = <> < <= > >=, AND, OR, NOT, IN, BETWEEN, "
+                "LIKE, IS NULL and parentheses; example: --where \"id > 1000 AND state = 'new'\""
+            )
+        at = found.end()
+        kind = found.lastgroup or ""
+        yield kind, found[kind]

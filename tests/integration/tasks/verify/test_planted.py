@@ -1,0 +1,234 @@
+"""`cdcbus verify` on real servers whose tables were made equal, and then not: without the tasks, so
+each plant stays where it is."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.cli.main import main
+from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.plugins.positions import BinlogPosition
+from tests.support.shop import Shop, open_shop
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
+    make_topic(name, 1)
+    with open_shop(name, stack, source_cursor, tmp_path) as shop:
+        yield shop
+
+
+def arrive(shop: Shop, fetch_id: str) -> None:
+    """As if the fetch task had published all that is committed."""
+    shop.cursor.execute("SHOW MASTER STATUS")
+    [(file, end, *_)] = shop.cursor.fetchall()
+    path = f"/datas/task/{fetch_id}/position/{shop.name}"
+    data = BinlogPosition(file, end).to_json().encode()
+    if shop.zookeeper.exists(path):
+        shop.zookeeper.set(path, data)
+    else:
+        shop.zookeeper.create(path, data, makepath=True)
+
+
+@dataclass
+class Answer:
+    code: int
+    tables: list[dict[str, Any]]
+    output: str
+
+    @property
+    def table(self) -> dict[str, Any]:
+        [table] = self.tables
+        return table
+
+
+def verify(shop: Shop, target: str, *options: str, patience: str = "0") -> Answer:
+    fetch = shop.fetch(shop.addresses.source)
+    load = shop.load(target)
+    arrive(shop, fetch.task_id)
+    words = ["verify", str(load.file), "--source", str(fetch.file), "--json"]
+    words += ["--patience", patience, "--zookeeper", shop.addresses.zookeeper, *options]
+    result = CliRunner().invoke(main, words)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    found = json.loads(result.stdout) if result.stdout else {"tables": []}
+    return Answer(result.exit_code, found["tables"], result.output)
+
+
+def both(shop: Shop, target: str) -> Callable[[str], Any]:
+    run: Callable[[str], Any] = shop.postgresql if target == "postgresql" else shop.mariadb
+    return run
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_equal_tables_are_equal_and_a_missing_row_is_not(shop: Shop, target: str) -> None:
+    shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(20)")
+    rows = ", ".join(f"({number}, 'n{number}')" for number in range(1000))
+    shop.cursor.execute(f"INSERT INTO orders VALUES {rows}")
+    both(shop, target)(f"INSERT INTO {shop.name}.orders VALUES {rows}")
+    equal = verify(shop, target)
+    assert (equal.code, equal.table["result"]) == (0, "equal"), equal.output
+    assert equal.table["sourceRows"] == equal.table["targetRows"] == 1000
+    both(shop, target)(f"DELETE FROM {shop.name}.orders WHERE id = 7")
+    missing = verify(shop, target)
+    assert (missing.code, missing.table["missing"]) == (1, 1), missing.output
+    assert missing.table["examples"] == [{"kind": "missing", "key": {"id": "7"}}]
+
+
+def utc(moment: str) -> str:
+    """Whatever zone the session is in."""
+    return f"CONVERT_TZ({moment}, '+00:00', @@time_zone)"
+
+
+ALL_TYPES = {
+    "id": ("BIGINT UNSIGNED PRIMARY KEY", "numeric(20) PRIMARY KEY"),
+    "i": ("INT", "integer"),
+    "d": ("DECIMAL(12,4)", "numeric(14,6)"),
+    "b": ("BIT(8)", "bit(8)"),
+    "flag": ("TINYINT(1)", "boolean"),
+    "y": ("YEAR", "smallint"),
+    "day": ("DATE", "date"),
+    "at": ("DATETIME(6)", "timestamp"),
+    "ts": ("TIMESTAMP(3) NULL", "timestamptz"),
+    "clock": ("TIME(2)", "interval"),
+    "c": ("CHAR(8)", "char(8)"),
+    "v": ("VARCHAR(40)", "varchar(40)"),
+    "old": ("VARCHAR(40) CHARACTER SET latin1", "varchar(40)"),
+    "t": ("MEDIUMTEXT", "text"),
+    "bin": ("BINARY(4)", "bytea"),
+    "blobs": ("BLOB", "bytea"),
+    "e": ("ENUM('a','B','c d')", "text"),
+    "s": ("SET('x','y')", "text"),
+}
+ONLY_AS_ROWS = {
+    "f": ("FLOAT", "real"),
+    "x": ("DOUBLE", "double precision"),
+    "j": ("JSON", "jsonb"),
+}
+FULL: dict[str, str | tuple[str, str]] = {
+    "i": "-5",
+    "d": "'12.5000'",
+    "b": ("b'00000101'", "B'00000101'"),
+    "flag": ("1", "true"),
+    "y": "2024",
+    "day": "'2024-02-29'",
+    "at": "'2024-02-29 23:59:59.123450'",
+    "ts": (utc("'2024-07-01 12:00:00.120'"), "'2024-07-01 12:00:00.120+00'"),
+    "clock": ("'-30:01:02.50'", "'-30:01:02.5'"),
+    "c": "'ab'",
+    "v": "'Größe 😀'",
+    "old": "'é€'",
+    "t": "'line\nbreak''s'",
+    "bin": ("x'00ff0001'", "'\\x00ff0001'"),
+    "blobs": ("x'c3a900'", "'\\xc3a900'"),
+    "e": "'c d'",
+    "s": "'x,y'",
+    "f": "0.1",
+    "x": "0.30000000000000004",
+    "j": """'{"b": [1, 2.50], "a": "é"}'""",
+}
+PLANTS: dict[str, tuple[str, str, str | None]] = {
+    "another number": ("i", "-6", None),
+    "a digit behind the point": ("d", "'12.5001'", None),
+    "a bit": ("b", "b'00000100'", "B'00000100'"),
+    "a flag": ("flag", "0", "false"),
+    "a year": ("y", "2023", None),
+    "a day": ("day", "'2024-02-28'", None),
+    "a microsecond": ("at", "'2024-02-29 23:59:59.123451'", None),
+    "a time zone": ("ts", utc("'2024-07-01 14:00:00.120'"), "'2024-07-01 14:00:00.120+00'"),
+    "a hundredth of a second": ("clock", "'-30:01:02.51'", None),
+    "a character": ("c", "'ac'", None),
+    "a blank at the end": ("v", "'Größe 😀 '", None),
+    "case": ("v", "'größe 😀'", None),
+    "an accent": ("old", "'e€'", None),
+    "the empty text for NULL": ("t", "''", None),
+    "NULL for a text": ("t", "NULL", None),
+    "a byte": ("bin", "x'00ff0000'", "'\\x00ff0000'"),
+    "a zero byte at the end": ("blobs", "x'c3a9'", "'\\xc3a9'"),
+    "a label": ("e", "'B'", None),
+    "a member": ("s", "'x'", None),
+    "the last bit of a float": ("f", "0.10000001", None),
+    "the last bit of a double": ("x", "0.3", None),
+    "a value in JSON": ("j", """'{"a": "e", "b": [1, 2.50]}'""", None),
+}
+
+
+def cells(given: str | tuple[str, str]) -> tuple[str, str]:
+    return given if isinstance(given, tuple) else (given, given)
+
+
+def fill(shop: Shop, target: str, types: dict[str, tuple[str, str]]) -> None:
+    """Row 0 is all NULL, the others are full."""
+    place = int(target == "postgresql")
+    mysql, postgresql = (
+        ", ".join(f"{name} {kinds[n]}" for name, kinds in types.items()) for n in (0, 1)
+    )
+    shop.create("wide", mysql, postgresql)
+    names = [name for name in types if name != "id"]
+
+    def rows(place: int) -> str:
+        full = ", ".join(cells(FULL[name])[place] for name in names)
+        return ", ".join(
+            [f"(0, {', '.join(['NULL'] * len(names))})"]
+            + [f"({18446744073709551615 - n if n < 3 else n}, {full})" for n in range(1, 60)]
+        )
+
+    heads = f"(id, {', '.join(names)})"
+    shop.cursor.execute(f"INSERT INTO wide {heads} VALUES {rows(0)}")
+    both(shop, target)(f"INSERT INTO {shop.name}.wide {heads} VALUES {rows(place)}")
+
+
+def planted(types: dict[str, tuple[str, str]]) -> list[str]:
+    return [name for name, (column, *_) in PLANTS.items() if column in types]
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+@pytest.mark.parametrize(
+    "types", [ALL_TYPES, ALL_TYPES | ONLY_AS_ROWS], ids=["by checksums", "by rows"]
+)
+def test_each_planted_difference_is_found_and_nothing_else(
+    shop: Shop, target: str, types: dict[str, tuple[str, str]]
+) -> None:
+    fill(shop, target, types)
+    equal = verify(shop, target)
+    assert (equal.code, equal.table["result"]) == (0, "equal"), equal.output
+    assert equal.table["sourceRows"] == 60
+    place = int(target == "postgresql")
+    wanted = {}
+    for number, name in enumerate(planted(types), 10):
+        column, *values = PLANTS[name]
+        value = values[place] or values[0]
+        both(shop, target)(f"UPDATE {shop.name}.wide SET {column} = {value} WHERE id = {number}")
+        wanted[str(number)] = [column]
+        found = verify(shop, target, "--where", f"id BETWEEN {number} AND {number}")
+        assert found.code == 1, (name, found.output)
+        assert found.table["sourceRows"] == 1
+        [example] = found.table["examples"]
+        assert (example["key"], example["columns"]) == ({"id": str(number)}, [column]), name
+    found = verify(shop, target)
+    assert found.table["different"] == len(wanted), found.output
+    assert found.table["missing"] == found.table["extra"] == 0
+
+
+def test_the_order_of_members_is_nothing_in_json(shop: Shop) -> None:
+    shop.create("docs", "id INT PRIMARY KEY, j JSON", "id INT PRIMARY KEY, j json")
+    shop.cursor.execute("""INSERT INTO docs VALUES (1, '{"b": 1.0, "a": [1, 2]}')""")
+    shop.postgresql(f"""INSERT INTO {shop.name}.docs VALUES (1, '{{"a":[1,2],"b":1}}')""")
+    assert verify(shop, "postgresql").table["result"] == "equal"
+    shop.postgresql(f"""UPDATE {shop.name}.docs SET j = '{{"a":[2,1],"b":1}}'""")
+    assert verify(shop, "postgresql").table["different"] == 1
