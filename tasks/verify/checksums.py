@@ -184,7 +184,7 @@ def _bytes(
 def _time(
     source: TableColumn, c: str, target: TargetColumn, t: str, is_pg: bool
 ) -> tuple[str, str] | None:
-    """PostgreSQL shows no zeros at the end of a fraction."""
+    """With other digits, and in PostgreSQL, no zeros stand at the end of a fraction."""
     if target.type not in (CLOCKS if source.data_type == "time" else MOMENTS):
         return None
     found = DIGITS.match(source.type)
@@ -192,6 +192,8 @@ def _time(
     theirs = 6 if target.length is None else target.length
     if theirs < digits:
         return None
+    if not is_pg and theirs == digits:
+        return _char(c), _char(t)
     own = _shortened(_char(c), digits)
     if not is_pg:
         return own, _shortened(_char(t), theirs)

@@ -10,10 +10,12 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
-from typing import Final
+from threading import Thread
+from typing import Final, TypeVar
 
 from cdcbus.plugins.rowchange import Cell
 from cdcbus.tasks.verify.checksums import BUCKETS, Sums
@@ -34,6 +36,7 @@ ONE: Final = 1 << 160
 """Above a digest's bits: the number of rows."""
 
 Key = tuple[Cell, ...] | bytes
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,19 @@ class Comparison:
 
     # chunks
 
+    def _beside(self, ask: Callable[[], Answer]) -> Future[Answer]:
+        """Asks the target while the source is at work: one question at a time."""
+        future: Future[Answer] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(ask())
+            except BaseException as error:
+                future.set_exception(error)
+
+        Thread(target=run, daemon=True).start()
+        return future
+
     def _suspects(self) -> Iterator[set[Key]]:
         match self.subject.way:
             case Way.RANGES:
@@ -120,12 +136,12 @@ class Comparison:
             return " AND ".join(parts) or EVERYTHING
 
         self.report.chunks += 1
-        if self.subject.sources[0].pairs is not None:
-            own = sum(
-                (side.sums(side.table.pairs or (), where(side)) for side in self.sources),
-                Sums(),
-            )
-            theirs = self.target.sums(self.subject.sources[0].pairs, where(self.target))
+        if (pairs := self.subject.sources[0].pairs) is not None:
+            asked = self._beside(lambda: self.target.sums(pairs, where(self.target)))
+            own = Sums()
+            for side in self.sources:
+                own += side.sums(side.table.pairs or (), where(side))
+            theirs = asked.result()
             if own.is_equal(theirs):
                 self._count(own.rows, theirs.rows)
                 return set()
@@ -141,15 +157,15 @@ class Comparison:
         def where(side: SourceSide | TargetSide) -> str:
             return EVERYTHING if chosen is None else side.in_buckets(chosen)
 
+        first = self.subject.sources[0]
+        pairs, key = first.pairs or (), first.key_pairs or ()
+        asked = self._beside(lambda: dict(self.target.bucket_sums(pairs, key, where(self.target))))
         own: dict[int, Sums] = {}
         for side in self.sources:
-            pairs, key = side.table.pairs or (), side.table.key_pairs or ()
-            for bucket, sums in side.bucket_sums(pairs, key, where(side)):
+            terms = side.table.pairs or (), side.table.key_pairs or ()
+            for bucket, sums in side.bucket_sums(*terms, where(side)):
                 own[bucket] = own.get(bucket, Sums()) + sums
-        first = self.subject.sources[0]
-        theirs = dict(
-            self.target.bucket_sums(first.pairs or (), first.key_pairs or (), where(self.target))
-        )
+        theirs = asked.result()
         self.report.chunks += len(own.keys() | theirs.keys())
         group: list[int] = []
         rows = 0

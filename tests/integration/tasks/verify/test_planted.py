@@ -3,19 +3,15 @@ each plant stays where it is."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pymysql.cursors import Cursor
 
-from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.plugins.positions import BinlogPosition
+from tests.integration.tasks.verify.verifying import verify_still
 from tests.support.shop import Shop, open_shop
 
 pytestmark = pytest.mark.integration
@@ -34,42 +30,6 @@ def shop(
         yield shop
 
 
-def arrive(shop: Shop, fetch_id: str) -> None:
-    """As if the fetch task had published all that is committed."""
-    shop.cursor.execute("SHOW MASTER STATUS")
-    [(file, end, *_)] = shop.cursor.fetchall()
-    path = f"/datas/task/{fetch_id}/position/{shop.name}"
-    data = BinlogPosition(file, end).to_json().encode()
-    if shop.zookeeper.exists(path):
-        shop.zookeeper.set(path, data)
-    else:
-        shop.zookeeper.create(path, data, makepath=True)
-
-
-@dataclass
-class Answer:
-    code: int
-    tables: list[dict[str, Any]]
-    output: str
-
-    @property
-    def table(self) -> dict[str, Any]:
-        [table] = self.tables
-        return table
-
-
-def verify(shop: Shop, target: str, *options: str, patience: str = "0") -> Answer:
-    fetch = shop.fetch(shop.addresses.source)
-    load = shop.load(target)
-    arrive(shop, fetch.task_id)
-    words = ["verify", str(load.file), "--source", str(fetch.file), "--json"]
-    words += ["--patience", patience, "--zookeeper", shop.addresses.zookeeper, *options]
-    result = CliRunner().invoke(main, words)
-    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
-    found = json.loads(result.stdout) if result.stdout else {"tables": []}
-    return Answer(result.exit_code, found["tables"], result.output)
-
-
 def both(shop: Shop, target: str) -> Callable[[str], Any]:
     run: Callable[[str], Any] = shop.postgresql if target == "postgresql" else shop.mariadb
     return run
@@ -81,11 +41,11 @@ def test_equal_tables_are_equal_and_a_missing_row_is_not(shop: Shop, target: str
     rows = ", ".join(f"({number}, 'n{number}')" for number in range(1000))
     shop.cursor.execute(f"INSERT INTO orders VALUES {rows}")
     both(shop, target)(f"INSERT INTO {shop.name}.orders VALUES {rows}")
-    equal = verify(shop, target)
+    equal = verify_still(shop, target)
     assert (equal.code, equal.table["result"]) == (0, "equal"), equal.output
     assert equal.table["sourceRows"] == equal.table["targetRows"] == 1000
     both(shop, target)(f"DELETE FROM {shop.name}.orders WHERE id = 7")
-    missing = verify(shop, target)
+    missing = verify_still(shop, target)
     assert (missing.code, missing.table["missing"]) == (1, 1), missing.output
     assert missing.table["examples"] == [{"kind": "missing", "key": {"id": "7"}}]
 
@@ -205,7 +165,7 @@ def test_each_planted_difference_is_found_and_nothing_else(
     shop: Shop, target: str, types: dict[str, tuple[str, str]]
 ) -> None:
     fill(shop, target, types)
-    equal = verify(shop, target)
+    equal = verify_still(shop, target)
     assert (equal.code, equal.table["result"]) == (0, "equal"), equal.output
     assert equal.table["sourceRows"] == 60
     place = int(target == "postgresql")
@@ -215,12 +175,12 @@ def test_each_planted_difference_is_found_and_nothing_else(
         value = values[place] or values[0]
         both(shop, target)(f"UPDATE {shop.name}.wide SET {column} = {value} WHERE id = {number}")
         wanted[str(number)] = [column]
-        found = verify(shop, target, "--where", f"id BETWEEN {number} AND {number}")
+        found = verify_still(shop, target, "--where", f"id BETWEEN {number} AND {number}")
         assert found.code == 1, (name, found.output)
         assert found.table["sourceRows"] == 1
         [example] = found.table["examples"]
         assert (example["key"], example["columns"]) == ({"id": str(number)}, [column]), name
-    found = verify(shop, target)
+    found = verify_still(shop, target)
     assert found.table["different"] == len(wanted), found.output
     assert found.table["missing"] == found.table["extra"] == 0
 
@@ -229,6 +189,6 @@ def test_the_order_of_members_is_nothing_in_json(shop: Shop) -> None:
     shop.create("docs", "id INT PRIMARY KEY, j JSON", "id INT PRIMARY KEY, j json")
     shop.cursor.execute("""INSERT INTO docs VALUES (1, '{"b": 1.0, "a": [1, 2]}')""")
     shop.postgresql(f"""INSERT INTO {shop.name}.docs VALUES (1, '{{"a":[1,2],"b":1}}')""")
-    assert verify(shop, "postgresql").table["result"] == "equal"
+    assert verify_still(shop, "postgresql").table["result"] == "equal"
     shop.postgresql(f"""UPDATE {shop.name}.docs SET j = '{{"a":[2,1],"b":1}}'""")
-    assert verify(shop, "postgresql").table["different"] == 1
+    assert verify_still(shop, "postgresql").table["different"] == 1

@@ -1,0 +1,120 @@
+"""`cdcbus verify` beside running tasks and a source that changes all the time."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pymysql
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Addresses
+from tests.integration.tasks.verify.test_planted import ALL_TYPES, FULL, ONLY_AS_ROWS, both, cells
+from tests.integration.tasks.verify.verifying import verify
+from tests.support.shop import Shop, open_shop
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+ROWS = 300
+
+
+@pytest.fixture
+def shop(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+) -> Iterator[Shop]:
+    make_topic(name, 2)
+    with open_shop(name, stack, source_cursor, tmp_path) as shop:
+        yield shop
+
+
+@contextmanager
+def writing(shop: Shop) -> Iterator[None]:
+    """Changes all the time: most rows, never those below 20."""
+    source, is_over = shop.addresses.source, threading.Event()
+
+    def write() -> None:
+        choose = random.Random(7)
+        with (
+            pymysql.connect(
+                host=source.host,
+                port=source.port,
+                user=source.user,
+                password=source.password,
+                database=shop.name,
+                autocommit=True,
+            ) as connection,
+            connection.cursor() as cursor,
+        ):
+            number = 0
+            while not is_over.wait(0.005):
+                number += 1
+                row = choose.randrange(20, ROWS)
+                cursor.execute(
+                    "UPDATE wide SET i = i + 1, v = %s WHERE id = %s", (f"v{number}", row)
+                )
+                cursor.execute("INSERT INTO wide (id, v) VALUES (%s, 'new')", (1000 + number,))
+                cursor.execute("DELETE FROM wide WHERE id = %s", (1000 + number // 2,))
+                cursor.execute("INSERT INTO names VALUES (%s, 1)", (f"Name {number}",))
+                cursor.execute("INSERT INTO words VALUES (%s)", (choose.choice("ab"),))
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_differences_are_found_and_delays_are_none_while_writes_go_on(
+    shop: Shop, target: str
+) -> None:
+    types = ALL_TYPES | ONLY_AS_ROWS
+    mysql, postgresql = (
+        ", ".join(f"{name} {kinds[place]}" for name, kinds in types.items()) for place in (0, 1)
+    )
+    shop.create("wide", mysql, postgresql)
+    shop.create("names", "name VARCHAR(30) PRIMARY KEY, n INT")
+    shop.create("words", "word VARCHAR(9)")
+    fetch, load = shop.fetch(shop.addresses.source), shop.load(target)
+    fetch.start()
+    wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position")
+    load.start()
+    names = [name for name in types if name != "id"]
+    full = ", ".join(cells(FULL[name])[0] for name in names)
+    rows = ", ".join(f"({number}, {full})" for number in range(ROWS))
+    shop.cursor.execute(f"INSERT INTO wide (id, {', '.join(names)}) VALUES {rows}")
+    run: Callable[[str], Any] = both(shop, target)
+    wait_until(lambda: run(f"SELECT COUNT(*) FROM {shop.name}.wide")[0][0] == ROWS, "the rows", 180)
+    with writing(shop):
+        equal = verify(shop, target, patience="90")
+        assert equal.code == 0, equal.output
+        assert {each["result"] for each in equal.tables} == {"equal"}
+        run(f"UPDATE {shop.name}.wide SET v = 'planted' WHERE id = 3")
+        run(f"DELETE FROM {shop.name}.wide WHERE id = 4")
+        run(f"INSERT INTO {shop.name}.wide (id, i) VALUES (19000000, 1)")
+        run(
+            f"INSERT INTO {shop.name}.names VALUES ('NAME 1', 1), ('extra', 1)".replace(
+                "('NAME 1', 1), ", "('NAME 1', 1), " * (target == "postgresql")
+            )
+        )
+        run(f"INSERT INTO {shop.name}.words VALUES ('planted')")
+        found = verify(shop, target, patience="90")
+    assert found.code == 1, found.output
+    tables = {each["table"].partition(".")[2]: each for each in found.tables}
+    keys = {(each["kind"], each["key"]["id"]) for each in tables["wide"]["examples"]}
+    assert keys == {("different", "3"), ("missing", "4"), ("extra", "19000000")}
+    assert tables["names"]["extra"] == 1 + (target == "postgresql")
+    assert tables["names"]["missing"] == tables["names"]["different"] == 0
+    assert (tables["words"]["extra"], tables["words"]["missing"]) == (1, 0)
+    assert all(each["behind"] == 0 for each in found.tables)

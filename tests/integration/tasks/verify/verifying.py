@@ -1,0 +1,54 @@
+"""Runs `cdcbus verify` as an operator does."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from click.testing import CliRunner
+
+from cdcbus.ops.cli.main import main
+from cdcbus.plugins.positions import BinlogPosition
+from tests.support.shop import Shop
+
+
+def arrive(shop: Shop, fetch_id: str) -> None:
+    """As if the fetch task had published all that is committed."""
+    shop.cursor.execute("SHOW MASTER STATUS")
+    [(file, end, *_)] = shop.cursor.fetchall()
+    path = f"/datas/task/{fetch_id}/position/{shop.name}"
+    data = BinlogPosition(file, end).to_json().encode()
+    if shop.zookeeper.exists(path):
+        shop.zookeeper.set(path, data)
+    else:
+        shop.zookeeper.create(path, data, makepath=True)
+
+
+@dataclass
+class Answer:
+    code: int
+    tables: list[dict[str, Any]]
+    output: str
+
+    @property
+    def table(self) -> dict[str, Any]:
+        [table] = self.tables
+        return table
+
+
+def verify_still(shop: Shop, target: str, *options: str, **load: str) -> Answer:
+    """No task runs: what differs stays so."""
+    arrive(shop, f"{shop.name}-fetch")
+    return verify(shop, target, *options, patience="0", **load)
+
+
+def verify(shop: Shop, target: str, *options: str, patience: str = "60", **keys: str) -> Answer:
+    """`keys`: of the consumer task's file."""
+    fetch, load = shop.fetch(shop.addresses.source), shop.load(target, **keys)
+    words = ["verify", str(load.file), "--source", str(fetch.file), "--json"]
+    words += ["--patience", patience, "--zookeeper", shop.addresses.zookeeper, *options]
+    result = CliRunner().invoke(main, words)
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info
+    found = json.loads(result.stdout) if result.stdout else {"tables": []}
+    return Answer(result.exit_code, found["tables"], result.output)
