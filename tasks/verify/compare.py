@@ -48,8 +48,6 @@ class Options:
     patience: float = 60.0
     throttle: int = 0
     shows_values: bool = False
-    chunk_rows: int = CHUNK_ROWS
-    seed: int | None = None
 
 
 @dataclass(slots=True)
@@ -112,11 +110,11 @@ class Comparison:
 
     def _in_ranges(self) -> Iterator[set[Key]]:
         """From the first key to the last one, and what lies outside at either end."""
-        choose = random.Random(self.options.seed)
+        choose = random.Random()
         last: Cells | None = None
         is_end = False
         while not is_end:
-            bounds = [side.bound(last, self.options.chunk_rows) for side in self.sources]
+            bounds = [side.bound(last, CHUNK_ROWS) for side in self.sources]
             known = [bound for bound in bounds if bound is not None]
             bound = known[0] if known else None  # of several sources any is right
             is_end = bound is None
@@ -185,7 +183,7 @@ class Comparison:
     def _sampled_buckets(self) -> list[int] | None:
         if self.options.sample >= 1:
             return None
-        choose = random.Random(self.options.seed)
+        choose = random.Random()
         count = max(1, round(BUCKETS * self.options.sample))
         self.report.chunks_skipped = BUCKETS - count
         return choose.sample(range(BUCKETS), count)

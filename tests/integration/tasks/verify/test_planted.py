@@ -11,7 +11,8 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses
-from tests.integration.tasks.verify.verifying import verify_still
+from cdcbus.tasks.verify import compare
+from tests.integration.tasks.verify.verifying import arrive, verify, verify_still
 from tests.support.shop import Shop, open_shop
 
 pytestmark = pytest.mark.integration
@@ -192,3 +193,139 @@ def test_the_order_of_members_is_nothing_in_json(shop: Shop) -> None:
     assert verify_still(shop, "postgresql").table["result"] == "equal"
     shop.postgresql(f"""UPDATE {shop.name}.docs SET j = '{{"a":[2,1],"b":1}}'""")
     assert verify_still(shop, "postgresql").table["different"] == 1
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_keys_of_texts_are_told_apart_to_the_last_blank(shop: Shop, target: str) -> None:
+    exact = "CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
+    shop.create(
+        "names",
+        f"name VARCHAR(20) {exact}, day DATE, n INT, PRIMARY KEY (name, day)",
+        "name varchar(20), day date, n int, PRIMARY KEY (name, day)",
+    )
+    names = ["a", "A", "a ", "é", "e", "ß", "ss", "😀", ""]
+    rows = ", ".join(f"('{name}', '2024-01-01', {n})" for n, name in enumerate(names))
+    shop.cursor.execute(f"INSERT INTO names VALUES {rows}")
+    run = both(shop, target)
+    run(f"INSERT INTO {shop.name}.names VALUES {rows}")
+    equal = verify_still(shop, target)
+    assert (equal.code, equal.table["way"]) == (0, "buckets"), equal.output
+    run(f"DELETE FROM {shop.name}.names WHERE n IN (1, 2)")
+    run(f"UPDATE {shop.name}.names SET n = 40 WHERE n = 4")
+    run(f"INSERT INTO {shop.name}.names VALUES ('É', '2024-01-01', 3)")
+    found = verify_still(shop, target)
+    examples = {(each["kind"], each["key"]["name"]) for each in found.table["examples"]}
+    assert examples == {("missing", "A"), ("missing", "a "), ("different", "e"), ("extra", "É")}
+    assert found.code == 1
+
+
+def test_rows_that_became_one_at_the_target_are_found(shop: Shop) -> None:
+    """By its collation, by its digits, by its blanks."""
+    kept = "VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
+    shop.cursor.execute(f"CREATE TABLE folded (name {kept} PRIMARY KEY)")
+    shop.mariadb(f"CREATE TABLE {shop.name}.folded (name VARCHAR(9) PRIMARY KEY)")
+    shop.cursor.execute("CREATE TABLE rounded (at DATETIME(3) PRIMARY KEY, n INT)")
+    shop.mariadb(f"CREATE TABLE {shop.name}.rounded (at DATETIME(0) PRIMARY KEY, n INT)")
+    shop.cursor.execute(f"CREATE TABLE cut (name {kept} PRIMARY KEY)")
+    shop.mariadb(f"CREATE TABLE {shop.name}.cut (name CHAR(9) PRIMARY KEY)")
+    shop.cursor.execute("INSERT INTO folded VALUES ('a'), ('A')")
+    shop.mariadb(f"INSERT INTO {shop.name}.folded VALUES ('a')")
+    moments = "('2024-01-01 00:00:00.100', 1), ('2024-01-01 00:00:00.200', 1)"
+    shop.cursor.execute(f"INSERT INTO rounded VALUES {moments}")
+    shop.mariadb(f"INSERT INTO {shop.name}.rounded VALUES ('2024-01-01 00:00:00', 1)")
+    shop.cursor.execute("INSERT INTO cut VALUES ('a'), ('a ')")
+    shop.mariadb(f"INSERT INTO {shop.name}.cut VALUES ('a')")
+    found = verify_still(shop, "mariadb")
+    tables = {each["table"].partition(".")[2]: each for each in found.tables}
+    assert tables["folded"]["missing"] == 1
+    assert tables["rounded"]["merged"] == 1
+    assert tables["cut"]["merged"] == 1
+    assert found.code == 1
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_rows_without_a_key_are_counted(shop: Shop, target: str) -> None:
+    shop.create("log", "word VARCHAR(9), n INT")
+    rows = "('a', 1), ('a', 1), ('b', 2), (NULL, NULL)"
+    shop.cursor.execute(f"INSERT INTO log VALUES {rows}")
+    run = both(shop, target)
+    run(f"INSERT INTO {shop.name}.log VALUES {rows}")
+    assert verify_still(shop, target).table["result"] == "equal"
+    run(f"INSERT INTO {shop.name}.log VALUES ('a', 1)")
+    run(f"DELETE FROM {shop.name}.log WHERE word IS NULL")
+    found = verify_still(shop, target)
+    assert (found.table["extra"], found.table["missing"], found.code) == (1, 1, 1)
+
+
+def test_mapped_masked_and_computed_columns_are_compared_as_they_are_written(shop: Shop) -> None:
+    shop.cursor.execute("CREATE TABLE person (id INT PRIMARY KEY, mail VARCHAR(40), a INT, b INT)")
+    shop.postgresql(
+        f"CREATE TABLE {shop.name}.people (no int PRIMARY KEY, mail text, whole text, b int)"
+    )
+    shop.cursor.execute("INSERT INTO person VALUES (1, 'x@y', 3, 4)")
+    keys = {
+        "mapper[0]__table": "person,people",
+        "mapper[0]__column__id": "no",
+        "mapper[0]__mask__mail": "fixed:***",
+        "mapper[0]__ignore": "a",
+        "mapper[0]__expression__whole": "{a}-{b}",
+    }
+    shop.postgresql(f"INSERT INTO {shop.name}.people VALUES (1, '***', '3-4', 4)")
+    equal = verify_still(shop, "postgresql", **keys)
+    assert equal.code == 0, equal.output
+    shop.postgresql(f"UPDATE {shop.name}.people SET whole = '3-5'")
+    found = verify_still(shop, "postgresql", "--show-values", **keys)
+    [example] = found.table["examples"]
+    assert example["source"] == {"whole": "3-4"}
+    assert example["target"] == {"whole": "3-5"}
+
+
+def test_source_tables_that_share_a_target_are_compared_together(shop: Shop) -> None:
+    for table in ("one", "two"):
+        shop.cursor.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, n INT)")
+    shop.postgresql(f"CREATE TABLE {shop.name}.both_ (id int PRIMARY KEY, n int)")
+    keys = {"mapper[0]__table": "one,both_", "mapper[1]__table": "two,both_"}
+    shop.cursor.execute("INSERT INTO one VALUES (1, 1), (2, 2)")
+    shop.cursor.execute("INSERT INTO two VALUES (30, 3), (4, 4)")
+    shop.postgresql(f"INSERT INTO {shop.name}.both_ VALUES (1, 1), (2, 2), (30, 3), (4, 4)")
+    equal = verify_still(shop, "postgresql", **keys)
+    assert (equal.code, equal.table["sourceRows"]) == (0, 4), equal.output
+    shop.postgresql(f"DELETE FROM {shop.name}.both_ WHERE id = 30")
+    assert verify_still(shop, "postgresql", **keys).table["missing"] == 1
+
+
+def test_rows_that_have_not_arrived_are_behind_not_different(shop: Shop) -> None:
+    shop.create("orders", "id INT PRIMARY KEY")
+    fetch = f"{shop.name}-fetch"
+    arrive(shop, fetch)
+    shop.cursor.execute("INSERT INTO orders VALUES (1)")
+    found = verify(shop, "postgresql", patience="1")
+    assert (found.code, found.table["result"]) == (1, "behind"), found.output
+    assert (found.table["behind"], found.table["missing"]) == (1, 0)
+
+
+def test_what_cannot_be_told_exits_with_2(shop: Shop) -> None:
+    shop.cursor.execute("CREATE TABLE orders (id INT PRIMARY KEY)")
+    absent = verify_still(shop, "postgresql")
+    assert (absent.code, absent.table["result"]) == (2, "error")
+    shop.postgresql(f"CREATE TABLE {shop.name}.orders (id int PRIMARY KEY)")
+    assert verify_still(shop, "postgresql").code == 0
+    for options in (["--table", "other"], ["--where", "id = sleep(1)"], ["--sample", "5"]):
+        assert verify_still(shop, "postgresql", *options).code == 2
+    assert verify_still(shop, "postgresql", "--table", "ORDERS").code == 0
+
+
+def test_a_sample_looks_at_some_chunks(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "CHUNK_ROWS", 10)
+    shop.create("orders", "id BIGINT PRIMARY KEY")
+    rows = ", ".join(f"({number * 10**12})" for number in range(2000))
+    shop.cursor.execute(f"INSERT INTO orders VALUES {rows}")
+    shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES {rows}")
+    found = verify_still(shop, "postgresql", "--sample", "50%")
+    assert (found.code, found.table["chunks"] + found.table["chunksSkipped"]) == (0, 201)
+    assert 50 < found.table["chunks"] < 150
+    assert 500 < found.table["sourceRows"] < 1500
+    shop.postgresql(f"DELETE FROM {shop.name}.orders WHERE id IN (0, {199 * 10**12})")
+    shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (-1), ({10**18}), (5)")
+    assert (found := verify_still(shop, "postgresql")).table["missing"] == 2, found.output
+    assert found.table["extra"] == 3

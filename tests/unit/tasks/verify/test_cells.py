@@ -1,0 +1,101 @@
+"""The form in which cells are compared."""
+
+import pytest
+
+from cdcbus.plugins.contracts import TargetColumn, ZeroDate
+from cdcbus.tasks.verify.cells import forms_of, json_form
+
+
+def column(type_: str, length: int | None = None, scale: int | None = None) -> TargetColumn:
+    return TargetColumn("c", type_, length, scale=scale)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected", "actual"),
+    [
+        (column("numeric", 10, 2), "1.5", "1.50"),
+        (column("numeric", 10, 1), "1.25", "1.3"),
+        (column("integer"), "0000", "0"),
+        (column("real"), "0.1", "0.1"),
+        (column("double precision"), "1e+22", "1e+22"),
+        (column("double precision"), "-0.0", "0"),
+        (column("timestamp without time zone"), "2024-01-01 00:00:00.500000", "2024-01-01 00:00:00.5"),
+        (column("timestamp without time zone"), "2024-01-01", "2024-01-01 00:00:00"),
+        (column("datetime", 0), "0000-00-00 00:00:00.000", "0000-00-00 00:00:00"),
+        (column("interval"), "-30:01:02.50", "-30:01:02.5"),
+        (column("bpchar", 5), "ab ", "ab"),
+        (column("character varying", 2), "ab  ", "ab"),
+        (column("bytea"), "\xc3\x00", "c300"),
+        (column('"bit"', 8), "5", "00000101"),
+        (column("boolean"), "1", "true"),
+        (column("uuid"), "123E4567-E89B-12D3-A456-426655440000", "123e4567-e89b-12d3-a456-426655440000"),
+        (column("jsonb"), '{"b":1.0,"a":[]}', '{"a": [], "b": 1}'),
+        (column("text"), None, None),
+    ],
+)  # fmt: skip
+def test_what_the_loader_makes_of_a_cell_is_what_the_target_shows(
+    target: TargetColumn, expected: str | None, actual: str | None
+) -> None:
+    forms = forms_of(target, ZeroDate.REJECT)
+    assert forms.expected(expected) == forms.actual(actual)
+
+
+@pytest.mark.parametrize(
+    ("target", "expected", "actual"),
+    [
+        (column("text"), "", None),
+        (column("text"), "a", "a "),
+        (column("text"), "a", "A"),
+        (column("double precision"), "0.30000000000000004", "0.3"),
+        (column("real"), "0.1", "0.10000001"),
+        (column("numeric", 20, 4), "1.0001", "1.0002"),
+        (column("timestamp without time zone"), "2024-01-01 00:00:00.000001", "2024-01-01 00:00:00"),
+        (column("date"), "0000-00-00", None),
+        (column("bytea"), "a", "6100"),
+        (column("boolean"), "2", "true"),
+        (column("character varying", 2), "abc", "ab"),
+    ],
+)  # fmt: skip
+def test_what_is_another_value_there_differs(
+    target: TargetColumn, expected: str | None, actual: str | None
+) -> None:
+    forms = forms_of(target, ZeroDate.REJECT)
+    assert forms.expected(expected) != forms.actual(actual)
+
+
+def test_zero_dates_are_what_the_task_makes_of_them() -> None:
+    day, moment = column("date"), column("timestamp without time zone")
+    assert forms_of(day, ZeroDate.NULL).expected("2024-00-01") is None
+    epoch = forms_of(moment, ZeroDate.EPOCH)
+    assert epoch.expected("0000-00-00 00:00:00") == epoch.actual("1970-01-01 00:00:00")
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ('{"a":1,"b":2}', '{"b":2,"a":1}'),
+        ("[1.50, 1e2]", "[1.5,100]"),
+        ('"\\u00e9"', '"é"'),
+        ("[-0.0]", "[0]"),
+        ('{"a":1,"a":2}', '{"a":2}'),
+    ],
+)
+def test_texts_of_one_json_value_have_one_form(left: str, right: str) -> None:
+    assert json_form(left) == json_form(right)
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("[1,2]", "[2,1]"),
+        ("1", '"1"'),
+        ("[]", "{}"),
+        ("null", '"null"'),
+        ('{"":["number","1"]}', "1"),
+        ('[["a",1]]', '{"a":1}'),
+        ("0.1", "0.10000000000000001"),
+        ("{", "{ "),
+    ],
+)
+def test_other_values_have_other_forms(left: str, right: str) -> None:
+    assert json_form(left) != json_form(right)
