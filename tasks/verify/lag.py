@@ -10,10 +10,10 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import Lane, TopicLogs, lanes_of
+from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
 from cdcbus.plugins.loaders import offset_table
 from cdcbus.plugins.loaders.engine import Database
-from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
+from cdcbus.plugins.positions import BinlogPosition, TopicPartition, kafka_positions_from_json
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.control.source_of import Feed
@@ -31,8 +31,8 @@ class Moment:
     the topics ended once the fetch tasks had published all of that; None before."""
 
     source_ends: Ends
-    topic_ends: Mapping[Lane, int] | None = None
-    passed: set[Lane] = field(default_factory=set)
+    topic_ends: Mapping[TopicPartition, int] | None = None
+    passed: set[TopicPartition] = field(default_factory=set)
 
 
 class Lag:
@@ -65,19 +65,19 @@ class Lag:
             if not self.is_published(moment):
                 return False
             moment.topic_ends = {
-                lane: self._logs.bounds(lane)[1]
+                partition: self._logs.bounds(partition)[1]
                 for topic in self._task.source.topics
-                for lane in lanes_of(self._task, self._logs, topic)
+                for partition in partitions_of(self._task, self._logs, topic)
             }
         applied = self._applied()
-        for lane, end in moment.topic_ends.items():
-            if lane in moment.passed:
+        for partition, end in moment.topic_ends.items():
+            if partition in moment.passed:
                 continue
-            offset = applied.get(lane, self._logs.bounds(lane)[0])
+            offset = applied.get(partition, self._logs.bounds(partition)[0])
             # behind the last record there may be marks of transactions, which are no records
-            if offset < end and self._logs.first(lane, offset) is not None:
+            if offset < end and self._logs.first(partition, offset) is not None:
                 return False
-            moment.passed.add(lane)
+            moment.passed.add(partition)
         return True
 
     def is_published(self, moment: Moment) -> bool:
@@ -91,7 +91,7 @@ class Lag:
                 return False
         return True
 
-    def _applied(self) -> dict[Lane, int]:
+    def _applied(self) -> dict[TopicPartition, int]:
         if self._offsets is not None:
             with (
                 self._database.reported(f"table {offset_table.TABLE}"),

@@ -110,9 +110,9 @@ def _wish(task_id: str, what: Wish, bus: BusSettings) -> None:
         if table.count(".") != 1:
             raise ConfigError(f"--table {table}: expected SCHEMA.TABLE, such as shop.orders")
     with bus_client(bus) as client:
-        lane = _swimlane(client, task_id)
+        swimlane = _swimlane(client, task_id)
         is_running = bool(TaskNodes(client).locks(task_id))
-        wish(client, task_id, lane, what, operator())
+        wish(client, task_id, swimlane, what, operator())
     of = ", ".join(what.tables) or "all its tables"
     when = "within a second" if is_running else "when it starts: it does not run now"
     click.echo(f"task {task_id}: snapshot {what.kind} of {of} is wished; the task sees it {when}")
@@ -121,17 +121,17 @@ def _wish(task_id: str, what: Wish, bus: BusSettings) -> None:
 def _swimlane(client: KazooClient, task_id: str) -> str:
     """Of a fetch task, which has one. Raises ConfigError for any other."""
     nodes, stored = TaskNodes(client), positions_of(client, task_id)
-    lanes = list(dict.fromkeys([*stored, *nodes.swimlanes(task_id), *nodes.locks(task_id)]))
-    if not lanes:
+    swimlanes = list(dict.fromkeys([*stored, *nodes.swimlanes(task_id), *nodes.locks(task_id)]))
+    if not swimlanes:
         raise ConfigError(
             f"task {task_id} is not known: it was neither imported nor has it run; "
             "cdcbus task list names those that are"
         )
-    if len(lanes) > 1 or any('"topic"' in (text or "") for text in stored.values()):
+    if len(swimlanes) > 1 or any('"topic"' in (text or "") for text in stored.values()):
         raise ConfigError(
             f"task {task_id} reads topics: a snapshot is made by the fetch task that fills them"
         )
-    return lanes[0]
+    return swimlanes[0]
 
 
 def _fields(table: TableId, progress: TableProgress) -> dict[str, Any]:
