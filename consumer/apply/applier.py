@@ -394,7 +394,7 @@ class PartitionApplier:
         )
         net = self._net_columns(records)
         steps = self._steps(
-            partition, records.take(net.plain) if net else records, report, dead_letters
+            partition, records.take(net.row_at_a_time) if net else records, report, dead_letters
         )
         report.decode_ms = (perf_counter() - started) * 1000
         if net and not self._scattered.isdisjoint(net.tables):  # which the steps have shown

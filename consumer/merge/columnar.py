@@ -34,12 +34,12 @@ class NetTable:
 
 @dataclass(slots=True)
 class NetColumns:
-    """`tables`: the tables whose net effect is known. The records at the places `plain`,
-    ascending, go the plain way, as far as their rows are for the other tables.
+    """`tables`: the tables whose net effect is known. The records at the places `row_at_a_time`,
+    ascending, take the row-at-a-time path, as far as their rows are for the other tables.
     `first_commit_ms`, `last_commit_ms`: of the rows in `tables`, 0 without one."""
 
     tables: dict[TableId, NetTable] = field(default_factory=dict)
-    plain: list[int] = field(default_factory=list)
+    row_at_a_time: list[int] = field(default_factory=list)
     first_commit_ms: int = 0
     last_commit_ms: int = 0
 
@@ -55,24 +55,24 @@ def net_columns(
 
     `plans_of` gives the plans for rows of a source table: none when nobody wants them, None when
     each row must be looked at. `targets_of` gives the target tables of records that are read one by
-    one: all rows of these go the plain way, to keep their order. `is_in_order`: whether other
-    partitions have no changes of a group's rows.
+    one: all rows of these take the row-at-a-time path, to keep their order. `is_in_order`: whether
+    other partitions have no changes of a group's rows.
     """
     found = read_columns(records.values, reader)
     groups: dict[TableId, list[tuple[RowGroup, Plan]]] = {}
     few, others = _few_of_a_kind(records, found.rest, reader)
-    plain = set(others)
+    row_at_a_time = set(others)
     for group in (*found.groups, *few):
         plans = plans_of(group.table)
         if plans is None or any(
             _needs_look(group, plan) or not is_in_order(group, plan) for plan in plans
         ):
-            plain.update(group.records.to_pylist())
+            row_at_a_time.update(group.records.to_pylist())
             continue
         for plan in plans:
             groups.setdefault(plan.target.id, []).append((group, plan))
     net = NetColumns()
-    one_by_one = targets_of(records.take(sorted(plain)))
+    one_by_one = targets_of(records.take(sorted(row_at_a_time)))
     for target, members in groups.items():
         batch = (
             None
@@ -80,7 +80,9 @@ def net_columns(
             else merge_columns([_mapped(*member) for member in members], members[0][1].target)
         )
         if batch is None:
-            plain.update(place for group, _ in members for place in group.records.to_pylist())
+            row_at_a_time.update(
+                place for group, _ in members for place in group.records.to_pylist()
+            )
             continue
         ops = Counter(
             {op: sum(len(group.records) for group, _ in members if group.op is op) for op in Op}
@@ -92,7 +94,7 @@ def net_columns(
             net.first_commit_ms, min(time["min"] for time in times) // 1000
         )
         net.last_commit_ms = max(net.last_commit_ms, *(time["max"] // 1000 for time in times))
-    net.plain = sorted(plain)
+    net.row_at_a_time = sorted(row_at_a_time)
     return net
 
 
@@ -100,8 +102,8 @@ def _few_of_a_kind(
     records: Records, places: Sequence[int], reader: Converter
 ) -> tuple[list[RowGroup], list[int]]:
     """Records that could not be read as columns, being too few of their kind or of a format that
-    has no such reader, one by one: so they do not send all others of their tables the plain way.
-    And the places of those that are no single row change."""
+    has no such reader, one by one: so they do not send all others of their tables down the
+    row-at-a-time path. And the places of those that are no single row change."""
     kinds: dict[
         tuple[Table, Op, tuple[str, ...], tuple[str, ...]], list[tuple[int, RowChange]]
     ] = {}

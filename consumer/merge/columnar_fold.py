@@ -2,7 +2,7 @@
 says it all. Pure.
 
 That is so for inserts, for updates that hold whole rows and keep their key, and for deletes; of
-everything else nothing is said here, and the changes take the plain way, one by one. Both give the
+everything else nothing is said here, and the changes take the row-at-a-time path. Both give the
 same batch.
 """
 

@@ -3,7 +3,7 @@
 `Rows.changes`, `record_key` and the converter's `to_bytes` say what must come out; this is the
 same, faster. A function is made for each operation, set of columns present and pattern of NULLs,
 and runs over the rows of an event for as long as they have that pattern. What is rare takes the
-plain way, row by row: key changes, patterns beyond `PATTERNS`, and whatever a function stumbles on.
+row-at-a-time path: key changes, patterns beyond `PATTERNS`, and whatever a function stumbles on.
 
 Where the compiled part is there (`native.py`), it takes the functions' place.
 """
@@ -32,7 +32,7 @@ PATTERNS = 64
 """Patterns of NULLs of a table's rows for which code is written; a wide table may have any
 number."""
 
-Plain = Callable[[RowChange], list[Record]]
+RowAtATime = Callable[[RowChange], list[Record]]
 # body, place of a row, end, row number, rows, records, template texts -> place and number of the
 # next row, and where this row's second image starts if that has other NULLs than the function is
 # for (else -1)
@@ -54,23 +54,28 @@ class _Shape:
 
 
 class TableWriter:
-    """Records from the rows of one table. `key` names the record key's columns; `plain` makes
-    the records of one row change; `takes_partial` says whether row images may lack columns;
-    `on_code` is told when code or a plan is made, for how many columns; `make_plan` is the
-    compiled part, None = without it."""
+    """Records from the rows of one table. `key` names the record key's columns; `row_at_a_time`
+    makes the records of one row change; `takes_partial` says whether row images may lack columns;
+    `on_code` is told when code or a plan is made, for how many columns; `make_plan` is the compiled
+    part, None = without it."""
 
     def __init__(
         self,
         table: DecodableTable,
         converter: Converter,
         key: tuple[str, ...],
-        plain: Plain,
+        row_at_a_time: RowAtATime,
         *,
         takes_partial: bool = False,
         on_code: Callable[[int], None] = lambda _: None,
         make_plan: MakePlan | None = native.make_plan,
     ) -> None:
-        self._table, self._converter, self._key, self._plain = table, converter, key, plain
+        self._table, self._converter, self._key, self._row_at_a_time = (
+            table,
+            converter,
+            key,
+            row_at_a_time,
+        )
         self._takes_partial, self._on_code = takes_partial, on_code
         self._make_plan = make_plan
         self._cells = tuple(map(native.cell, table.columns, table.readers)) if make_plan else ()
@@ -100,9 +105,11 @@ class TableWriter:
             try:
                 return self._generated(shape, rows, at, first_row)
             except (struct.error, IndexError, UnicodeDecodeError, UnreadableEvent):
-                """The plain way says what is wrong, or knows better."""
+                """The row-at-a-time path says what is wrong, or knows better."""
         changes = rows.changes(first_row)
-        return [record for change in changes for record in self._plain(change)], len(changes)
+        return [record for change in changes for record in self._row_at_a_time(change)], len(
+            changes
+        )
 
     def _add(self, found: Layout, origin: Origin) -> _Shape | None:
         """The shape, None where the converter has no template for it."""
@@ -209,11 +216,11 @@ class TableWriter:
     def _plain_row(
         self, body: bytes, at: int, end: int, row: int, rows: Rows, records: list[Record], *_: str
     ) -> tuple[int, int, int]:
-        """One row the plain way."""
+        """One row by the row-at-a-time path."""
         found, _start = rows.layout()
         (before, after), next_at = images_at(body, at, found, self._table)
         is_last = rows.is_last and next_at >= end
-        records += self._plain(
+        records += self._row_at_a_time(
             RowChange(self._table.table, found.op, before, after, rows.origin, row, is_last)
         )
         return next_at, row + 1, -1

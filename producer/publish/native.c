@@ -2,7 +2,7 @@
 
    `Rows.changes`, `record_key` and the converter's `to_bytes` say what must come out; producer/publish/codegen.py does the same in Python. Here
    nothing is ever wrong with a row: one that does not fit, whose key changes, or that holds what this code does not know, is left to the
-   plain way, which knows better or says what is wrong. All reads stay within the event, whatever it holds. */
+   row-at-a-time path, which knows better or says what is wrong. All reads stay within the event, whatever it holds. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -14,8 +14,8 @@
 #define INTERFACE 1
 
 typedef enum { INTEGER, DOUBLE, DECIMAL, YEAR, DATE, TIME, DATETIME, TIMESTAMP, ENUM, UTF8, BYTES, READ, KINDS } Kind;
-typedef enum { FIRST, SECOND, OLD, ROW, IS_LAST, SLOTS } Slot;
-/* What a step comes to: NOT_MINE leaves the row to the plain way; with FAILED a Python exception is set. */
+typedef enum { FIRST, SECOND, OLD, ROW, IS_LAST, PLACEHOLDERS } Placeholder;
+/* What a step comes to: NOT_MINE leaves the row to the row-at-a-time path; with FAILED a Python exception is set. */
 typedef enum { DONE, NOT_MINE, FAILED } Outcome;
 
 #define TRY(step) \
@@ -49,12 +49,12 @@ typedef struct {
 
 typedef struct {
     PyObject_HEAD
-    Py_ssize_t columns_count, key_count, slots_count;
+    Py_ssize_t columns_count, key_count, placeholders_count;
     Column *columns;
     Image first, second;
     int is_update, has_readers;
     int *key;  /* columns of the record key */
-    int *slots;
+    int *placeholders;
     PyObject *owner;  /* what the columns' objects belong to */
 } Plan;
 
@@ -560,8 +560,8 @@ static Outcome put_value(
     const Plan *plan, Text *text, const Cell *first, const Cell *second, const char *has, const Piece *pieces, Py_ssize_t row, int is_last
 ) {
     TRY(put(text, pieces[0].start, pieces[0].size));
-    for (Py_ssize_t i = 0; i < plan->slots_count; i++) {
-        switch (plan->slots[i]) {
+    for (Py_ssize_t i = 0; i < plan->placeholders_count; i++) {
+        switch (plan->placeholders[i]) {
         case FIRST:
             TRY(put_object(plan, text, &plan->first, first));
             break;
@@ -646,10 +646,10 @@ static PyObject *Plan_write(PyObject *self, PyObject *args) {
     int is_last;
     if (!PyArg_ParseTuple(args, "SnnpOO:write", &body, &at, &row, &is_last, &texts, &records))
         return NULL;
-    if (!PyTuple_Check(texts) || PyTuple_Size(texts) != plan->slots_count + 1 || !PyList_Check(records) || at < 0 || row < 0)
-        return PyErr_SetString(PyExc_ValueError, "the texts are one more than the slots; places are not negative"), NULL;
-    Piece pieces[SLOTS + 1];
-    for (Py_ssize_t i = 0; i <= plan->slots_count; i++)
+    if (!PyTuple_Check(texts) || PyTuple_Size(texts) != plan->placeholders_count + 1 || !PyList_Check(records) || at < 0 || row < 0)
+        return PyErr_SetString(PyExc_ValueError, "the texts are one more than the placeholders; places are not negative"), NULL;
+    Piece pieces[PLACEHOLDERS + 1];
+    for (Py_ssize_t i = 0; i <= plan->placeholders_count; i++)
         if ((pieces[i].start = PyUnicode_AsUTF8AndSize(PyTuple_GetItem(texts, i), &pieces[i].size)) == NULL)
             return NULL;
     Cell *cells = PyMem_Calloc((size_t)plan->columns_count * 2 + 1, sizeof(Cell));
@@ -765,8 +765,8 @@ static int fill(Column *column, PyObject *from) {
 }
 
 static int fill_plan(Plan *plan, PyObject *args) {
-    PyObject *columns, *first, *second, *same, *key, *slots;
-    if (!PyArg_ParseTuple(args, "O!OOpOOO:Plan", &PyTuple_Type, &columns, &first, &second, &plan->is_update, &same, &key, &slots))
+    PyObject *columns, *first, *second, *same, *key, *placeholders;
+    if (!PyArg_ParseTuple(args, "O!OOpOOO:Plan", &PyTuple_Type, &columns, &first, &second, &plan->is_update, &same, &key, &placeholders))
         return -1;
     Py_ssize_t count = PyTuple_Size(columns), same_count;
     plan->columns = PyMem_Calloc((size_t)count + 1, sizeof(Column));
@@ -782,7 +782,7 @@ static int fill_plan(Plan *plan, PyObject *args) {
     if ((plan->first.columns = numbers(first, count, &plan->first.count)) == NULL
         || (plan->second.columns = numbers(second, count, &plan->second.count)) == NULL
         || (plan->key = numbers(key, count, &plan->key_count)) == NULL
-        || (plan->slots = numbers(slots, SLOTS, &plan->slots_count)) == NULL)
+        || (plan->placeholders = numbers(placeholders, PLACEHOLDERS, &plan->placeholders_count)) == NULL)
         return -1;
     int *keys = numbers(same, count, &same_count);
     if (keys == NULL)
@@ -790,8 +790,8 @@ static int fill_plan(Plan *plan, PyObject *args) {
     for (Py_ssize_t i = 0; i < same_count; i++)
         plan->columns[keys[i]].is_key = 1;
     PyMem_Free(keys);
-    if (plan->slots_count > SLOTS)
-        return PyErr_SetString(PyExc_ValueError, "more slots than there are"), -1;
+    if (plan->placeholders_count > PLACEHOLDERS)
+        return PyErr_SetString(PyExc_ValueError, "more placeholders than there are"), -1;
     return 0;
 }
 
@@ -808,7 +808,7 @@ static void Plan_dealloc(PyObject *self) {
     PyMem_Free(plan->first.columns);
     PyMem_Free(plan->second.columns);
     PyMem_Free(plan->key);
-    PyMem_Free(plan->slots);
+    PyMem_Free(plan->placeholders);
     Py_XDECREF(plan->owner);
     PyTypeObject *type = Py_TYPE(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
@@ -816,7 +816,7 @@ static void Plan_dealloc(PyObject *self) {
 }
 
 PyDoc_STRVAR(
-    plan_doc, "Plan(columns, first, second, is_update, same, key, slots): how the rows of one table and operation become records."
+    plan_doc, "Plan(columns, first, second, is_update, same, key, placeholders): how the rows of one table and operation become records."
 );
 
 static PyMethodDef plan_methods[] = {{"write", Plan_write, METH_VARARGS, write_doc}, {NULL, NULL, 0, NULL}};
@@ -828,7 +828,7 @@ static PyType_Spec plan_spec = {"cdcbus.producer.publish._native.Plan", sizeof(P
 static int fill_module(PyObject *module) {
     static const char *const names[KINDS] = {"INTEGER", "DOUBLE",    "DECIMAL", "YEAR", "DATE",  "TIME",
                                              "DATETIME", "TIMESTAMP", "ENUM",    "UTF8", "BYTES", "READ"};
-    static const char *const slots[SLOTS] = {"FIRST", "SECOND", "OLD", "ROW", "IS_LAST"};
+    static const char *const placeholders[PLACEHOLDERS] = {"FIRST", "SECOND", "OLD", "ROW", "IS_LAST"};
     PyObject *type = PyType_FromSpec(&plan_spec);
     if (type == NULL || PyModule_AddObjectRef(module, "Plan", type) < 0)
         return Py_XDECREF(type), -1;
@@ -838,8 +838,8 @@ static int fill_module(PyObject *module) {
     for (int i = 0; i < KINDS; i++)
         if (PyModule_AddIntConstant(module, names[i], i) < 0)
             return -1;
-    for (int i = 0; i < SLOTS; i++)
-        if (PyModule_AddIntConstant(module, slots[i], i) < 0)
+    for (int i = 0; i < PLACEHOLDERS; i++)
+        if (PyModule_AddIntConstant(module, placeholders[i], i) < 0)
             return -1;
     return PyModule_AddIntConstant(module, "INTERFACE", INTERFACE);
 }

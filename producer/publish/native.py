@@ -57,8 +57,9 @@ class Plan(Protocol):
         records: list[Record],
         /,
     ) -> tuple[int, int]:
-        """Appends the records of the rows from `at` on, up to the first one that is to go the
-        plain way. Gives place and number of the row after the last. Raises what a reader raises."""
+        """Appends the records of the rows from `at` on, up to the first one that is to take the
+        row-at-a-time path. Gives place and number of the row after the last. Raises what a reader
+        raises."""
         ...
 
 

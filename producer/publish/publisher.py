@@ -224,7 +224,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
             table,
             self._converter,
             key,
-            self._plain,
+            self._row_at_a_time,
             takes_partial=self._takes_partial,
             on_code=self._add_code,
         )
@@ -240,7 +240,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
     def _partitions(self, topic: str) -> int:
         return len(self._metadata(topic, CONNECT_SECONDS).topics[topic].partitions)
 
-    def _plain(self, change: RowChange) -> list[Record]:
+    def _row_at_a_time(self, change: RowChange) -> list[Record]:
         key = key_columns(change.table, self._config)
         return marked_pair(
             [

@@ -127,7 +127,8 @@ def ddl_of(batches: list[Batch]) -> list[TableDdl]:
 
 
 def assert_generated_alike(rows: Rows, first_row: int, changes: list[RowChange]) -> None:
-    """What generated code makes of the rows is what the plain way makes of their changes."""
+    """What generated code makes of the rows is what the row-at-a-time path makes of their
+    changes."""
     for converter in (CanalRow(), OggJson()):
         key = rows.table.table.key
 

@@ -1,4 +1,5 @@
-"""A partition that is applied by columns leaves the target as one that is applied record by record."""
+"""A partition that is applied by columns leaves the target as one that is applied record by
+record."""
 
 from __future__ import annotations
 
@@ -204,7 +205,9 @@ def test_a_mapper_that_is_wrong_for_every_row_stops_the_task_and_makes_no_letter
 
 def test_a_few_changes_of_a_kind_do_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        PartitionApplier, "_steps_of", lambda *_: pytest.fail("a record went the plain way")
+        PartitionApplier,
+        "_steps_of",
+        lambda *_: pytest.fail("a record took the row-at-a-time path"),
     )
     orders = [change for change in history(1, 3000, 0.0) if change.table.id.table == "orders"]
     few = [change for change in orders if change.op is Op.DELETE][:3]

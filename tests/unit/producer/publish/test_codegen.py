@@ -1,5 +1,5 @@
-"""Writers of a table, generated and compiled: the same records as the plain way, for any table
-and any rows."""
+"""Writers of a table, generated and compiled: the same records as the row-at-a-time path, for any
+table and any rows."""
 
 from __future__ import annotations
 
@@ -267,7 +267,7 @@ def cases(draw: DrawFn) -> tuple[Rows, tuple[str, ...]]:
 
 
 def plain(converter: Converter, key: tuple[str, ...]) -> Callable[[RowChange], list[Record]]:
-    """The records of one row change, the plain way."""
+    """The records of one row change, by the row-at-a-time path."""
 
     def records(change: RowChange) -> list[Record]:
         return [
@@ -281,8 +281,8 @@ def plain(converter: Converter, key: tuple[str, ...]) -> Callable[[RowChange], l
 def written(
     rows: Rows, name: str, key: tuple[str, ...], make_plan: MakePlan | None, first_row: int = 0
 ) -> tuple[Any, Any]:
-    """What comes out the plain way, and what a writer makes of the same rows: records, or the
-    sentence of what is raised, as partial images and bytes that are no rows may do."""
+    """What comes out of the row-at-a-time path, and what a writer makes of the same rows: records,
+    or the sentence of what is raised, as partial images and bytes that are no rows may do."""
     converter = make_converter(name)
     plainly = plain(converter, key)
 
@@ -369,7 +369,7 @@ def orders(rows: list[tuple[int, str | None]], *, is_last: bool = False) -> Rows
 
 
 def never(change: RowChange) -> list[Record]:
-    raise AssertionError("the plain way was taken")
+    raise AssertionError("the row-at-a-time path was taken")
 
 
 def data(records: list[Record]) -> list[Any]:
@@ -560,7 +560,7 @@ def test_a_plan_that_would_reach_beyond_its_bounds_is_refused(
     column = native.CellPlan(1, 8)
     arguments: list[Any] = [(column,), (0,), (), False, (), (0,), ()]
     plan = make_plan(*arguments)
-    with pytest.raises(ValueError, match="the texts are one more than the slots"):
+    with pytest.raises(ValueError, match="the texts are one more than the placeholders"):
         plan.write(b"", 0, 0, False, (), [])
     with pytest.raises(ValueError, match="places are not negative"):
         plan.write(b"", -1, 0, False, ("",), [])
