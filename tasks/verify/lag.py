@@ -98,12 +98,12 @@ class Lag:
                 self._database.engine.connect() as connection,
             ):
                 rows = offset_table.load(connection, self._task.task_id, self._offsets)
-            return {(row.topic, row.partition): row.next_offset for row in rows}
-        found = {}
+            return {row.topic_partition: row.next_offset for row in rows}
+        found = dict[TopicPartition, int]()
         for topic in self._task.source.topics:
             if stored := self._stored(self._task.task_id, topic):
                 for each in kafka_positions_from_json(stored):
-                    found[each.topic, each.partition] = each.next_offset
+                    found[TopicPartition(each.topic, each.partition)] = each.next_offset
         return found
 
     def _stored(self, task_id: str, swimlane: str) -> str | None:
