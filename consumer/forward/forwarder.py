@@ -22,7 +22,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.forward.record_transform import Rewriter, Written
+from cdcbus.consumer.forward.record_transform import RecordTransform, Written
 from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
@@ -95,7 +95,7 @@ class Forwarder:
         self._task, self._config, self._stop = task, config, stop
         self._put_dead_letters = put_dead_letters
         self._wanted = ChangeFilter(task, converter, process)
-        self._rewriter = Rewriter(Mapper(task.rules, task.includes, task.excludes), config)
+        self._transform = RecordTransform(Mapper(task.rules, task.includes, task.excludes), config)
         self._outlets: dict[TopicPartition, _Outlet] = {}
         self._opening = Lock()
         self.seen: dict[TopicPartition, AppliedOffset] = {}
@@ -267,7 +267,7 @@ class Forwarder:
         self, offset: int, value: bytes, carried: list[Header], outlet: _Outlet, report: BatchReport
     ) -> Iterator[_Made]:
         for change in self._wanted.changes(value, report):
-            for written in self._rewriter.records(change):
+            for written in self._transform.records(change):
                 if written.op is Op.TRUNCATE and outlet.partitions(written.topic) > 1:
                     raise DataError(_truncate_refused(change.table.id, written.topic))
                 for record in written.records if carried else ():

@@ -41,7 +41,7 @@ class Written(NamedTuple):
     records: list[Record]
 
 
-class Rewriter:
+class RecordTransform:
     """The mapper, keys, topics and form of one task. Thread-safe."""
 
     def __init__(self, mapper: Mapper, config: PublishConfig) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdcbus.consumer.config import MapperRule
-from cdcbus.consumer.forward.record_transform import Rewriter
+from cdcbus.consumer.forward.record_transform import RecordTransform
 from cdcbus.consumer.transform.cells.expression import constant
 from cdcbus.consumer.transform.cells.mask import Mask
 from cdcbus.consumer.transform.mapper import Mapper
@@ -39,11 +39,11 @@ def change(
     return RowChange(table, op, before, after, ORIGIN, 2, True)
 
 
-def written(rewriter: Rewriter, one: RowChange) -> list[tuple[str, bytes, dict[str, Any]]]:
+def written(transform: RecordTransform, one: RowChange) -> list[tuple[str, bytes, dict[str, Any]]]:
     """Topic, key and value of each record."""
     return [
         (way.topic, record["key"], json.loads(record["value"]))
-        for way in rewriter.records(one)
+        for way in transform.records(one)
         for record in way.records
     ]
 
@@ -55,7 +55,7 @@ def test_tables_and_columns_get_their_new_names_also_in_the_key() -> None:
         {"ID": "no", "NAME": "customer"},
         ignored=frozenset({"region"}),
     )
-    [(topic, key, value)] = written(Rewriter(Mapper([rule]), config()), change())
+    [(topic, key, value)] = written(RecordTransform(Mapper([rule]), config()), change())
     assert (topic, key) == ("out", b"7_")
     assert (value["database"], value["table"], value["pkNames"], value["data"]) == (
         "store",
@@ -68,13 +68,13 @@ def test_tables_and_columns_get_their_new_names_also_in_the_key() -> None:
 
 def test_computed_and_masked_columns_are_written() -> None:
     rule = MapperRule(computed={"origin": constant("EU")}, masks={"name": Mask("truncate", 1)})
-    [(_, _, value)] = written(Rewriter(Mapper([rule]), config()), change())
+    [(_, _, value)] = written(RecordTransform(Mapper([rule]), config()), change())
     assert value["data"] == [{**ROW, "name": "A", "origin": "EU"}]
 
 
 @pytest.mark.parametrize("converter", ["oggJson", "porterCompat", "canalRow"])
 def test_time_and_place_of_the_change_stay_the_source_s(converter: str) -> None:
-    [(_, _, value)] = written(Rewriter(Mapper([]), config(converter)), change())
+    [(_, _, value)] = written(RecordTransform(Mapper([]), config(converter)), change())
     if converter == "canalRow":
         assert (value["es"], value["file"], value["pos"], value["row"], value["txLast"]) == (
             1_700_000_000_123,
@@ -95,7 +95,7 @@ def test_time_and_place_of_the_change_stay_the_source_s(converter: str) -> None:
 def test_a_record_of_one_form_becomes_the_same_change_in_the_other() -> None:
     update = change(Op.UPDATE, ROW, {**ROW, "name": None})
     [read] = CanalRow().from_bytes(CanalRow().to_bytes(update))
-    [(_, _, value)] = written(Rewriter(Mapper([]), config("oggJson")), read)
+    [(_, _, value)] = written(RecordTransform(Mapper([]), config("oggJson")), read)
     [again] = OggJson().from_bytes(json.dumps(value).encode())
     assert (again.op, again.before, again.after, again.table.key) == (
         Op.UPDATE,
@@ -108,15 +108,15 @@ def test_a_record_of_one_form_becomes_the_same_change_in_the_other() -> None:
 
 def test_the_key_is_made_of_the_columns_that_the_task_file_names_after_mapping() -> None:
     rule = MapperRule(table=("orders", "sales"), columns={"region": "area"})
-    rewriter = Rewriter(
+    transform = RecordTransform(
         Mapper([rule]), config(partition_keys={"SHOP.SALES": ("AREA",), "SHOP.ORDERS": ("name",)})
     )
-    assert [key for _, key, _ in written(rewriter, change())] == [b"eu_"]
+    assert [key for _, key, _ in written(transform, change())] == [b"eu_"]
 
 
 def test_a_change_of_the_new_key_is_a_delete_and_an_insert_that_name_each_other() -> None:
-    rewriter = Rewriter(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)}))
-    [moved] = rewriter.records(change(Op.UPDATE, ROW, {**ROW, "region": "us"}))
+    transform = RecordTransform(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)}))
+    [moved] = transform.records(change(Op.UPDATE, ROW, {**ROW, "region": "us"}))
     delete, insert = moved.records
     assert [(json.loads(record["value"])["type"], record["key"]) for record in moved.records] == [
         ("DELETE", b"eu_"),
@@ -127,9 +127,9 @@ def test_a_change_of_the_new_key_is_a_delete_and_an_insert_that_name_each_other(
 
 
 def test_an_update_without_the_columns_of_the_key_stops() -> None:
-    rewriter = Rewriter(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)}))
+    transform = RecordTransform(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)}))
     with pytest.raises(UnreadableEvent, match="the record key needs column region"):
-        list(rewriter.records(change(Op.UPDATE, {"id": "7"}, {"id": "7", "name": "B"})))
+        list(transform.records(change(Op.UPDATE, {"id": "7"}, {"id": "7", "name": "B"})))
 
 
 def test_topics_follow_the_new_names() -> None:
@@ -137,11 +137,11 @@ def test_topics_follow_the_new_names() -> None:
         MapperRule(("shop", "store"), ("orders", "sales")),
         MapperRule(("shop", "store"), ("orders", "archive")),
     ]
-    rewriter = Rewriter(
+    transform = RecordTransform(
         Mapper(rules),
         config(topic_rules=(TopicRule(r"store\.sales", True), TopicRule(r"shop\..*", True, "old"))),
     )
-    assert [(topic, value["table"]) for topic, _, value in written(rewriter, change())] == [
+    assert [(topic, value["table"]) for topic, _, value in written(transform, change())] == [
         ("store_sales", "sales"),
         ("out", "archive"),
     ]
@@ -154,15 +154,15 @@ def test_a_key_column_must_not_be_left_out(rule: MapperRule) -> None:
     with pytest.raises(
         ConfigError, match=r"leaves out column id, which is part of the key of shop\.orders"
     ):
-        list(Rewriter(Mapper([rule]), config()).records(change()))
+        list(RecordTransform(Mapper([rule]), config()).records(change()))
 
 
 def test_a_key_column_must_not_lose_what_tells_rows_apart() -> None:
     with pytest.raises(ConfigError, match=r"rows of shop\.orders would become one"):
         list(
-            Rewriter(Mapper([MapperRule(masks={"id": Mask("truncate", 1)})]), config()).records(
-                change()
-            )
+            RecordTransform(
+                Mapper([MapperRule(masks={"id": Mask("truncate", 1)})]), config()
+            ).records(change())
         )
 
 
@@ -170,16 +170,16 @@ def test_a_key_column_must_not_lose_what_tells_rows_apart() -> None:
 def test_a_truncate_has_no_key_whatever_the_task_file_names(converter: CanalRow | OggJson) -> None:
     [truncate] = converter.from_bytes(converter.to_bytes(change(Op.TRUNCATE, None, None)))
     [(_, key, value)] = written(
-        Rewriter(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)})), truncate
+        RecordTransform(Mapper([]), config(partition_keys={"SHOP.ORDERS": ("region",)})), truncate
     )
     assert (key, value["type"]) == (b"", "TRUNCATE")
 
 
 def test_tables_of_one_name_with_other_columns_are_told_apart() -> None:
     wider = Table(ORDERS.id, (*COLUMNS, Column("note")), ("id",))
-    rewriter = Rewriter(Mapper([]), config())
+    transform = RecordTransform(Mapper([]), config())
     rows = [
-        written(rewriter, one)[0][2]["data"]
+        written(transform, one)[0][2]["data"]
         for one in (change(), change(after={**ROW, "note": "x"}, table=wider), change())
     ]
     assert rows == [[ROW], [{**ROW, "note": "x"}], [ROW]]
