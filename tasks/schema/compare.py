@@ -62,6 +62,8 @@ TEXT_LENGTHS: Final = {
     "inet4": 15,
 }
 """How long the texts of a type's cells may be."""
+LONGEST: Final = 1 << 30
+"""That of a JSON document: more is in no packet of MySQL."""
 WIDE: Final = ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030")
 """Character sets that have all characters."""
 
@@ -170,7 +172,7 @@ def _text_length(name: str, source: str) -> int:
     if name in ("enum", "set"):
         labels = [len(each) for each in re.findall(r"'((?:[^']|'')*)'", source)]
         return max(labels) if name == "enum" else sum(labels) + len(labels) - 1
-    return TEXT_LENGTHS.get(name, 1 << 32)
+    return TEXT_LENGTHS.get(name, LONGEST)
 
 
 def _kind(type_: str) -> str:
@@ -194,6 +196,11 @@ def folding(collation: str) -> int:
     return 3 if "_as_ci" in name else 4
 
 
+def pads(collation: str) -> bool:
+    """Whether blanks at the end count for nothing."""
+    return not re.search(r"^$|^binary$|_0900_|_nopad_", collation.lower())
+
+
 def _of_collation(
     wanted: ColumnDefinition, column: TargetColumn, collation: str
 ) -> Iterator[Difference]:
@@ -205,7 +212,7 @@ def _of_collation(
         yield Difference(
             column.name, f"has not all characters of {charset_of(source)}: {collation}", True
         )
-    elif collation and folding(collation) != folding(source):
+    elif collation and (folding(collation), pads(collation)) != (folding(source), pads(source)):
         yield Difference(column.name, f"compares by {collation}, the source by {source}", False)
 
 
@@ -242,6 +249,9 @@ def _of_keys(
 
 
 def _folds_more(wanted: ColumnDefinition, column: TargetColumn, collation: str) -> bool:
+    if not wanted.source_collation:
+        return False  # numbers, and texts that the source spells in one way only
     if collation:
-        return folding(collation) > folding(wanted.source_collation)
+        source = wanted.source_collation
+        return folding(collation) > folding(source) or (pads(collation) and not pads(source))
     return column.is_folding and folding(wanted.source_collation) < 3

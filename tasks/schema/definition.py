@@ -30,7 +30,7 @@ LARGE: Final = re.compile(r"(tiny|medium|long)?(text|blob)|json|geometry|vector"
 ZERO_DATE: Final = re.compile(r"0000-|[0-9]{4}-(?:00-|[0-9]{2}-00)")
 # MariaDB's own types, as MySQL can hold their text.
 IN_MYSQL: Final = {"uuid": "char(36)", "inet6": "varchar(39)", "inet4": "varchar(15)"}
-WITHOUT_DEFAULT: Final = "{0}: default {1} is left out, as the target cannot have it"
+WITHOUT_DEFAULT: Final = "{0}: default {1} is left out, as it is not sure to be the same there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,8 @@ def _copied(
     if mask is not None:
         return _masked(column, name, details, mask, target)
     source = record_type(column)
-    type_ = _mysql_type(column, source, target) if target.dialect == "mysql" else ""
+    is_mysql = target.dialect == "mysql"
+    type_ = _mysql_type(column, name, source, target, notes) if is_mysql else ""
     collation = _collation(details.collation, target) if type_ not in IN_MYSQL.values() else None
     if collation and collation[1] != details.collation:
         notes.append(
@@ -168,9 +169,16 @@ def _masked(
     )
 
 
-def _mysql_type(column: TableColumn, source: str, target: Target) -> str:
+def _mysql_type(
+    column: TableColumn, name: str, source: str, target: Target, notes: list[str]
+) -> str:
     """As the source spells it, but for what one of the two servers does not know."""
     if column.data_type in ("enum", "set"):
+        if "?" in source:
+            notes.append(
+                f"{name}: a `?` in its labels may stand for a character that the source cannot "
+                "show: compare them"
+            )
         return source  # without the backslashes of information_schema
     if column.data_type == "geomcollection":
         return "geometrycollection"
@@ -196,11 +204,10 @@ def _default(
     default = details.default
     if default is None:
         return None
-    is_kept = default.kind is not DefaultKind.EXPRESSION
+    is_kept = default.kind not in (DefaultKind.EXPRESSION, DefaultKind.UNCLEAR)
     if target.dialect != "mysql":
         is_zero = column.data_type in DATES and ZERO_DATE.match(default.text) is not None
-        is_bytes = default.kind is DefaultKind.TEXT and not default.text.isascii()
-        is_kept = is_kept and not is_zero and not (is_bytes and "binary" in column.data_type)
+        is_kept = is_kept and not is_zero
     elif not target.is_mariadb:
         is_kept = is_kept and LARGE.fullmatch(column.data_type) is None
     if is_kept and target.dialect == "oracle":

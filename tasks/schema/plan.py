@@ -128,7 +128,7 @@ def make_plan(
             dialect,
             tuple(
                 TablePlan(table, None, _statements(table, dialect, with_indexes))
-                for table in _defined(found, Target(dialect, nulls_zero_dates=nulls))
+                for table in _defined(load, found, Target(dialect, nulls_zero_dates=nulls))
             ),
         )
     with (
@@ -137,7 +137,7 @@ def make_plan(
         database.engine.connect() as at_target,
     ):
         target = _target(at_target, dialect, nulls)
-        defined = _defined(found, target)
+        defined = _defined(load, found, target)
         tables = tuple(_plan(at_target, database, each, with_indexes) for each in defined)
         schemas = {each.id.schema for each in defined if each.id.schema}
         if named := url.arguments.get("database"):  # for cdcbus_position
@@ -148,12 +148,16 @@ def make_plan(
 
 
 def _defined(
-    found: Sequence[tuple[MappedTable, TableDetails]], target: Target
+    load: LoadTask, found: Sequence[tuple[MappedTable, TableDetails]], target: Target
 ) -> list[TableDefinition]:
     by_target: dict[TableId, list[TableDefinition]] = {}
     for mapped, details in found:
         by_target.setdefault(mapped.target, []).append(define(mapped, details, target))
-    return [merged(definitions) for definitions in by_target.values()]
+    tables = [merged(definitions) for definitions in by_target.values()]
+    if not load.processor:
+        return tables
+    note = f"event processor {load.processor} may give rows other columns and values"
+    return [replace(table, notes=(*table.notes, note)) for table in tables]
 
 
 def _plan(

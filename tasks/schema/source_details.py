@@ -29,13 +29,15 @@ ROW_TIMES: Final = ("ROW START", "ROW END")
 
 class DefaultKind(StrEnum):
     """TEXT: a literal, as a cell has it. NOW: the time of the insert. BITS, BYTES: binary or
-    hexadecimal digits. EXPRESSION: SQL of the source."""
+    hexadecimal digits. EXPRESSION: SQL of the source. UNCLEAR: a text in which a `?` may stand for
+    another character, or for a byte, as servers print what they cannot show."""
 
     TEXT = auto()
     NOW = auto()
     BITS = auto()
     BYTES = auto()
     EXPRESSION = auto()
+    UNCLEAR = auto()
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +150,14 @@ def read_default(text: str | None, extra: str, data_type: str, has_quotes: bool)
     if data_type in ("binary", "varbinary") and (found := BYTES.fullmatch(text)):
         return Default(DefaultKind.BYTES, found[1])
     if not has_quotes:
-        return Default(DefaultKind.TEXT, text)
+        return _literal(text, data_type)
     if quoted := QUOTED.fullmatch(text):
-        return Default(DefaultKind.TEXT, unescaped(quoted[1]))
+        return _literal(unescaped(quoted[1]), data_type)
     if NUMBER.fullmatch(text):
         return Default(DefaultKind.TEXT, text)
     return Default(DefaultKind.EXPRESSION, text)
+
+
+def _literal(text: str, data_type: str) -> Default:
+    is_shown = "?" not in text and (text.isascii() or "binary" not in data_type)
+    return Default(DefaultKind.TEXT if is_shown else DefaultKind.UNCLEAR, text)

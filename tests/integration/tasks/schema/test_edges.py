@@ -14,7 +14,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.source]
 
 EVERY_TEXT = "a \\ ' \" % : é 中 😀\tb\nc"
 NUMBERS = {

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 from click.testing import CliRunner, Result
 from pymysql.cursors import Cursor
@@ -221,3 +222,54 @@ def test_oracle_is_text_only(shop: Shop) -> None:
     load = shop.load("postgresql", loader__source__url="jdbc:oracle:thin:@//none:1521/X")
     assert '"id" NUMBER(10) NOT NULL' in run("plan", load).output
     assert "not made from here" in run("apply", load, "--yes", code=1).output
+
+
+def test_mysql_gets_what_stands_for_mariadbs_own(shop: Shop, mysql_9: Database, name: str) -> None:
+    shop.cursor.execute("DROP TABLE orders")
+    shop.cursor.execute(
+        "CREATE TABLE own (id UUID PRIMARY KEY, six INET6, four INET4, packed TEXT COMPRESSED, "
+        "said TEXT DEFAULT 'x', upper VARCHAR(10) COLLATE utf8mb4_uca1400_as_cs, "
+        "exact VARCHAR(10) COLLATE utf8mb4_nopad_bin, made DATETIME DEFAULT '0000-00-00', "
+        r"path VARCHAR(20) DEFAULT 'a\\b', kind ENUM('x\\y', 'it''s') DEFAULT 'x\\y', "
+        "at TIMESTAMP NOT NULL, raw VARBINARY(4) DEFAULT x'00ff') COLLATE utf8mb4_general_ci"
+    )
+    load = shop.load(
+        "mariadb",
+        loader__source__url=f"jdbc:mysql://{mysql_9.host}:{mysql_9.port}/{name}",
+        loader__source__userName=mysql_9.user,
+        loader__source__password=mysql_9.password,
+    )
+    connection = pymysql.connect(
+        host=mysql_9.host,
+        port=mysql_9.port,
+        user=mysql_9.user,
+        password=mysql_9.password,
+        autocommit=True,
+    )
+    with connection, connection.cursor() as cursor:
+        try:
+            run("apply", load, "--yes", "--schemas")
+            run("plan", load, "--check")
+            cursor.execute(
+                "SELECT column_name, column_type, collation_name FROM information_schema.columns "
+                f"WHERE table_schema = '{name}' ORDER BY ordinal_position"
+            )
+            assert list(cursor.fetchall()) == [
+                ("id", "char(36)", "utf8mb4_general_ci"),
+                ("six", "varchar(39)", "utf8mb4_general_ci"),
+                ("four", "varchar(15)", "utf8mb4_general_ci"),
+                ("packed", "text", "utf8mb4_general_ci"),
+                ("said", "text", "utf8mb4_general_ci"),
+                ("upper", "varchar(10)", "utf8mb4_0900_as_cs"),
+                ("exact", "varchar(10)", "utf8mb4_0900_bin"),
+                ("made", "datetime", None),
+                ("path", "varchar(20)", "utf8mb4_general_ci"),
+                ("kind", r"enum('x\\y','it''s')", "utf8mb4_general_ci"),
+                ("at", "timestamp", None),
+                ("raw", "varbinary(4)", None),
+            ]
+            cursor.execute(f"INSERT INTO {name}.own (id, at) VALUES ('1', '2020-01-01')")
+            cursor.execute(f"SELECT path, kind, HEX(raw) FROM {name}.own")
+            assert list(cursor.fetchall()) == [("a\\b", "x\\y", None)]
+        finally:
+            cursor.execute(f"DROP DATABASE IF EXISTS {name}")

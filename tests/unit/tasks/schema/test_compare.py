@@ -1,0 +1,132 @@
+import pytest
+
+from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.ddl.table_schema import PRIMARY
+from cdcbus.tasks.schema.compare import differences, folding
+from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition
+from cdcbus.tasks.schema.source_details import Index, IndexPart
+
+ID = TableId("shop", "orders")
+
+
+def key(*names: str) -> Index:
+    return Index(PRIMARY, True, "BTREE", tuple(map(IndexPart, names)))
+
+
+def lost(
+    source: str,
+    target: TargetColumn,
+    *,
+    dialect: str = "postgresql",
+    wanted_key: Index | None = None,
+    keys: tuple[str, ...] = (),
+    collation: str = "",
+    collations: dict[str, str] | None = None,
+) -> list[str]:
+    column = ColumnDefinition("a", source, "", source_collation=collation)
+    wanted = TableDefinition(ID, (ID,), (column,), wanted_key)
+    table = TargetTable(ID, {"a": target}, keys, dialect=dialect)
+    return [each.what for each in differences(wanted, table, collations or {}) if each.is_lost]
+
+
+@pytest.mark.parametrize(
+    ("source", "type_", "length", "scale"),
+    [
+        ("bigint unsigned", "bigint", None, None),
+        ("bigint", "double precision", None, None),
+        ("decimal(10,2)", "numeric", 10, 1),
+        ("double", "real", None, None),
+        ("text", "bytea", None, None),
+        ("blob", "text", None, None),
+        ("text", "integer", None, None),
+        ("int", "character varying", 10, None),
+        ("datetime(6)", "timestamp without time zone", 3, None),
+        ("datetime", "date", None, None),
+        ("datetime", "interval", None, None),
+        ("time", "time without time zone", 6, None),
+        ("json", "integer", None, None),
+        ("enum('abc','d')", "character varying", 2, None),
+        ("set('abc','d')", "character varying", 4, None),
+        ("tinyint(1)", "boolean", None, None),
+        ("varchar(10)", "character varying", 9, None),
+        ("varchar(10)", "bpchar", 20, None),
+        ("int", '"bit"', 32, None),
+    ],
+)
+def test_a_type_that_does_not_hold_all_is_told(
+    source: str, type_: str, length: int | None, scale: int | None
+) -> None:
+    assert lost(source, TargetColumn("a", type_, length, scale=scale))
+
+
+@pytest.mark.parametrize(
+    ("source", "type_", "length", "scale"),
+    [
+        ("bigint unsigned", "numeric", 20, 0),
+        ("bigint unsigned", "text", None, None),
+        ("int", "bigint", None, None),
+        ("int", "double precision", None, None),
+        ("int", "character varying", 11, None),
+        ("year", "smallint", None, None),
+        ("bit(5)", '"bit"', 5, None),
+        ("bit(1)", "boolean", None, None),
+        ("float", "double precision", None, None),
+        ("datetime(6)", "timestamp without time zone", None, None),
+        ("timestamp", "timestamp with time zone", 0, None),
+        ("time(6)", "interval", None, None),
+        ("json", "jsonb", None, None),
+        ("json", "text", None, None),
+        ("enum('abc','d')", "character varying", 3, None),
+        ("set('abc','d')", "character varying", 5, None),
+        ("geometry", "bytea", None, None),
+        ("varchar(10)", "text", None, None),
+        ("uuid", "uuid", None, None),
+        ("", "integer", None, None),
+    ],
+)
+def test_a_type_that_holds_all_is_not(
+    source: str, type_: str, length: int | None, scale: int | None
+) -> None:
+    assert lost(source, TargetColumn("a", type_, length, scale=scale)) == []
+
+
+def test_a_key_of_more_columns_tells_rows_apart_and_one_of_fewer_does_not() -> None:
+    target = TargetColumn("a", "integer")
+    assert lost("int", target, wanted_key=key("a"), keys=("a", "b")) == []
+    assert lost("int", target, wanted_key=key("a", "b"), keys=("a",)) != []
+    assert lost("int", target, wanted_key=key("a"), keys=()) != []
+    assert lost("int", target, wanted_key=None, keys=("a",)) != []
+
+
+@pytest.mark.parametrize(
+    ("source", "there", "is_lost"),
+    [
+        ("utf8mb4_bin", "utf8mb4_general_ci", True),
+        ("utf8mb4_general_ci", "utf8mb4_bin", False),
+        ("utf8mb4_0900_as_cs", "utf8mb4_0900_as_ci", True),
+        ("utf8mb4_0900_ai_ci", "utf8mb4_uca1400_nopad_ai_ci", False),
+        ("utf8mb4_0900_ai_ci", "utf8mb4_general_ci", True),
+        ("utf8mb4_nopad_bin", "utf8mb4_bin", True),
+        ("utf8mb4_general_ci", "latin1_swedish_ci", True),
+    ],
+)
+def test_a_key_whose_collation_folds_more_makes_rows_one(
+    source: str, there: str, is_lost: bool
+) -> None:
+    target = TargetColumn("a", "varchar", 10, declared="varchar(10)", is_folding=True)
+    found = lost(
+        "varchar(10)",
+        target,
+        dialect="mysql",
+        wanted_key=key("a"),
+        keys=("a",),
+        collation=source,
+        collations={"a": there},
+    )
+    assert bool(found) is is_lost
+
+
+def test_how_much_a_collation_folds() -> None:
+    names = ("utf8mb4_0900_bin", "utf8mb4_bin", "utf8mb4_0900_as_cs", "utf8mb4_0900_as_ci")
+    assert [*map(folding, names), folding("latin1_swedish_ci")] == [0, 1, 2, 3, 4]

@@ -1,0 +1,130 @@
+from collections.abc import Sequence
+
+import pytest
+
+from cdcbus.consumer.config import MapperRule
+from cdcbus.consumer.transform.cells.mask import read_mask
+from cdcbus.consumer.transform.mapper import Route
+from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
+from cdcbus.tasks.control.source_of import MappedTable, record_type
+from cdcbus.tasks.schema.create_table import create_table
+from cdcbus.tasks.schema.definition import TableDefinition, Target, define
+from cdcbus.tasks.schema.source_details import (
+    ColumnDetails,
+    Default,
+    DefaultKind,
+    Index,
+    IndexPart,
+    TableDetails,
+)
+
+ID = TableId("shop", "orders")
+NOTHING = TableDetails({})
+
+
+def mapped(
+    columns: Sequence[TableColumn], key: str = "id", rule: MapperRule | None = None
+) -> MappedTable:
+    schema = TableSchema(tuple(columns), (UniqueKey(PRIMARY, tuple(key.split())),) if key else ())
+    source = Table(ID, tuple(Column(each.name, record_type(each)) for each in columns), schema.key)
+    route = Route(ID, rule or MapperRule(), is_shared=False)
+    names = {each.name: name for each in columns if (name := route.wanted(each.name))}
+    return MappedTable(source, schema, "shop", route, names)
+
+
+def column(name: str, type_: str, *, is_nullable: bool = True) -> TableColumn:
+    return TableColumn(name, type_, is_nullable=is_nullable)
+
+
+def made(
+    *columns: TableColumn,
+    dialect: str = "postgresql",
+    details: TableDetails = NOTHING,
+    key: str = "id",
+    rule: MapperRule | None = None,
+    nulls_zero_dates: bool = False,
+) -> TableDefinition:
+    wanted = mapped([column("id", "int"), *columns], key, rule)
+    return define(wanted, details, Target(dialect, nulls_zero_dates=nulls_zero_dates))
+
+
+def nullable(table: TableDefinition) -> list[str]:
+    return [each.name for each in table.columns if each.is_nullable]
+
+
+def test_columns_of_the_key_are_not_null_and_others_as_at_the_source() -> None:
+    table = made(column("a", "int", is_nullable=False), column("b", "int"))
+    assert nullable(table) == ["b"]
+
+
+def test_dates_may_be_null_where_zero_dates_become_that() -> None:
+    day = column("day", "date", is_nullable=False)
+    assert nullable(made(day, nulls_zero_dates=True)) == ["day"]
+    assert nullable(made(day)) == []
+
+
+def test_in_oracle_texts_may_be_null_but_for_the_key() -> None:
+    columns = column("a", "varchar(5)", is_nullable=False), column("b", "int", is_nullable=False)
+    assert nullable(made(*columns, dialect="oracle")) == ["a"]
+    assert nullable(made(*columns, dialect="oracle", key="a id")) == []
+
+
+def test_a_long_text_is_no_key_in_oracle() -> None:
+    table = made(column("a", "varchar(5000)"), dialect="oracle", key="a")
+    assert table.problems == ("a is of type CLOB, which is no part of a key in Oracle",)
+
+
+@pytest.mark.parametrize(
+    ("dialect", "type_", "text"), [("postgresql", "date", "0000-00-00"), ("oracle", "int", "")]
+)
+def test_a_default_that_the_target_cannot_have_is_left_out_with_a_note(
+    dialect: str, type_: str, text: str
+) -> None:
+    details = TableDetails({"a": ColumnDetails(Default(DefaultKind.TEXT, text))})
+    table = made(column("a", type_), dialect=dialect, details=details)
+    assert table.columns[1].default is None
+    assert table.notes[0].startswith("a: default")
+
+
+def test_a_name_that_is_too_long_is_a_problem_of_the_table() -> None:
+    long = "é" * 32  # 64 bytes
+    assert "give it another one with mapper[i]" in made(column(long, "int")).problems[0]
+    assert made(column(long, "int"), dialect="mysql").problems == ()
+
+
+def test_a_masked_column_is_text_that_may_be_as_long_as_the_mask_makes_it() -> None:
+    masks = {"a": "hash", "b": "fixed:none", "c": "truncate:2", "d": "truncate:2"}
+    rule = MapperRule(masks={name: read_mask(text) for name, text in masks.items()})
+    columns = [column("a", "int"), column("b", "int"), column("c", "int"), column("d", "char(9)")]
+    types = [each.type for each in made(*columns, rule=rule).columns]
+    assert types == ["integer", "char(64)", "text", "text", "char(9)"]
+
+
+def test_a_prefix_of_the_key_stays_in_mysql_and_is_all_of_the_column_elsewhere() -> None:
+    index = Index(PRIMARY, True, "BTREE", (IndexPart("a", 10),))
+    details = TableDetails({}, (index,))
+    there = made(column("a", "text"), dialect="mysql", key="a", details=details)
+    assert "PRIMARY KEY (`a`(10))" in create_table(there, "mysql")[0]
+    elsewhere = made(column("a", "text"), key="a", details=details)
+    assert 'PRIMARY KEY ("a")' in create_table(elsewhere, "postgresql")[0]
+    assert "first 10 characters" in elsewhere.notes[0]
+
+
+def test_names_of_indexes_are_the_tables_own_and_short_enough() -> None:
+    parts = (IndexPart("a"),)
+    indexes = tuple(Index(f"{number}{'x' * 63}", False, "BTREE", parts) for number in (1, 2))
+    table = made(column("a", "int"), details=TableDetails({}, indexes))
+    names = [index.name for index in table.indexes]
+    assert len(set(names)) == 2
+    assert all(len(name) == 63 and name.startswith("orders_") for name in names)
+
+
+def test_quotes_and_backslashes_in_texts_are_just_these() -> None:
+    details = TableDetails(
+        {"a": ColumnDetails(Default(DefaultKind.TEXT, "it's \\n"), comment="a'b")}, comment="c'd"
+    )
+    create, table, comment = create_table(made(column("a", "text"), details=details), "postgresql")
+    assert "\"a\" text DEFAULT 'it''s \\n'" in create
+    assert table.endswith("IS 'c''d'")
+    assert comment.endswith("IS 'a''b'")
