@@ -215,19 +215,19 @@ def mysql_hash(terms: Iterable[Term]) -> str:
     """Hexadecimal digits of a row. A NULL is told by the column itself: a text that is too long for
     the server makes the whole hash NULL, which is counted, and never equal."""
     cells = []
-    for term in terms:
-        text = f"MD5({term.text})" if term.is_long else f"LENGTH({term.text}), ':', {term.text}"
-        cells.append(f"IF({term.column} IS NULL, '~', CONCAT({text}))")
+    for each in terms:
+        text = f"MD5({each.text})" if each.is_long else f"LENGTH({each.text}), ':', {each.text}"
+        cells.append(f"IF({each.column} IS NULL, '~', CONCAT({text}))")
     return f"MD5(CONCAT({', '.join(cells)}))"
 
 
 def postgresql_hash(terms: Iterable[Term]) -> str:
     cells = []
-    for term in terms:
+    for each in terms:
         text = (
-            f"md5({term.text})"
-            if term.is_long
-            else f"octet_length({term.text})::text || ':' || ({term.text})"
+            f"md5({each.text})"
+            if each.is_long
+            else f"octet_length({each.text})::text || ':' || ({each.text})"
         )
         cells.append(f"coalesce({text}, '~')")
     return f"md5({' || '.join(cells)})"
