@@ -212,7 +212,7 @@ class TargetTable:
     there is neither. A unique key that is more than its columns (an expression, a prefix, a
     condition) is an empty tuple. `dialect` is SQLAlchemy's name of the target's kind
     (`postgresql`, `mysql`, `oracle`). `unsafe`: why nothing may be written to it, as a sentence
-    with the cure; else empty. `is_key_deferrable`: the key is checked at the commit, or may be,
+    with the remedy; else empty. `is_key_deferrable`: the key is checked at the commit, or may be,
     so that no upsert can go by it. `remarks`: sentences for `task check` on what else of the
     table touches rows."""
 

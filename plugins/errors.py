@@ -167,4 +167,4 @@ class TargetRejected(TargetError):
 
 class RowConflict(TargetRejected):
     """Another row forbids it: one that holds its unique value, or that a foreign key asks for.
-    Changes of that row may cure it."""
+    Changes of that row can end that."""

@@ -297,8 +297,15 @@ class ConflictResolver:
         is_alone = [each.change for each in self._steps if each.offset == step.offset] == [
             step.change
         ]
-        is_curable = isinstance(reason, RowConflict) and step.offset >= self._part.low_watermark
-        if self._is_sure and self._dead_letters is not None and not is_curable and not is_alone:
+        may_be_unblocked = (
+            isinstance(reason, RowConflict) and step.offset >= self._part.low_watermark
+        )
+        if (
+            self._is_sure
+            and self._dead_letters is not None
+            and not may_be_unblocked
+            and not is_alone
+        ):
             raise RetryWithout(step.offset, reason)
         self._give_up([step], reason)
 

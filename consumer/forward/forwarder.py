@@ -41,7 +41,7 @@ from cdcbus.plugins.errors import (
     UnreadableEvent,
 )
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
+from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_REMEDY, KafkaWriter
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.kafka.transactions import Transaction
@@ -466,7 +466,7 @@ class _Outlet(KafkaWriter[_Large]):
         what = f"table {refused.table}, made of record {self._partition}@{refused.offset}"
         sentence = self._refusal(refused.topic, refused.size_bytes, what)
         if not self._keeps_letters:
-            self._failure = BusRejected(f"{sentence}; {LARGE_CURE}")
+            self._failure = BusRejected(f"{sentence}; {LARGE_REMEDY}")
             return
         self.too_large[refused.offset] = sentence
         if self._transaction:

@@ -179,7 +179,7 @@ class Route:
         if not is_dropping and (
             missing := {key: column for key, column in wanted.items() if there[key] is None}
         ):
-            raise UnmappedColumn(self._cure(missing, target))
+            raise UnmappedColumn(self._remedy(missing, target))
         for key, column in wanted.items():
             if (found := there[key]) is None:
                 dropped.append(column.name)
@@ -212,7 +212,7 @@ class Route:
             self.is_shared,
         )
 
-    def _cure(self, missing: Mapping[str, Column], target: TargetTable) -> str:
+    def _remedy(self, missing: Mapping[str, Column], target: TargetTable) -> str:
         """One sentence, and one statement, for all: each look that finds one more would cost the
         operator a round. `missing`: as of `_wanted_columns`."""
         copied = {key: column.name for key, column in missing.items() if not key.startswith("[")}

@@ -375,7 +375,7 @@ class KafkaWriter(ABC, Generic[Large]):
         failure."""
 
 
-LARGE_CURE = (
+LARGE_REMEDY = (
     "raise the topic's limit (kafka-configs --alter --add-config max.message.bytes=N), "
     "or set loader.onError=deadletter"
 )

@@ -327,7 +327,7 @@ JAVA_STORES: Final = (
     ("clientcertificatekeystoreurl", "certificate"),
     ("keystore", "certificate"),
 )
-STORE_CURES: Final = {
+STORE_REMEDIES: Final = {
     "ca": "name the issuers' certificates as one PEM file: serverSslCert=/path/ca.pem",
     "certificate": "name certificate and key as one PEM file: keyStore=/path/client.pem",
 }
@@ -345,7 +345,7 @@ def _mysql_tls(parameters: Mapping[str, str], is_mariadb: bool, target: JdbcTarg
         if not file.lower().endswith(".pem"):
             raise ConfigError(
                 f"JDBC address {_without_parameters(target.url)}: parameter {name} names a store "
-                f"that only Java reads; {STORE_CURES[use]}"
+                f"that only Java reads; {STORE_REMEDIES[use]}"
             )
         files[use] = files[use] or file
     if mode is TlsMode.DISABLED:

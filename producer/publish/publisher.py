@@ -11,7 +11,7 @@ from typing import NamedTuple
 from cdcbus.plugins.contracts import Converter, DdlConverter, JoiningConverter
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, UnreadableEvent
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_CURE, KafkaWriter
+from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_REMEDY, KafkaWriter
 from cdcbus.plugins.kafka.record_key import (
     Record,
     key_columns,
@@ -208,7 +208,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         dead_letter_topic = self._config.dead_letter_topic
         sentence = self._refusal(refused.record.topic, refused.size_bytes, str(refused.record))
         if not dead_letter_topic:
-            self._failure = BusRejected(f"{sentence}; {LARGE_CURE}")
+            self._failure = BusRejected(f"{sentence}; {LARGE_REMEDY}")
             return
         LOG.error("%s; key and position go to topic %s", sentence, dead_letter_topic)
         if self._config.transactional_id:

@@ -229,7 +229,7 @@ def test_a_partition_waits_for_what_another_one_is_still_to_bring(shop: Shop) ->
     assert load.await_stop() == 0
 
 
-def test_what_no_other_partition_can_cure_any_more_stops_the_task_or_becomes_a_letter(
+def test_what_no_other_partition_can_unblock_any_more_stops_the_task_or_becomes_a_letter(
     shop: Shop,
 ) -> None:
     partitions = Partitions(shop)

@@ -394,7 +394,7 @@ def test_nodes_that_somebody_damaged_are_told_of_and_nothing_fails(
             bus.client.set(path, before)
     bus.client.set(f"{directory}/wanted", b"{")
     assert "wanted does not hold a JSON object" in get(web, f"/api/tasks/{load}")["reason"]
-    # writing it again is the cure
+    # writing it again is the remedy
     assert post(web, f"/api/tasks/{load}/start")["state"] == "STARTING"
     for node_text in (
         b"{",

@@ -1,5 +1,5 @@
 """Target tables with features that nobody looks at: few rows and many come to the same, or are
-refused with the cure."""
+refused with the remedy."""
 
 from __future__ import annotations
 

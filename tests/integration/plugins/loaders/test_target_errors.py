@@ -179,7 +179,7 @@ def test_postgresql_that_ends_an_idle_transaction_is_a_lost_connection(
 
 @pytest.mark.parametrize("engine", ["MyISAM", "Aria", "MEMORY"])
 @pytest.mark.parametrize("key", ["", "PRIMARY KEY"])
-def test_an_engine_without_transactions_is_named_with_its_cure(
+def test_an_engine_without_transactions_is_named_with_its_remedy(
     mysql: MysqlServer, engine: str, key: str
 ) -> None:
     mysql.execute(f"CREATE TABLE {{schema}}.t (id int {key}, v varchar(10)) ENGINE={engine}")

@@ -432,7 +432,7 @@ def test_a_dry_run_of_a_task_that_is_to_stop_stops() -> None:
         PartitionApplier(TASK, made, target(is_dry_run=True)).apply(PARTITION, made.records, 2, 5)
 
 
-def test_what_another_row_blocks_and_no_later_change_cures_is_refused_where_no_other_partition_can() -> (
+def test_what_another_row_blocks_and_no_later_change_replaces_is_refused_where_no_other_partition_can() -> (
     None
 ):
     loader = target()

@@ -97,7 +97,7 @@ def test_columns_are_renamed_in_any_case() -> None:
     assert mapped.after == {"id": "1", "remark": "x"}
 
 
-def test_a_column_that_the_target_lacks_is_refused_with_its_cure() -> None:
+def test_a_column_that_the_target_lacks_is_refused_with_its_remedy() -> None:
     with pytest.raises(UnmappedColumn) as refused:
         map_row(MapperRule(columns={"note": "Remark"}), update({}, {}), target("id", "extra"))
     assert str(refused.value) == (
@@ -107,7 +107,7 @@ def test_a_column_that_the_target_lacks_is_refused_with_its_cure() -> None:
     )
 
 
-def test_all_columns_that_the_target_lacks_are_refused_at_once_with_one_cure() -> None:
+def test_all_columns_that_the_target_lacks_are_refused_at_once_with_one_remedy() -> None:
     rule = MapperRule(columns={"note": "Remark"}, computed={"made": read_expression("x")})
     with pytest.raises(UnmappedColumn) as refused:
         map_row(rule, update({}, {}), target("id"))
@@ -417,7 +417,7 @@ def test_a_partial_image_brings_a_computed_column_only_with_what_it_takes() -> N
         map_row(rule, RowChange(SOURCE, Op.INSERT, None, {"ID": "1"}), table)
 
 
-def test_a_computed_column_that_the_target_lacks_is_refused_with_its_cure() -> None:
+def test_a_computed_column_that_the_target_lacks_is_refused_with_its_remedy() -> None:
     with pytest.raises(
         UnmappedColumn, match=r'^mapper\[i\] computes column made, .*ADD COLUMN "made" text'
     ):

@@ -328,7 +328,7 @@ def test_a_word_that_can_be_neither_is_one_sentence(word: str) -> None:
 SEEN = [ok("topic", "3 partitions"), warning("key", "a second one", "Look at it.")]
 
 
-def test_what_is_seen_of_the_systems_is_a_second_table_with_its_cures(
+def test_what_is_seen_of_the_systems_is_a_second_table_with_its_remedies(
     good: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cdcbus.tasks.preflight.check.check_task", lambda *_: SEEN)

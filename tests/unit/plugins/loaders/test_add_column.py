@@ -1,4 +1,4 @@
-"""The statement that cures a missing column, in the target's types."""
+"""The statement that adds a missing column, in the target's types."""
 
 import pytest
 

@@ -52,7 +52,7 @@ def test_partial_row_images_are_no_error_where_the_task_takes_them() -> None:
         ("binlog_row_metadata", "MINIMAL", "warning"),
     ],
 )
-def test_each_setting_is_told_with_its_cure(name: str, value: str, outcome: str) -> None:
+def test_each_setting_is_told_with_its_remedy(name: str, value: str, outcome: str) -> None:
     (seen,) = (
         seen for seen in describe_settings({**SOUND, name: value}, SOURCE) if seen.outcome != "ok"
     )
