@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.latency import Latency
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.runtime.delays import Delays
+from cdcbus.tasks.runtime.latencies import Latencies
 from cdcbus.tasks.runtime.table_counts import counts_of_fetch, counts_of_load
 from cdcbus.tasks.zookeeper.stat import Batch, Percentiles, TableCounts
 from cdcbus.tasks.zookeeper.znode import now
@@ -39,8 +39,8 @@ STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = (
 LEAST_SKEW_SECONDS = 0.005  # what is less is how long it took to ask
 
 
-class LoadMeasures:
-    """Measures of a consumer task. `see` is called with each progress, on the thread that makes
+class LoadMetrics:
+    """Metrics of a consumer task. `see` is called with each progress, on the thread that makes
     it; the rest may be read on another thread."""
 
     queued_bytes: int | None = None
@@ -52,7 +52,7 @@ class LoadMeasures:
         self._progress: LoadProgress | None = None
         self._batch: BatchReport | None = None
         self._batches: deque[Batch] = deque(maxlen=BATCHES_KEPT)
-        self._stages = {stage: Delays() for stage in STAGES}
+        self._stages = {stage: Latencies() for stage in STAGES}
 
     def see(self, progress: LoadProgress) -> None:
         self._progress = progress
@@ -135,7 +135,7 @@ class LoadMeasures:
         """The last ones, oldest first."""
         return tuple(self._batches)
 
-    def delays(self, _skew_seconds: float | None) -> Mapping[str, Percentiles]:
+    def latencies(self, _skew_seconds: float | None) -> Mapping[str, Percentiles]:
         found = {stage: self._stages[stage].percentiles() for stage in STAGES}
         if self._progress is not None:
             found |= {
@@ -151,7 +151,7 @@ class LoadMeasures:
         return round(self._stages[SOURCE_TO_TARGET].skew_seconds, 3) or None
 
 
-class FetchMeasures:
+class FetchMetrics:
     """Of a fetch task."""
 
     batch_seconds = 0.0
@@ -195,7 +195,7 @@ class FetchMeasures:
     def counts(self) -> list[TableCounts]:
         return [] if self._progress is None else counts_of_fetch(self._progress, self._swimlane)
 
-    def delays(self, skew_seconds: float | None) -> Mapping[str, Percentiles]:
+    def latencies(self, skew_seconds: float | None) -> Mapping[str, Percentiles]:
         """With the source's clock put right, from now on."""
         if self._progress is None:
             return {}
@@ -210,8 +210,8 @@ class FetchMeasures:
         return {stage: _rounded(each) for stage, each in found.items() if each is not None}
 
 
-def measures_of(task: FetchTask | LoadTask) -> FetchMeasures | LoadMeasures:
-    return FetchMeasures(task.swimlane) if isinstance(task, FetchTask) else LoadMeasures()
+def metrics_of(task: FetchTask | LoadTask) -> FetchMetrics | LoadMetrics:
+    return FetchMetrics(task.swimlane) if isinstance(task, FetchTask) else LoadMetrics()
 
 
 def _percentiles(latency: Latency) -> Percentiles | None:
@@ -219,5 +219,5 @@ def _percentiles(latency: Latency) -> Percentiles | None:
     return None if found is None else Percentiles(*found)
 
 
-def _rounded(delay: Percentiles) -> Percentiles:
-    return Percentiles(round(delay.p50, 4), round(delay.p95, 4), round(delay.p99, 4))
+def _rounded(latency: Percentiles) -> Percentiles:
+    return Percentiles(round(latency.p50, 4), round(latency.p95, 4), round(latency.p99, 4))

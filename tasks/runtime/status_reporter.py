@@ -19,7 +19,7 @@ from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.runtime.lag import Lag, lag_meter
-from cdcbus.tasks.runtime.metrics import measures_of
+from cdcbus.tasks.runtime.metrics import metrics_of
 from cdcbus.tasks.runtime.table_counts import add_to_porters_nodes
 from cdcbus.tasks.runtime.throughput_history import ThroughputHistory, ThroughputWriter
 from cdcbus.tasks.zookeeper.stat import Stat, TableCounts
@@ -55,15 +55,15 @@ class StatusReporter:
         self._task, self._nodes, self._node_id = task, nodes, node_id
         self._progress: Any = None
         self._over = Event()
-        self._measures = measures_of(task)
-        self.status = TaskStatus(task.task_id, lambda: self._measures.place)
+        self._metrics = metrics_of(task)
+        self.status = TaskStatus(task.task_id, lambda: self._metrics.place)
         self._moves = _Moves()
         self._minutes = ThroughputWriter(task.task_id, ThroughputHistory(nodes.client))
         self._tables: dict[tuple[str, str], TableCounts] = {}  # as last written to porter's znodes
         self._failed: tuple[State, str] | None = None
 
     def __call__(self, progress: Any) -> None:
-        self._measures.see(progress)
+        self._metrics.see(progress)
         self._progress = progress
 
     @contextmanager
@@ -107,7 +107,7 @@ class StatusReporter:
                 reported = self.status.now[0]
                 reported_at = time.monotonic()
                 rows = done
-                self._moves.see(done, self._measures.place, lag.is_behind)
+                self._moves.see(done, self._metrics.place, lag.is_behind)
                 self._report(rate, lag)
                 self._report_failure()
                 if self._minutes.is_due():
@@ -139,7 +139,7 @@ class StatusReporter:
 
     def _report_tables(self) -> None:
         changed: dict[TableCounts, TableCounts | None] = {}
-        for counts in self._measures.counts:
+        for counts in self._metrics.counts:
             before = self._tables.get((counts.swimlane, counts.table))
             if counts != before:
                 changed[counts] = before
@@ -161,10 +161,10 @@ class StatusReporter:
         return 0 if self._progress is None else int(self._progress.done)
 
     def _report(self, rows_per_second: float, lag: Lag) -> None:
-        measures = self._measures
+        metrics = self._metrics
         skew_seconds = lag.skew_seconds
         if skew_seconds is None:
-            skew_seconds = measures.skew_seconds
+            skew_seconds = metrics.skew_seconds
         stat = Stat(
             *self.status.now,
             at=now(),
@@ -178,21 +178,21 @@ class StatusReporter:
             lag_bytes=lag.bytes,
             idle_seconds=_rounded(time.time() - self._moves.rows_at),
             still_seconds=round(time.time() - self._moves.moved_at, 1) if lag.is_behind else 0.0,
-            batch_seconds=round(measures.batch_seconds, 1),
+            batch_seconds=round(metrics.batch_seconds, 1),
             skew_seconds=_rounded(skew_seconds),
             retention_seconds=lag.retention_seconds,
-            beats=measures.beats,
-            delays=measures.delays(lag.skew_seconds),
-            stages_ms=measures.stages_ms,
-            tables=tuple(measures.counts),
-            queued_bytes=measures.queued_bytes,
+            beats=metrics.beats,
+            delays=metrics.latencies(lag.skew_seconds),
+            stages_ms=metrics.stages_ms,
+            tables=tuple(metrics.counts),
+            queued_bytes=metrics.queued_bytes,
             kept_unread=_rounded(lag.kept_unread),
             kept_place=lag.kept_place,
-            batches=measures.batches,
-            target_lost=measures.target_lost,
-            late_records=measures.late_records,
-            late_at=measures.late_at,
-            skipped=measures.skipped,
+            batches=metrics.batches,
+            target_lost=metrics.target_lost,
+            late_records=metrics.late_records,
+            late_at=metrics.late_at,
+            skipped=metrics.skipped,
         )
         self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
 

@@ -11,7 +11,7 @@ from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.run import Progress as Done
-from cdcbus.tasks.runtime.metrics import FetchMeasures, LoadMeasures
+from cdcbus.tasks.runtime.metrics import FetchMetrics, LoadMetrics
 from cdcbus.tasks.zookeeper.stat import TableCounts
 
 ORDERS = TableId("shop", "orders")
@@ -31,71 +31,71 @@ def batch(records: int, committed: float, came: float) -> BatchReport:
     return report
 
 
-def at_work() -> LoadMeasures:
+def at_work() -> LoadMetrics:
     """Of a task whose first batch was done 50 s ago."""
     clock = chain([time.time() - 50], iter(time.time, None))
-    measures, progress = LoadMeasures(lambda: next(clock)), Progress()
+    metrics, progress = LoadMetrics(lambda: next(clock)), Progress()
     progress.add(BatchReport(1), [])
-    measures.see(progress)
-    return measures
+    metrics.see(progress)
+    return metrics
 
 
 def test_each_stage_is_timed_by_the_first_and_the_last_row_of_a_batch() -> None:
-    measures, progress = at_work(), Progress()
-    assert measures.delays(None) == {}
+    metrics, progress = at_work(), Progress()
+    assert metrics.latencies(None) == {}
     one = batch(10, committed=100.0, came=40.0)
     progress.add(one, [("t", one)])
-    measures.see(progress)
-    measures.see(progress)  # told of twice
-    delays = measures.delays(None)
-    assert list(delays) == ["source_to_kafka", "kafka_to_target", "source_to_target"]
-    assert (delays["source_to_kafka"].p50, delays["source_to_kafka"].p99) == (60.0, 60.0)
-    assert 40 <= delays["kafka_to_target"].p50 <= delays["kafka_to_target"].p99 - 1
-    assert delays["source_to_target"].p50 >= 100
-    assert measures.skew_seconds is None
+    metrics.see(progress)
+    metrics.see(progress)  # told of twice
+    latencies = metrics.latencies(None)
+    assert list(latencies) == ["source_to_kafka", "kafka_to_target", "source_to_target"]
+    assert (latencies["source_to_kafka"].p50, latencies["source_to_kafka"].p99) == (60.0, 60.0)
+    assert 40 <= latencies["kafka_to_target"].p50 <= latencies["kafka_to_target"].p99 - 1
+    assert latencies["source_to_target"].p50 >= 100
+    assert metrics.skew_seconds is None
 
 
 def test_rows_that_came_before_the_first_batch_was_done_are_not_timed() -> None:
-    measures, progress = LoadMeasures(), Progress()
-    measures.see(progress)  # reading begins
+    metrics, progress = LoadMetrics(), Progress()
+    metrics.see(progress)  # reading begins
     waiting = batch(10, committed=3600.0, came=3599.0)
     progress.add(waiting, [("t", waiting)])
-    measures.see(progress)
+    metrics.see(progress)
     came_meanwhile = batch(10, committed=5.0, came=4.0)
     progress.add(came_meanwhile, [("t", came_meanwhile)])
-    measures.see(progress)
-    assert (measures.delays(None), len(measures.batches)) == ({}, 2)
+    metrics.see(progress)
+    assert (metrics.latencies(None), len(metrics.batches)) == ({}, 2)
     later = batch(10, committed=3600.0, came=-5.0)  # late in Kafka: it did not wait for this task
     progress.add(later, [("t", later)])
-    measures.see(progress)
-    assert measures.delays(None)["source_to_kafka"].p50 > 3600
+    metrics.see(progress)
+    assert metrics.latencies(None)["source_to_kafka"].p50 > 3600
 
 
 def test_a_fetch_task_tells_each_stage_and_takes_the_clocks_difference_out_that_can_be_told() -> (
     None
 ):
-    fetch, progress = FetchMeasures("shop"), Done()
-    assert fetch.delays(2.5) == {}
+    fetch, progress = FetchMetrics("shop"), Done()
+    assert fetch.latencies(2.5) == {}
     fetch.see(progress)
-    assert fetch.delays(None) == {}
+    assert fetch.latencies(None) == {}
     progress.stages.read.record(0.0012)
     progress.stages.to_kafka.record(0.0021)
     progress.stages.published.record(0.0033)
-    delays = fetch.delays(2.5)
-    assert {stage: delay.p99 for stage, delay in delays.items()} == {
+    latencies = fetch.latencies(2.5)
+    assert {stage: latency.p99 for stage, latency in latencies.items()} == {
         "source_to_read": 0.0012,
         "read_to_kafka": 0.0021,
         "source_to_kafka": 0.0033,
     }
     assert progress.stages.skew_seconds == 2.5
-    fetch.delays(None)  # not known just now
+    fetch.latencies(None)  # not known just now
     assert progress.stages.skew_seconds == 2.5
-    fetch.delays(0.003)  # as long as it took to ask
+    fetch.latencies(0.003)  # as long as it took to ask
     assert progress.stages.skew_seconds == 0.0
 
 
 def test_a_consumer_task_tells_how_long_records_wait_and_how_long_they_are_applied() -> None:
-    measures, progress = at_work(), Progress(since=time.time() - 100)
+    metrics, progress = at_work(), Progress(since=time.time() - 100)
     one = batch(10, committed=50.0, came=40.0)
     progress.batch_since = time.time() - 30
     progress.add(one, [("t", one)])
@@ -103,32 +103,32 @@ def test_a_consumer_task_tells_how_long_records_wait_and_how_long_they_are_appli
     early = batch(10, committed=500.0, came=400.0)  # before its start
     progress.batch_since = time.time() - 1
     progress.add(early, [("t", early)])
-    measures.see(progress)
-    delays = measures.delays(None)
-    assert 10 <= delays["kafka_to_taken"].p50 <= delays["kafka_to_taken"].p99 < 12
-    assert 1 <= delays["taken_to_target"].p50 < 2
-    assert 30 <= delays["taken_to_target"].p99 < 32
+    metrics.see(progress)
+    latencies = metrics.latencies(None)
+    assert 10 <= latencies["kafka_to_taken"].p50 <= latencies["kafka_to_taken"].p99 < 12
+    assert 1 <= latencies["taken_to_target"].p50 < 2
+    assert 30 <= latencies["taken_to_target"].p99 < 32
 
 
 def test_a_source_whose_clock_is_ahead_is_noticed() -> None:
-    measures, progress = at_work(), Progress()
+    metrics, progress = at_work(), Progress()
     one = batch(10, committed=-500.0, came=0.0)
     progress.add(one, [("t", one)])
-    measures.see(progress)
-    assert measures.skew_seconds is not None and 0 < measures.skew_seconds <= 500
-    assert measures.delays(None)["source_to_target"].p50 == 0.0
+    metrics.see(progress)
+    assert metrics.skew_seconds is not None and 0 < metrics.skew_seconds <= 500
+    assert metrics.latencies(None)["source_to_target"].p50 == 0.0
 
 
 def test_counters_are_told_by_swimlane_and_table() -> None:
-    measures, progress = LoadMeasures(), Progress()
+    metrics, progress = LoadMetrics(), Progress()
     one, other = batch(3, 1, 1), batch(4, 1, 1)
     total = BatchReport()
     for part in (one, other):
         total.add(part)
     progress.add(total, [("t", one), ("u", other)])
     progress.add(one, [("t", one)])
-    measures.see(progress)
-    assert measures.counts == [
+    metrics.see(progress)
+    assert metrics.counts == [
         TableCounts("t", "shop.orders", 6, 6),
         TableCounts("u", "shop.orders", 4, 4),
     ]
@@ -136,28 +136,28 @@ def test_counters_are_told_by_swimlane_and_table() -> None:
 
 def test_skipped_statements_are_told_for_an_hour_after_the_last() -> None:
     now = [time.time()]
-    measures, progress = FetchMeasures("shop", lambda: now[0]), Done()
-    measures.see(progress)
-    assert measures.skipped == ""
+    metrics, progress = FetchMetrics("shop", lambda: now[0]), Done()
+    metrics.see(progress)
+    assert metrics.skipped == ""
     progress.skipped, progress.skipped_at = 3, now[0]
-    assert measures.skipped.startswith("3 statements that change its tables")
+    assert metrics.skipped.startswith("3 statements that change its tables")
     now[0] += 3601
-    assert measures.skipped == ""
+    assert metrics.skipped == ""
 
 
 def test_what_a_target_has_lost_is_told_for_an_hour() -> None:
     now = [time.time()]
-    measures, progress = LoadMeasures(lambda: now[0]), Progress()
-    measures.see(progress)
-    assert measures.target_lost == ""
+    metrics, progress = LoadMetrics(lambda: now[0]), Progress()
+    metrics.see(progress)
+    assert metrics.target_lost == ""
     progress.begin(
         "7", Starts({TopicPartition("t", 0): 10}, lost={TopicPartition("t", 0): (10, 60)})
     )
     assert (
         "it has t[0] up to offset 10, ZooKeeper knows that it had it up to 60"
-        in measures.target_lost
+        in metrics.target_lost
     )
     progress.begin("7", Starts({TopicPartition("t", 0): 60}))  # another start does not take it back
-    assert measures.target_lost
+    assert metrics.target_lost
     now[0] += 3601
-    assert measures.target_lost == ""
+    assert metrics.target_lost == ""

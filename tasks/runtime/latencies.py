@@ -12,7 +12,7 @@ WINDOW_SECONDS = 300.0
 MEASUREMENTS = 20_000
 
 
-class Delays:
+class Latencies:
     """Measurements of the last WINDOW_SECONDS, each for a number of rows. May be added to on one
     thread and read on another.
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.tasks.runtime.delays import WINDOW_SECONDS, Delays, percentiles
+from cdcbus.tasks.runtime.latencies import WINDOW_SECONDS, Latencies, percentiles
 from cdcbus.tasks.zookeeper.stat import Percentiles
 
 MEASURED = st.lists(st.tuples(st.floats(0, 1e6), st.integers(1, 1000)), min_size=1, max_size=20)
@@ -22,24 +22,24 @@ def test_percentiles_are_those_of_the_rows_one_by_one(measured: list[tuple[float
 
 def test_what_is_older_than_the_window_no_longer_counts() -> None:
     now = 0.0
-    delays = Delays(lambda: now)
-    delays.add(100.0, 10)
+    latencies = Latencies(lambda: now)
+    latencies.add(100.0, 10)
     now = WINDOW_SECONDS + 1
-    assert delays.percentiles() is None
-    delays.add(1.0, 1)
-    assert delays.percentiles() == Percentiles(1.0, 1.0, 1.0)
+    assert latencies.percentiles() is None
+    latencies.add(1.0, 1)
+    assert latencies.percentiles() == Percentiles(1.0, 1.0, 1.0)
 
 
 def test_a_clock_ahead_is_seen_by_rows_of_the_future_and_taken_out() -> None:
-    delays = Delays()
+    latencies = Latencies()
     for seconds in (-2.0, -1.5, 3.0):
-        delays.add(seconds, 1)
-    assert delays.skew_seconds == 2.0
-    assert delays.percentiles() == Percentiles(0.5, 5.0, 5.0)
+        latencies.add(seconds, 1)
+    assert latencies.skew_seconds == 2.0
+    assert latencies.percentiles() == Percentiles(0.5, 5.0, 5.0)
 
 
 @pytest.mark.parametrize(("skew_seconds", "expected"), [(2.0, 3.0), (-0.25, 0.75), (-9.0, 0.0)])
 def test_a_skew_that_was_measured_is_taken_out(skew_seconds: float, expected: float) -> None:
-    delays = Delays()
-    delays.add(1.0, 1)
-    assert delays.percentiles(skew_seconds) == Percentiles(expected, expected, expected)
+    latencies = Latencies()
+    latencies.add(1.0, 1)
+    assert latencies.percentiles(skew_seconds) == Percentiles(expected, expected, expected)
