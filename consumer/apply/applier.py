@@ -583,7 +583,9 @@ class PartitionApplier:
         resolver.report.add(prepared.report)
         resolver.report.add(superseded)
         for offset, reason in attempt.refused.items():
-            resolver.bury([step for step in prepared.steps if step.offset == offset], reason)
+            resolver.send_to_dead_letters(
+                [step for step in prepared.steps if step.offset == offset], reason
+            )
         resolver.resolve_overtaken(overtaken, self._deletes)
         resolver.resolve()
         return resolver.report, dead_letters

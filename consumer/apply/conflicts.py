@@ -371,12 +371,14 @@ class ConflictResolver:
             )
         if isinstance(error, TargetRejected) and not self._is_sure:
             raise SchemaStale from error
-        self.bury(steps, error)
+        self.send_to_dead_letters(steps, error)
         # which are not to blame
         held = (each for step in steps for each in step.held if each.offset != step.offset)
         self._deferred += [_Deferred(each, RowConflict(str(error))) for each in held]
 
-    def bury(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
+    def send_to_dead_letters(
+        self, steps: Sequence[MappedChange], error: DataError | TargetRejected
+    ) -> None:
         """Makes a dead letter of a record, of these steps."""
         refuse(self._dead_letters, self._part.partition, steps[0].offset, error)
         for step in steps:

@@ -462,7 +462,7 @@ class _Outlet(KafkaWriter[_Large]):
         self.held = done
         return done
 
-    def _bury(self, refused: _Large) -> None:
+    def _on_too_large(self, refused: _Large) -> None:
         what = f"table {refused.table}, made of record {self._partition}@{refused.offset}"
         sentence = self._refusal(refused.topic, refused.size_bytes, what)
         if not self._keeps_letters:

@@ -3,7 +3,7 @@ drops them.
 
 A letter is the original record, with its bytes and headers, and headers of ours that say where it
 comes from and why. Its key names the task and the record, so that a letter that is put twice counts
-once; an empty value under that key settles it. The topic is compacted, so that open letters never
+once; an empty value under that key resolves it. The topic is compacted, so that open letters never
 expire.
 """
 
@@ -153,7 +153,7 @@ class DeadLetterTopic:
         with self._lock:
             new = {dead_letter.record for dead_letter in dead_letters}
             if len(self._open | new) > self._config.limit:
-                # some may have been settled
+                # some may have been resolved
                 self._open = {each.dead_letter.record for each in self.dead_letters()}
             records = self._open | new
             if len(records) > self._config.limit:
@@ -192,7 +192,7 @@ class DeadLetterTopic:
 
     def replay(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
         """Puts the original records to the ends of their partitions, in order, each acknowledged
-        before its letter is settled. A crash in between leaves letters that have been replayed.
+        before its letter is resolved. A crash in between leaves letters that have been replayed.
         Raises BusError."""
         dead_letters = sorted(
             dead_letters,
@@ -270,7 +270,7 @@ class DeadLetterTopic:
         return newest
 
     def drop(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
-        """Settles letters. Raises BusError."""
+        """Resolves letters. Raises BusError."""
         self._send(
             [
                 {

@@ -97,7 +97,7 @@ class FetchLetters:
         if producer.flush(WAIT_SECONDS) or failures:
             reason = failures[0].str() if failures else f"no answer within {WAIT_SECONDS:g} s"
             raise BusUnavailable(
-                f"Kafka at {self._access.servers} does not take what settles the letters in "
+                f"Kafka at {self._access.servers} does not take what resolves the dead letters in "
                 f"{self._topic}: {reason}"
             )
 

@@ -33,7 +33,7 @@ from cdcbus.ops.web.api_models import (
     Replayed,
     Reset,
     ResetTarget,
-    Settled,
+    Resolved,
     Silence,
     Task,
     TaskDetail,
@@ -168,13 +168,13 @@ def dead_letters(task_id: str, bus: _Bus) -> list[Letter]:
     "/tasks/{task_id}/dlq/replay",
     summary="Append original records to their partitions, and mark their dead letters resolved",
 )
-def replay(task_id: str, which: Replayed, bus: _Bus, who: _Who) -> Settled:
-    return Settled(count=actions.dlq_replay(bus, task_id, _records(which), who, which.force))
+def replay(task_id: str, which: Replayed, bus: _Bus, who: _Who) -> Resolved:
+    return Resolved(count=actions.dlq_replay(bus, task_id, _records(which), who, which.force))
 
 
-@router.post("/tasks/{task_id}/dlq/drop", summary="Settle letters without applying them")
-def drop(task_id: str, which: Letters, bus: _Bus, who: _Who) -> Settled:
-    return Settled(count=actions.dlq_drop(bus, task_id, _records(which), who))
+@router.post("/tasks/{task_id}/dlq/drop", summary="Resolve dead letters without applying them")
+def drop(task_id: str, which: Letters, bus: _Bus, who: _Who) -> Resolved:
+    return Resolved(count=actions.dlq_drop(bus, task_id, _records(which), who))
 
 
 @router.get("/alarms", summary="The alarms of all tasks, who was told, and what is silent")

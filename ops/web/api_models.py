@@ -156,7 +156,7 @@ class Replayed(Letters):
     force: bool = False
 
 
-class Settled(BaseModel):
+class Resolved(BaseModel):
     count: int
 
 

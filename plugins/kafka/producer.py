@@ -292,8 +292,8 @@ class KafkaWriter(ABC, Generic[Large]):
             self._failure = self._failure or self._error(error, message.topic() or "")
 
     def _watch(self, record: Record, large: Large) -> None:
-        """Makes `_bury` be called with `large` if the record turns out to be too large: wanted
-        of those above `_batch_bytes`."""
+        """Makes `_on_too_large` be called with `large` if the record turns out to be too large:
+        wanted of those above `_batch_bytes`."""
         record["on_delivery"] = partial(self._on_failed_large, large)
 
     def _on_failed_large(self, large: Large, error: KafkaError, message: Message) -> None:
@@ -360,7 +360,7 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def _raise_failure(self) -> None:
         while self._refused:
-            self._bury(self._refused.pop(0))
+            self._on_too_large(self._refused.pop(0))
         if self._failure is not None:
             raise self._failure
 
@@ -370,7 +370,7 @@ class KafkaWriter(ABC, Generic[Large]):
         )
 
     @abstractmethod
-    def _bury(self, refused: Large) -> None:
+    def _on_too_large(self, refused: Large) -> None:
         """Deals with a record that was too large; what is to be raised for it becomes the
         failure."""
 

@@ -34,7 +34,7 @@ def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
     driver was given."""
 
     @event.listens_for(engine, "connect", insert=True)
-    def settle(connection: Any, record: Any) -> None:
+    def set_up(connection: Any, record: Any) -> None:
         connection.autocommit = True
         [pid] = connection.execute("SELECT pg_backend_pid()").fetchone()
         if pid == connection.info.backend_pid:
@@ -80,7 +80,7 @@ def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
     own: set[int] = set()
 
     @event.listens_for(engine, "connect")
-    def settle(connection: Any, record: Any) -> None:
+    def set_up(connection: Any, record: Any) -> None:
         _bound_silence(connection._sock)
         with connection.cursor() as cursor:
             cursor.execute("SELECT @@time_zone, @@sql_mode, @@max_allowed_packet, CONNECTION_ID()")

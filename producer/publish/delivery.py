@@ -120,9 +120,9 @@ class Transactions:
             raise self._publisher.fenced()
         self._transaction.take_over()
         self._forget()
-        self._settle()
+        self._catch_up()
 
-    def _settle(self) -> None:
+    def _catch_up(self) -> None:
         """Brings ZooKeeper's node up to what Kafka has. Writes it in any case: a process that
         was fenced can do so no longer."""
         stored = self._positions.load()

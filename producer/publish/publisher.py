@@ -204,7 +204,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         for topic, records in waiting.items():
             self._produce(topic, records)
 
-    def _bury(self, refused: _Large) -> None:
+    def _on_too_large(self, refused: _Large) -> None:
         dead_letter_topic = self._config.dead_letter_topic
         sentence = self._refusal(refused.record.topic, refused.size_bytes, str(refused.record))
         if not dead_letter_topic:

@@ -153,7 +153,7 @@ def replay(
                 force,
                 partial(click.echo, err=True),
             )
-    _print_settled(dead_letters, "records replayed", as_json)
+    _print_resolved(dead_letters, "records replayed", as_json)
 
 
 @dlq.command()
@@ -176,10 +176,10 @@ def drop(
             click.confirm(question, abort=True, err=True)
         with bus_client(bus) as client:
             drop_letters(client, topic, topic.task_id, dead_letters, operator())
-    _print_settled(dead_letters, "dead letters dropped", as_json)
+    _print_resolved(dead_letters, "dead letters dropped", as_json)
 
 
-def _print_settled(
+def _print_resolved(
     dead_letters: Sequence[OpenDeadLetter | FetchLetter], done: str, as_json: bool
 ) -> None:
     from cdcbus.ops.services.dead_letter_fields import fields_of

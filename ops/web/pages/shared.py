@@ -18,8 +18,8 @@ DONE = {
     "undo": "The position is what it was before.",
     "silence": "It is silent: nothing is told for so long; what is still wrong then is.",
     "told": "The silence is over.",
-    "replay": "The records are at the ends of their partitions, and their letters are settled.",
-    "drop": "The letters are settled.",
+    "replay": "The records are at the ends of their partitions, and the dead letters are resolved.",
+    "drop": "The dead letters are resolved.",
 }
 
 

@@ -173,7 +173,7 @@ def test_letters_of_other_tasks_are_not_seen(task: LoadTask, topic: DeadLetterTo
         assert other.dead_letters() == []
 
 
-def test_more_open_letters_than_the_limit_stop_the_task_until_some_are_settled(
+def test_more_open_letters_than_the_limit_stop_the_task_until_some_are_resolved(
     task: LoadTask, topic: DeadLetterTopic
 ) -> None:
     topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 1)])
@@ -259,7 +259,7 @@ def test_list_and_show_print_letters(
     assert "value: first" in run("show").output
 
 
-def test_replay_puts_the_record_to_the_end_of_its_partition_and_settles_the_letter(
+def test_replay_puts_the_record_to_the_end_of_its_partition_and_resolves_the_letter(
     task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]
 ) -> None:
     topic.put([dead_letter(task, 0, 1), dead_letter(task, 1, 0)])
@@ -274,7 +274,7 @@ def test_replay_puts_the_record_to_the_end_of_its_partition_and_settles_the_lett
     assert [each.headers for each in topic.dead_letters()] == [[("from", b"outside")], []]
 
 
-def test_drop_settles_letters_after_a_question(
+def test_drop_resolves_letters_after_a_question(
     task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result]
 ) -> None:
     topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 1)])
