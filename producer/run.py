@@ -277,19 +277,19 @@ class _OpenXa:
 
     def __init__(self, status: TaskStatus) -> None:
         self._status = status
-        self._told: tuple[str, int] | None = None
+        self._reported: tuple[str, int] | None = None
 
     def look(self, oldest: tuple[str, int] | None) -> None:
         """`oldest`: the xid of the one that was prepared first, and when, in epoch seconds."""
-        if self._told is not None and oldest != self._told:
-            self._status.resumed(f"XA transaction {self._told[0]} is finished")
-            self._told = None
+        if self._reported is not None and oldest != self._reported:
+            self._status.resumed(f"XA transaction {self._reported[0]} is finished")
+            self._reported = None
         if (
             oldest is not None
-            and oldest != self._told
+            and oldest != self._reported
             and (seconds := time.time() - oldest[1]) > OPEN_XA_SECONDS
         ):
-            self._told = oldest
+            self._reported = oldest
             self._status.waiting(
                 f"for XA transaction {oldest[0]}, prepared {seconds:.0f} s ago: the stored "
                 "position stays before it until it is finished. "

@@ -87,7 +87,7 @@ class _Attempt:
     is_checked_at_once: bool = False
 
     @property
-    def is_told(self) -> bool:
+    def is_logged(self) -> bool:
         """Whether the log says already that the net effect is refused."""
         return self.is_sure or bool(self.refused)
 
@@ -360,7 +360,7 @@ class PartitionApplier:
                 None,
                 is_merging=self._is_merging,
                 is_sure=True,
-                is_told=False,
+                is_logged=False,
             )
             resolver.resolve()
             for offset in done:
@@ -560,11 +560,11 @@ class PartitionApplier:
         attempt: _Attempt,
     ) -> tuple[BatchReport, list[DeadLetter] | None]:
         """What was applied, and what could not be."""
-        is_told = attempt.is_told
+        is_logged = attempt.is_logged
         if prepared.net:
             if report := self._columns_written(transaction, prepared, prepared.net):
                 return report, prepared.dead_letters
-            prepared, is_told = self._in_rows(prepared), True
+            prepared, is_logged = self._in_rows(prepared), True
         superseded = BatchReport()
         steps = [step for step in prepared.steps if step.offset not in attempt.refused]
         steps, overtaken = self._newest(transaction, prepared.versions, steps, superseded)
@@ -578,7 +578,7 @@ class PartitionApplier:
             dead_letters,
             is_merging=self._is_merging,
             is_sure=attempt.is_sure,
-            is_told=is_told,
+            is_logged=is_logged,
         )
         resolver.report.add(prepared.report)
         resolver.report.add(superseded)

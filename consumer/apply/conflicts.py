@@ -93,10 +93,10 @@ class ConflictResolver:
         *,
         is_merging: bool,
         is_sure: bool,
-        is_told: bool,
+        is_logged: bool,
     ) -> None:
         """`dead_letters`: None where there are to be none. `is_merging`: see Loader. `is_sure`:
-        the target's tables are known to be what the rows were made for. `is_told`: the log says
+        the target's tables are known to be what the rows were made for. `is_logged`: the log says
         already that the net effect is refused."""
         self._task, self._look_ahead, self._is_merging = task, look_ahead, is_merging
         self._transaction, self._part, self._steps, self._dead_letters = (
@@ -105,7 +105,7 @@ class ConflictResolver:
             steps,
             dead_letters,
         )
-        self._is_sure, self._is_told = is_sure, is_told
+        self._is_sure, self._is_logged = is_sure, is_logged
         self._done = 0
         self._deferred: list[_Deferred] = []
         self._same_row: SameRow | None = None
@@ -169,14 +169,14 @@ class ConflictResolver:
             if middle == 0:
                 self._resolve_record(begin, end)
                 return
-            if not self._is_told:
+            if not self._is_logged:
                 LOG.info(
                     "task %s: %s is applied in halves: %s",
                     self._task.task_id,
                     self._part.partition,
                     error,
                 )
-                self._is_told = True
+                self._is_logged = True
             self._resolve_part(begin, begin + middle)
             self._resolve_part(begin + middle, end)
             return

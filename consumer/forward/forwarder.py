@@ -67,7 +67,7 @@ class _Large(NamedTuple):
     size_bytes: int
 
 
-class _Anew(BusUnavailable):
+class _WithoutLarge(BusUnavailable):
     """The transaction is to be begun anew without the record that was too large for it."""
 
 
@@ -281,7 +281,7 @@ class Forwarder:
             outlet.begin(seen)
             try:
                 return outlet.send([one for one in made if one[0] not in outlet.too_large])
-            except _Anew as error:
+            except _WithoutLarge as error:
                 LOG.info("task %s: %s", self._task.task_id, error)
 
     def _outlet(self, partition: TopicPartition) -> _Outlet:
@@ -471,7 +471,7 @@ class _Outlet(KafkaWriter[_Large]):
         self.too_large[refused.offset] = sentence
         if self._transaction:
             self._is_mine = False
-            self._failure = _Anew(f"{sentence}; its transaction is begun anew without it")
+            self._failure = _WithoutLarge(f"{sentence}; its transaction begins again without it")
 
 
 def _size_bytes(record: Record) -> int:

@@ -62,7 +62,7 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
         return None
     last, passing, expected = _last_of_each_key(groups, table, names)
     is_delete = last.column("is_delete")
-    gone, kept = _those(last, is_delete), _those(last, pc.invert(is_delete))
+    gone, kept = _matches(last, is_delete), _matches(last, pc.invert(is_delete))
     deletes = ColumnRows(
         [gone.column(str(names.index(name))).combine_chunks() for name in table.key]
     )
@@ -147,22 +147,21 @@ def _last_of_each_key(
     else:
         places = by_key.aggregate([("place", "max"), ("place", "min")])
         lasts = places.column("place_max")
-        is_born, is_gone = (
-            _is_of(places.column("place_min"), groups, Op.INSERT),
-            _is_of(lasts, groups, Op.DELETE),
-        )
-        passing, expected = (
-            pc.sum(those).as_py() or 0
-            for those in (pc.and_(is_born, is_gone), pc.invert(pc.or_(is_born, is_gone)))
-        )
+        starts_with_insert = _is_of(places.column("place_min"), groups, Op.INSERT)
+        ends_with_delete = _is_of(lasts, groups, Op.DELETE)
+        # Keys inserted and deleted within the batch never reach the target; keys that do neither
+        # must already be there.
+        transient = pc.and_(starts_with_insert, ends_with_delete)
+        preexisting = pc.invert(pc.or_(starts_with_insert, ends_with_delete))
+        passing, expected = pc.sum(transient).as_py() or 0, pc.sum(preexisting).as_py() or 0
     return (
-        _those(rows, pc.is_in(rows.column("place"), value_set=lasts.combine_chunks())),
+        _matches(rows, pc.is_in(rows.column("place"), value_set=lasts.combine_chunks())),
         passing,
         expected,
     )
 
 
-def _those(rows: pa.Table, are_chosen: pa.ChunkedArray) -> pa.Table:
+def _matches(rows: pa.Table, are_chosen: pa.ChunkedArray) -> pa.Table:
     """The chosen rows; all of them are not copied."""
     return rows if pc.all(are_chosen).as_py() else rows.filter(are_chosen)
 

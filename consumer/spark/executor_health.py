@@ -26,7 +26,7 @@ class ExecutorWatch:
             self._tracker: Any = self._context._jsc.sc().statusTracker()
             self._jobs = str(query.runId)
         self._since: float | None = None
-        self._is_told = False
+        self._is_logged = False
 
     def look(self) -> None:
         """To be called every second or so. Reports a job of the query that has waited so long
@@ -34,10 +34,10 @@ class ExecutorWatch:
         if not self._is_cluster:
             return
         if len(self._tracker.getExecutorInfos()) > 1:  # the driver is one of them
-            if self._is_told:
+            if self._is_logged:
                 self._status.resumed("executors are available again")
-            self._since, self._is_told = None, False
-        elif self._is_told:
+            self._since, self._is_logged = None, False
+        elif self._is_logged:
             return
         elif not self._has_job():  # an idle application may have given its executors back
             self._since = None
@@ -49,7 +49,7 @@ class ExecutorWatch:
                 f"{self._context.applicationId} none for "
                 f"{PATIENCE_SECONDS:g} s; look there for room, and for why they do not start"
             )
-            self._is_told = True
+            self._is_logged = True
 
     def _has_job(self) -> bool:
         return not set(self._tracker.getActiveJobIds()).isdisjoint(

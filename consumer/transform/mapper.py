@@ -61,7 +61,7 @@ class Mapper:
         if not matching:
             return [ANYTHING]
         # the first of the most telling ones, as `max` gives it
-        return self._rules[max(matching, key=_telling)].values()
+        return self._rules[max(matching, key=_specificity)].values()
 
     def _is_shared(self, source: TableId, target: TableId) -> bool:
         """Whether rows of another source table go to the target too, as far as rules and filter
@@ -399,7 +399,7 @@ def _matches(name: str | None, found: str) -> bool:
     )
 
 
-def _telling(found: Selector) -> tuple[bool, bool, bool, bool]:
+def _specificity(found: Selector) -> tuple[bool, bool, bool, bool]:
     """Which of schema and table it has, as porter compares them; then whether these are names.
     The table weighs more than the schema."""
     schema, table = found

@@ -51,7 +51,7 @@ class TaskAlarms:
         """The alarms that people know of."""
         return {rule: alarm for rule, alarm in self.alarms.items() if alarm.raised_at}
 
-    def told_by(self, rule: str) -> str:
+    def reported_by(self, rule: str) -> str:
         """The channel that accepted the last notice of an alarm; NOBODY while none has, empty where
         no notice was sent lately."""
         if any(notice.rule == rule for notice in self.waiting):

@@ -107,7 +107,7 @@ def _end_at_once(channel: _Channel, lost: str) -> None:
     """Ends all work of this process and of its JVM, in whatever thread. `lost`: why this is no
     fault of the tasks; empty: it is a crash."""
     if lost:
-        channel.tell_at_once({"lost": lost})
+        channel.send_at_once({"lost": lost})
     os.killpg(0, signal.SIGKILL)
 
 
@@ -117,13 +117,13 @@ class _Channel:
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
-        self._telling = Lock()
+        self._sending = Lock()
 
     def tell(self, fields: Mapping[str, Any]) -> None:
-        with self._telling, suppress(OSError):
+        with self._sending, suppress(OSError):
             self._connection.sendall(orjson.dumps(fields) + b"\n")
 
-    def tell_at_once(self, fields: Mapping[str, Any]) -> None:
+    def send_at_once(self, fields: Mapping[str, Any]) -> None:
         """Without waiting for anything."""
         with suppress(OSError):
             if select.select([], [self._connection], [], 0)[1]:

@@ -82,7 +82,8 @@ def run(command: Sequence[str], account: Account | None, folder: Path, stdin: st
     )
     if done.returncode != 0:
         raise CdcError(
-            f"{Path(command[0]).name} failed in {folder}: {telling_line(done.stdout + done.stderr)}"
+            f"{Path(command[0]).name} failed in {folder}: "
+            f"{relevant_line(done.stdout + done.stderr)}"
         )
 
 
@@ -174,7 +175,7 @@ def log_file(folder: Path) -> Path:
     return folder / "log"
 
 
-def telling_line(output: str) -> str:
+def relevant_line(output: str) -> str:
     """The first line of a server's output that looks like an error, else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     for line in lines:

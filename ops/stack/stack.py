@@ -189,7 +189,7 @@ def _starting(server: Server, place: ServerFolder) -> Callable[[Event], str]:
         processes.start(place.folder, server.prepare(place), place.account)
         if not _serves(server, place, cancelled):
             log = processes.log_file(place.folder)
-            said = processes.telling_line(log.read_text(errors="replace"))
+            said = processes.relevant_line(log.read_text(errors="replace"))
             raise CdcError(f"{server.label} ended while starting: {said}; all it says: {log}")
         return f"answers at {address}"
 

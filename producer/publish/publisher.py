@@ -213,7 +213,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         LOG.error("%s; key and position go to topic %s", sentence, dead_letter_topic)
         if self._config.transactional_id:
             self._dead.add(refused.record)
-            self._failure = BusUnavailable(f"{sentence}; its transaction is begun anew without it")
+            self._failure = BusUnavailable(f"{sentence}; its transaction begins again without it")
         else:
             self._produce_one(dead_letter_topic, dead_letter(self._task_id, *refused))
 

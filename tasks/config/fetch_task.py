@@ -37,7 +37,7 @@ from cdcbus.tasks.config.source_tls import source_tls
 
 
 def fetch_task(task_id: str, settings: Settings) -> FetchTask:
-    """The task; whatever is missing or impossible is reported to the settings' findings."""
+    """The task; whatever is missing or impossible is reported to the settings' diagnostics."""
     settings.get("consumer.converter", word("canalRow"))
     includes, excludes = tables(settings)
     return FetchTask(

@@ -41,7 +41,7 @@ from cdcbus.tasks.config.settings import Settings, tables
 
 
 def load_task(task_id: str, settings: Settings) -> LoadTask:
-    """The task; whatever is missing or impossible is reported to the settings' findings."""
+    """The task; whatever is missing or impossible is reported to the settings' diagnostics."""
     source, loader = _source(settings), _loader(settings)
     includes, excludes = tables(settings)
     first_consume_from = settings.get("consumer.source.firstConsumeFrom", EDGE)

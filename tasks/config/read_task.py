@@ -43,7 +43,7 @@ class ReadTask:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """All findings of a task's text; `task` is None when there are errors among them. `entries`:
+    """All diagnostics of a task's text; `task` is None when there are errors among them. `entries`:
     what the text itself says, by key, without what it takes from named sources."""
 
     task: FetchTask | LoadTask | None

@@ -102,17 +102,17 @@ def overheard(name: str) -> Iterator[list[str]]:
     logger = logging.getLogger(name)
     before = logger.propagate
 
-    class Ear(logging.Handler):
+    class Capture(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             heard.append(record.getMessage())
 
-    ear = Ear(logging.WARNING)
-    logger.addHandler(ear)
+    capture = Capture(logging.WARNING)
+    logger.addHandler(capture)
     logger.propagate = False
     try:
         yield heard
     finally:
-        logger.removeHandler(ear)
+        logger.removeHandler(capture)
         logger.propagate = before
 
 

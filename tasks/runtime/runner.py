@@ -29,14 +29,14 @@ from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.epochs import next_epoch
 from cdcbus.tasks.zookeeper.lock import (
-    ANEW_VARIABLE,
     DEFAULT_TIMES,
+    RESTARTED_VARIABLE,
     Guard,
     LockTimes,
     Stop,
     end_leftovers,
     guarded,
-    start_anew,
+    restart_process,
 )
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
@@ -76,7 +76,7 @@ def run_task(
             return False
         node_id = os.environ.get(NODE_VARIABLE, "")
         try:
-            with guarded(client, start_anew, times) as guard:
+            with guarded(client, restart_process, times) as guard:
                 run_guarded(task, client, guard, node_id, stop)
             return not stop.is_set()
         finally:
@@ -129,7 +129,7 @@ def _connect(zookeeper: str, auth: str | None, times: LockTimes, stop: Event) ->
         try:
             return connect(zookeeper, auth=auth, session_seconds=times.session_seconds)
         except PositionUnavailable as error:
-            if ANEW_VARIABLE in os.environ:
+            if RESTARTED_VARIABLE in os.environ:
                 LOG.warning(
                     "%s; the task has stopped, as another process may have its locks, and waits",
                     error,

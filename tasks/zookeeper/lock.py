@@ -41,7 +41,7 @@ FORCE_SECONDS = 0.5  # to end work by force, on a busy machine
 PROOF_SECONDS = 0.5
 LOOKS_AT_ONCE = 10
 WAIT_SECONDS = 0.3
-ANEW_VARIABLE = "CDCBUS_STARTED_ANEW"
+RESTARTED_VARIABLE = "CDCBUS_STARTED_ANEW"
 _LIBC = ctypes.CDLL(None)
 _CLOSE_RANGE = 436  # close_range(2)
 
@@ -320,17 +320,17 @@ class Locks:
         self._guard.rest(self._paths)
 
 
-def start_anew() -> NoReturn:
+def restart_process() -> NoReturn:
     """Ends all work of this process at once, in whatever thread, and starts its command line
     again, which waits for the lock. The first thing to do there is `end_leftovers`."""
     _close_on_exec()
-    os.environ[ANEW_VARIABLE] = "1"
+    os.environ[RESTARTED_VARIABLE] = "1"
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def end_leftovers() -> None:
     """After a start anew: kills the processes that were started before."""
-    if ANEW_VARIABLE in os.environ:
+    if RESTARTED_VARIABLE in os.environ:
         _kill_descendants(os.getpid())
 
 

@@ -92,7 +92,7 @@ def _rows(task_id: str, alarms: TaskAlarms) -> list[tuple[str, ...]]:
     rows: list[tuple[str, ...]] = []
     for rule, each in alarms.raised.items():
         times = f"{each.times} times"
-        by = alarms.told_by(rule)
+        by = alarms.reported_by(rule)
         rows.append((task_id, rule, _utc(each.since), times, by, each.sentence))
     return rows
 

@@ -79,7 +79,7 @@ def alarms_of(bus: WebBus, task_id: str) -> ShownAlarms:
     raised = []
     for rule, alarm in known.raised.items():
         since = _stamp(alarm.since)
-        by = known.told_by(rule)
+        by = known.reported_by(rule)
         raised.append(RaisedRow(task_id, rule, alarm.sentence, since, alarm.times, by))
     sent = [(notice, NOBODY) for notice in known.waiting]
     sent += [(each.notice, each.by) for each in known.sent]
@@ -95,7 +95,7 @@ def alarms_of(bus: WebBus, task_id: str) -> ShownAlarms:
     )
 
 
-def told_where(bus: WebBus) -> str:
+def destinations(bus: WebBus) -> str:
     """By which channels this node tells people, in words; empty where by none."""
     return ", ".join(channel.name for channel in channels_of(bus.settings.alarm))
 
@@ -118,7 +118,7 @@ def alarms_page(request: Request, done: str = "") -> Response:
         **_alarm_values(request),
         "tasks": TaskNodes(bus.client).ids(),
         "durations": DURATIONS,
-        "told_where": told_where(bus),
+        "destinations": destinations(bus),
         "done": DONE.get(done, ""),
     }
     return page(request, "alarms.html", values, section="/alarms", live="/live/alarms")

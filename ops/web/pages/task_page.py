@@ -80,7 +80,7 @@ def _task_text(request: Request, task_id: str) -> dict[str, Any]:
     return {
         "route": None if task is None else views.route_of(task),
         "settings": views.settings(inspection.entries.values()),
-        "findings": views.findings_of(inspection),
+        "findings": views.diagnostics_of(inspection),
         "damage": "",
         "keeps_letters": task is not None and views.keeps_letters(task),
     }

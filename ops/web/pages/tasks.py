@@ -324,7 +324,7 @@ def settings(entries: Iterable[Entry]) -> list[Setting]:
     return found
 
 
-def findings_of(inspection: Inspection) -> list[Diagnostic]:
+def diagnostics_of(inspection: Inspection) -> list[Diagnostic]:
     """Errors and warnings, errors first."""
     return [
         *inspection.diagnostics.of(Severity.ERROR),

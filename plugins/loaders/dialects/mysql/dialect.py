@@ -88,7 +88,7 @@ class Mysql:
     catalog = CATALOG
 
     def __init__(self) -> None:
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
         """By DELETE: TRUNCATE would commit."""
@@ -174,8 +174,8 @@ class Mysql:
         except DBAPIError as error:
             if not lacks_right(error):
                 raise
-            if table.id.schema not in self._told:
-                self._told.add(table.id.schema)
+            if table.id.schema not in self._reported:
+                self._reported.add(table.id.schema)
                 LOG.warning(
                     "rows go to %s one by one: GRANT CREATE TEMPORARY TABLES ON %s.* lets many go "
                     "at once",

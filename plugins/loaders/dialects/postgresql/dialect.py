@@ -67,7 +67,7 @@ class Postgresql:
 
     def __init__(self, zero_date: ZeroDate = ZeroDate.REJECT) -> None:
         self._zero_date = zero_date
-        self._told: set[tuple[str, str]] = set()
+        self._reported: set[tuple[str, str]] = set()
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
         connection.exec_driver_sql(truncate_sql(table))
@@ -106,8 +106,8 @@ class Postgresql:
             keys = [tuple(row[place] for place in places) for row in writes.rows]
             stored = len(self.spelled(connection, table, keys))
         left_out = len(writes.rows) - stored
-        if left_out > 0 and ("", str(table.id)) not in self._told:
-            self._told.add(("", str(table.id)))
+        if left_out > 0 and ("", str(table.id)) not in self._reported:
+            self._reported.add(("", str(table.id)))
             LOG.warning(
                 "target table %s has not stored %d rows, as a trigger before each row leaves them "
                 "out: these count as missed",
@@ -193,8 +193,8 @@ class Postgresql:
         """Logs each reason once, unless it is one that a row gives: then the slower statement says
         what is wrong, if anything is."""
         state = error.sqlstate or ""
-        if not state.startswith(OF_ROW) and (state, sql) not in self._told:
-            self._told.add((state, sql))
+        if not state.startswith(OF_ROW) and (state, sql) not in self._reported:
+            self._reported.add((state, sql))
             LOG.warning(
                 "rows are not copied but written by slower statements: %s, as PostgreSQL refuses: "
                 "%s",

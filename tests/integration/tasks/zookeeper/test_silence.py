@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.zookeeper.lock import (
-    ANEW_VARIABLE,
+    RESTARTED_VARIABLE,
     Guard,
     LockTimes,
     Stop,
@@ -243,4 +243,4 @@ def _wait_for_ends(log: Path, number: int) -> None:
 def _assert_same_program(bus: Bus, running: subprocess.Popen[bytes]) -> None:
     assert bus.runner("1") == running.pid
     environment = Path(f"/proc/{running.pid}/environ").read_bytes()
-    assert ANEW_VARIABLE.encode() not in environment
+    assert RESTARTED_VARIABLE.encode() not in environment

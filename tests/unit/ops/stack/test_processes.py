@@ -116,7 +116,7 @@ def test_a_command_reads_its_input(tmp_path: Path) -> None:
     ],
 )
 def test_telling_line(output: str, line: str) -> None:
-    assert processes.telling_line(output) == line
+    assert processes.relevant_line(output) == line
 
 
 def test_a_closed_folder_on_the_way_is_named(tmp_path: Path) -> None:
