@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
 from cdcbus.plugins.loaders.dialect import QUOTING, Quoting
 from cdcbus.plugins.rowchange import TableId
@@ -41,6 +41,33 @@ def create_table(table: TableDefinition, dialect: str, *, with_indexes: bool = F
     if with_indexes:
         statements += [_create_index(index, table.id, dialect, quoting) for index in table.indexes]
     return statements
+
+
+class ExistingIndex(NamedTuple):
+    """An index of a table that is there; a column is empty for an expression."""
+
+    name: str
+    is_unique: bool
+    columns: tuple[str, ...]
+
+    def stands_for(self, index: Index) -> bool:
+        """Whether it has the name of another one, or does what that one would do."""
+        columns = tuple(part.column or "" for part in index.parts)
+        return self.name == index.name or (
+            self.columns == columns and self.is_unique >= index.is_unique
+        )
+
+
+def missing_indexes(
+    table: TableDefinition, there: Sequence[ExistingIndex], dialect: str
+) -> list[str]:
+    """The statements for those indexes of a table that is there for which none of its own
+    stands."""
+    return [
+        _create_index(index, table.id, dialect, QUOTING[dialect])
+        for index in table.indexes
+        if not any(each.stands_for(index) for each in there)
+    ]
 
 
 def _column(

@@ -37,11 +37,13 @@ WITHOUT_DEFAULT: Final = "{0}: default {1} is left out, as it is not sure to be 
 class Target:
     """The kind of target. `dialect` is SQLAlchemy's name of it; `collation_of`: a collation of the
     source -> the character set and collation that stand for it, which differ where the target lacks
-    it. `nulls_zero_dates`: zero dates become NULL on their way."""
+    it. `nulls_zero_dates`: zero dates become NULL on their way. `adds_on_update`: a TIMESTAMP that
+    names no default gets one by itself, and one for updates."""
 
     dialect: str
     is_mariadb: bool = False
     nulls_zero_dates: bool = False
+    adds_on_update: bool = False
     collation_of: Callable[[str], tuple[str, str]] = lambda name: (charset_of(name), name)
 
 
@@ -122,7 +124,7 @@ def define(mapped: MappedTable, details: TableDetails, target: Target) -> TableD
         details.comment,
         _collation(details.collation, target),
         tuple(notes),
-        (*problems, *_long_names(mapped.target, names, target)),
+        (*problems, *_long_names(mapped.target, names, target), *_twice(names)),
         not rule.force_matched,
     )
 
@@ -203,6 +205,8 @@ def _default(
 ) -> Default | None:
     default = details.default
     if default is None:
+        if target.adds_on_update and column.data_type == "timestamp" and not column.is_nullable:
+            return Default(DefaultKind.NOW, re.sub("[^0-9]", "", column.type))
         return None
     is_kept = default.kind not in (DefaultKind.EXPRESSION, DefaultKind.UNCLEAR)
     if target.dialect != "mysql":
@@ -320,6 +324,15 @@ def _long_names(table: TableId, names: Mapping[str, str], target: Target) -> lis
         f"name {name} has more than the {limit} bytes that the target takes: give it another one "
         "with mapper[i]"
         for name in long
+    ]
+
+
+def _twice(names: Mapping[str, str]) -> list[str]:
+    lower = [name.lower() for name in names.values()]
+    return [
+        f"two columns would be called {name}: give one of them another name with mapper[i].column"
+        for name in sorted(set(lower))
+        if lower.count(name) > 1
     ]
 
 

@@ -22,7 +22,13 @@ from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.control.source_of import Feed, MappedTable, mapped_tables, source_connection
 from cdcbus.tasks.schema.compare import Difference, differences
-from cdcbus.tasks.schema.create_table import PLAIN_BACKSLASHES, create_schema, create_table
+from cdcbus.tasks.schema.create_table import (
+    PLAIN_BACKSLASHES,
+    ExistingIndex,
+    create_schema,
+    create_table,
+    missing_indexes,
+)
 from cdcbus.tasks.schema.definition import (
     TableDefinition,
     Target,
@@ -38,6 +44,28 @@ COLLATIONS: Final = text(
     "SELECT column_name, collation_name FROM information_schema.columns WHERE table_schema = "
     ":schema AND table_name = :table AND collation_name IS NOT NULL"
 )
+BETWEEN: Final = "\x01"  # names of columns
+# Name of each index, whether it is unique, and its columns, empty for an expression.
+INDEXES: Final = {
+    "mysql": text(
+        f"""
+        SELECT index_name, MIN(non_unique) = 0,
+            GROUP_CONCAT(COALESCE(column_name, '') ORDER BY seq_in_index SEPARATOR '{BETWEEN}')
+        FROM information_schema.statistics
+        WHERE table_schema = :schema AND table_name = :table GROUP BY index_name"""
+    ),
+    "postgresql": text(
+        f"""
+        SELECT i.relname, x.indisunique,
+            string_agg(coalesce(a.attname::text, ''), '{BETWEEN}' ORDER BY k.at)
+        FROM pg_index x JOIN pg_class i ON i.oid = x.indexrelid
+            JOIN pg_class c ON c.oid = x.indrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+            CROSS JOIN LATERAL unnest(x.indkey::int2[]) WITH ORDINALITY AS k(number, at)
+            LEFT JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.number
+        WHERE n.nspname = :schema AND c.relname = :table AND x.indpred IS NULL
+        GROUP BY i.relname, x.indisunique"""
+    ),
+}
 # A collation of one of the two servers, and the one of the other that takes as much for one.
 ALIKE: Final = (
     ("_0900_ai_ci", "_uca1400_nopad_ai_ci"),
@@ -171,7 +199,14 @@ def _plan(
     if dialect == "mysql":
         found = connection.execute(COLLATIONS, table.id._asdict())
         collations = {row[0]: row[1] for row in found}
-    return TablePlan(wanted, True, (), tuple(differences(wanted, table, collations)))
+    others = tuple(differences(wanted, table, collations))
+    if not with_indexes:
+        return TablePlan(wanted, True, (), others)
+    there = [
+        ExistingIndex(name, bool(is_unique), tuple(columns.split(BETWEEN)))
+        for name, is_unique, columns in connection.execute(INDEXES[dialect], table.id._asdict())
+    ]
+    return TablePlan(wanted, True, tuple(missing_indexes(wanted, there, dialect)), others)
 
 
 def _statements(wanted: TableDefinition, dialect: str, with_indexes: bool) -> tuple[str, ...]:
@@ -187,7 +222,9 @@ def _has_schema(connection: Connection, schema: str) -> bool:
 def _target(connection: Connection, dialect: str, nulls_zero_dates: bool) -> Target:
     if dialect != "mysql":
         return Target(dialect, nulls_zero_dates=nulls_zero_dates)
-    version = str(connection.exec_driver_sql("SELECT VERSION()").scalar())
+    [version, is_explicit] = connection.exec_driver_sql(
+        "SELECT VERSION(), @@explicit_defaults_for_timestamp"
+    ).one()
 
     @cache
     def collation_of(name: str) -> tuple[str, str]:
@@ -202,7 +239,8 @@ def _target(connection: Connection, dialect: str, nulls_zero_dates: bool) -> Tar
                 return charset_of(each), each
         return "utf8mb4", "utf8mb4_bin"
 
-    return Target(dialect, "mariadb" in version.lower(), False, collation_of)
+    is_mariadb = "mariadb" in str(version).lower()
+    return Target(dialect, is_mariadb, False, not is_explicit, collation_of)
 
 
 def _has_collation(connection: Connection, charset: str, collation: str) -> bool:

@@ -30,7 +30,11 @@ def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
             "or in ZooKeeper, that writes to its topics.",
         ),
         click.option("--schemas", is_flag=True, help="Also make schemas that are missing."),
-        click.option("--indexes", is_flag=True, help="Also make the source's other indexes."),
+        click.option(
+            "--indexes",
+            is_flag=True,
+            help="Also make the source's other indexes, in existing tables too.",
+        ),
     ):
         command = option(command)
     return bus_options(command)
@@ -87,7 +91,8 @@ def apply(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Make the missing tables. Prints the SQL and asks first; tables that exist are left alone.
+    """Make the missing tables. Prints the SQL and asks first; tables that exist are left alone, but
+    for indexes that they lack, with --indexes.
 
     Ends at the first statement that fails; run it again once the reason is gone.
     """

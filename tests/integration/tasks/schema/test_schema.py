@@ -95,6 +95,33 @@ def test_mariadb_gets_the_sources_own_columns(shop: Shop) -> None:
 
 
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_indexes_may_come_later_and_only_once(shop: Shop, target: str) -> None:
+    load = shop.load(target)
+    run("apply", load, "--yes")
+    statements = planned(load, "--indexes")["statements"]
+    names = [sql.partition(" ON ")[0].split()[-1].strip('"`') for sql in statements]
+    assert sorted(names) == (
+        ["by_id", "by_note", "by_path"]
+        if target == "mariadb"
+        else ["orders_by_id", "orders_by_note", "orders_by_path"]
+    )
+    run("apply", load, "--yes", "--indexes")
+    assert planned(load, "--indexes")["statements"] == []
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_an_index_of_the_same_columns_is_not_made_again(shop: Shop, target: str) -> None:
+    load = shop.load(target)
+    run("apply", load, "--yes")
+    execute = shop.postgresql if target == "postgresql" else shop.mariadb
+    execute(f"CREATE INDEX mine ON {shop.name}.orders (id)")
+    execute(f"CREATE INDEX not_unique ON {shop.name}.orders (note, id)")
+    said = " ".join(planned(load, "--indexes")["statements"])
+    assert "by_id" not in said
+    assert "by_note" in said
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
 def test_a_second_apply_finds_nothing_to_do(shop: Shop, target: str) -> None:
     load = shop.load(target)
     run("plan", load, "--check", code=1)

@@ -93,6 +93,19 @@ def test_a_name_that_is_too_long_is_a_problem_of_the_table() -> None:
     assert made(column(long, "int"), dialect="mysql").problems == ()
 
 
+def test_two_columns_of_one_name_are_a_problem() -> None:
+    rule = MapperRule(columns={"a": "b"})
+    table = made(column("a", "int"), column("b", "int"), rule=rule)
+    assert "would be called b" in table.problems[0]
+
+
+def test_a_timestamp_gets_a_default_where_the_server_would_add_one_for_updates() -> None:
+    wanted = mapped([column("id", "int"), column("at", "timestamp(3)", is_nullable=False)])
+    table = define(wanted, NOTHING, Target("mysql", adds_on_update=True))
+    [sql] = create_table(table, "mysql")
+    assert "`at` timestamp(3) NOT NULL DEFAULT CURRENT_TIMESTAMP(3)" in sql
+
+
 def test_a_masked_column_is_text_that_may_be_as_long_as_the_mask_makes_it() -> None:
     masks = {"a": "hash", "b": "fixed:none", "c": "truncate:2", "d": "truncate:2"}
     rule = MapperRule(masks={name: read_mask(text) for name, text in masks.items()})
