@@ -2,14 +2,17 @@
 `cdcbus schema apply`, and is the same there."""
 
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pymysql
 import pytest
 from click.testing import CliRunner
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli.main import main
+from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
@@ -176,27 +179,67 @@ def schema(*words: object) -> str:
     return result.output
 
 
-@pytest.mark.parametrize("kind", ["postgresql", "mariadb"])
+@contextmanager
+def mysql_target(shop: Shop, mysql: Database) -> Iterator[tuple[TaskProcess, Callable[[str], Any]]]:
+    """A consumer task into a MySQL that is not the stack's, and what runs SQL there."""
+    load = shop.load(
+        "mariadb",
+        loader__source__url=f"jdbc:mysql://{mysql.host}:{mysql.port}/{shop.name}",
+        loader__source__userName=mysql.user,
+        loader__source__password=mysql.password,
+    )
+    connection = pymysql.connect(
+        host=mysql.host,
+        port=mysql.port,
+        user=mysql.user,
+        password=mysql.password,
+        charset="utf8mb4",
+        autocommit=True,
+    )
+    with connection, connection.cursor() as cursor:
+
+        def run(sql: str) -> Any:
+            cursor.execute(sql)
+            return cursor.fetchall()
+
+        try:
+            yield load, run
+        finally:
+            run(f"DROP DATABASE IF EXISTS {shop.name}")
+
+
+@contextmanager
+def target_of(
+    shop: Shop, kind: str, request: pytest.FixtureRequest
+) -> Iterator[tuple[TaskProcess, Callable[[str], Any]]]:
+    if kind != "mysql":
+        yield shop.load(kind), shop.postgresql if kind == "postgresql" else shop.mariadb
+        return
+    with mysql_target(shop, request.getfixturevalue("mysql_9")) as found:
+        yield found
+
+
+@pytest.mark.parametrize("kind", ["postgresql", "mariadb", "mysql"])
 def test_values_at_the_edges_of_each_type_are_the_same_in_a_table_that_was_made(
-    shop: Shop, source: Database, kind: str
+    shop: Shop, source: Database, kind: str, request: pytest.FixtureRequest
 ) -> None:
     made(shop.cursor)
     fetch = shop.fetch(source)
     fetch.start()
     wait_until(lambda: shop.position(fetch) is not None, "the fetch task to begin")
     filled(shop.cursor)
-    load = shop.load(kind)
-    schema("apply", load.file, "--yes")
-    load.start()
-    wait_until(
-        lambda: shop.ends() != {0: 0} and shop.is_applied(load), "all rows to be in the target"
-    )
-    run = shop.postgresql if kind == "postgresql" else shop.mariadb
     read = read_postgresql if kind == "postgresql" else read_mysql
 
     def at_source(sql: str) -> Any:
         shop.cursor.execute(sql)
         return shop.cursor.fetchall()
 
-    equal(read_mysql(at_source, "edges"), read(run, f"{shop.name}.edges"))
-    assert "LOSES" not in schema("plan", load.file, "--check")
+    with target_of(shop, kind, request) as (load, run):
+        schema("apply", load.file, "--yes", "--schemas")
+        load.start()
+        wait_until(
+            lambda: shop.ends() != {0: 0} and shop.is_applied(load), "all rows to be in the target"
+        )
+        equal(read_mysql(at_source, "edges"), read(run, f"{shop.name}.edges"))
+        assert "LOSES" not in schema("plan", load.file, "--check")
+        load.kill()
