@@ -258,14 +258,24 @@ class Comparison:
 
     # again
 
+    def look_again(self) -> None:
+        """At the rows that differ, once more: the report then says what is left of them."""
+        suspects = set(self.different)
+        self.different.clear()
+        self.report.counts = dict.fromkeys(Kind, 0)
+        self.report.changing = self.report.behind = 0
+        self.report.examples.clear()
+        self._settle(suspects)
+        self.report.seconds = time.monotonic() - self._began
+
     def _settle(self, suspects: set[Key]) -> None:
         """Looks again and again. A row differs for sure where the source's has not changed between
         two looks, the target has got meanwhile what was there at the first, and is another; once
         more, unless the source has stood still: the row may have changed and changed back."""
         deadline = time.monotonic() + self.options.patience
         seen: dict[Key, tuple[int, int]] = {}
+        changed: set[Key] = set()
         rest = suspects
-        has_passed = False
         while rest:
             before = self._source_numbers(rest)
             moment = self.lag.now()
@@ -285,13 +295,13 @@ class Comparison:
                     continue
                 left.add(key)
                 seen[key] = pair
+                if has_passed and not is_same:
+                    changed.add(key)
             rest = left
             if time.monotonic() >= deadline:
                 break
-        if has_passed:
-            self.report.changing = len(rest)
-        else:
-            self.report.behind = len(rest)
+        self.report.changing = len(rest & changed)
+        self.report.behind = len(rest - changed)
         self._show()
 
     def _wait(self, moment: Moment, deadline: float) -> bool:

@@ -58,6 +58,11 @@ class Lag:
             ends[feed.place] = BinlogCoordinates(end.file, end.pos)
         return Moment(ends)
 
+    def source_ms(self, feed: Feed) -> int:
+        """The clock of a source."""
+        [[seconds]] = servers.query(self._connections[feed.place], "SELECT UNIX_TIMESTAMP()")
+        return int(seconds) * 1000
+
     def has_passed(self, moment: Moment) -> bool:
         """Whether the target has all that was committed then. False also where that cannot be
         told, as no task has stored a position."""

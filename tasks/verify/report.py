@@ -50,7 +50,8 @@ class TableReport:
     """One target table. `source_rows`, `target_rows`: that were looked at; `changing`: rows that
     were never the same twice while they were looked at; `behind`: rows that differ, but the task
     had not come so far yet; `left_out`: columns that are not compared; `error`: why the table could
-    not be compared."""
+    not be compared. `planned`: what a repair sends, or would; `repaired`: how many rows were sent;
+    `not_repaired`: why none could be."""
 
     target: str
     sources: list[str]
@@ -68,6 +69,9 @@ class TableReport:
     left_out: tuple[str, ...] = ()
     seconds: float = 0.0
     error: str = ""
+    planned: list[Any] = field(default_factory=list)
+    repaired: int = 0
+    not_repaired: str = ""
 
     @property
     def differences(self) -> int:
@@ -87,7 +91,7 @@ class TableReport:
             return "different"
         if self.behind:
             return "behind"
-        return "equal"
+        return "changing" if self.changing else "equal"
 
     def to_fields(self) -> dict[str, Any]:
         return {
@@ -106,6 +110,9 @@ class TableReport:
             "isCut": self.is_cut,
             "examples": [example.to_fields() for example in self.examples],
             "notCompared": list(self.left_out),
+            **({"planned": [each.to_fields() for each in self.planned]} if self.planned else {}),
+            **({"published": self.repaired} if self.repaired else {}),
+            **({"notRepaired": self.not_repaired} if self.not_repaired else {}),
             "seconds": round(self.seconds, 3),
             "error": self.error,
         }

@@ -13,9 +13,12 @@ from cdcbus.plugins.errors import CdcError
 
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
+    from cdcbus.tasks.verify.compare import Comparison
     from cdcbus.tasks.verify.report import Example, TableReport
+    from cdcbus.tasks.verify.run import Opened
 
 FAILED = 2
+PLANNED_SHOWN = 100
 
 
 class Share(click.ParamType[float]):
@@ -79,6 +82,14 @@ class Share(click.ParamType[float]):
 @click.option(
     "--show-values", "shows_values", is_flag=True, help="Show the cells that differ, too."
 )
+@click.option(
+    "--repair",
+    "is_repairing",
+    is_flag=True,
+    help="Publish the rows that differ once more from the source, through their topic.",
+)
+@click.option("--dry-run", is_flag=True, help="With --repair: only show what would be published.")
+@click.option("--yes", is_flag=True, help="With --repair: do not ask.")
 @json_option
 @bus_options
 def verify(
@@ -90,6 +101,9 @@ def verify(
     patience: float,
     throttle: int | None,
     shows_values: bool,
+    is_repairing: bool,
+    dry_run: bool,
+    yes: bool,
     as_json: bool,
     bus: BusSettings,
 ) -> None:
@@ -97,9 +111,14 @@ def verify(
 
     Both databases sum up checksums of the mapped columns, chunk by chunk; where they differ, rows
     are read from both and compared as the task would write them. A row that differs is looked at
-    again once the changes up to then have arrived, so tables may change meanwhile. Changes nothing.
-    Exits 0 when all is equal, 1 when something differs, 2 when that cannot be told.
+    again once the changes up to then have arrived, so tables may change meanwhile. Changes nothing,
+    unless it is to repair. Exits 0 when all is equal, 1 when something differs, 2 when that cannot
+    be told.
     """
+    if (dry_run or yes) and not is_repairing:
+        raise click.UsageError("--dry-run and --yes go with --repair")
+    if as_json and is_repairing and not (dry_run or yes):
+        raise click.UsageError("--json cannot ask: add --dry-run or --yes to --repair")
     from cdcbus.tasks.verify.compare import Options
     from cdcbus.tasks.verify.report import exit_code
     from cdcbus.tasks.verify.run import opened
@@ -109,8 +128,14 @@ def verify(
     reports: list[TableReport] = []
     try:
         with _Progress(not as_json) as told, opened(word, bus, source) as both:
-            for report, _ in verify_tables(both, options, tables, where, told):
+            for report, comparison in verify_tables(both, options, tables, where, told):
                 reports.append(report)
+                if is_repairing and comparison is not None and comparison.different:
+                    told.pause()
+                    try:
+                        _repair(both, comparison, dry_run=dry_run, yes=yes, shows=not as_json)
+                    finally:
+                        told.resume()
                 if not as_json:
                     told.print(report)
     except CdcError as error:
@@ -121,6 +146,37 @@ def verify(
     if as_json:
         print_json({"error": "", "tables": [each.to_fields() for each in reports]})
     sys.exit(exit_code(reports))
+
+
+def _repair(both: Opened, comparison: Comparison, *, dry_run: bool, yes: bool, shows: bool) -> None:
+    """Shows what is to be published of a table; publishes it, and looks again, where that is
+    wanted."""
+    from cdcbus.tasks.process_identity import operator
+    from cdcbus.tasks.verify.repair import planned, refusal, repair, repairable
+    from cdcbus.tasks.zookeeper.audit import audited
+
+    report = comparison.report
+    report.not_repaired = refusal(comparison)
+    if report.not_repaired:
+        return
+    report.planned = planned(comparison)
+    if shows:
+        for each in report.planned[:PLANNED_SHOWN]:
+            key = ", ".join(f"{name}={_cell(cell)}" for name, cell in each.key.items())
+            click.echo(f"{each.op} {each.table} {key} to topic {each.topic}")
+        if (more := len(report.planned) - PLANNED_SHOWN) > 0:
+            click.echo(f"and {more:,} more")
+    if dry_run or not report.planned:
+        return
+    question = f"Publish {len(report.planned):,} rows of {report.target} from the source?"
+    if not yes and not click.confirm(question, err=True):
+        report.not_repaired = "it was not wanted"
+        return
+    what = f"verify --repair: {len(report.planned)} rows of {report.target}"
+    with audited(both.zookeeper, operator(), what, f"task {both.task.task_id}"):
+        for sent in repair(comparison, both.lag, repairable(comparison)):
+            report.repaired += len(sent)
+    comparison.look_again()
 
 
 class _Progress:
@@ -140,6 +196,13 @@ class _Progress:
     def __exit__(self, *_: object) -> None:
         if self._status:
             self._status.stop()
+
+    def pause(self) -> None:
+        """While something is asked."""
+        self.__exit__()
+
+    def resume(self) -> None:
+        self.__enter__()
 
     def __call__(self, table: str, rows: int, of: int) -> None:
         if self._status:
@@ -174,6 +237,10 @@ def lines_of(report: TableReport) -> list[str]:
             f"  {report.behind:,} rows differ, but the changes up to now have not arrived: start "
             "the tasks, or wait longer with --patience"
         )
+    if report.repaired:
+        lines.append(f"  {report.repaired:,} rows were published; this is what is left")
+    if report.not_repaired:
+        lines.append(f"  not repaired: {report.not_repaired}")
     if report.left_out:
         lines.append(
             f"  not compared, as not every source table has it: {', '.join(report.left_out)}"

@@ -44,9 +44,13 @@ def verify_still(shop: Shop, target: str, *options: str, **load: str) -> Answer:
 
 
 def verify(shop: Shop, target: str, *options: str, patience: str = "60", **keys: str) -> Answer:
-    """`keys`: of the consumer task's file."""
-    fetch, load = shop.fetch(shop.addresses.source), shop.load(target, **keys)
-    words = ["verify", str(load.file), "--source", str(fetch.file), "--json"]
+    """`keys`: of the consumer task's file. Files that are there already stay."""
+    fetch, load = (shop.folder / f"{shop.name}-{each}.properties" for each in ("fetch", target))
+    if not fetch.exists():
+        shop.fetch(shop.addresses.source)
+    if keys or not load.exists():
+        shop.load(target, **keys)
+    words = ["verify", str(load), "--source", str(fetch), "--json"]
     words += ["--patience", patience, "--zookeeper", shop.addresses.zookeeper, *options]
     result = CliRunner().invoke(main, words)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exc_info

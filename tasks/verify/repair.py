@@ -1,0 +1,296 @@
+"""Rows that differ, published once more from the source through their topic.
+
+Order holds with live changes, as no change of the rows is made meanwhile: the rows, or the gaps
+where they are not, are locked for reading at the source; once the fetch task has published all that
+was committed before, whatever the source had done with them is in the topic; then they are sent,
+and once Kafka has acknowledged them the lock is let go. What comes later stands behind them. A kill
+at any moment leaves none of that undone: a record is there, in its place, or it is not.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from itertools import islice
+from threading import Event
+from typing import TYPE_CHECKING, Final
+
+import pymysql
+
+from cdcbus.plugins.errors import BusRejected, ConfigError, SourceRefused, UnreadableEvent
+from cdcbus.plugins.kafka.producer import KafkaWriter
+from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Cell, Op, Origin, RowChange, Table
+from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn
+from cdcbus.producer.server import connection as servers
+from cdcbus.tasks.verify.compare import Comparison, Key
+from cdcbus.tasks.verify.lag import Lag, Moment
+from cdcbus.tasks.verify.report import Kind
+from cdcbus.tasks.verify.sides import SourceSide, open_source
+from cdcbus.tasks.verify.subject import Cells
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection
+
+ROWS_AT_ONCE: Final = 100
+LOCK_WAIT_SECONDS: Final = 5
+HOLD_SECONDS: Final = 10.0
+"""How long rows stay locked at most: a fetch task stores its position once a second."""
+LOOK_SECONDS: Final = 0.05
+REPAIRED: Final = (Kind.MISSING, Kind.DIFFERENT, Kind.EXTRA)
+NO_RIGHT: Final = (1044, 1142, 1143, 1227)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What is sent of a row: INSERT with all its cells, which overwrites, or DELETE."""
+
+    op: Op
+    table: str
+    topic: str
+    key: dict[str, Cell]
+
+    def to_fields(self) -> dict[str, object]:
+        return {"op": self.op, "table": self.table, "topic": self.topic, "key": self.key}
+
+
+def refusal(comparison: Comparison) -> str:
+    """Why the rows of a table cannot be repaired; empty where they can."""
+    subject = comparison.subject
+    if not subject.key:
+        return "it has no key, so that a row that is sent again would be there twice"
+    if len(subject.sources) > 1:
+        return (
+            "several source tables go there, whose topics know no order between a row that goes "
+            "and one that comes"
+        )
+    [source] = subject.sources
+    own = {column.name for column in source.key_columns}
+    if not subject.is_found_by_key or own != set(source.mapped.schema.key):
+        return "its key is not the source's own, copied as it is, so that its rows cannot be locked"
+    return ""
+
+
+def repairable(comparison: Comparison) -> list[Key]:
+    """The keys of rows that can be sent. Of several that are one at the target each would take the
+    other's place."""
+    return [key for key, kind in comparison.different.items() if kind in REPAIRED]
+
+
+def planned(comparison: Comparison) -> list[Planned]:
+    """What a repair would send as things stand."""
+    [side] = comparison.sources
+    keys = repairable(comparison)
+    found = _rows(comparison, side, keys)
+    return [_planned(side, key, found.get(key)) for key in keys]
+
+
+def _planned(side: SourceSide, key: Key, row: Cells | None) -> Planned:
+    mapped = side.table.mapped
+    op = Op.DELETE if row is None else Op.INSERT
+    return Planned(op, str(mapped.source.id), mapped.topic, _cells(side, key))
+
+
+def _cells(side: SourceSide, key: Key) -> dict[str, Cell]:
+    """A key by the source's columns, as the source's rows have it."""
+    cells = {}
+    for column, cell in zip(side.table.key_columns, key, strict=True):
+        cells[column.name] = as_source(column, cell) if isinstance(cell, str) else None
+    return cells
+
+
+def _rows(
+    comparison: Comparison, side: SourceSide, keys: Sequence[Key], lock: str = ""
+) -> dict[Key, Cells]:
+    """The source's rows by their keys at the target."""
+    found: dict[Key, Cells] = {}
+    wanted = set(keys)
+    places = comparison.subject.key
+    rest = iter([key for key in keys if not isinstance(key, bytes)])
+    while part := list(islice(rest, ROWS_AT_ONCE)):
+        for row in side.rows(side.among(part) + lock, is_narrowed=False):
+            for cells in side.table.expect(row):
+                key = tuple(cells[place] for place in places)
+                if key in wanted:
+                    found[key] = row
+    return found
+
+
+def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[list[Planned]]:
+    """Publishes the rows as the source has them, some at a time: what was sent, acknowledged.
+    Raises SourceRefused, ConfigError and BusError; what was sent before stands."""
+    [side] = comparison.sources
+    fetch = side.table.feed.fetch
+    rest = iter(keys)
+    # of its own name a transaction would end the fetch task's
+    config = replace(fetch.publish, transactional_id="")
+    stop = Event()
+    stop.set()  # Kafka is not waited for beyond its time
+    with (
+        open_source(fetch.source) as connection,
+        _Sender(config, stop) as sender,
+    ):
+        _refuse_engine(connection, side)
+        locking = SourceSide(side.table, connection, "1 = 1")
+        servers.query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+        servers.query(connection, f"SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}")
+        while part := list(islice(rest, ROWS_AT_ONCE)):
+            with _locked(connection, side):
+                rows = _rows(comparison, locking, part, " LOCK IN SHARE MODE")
+                moment = lag.now()
+                _wait(lag, moment, side)
+                origin = _origin(lag, moment, side)
+                changes = [_change(side, key, rows.get(key), origin) for key in part]
+                sender.send(side.table.mapped.topic, [_record(side, each) for each in changes])
+                # the lock has held until here
+                servers.query(connection, "SELECT 1")
+            yield [_planned(side, key, rows.get(key)) for key in part]
+
+
+def _refuse_engine(connection: Connection, side: SourceSide) -> None:
+    """Only InnoDB locks the gap where a row is not."""
+    table = side.table.mapped.source.id
+    sql = "SELECT engine FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
+    engine = servers.query(connection, sql, table)
+    if not engine or str(engine[0][0]).lower() != "innodb":
+        raise ConfigError(
+            f"source table {table} is not in InnoDB, so that its rows cannot be locked while they "
+            "are sent: repair it by hand, or give it ENGINE=InnoDB"
+        )
+
+
+@contextmanager
+def _locked(connection: Connection, side: SourceSide) -> Iterator[None]:
+    table = side.table.mapped.source.id
+    servers.query(connection, "START TRANSACTION")
+    try:
+        yield
+    except pymysql.Error as error:
+        code = error.args[0] if error.args else 0
+        if code in NO_RIGHT:
+            raise SourceRefused(
+                f"source table {table}: the fetch task's user may not lock rows for reading "
+                f"({code}): GRANT LOCK TABLES ON {table.schema}.* to it for the repair"
+            ) from error
+        if isinstance(error, pymysql.err.OperationalError) and code in (1205, 1213):
+            raise ConfigError(
+                f"rows of source table {table} are locked by others for longer than "
+                f"{LOCK_WAIT_SECONDS} s ({code}): run the repair again"
+            ) from error
+        raise
+    finally:
+        if connection.open:
+            connection.rollback()
+
+
+def _wait(lag: Lag, moment: Moment, side: SourceSide) -> None:
+    deadline = time.monotonic() + HOLD_SECONDS
+    while not lag.is_published(moment):
+        if time.monotonic() > deadline:
+            raise ConfigError(
+                f"fetch task {side.table.feed.fetch.task_id} has not published what the source "
+                f"committed {HOLD_SECONDS:g} s ago, and rows must not stay locked for longer: "
+                "start it, or wait until it has caught up, and run the repair again"
+            )
+        time.sleep(LOOK_SECONDS)
+
+
+def _origin(lag: Lag, moment: Moment, side: SourceSide) -> Origin:
+    """Behind all that was committed before, and before all that comes: its end is where the next
+    transaction begins. The second is whole, as MariaDB's commits have no more."""
+    end = moment.source_ends[side.table.feed.place]
+    seconds = lag.source_ms(side.table.feed) // 1000
+    return Origin(end.file, end.pos, commit_us=seconds * 1_000_000)
+
+
+def _change(side: SourceSide, key: Key, row: Cells | None, origin: Origin) -> RowChange:
+    table = _described(side)
+    if row is not None:
+        names = [column.name for column in table.columns]
+        after = dict(zip(names, row, strict=True))
+        return RowChange(table, Op.INSERT, None, after, origin, is_last=True)
+    return RowChange(table, Op.DELETE, _cells(side, key), None, origin, is_last=True)
+
+
+def _record(side: SourceSide, change: RowChange) -> Record:
+    config = side.table.feed.fetch.publish
+    try:
+        key = key_text(change, key_columns(change.table, config))
+    except UnreadableEvent as error:
+        raise ConfigError(
+            f"a row of {change.table.id} that only the target has cannot be deleted through the "
+            f"topic, as the partition key (partitionKey.{change.table.id}) has columns beside the "
+            "key: delete it at the target by hand"
+        ) from error
+    return {"key": key, "value": make_converter(config.converter).to_bytes(change)}
+
+
+class _Sender(KafkaWriter[str]):
+    def send(self, topic: str, records: Iterable[Record]) -> None:
+        """Returns when all are acknowledged. Raises BusError; then it is not known which are."""
+        self.start()
+        self._produce(topic, list(records))
+        self.flush()
+
+    def _bury(self, refused: str) -> None:
+        self._failure = BusRejected(refused)
+
+
+def as_source(column: TableColumn, cell: str) -> str:
+    """A key's cell with the digits that the source's column has: the record's key, and so its
+    partition, goes by that text."""
+    _, _, inner = column.type.partition("(")
+    numbers = inner.partition(")")[0].split(",")
+    if column.data_type == "decimal":
+        scale = int(numbers[1]) if len(numbers) > 1 else 0
+        return format(Decimal(cell).quantize(Decimal(1).scaleb(-scale)), "f")
+    if column.data_type in ("datetime", "timestamp", "time"):
+        digits = int(numbers[0] or 0)
+        whole, _, fraction = cell.partition(".")
+        return f"{whole}.{fraction.ljust(digits, '0')[:digits]}" if digits else whole
+    return cell
+
+
+SQL_TYPES: Final = {
+    "tinyint": -6,
+    "smallint": 5,
+    "mediumint": 4,
+    "int": 4,
+    "bigint": -5,
+    "bit": -7,
+    "float": 7,
+    "double": 8,
+    "decimal": 3,
+    "date": 91,
+    "time": 92,
+    "year": 12,
+    "datetime": 93,
+    "timestamp": 93,
+    "char": 1,
+    "varchar": 12,
+    "json": 12,
+    "enum": 4,
+    "set": -7,
+    "binary": 2004,
+    "varbinary": 2004,
+    "vector": 2004,
+    **dict.fromkeys(("tinytext", "text", "mediumtext", "longtext"), 2005),
+    **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob", *GEOMETRIES), 2004),
+}
+UNSIGNED: Final = {"tinyint": 5, "smallint": 4, "int": -5, "bigint": 3}
+
+
+def _described(side: SourceSide) -> Table:
+    """The source table as the fetch task's records describe it."""
+    mapped = side.table.mapped
+    columns = []
+    for column, known in zip(mapped.source.columns, mapped.schema.columns, strict=True):
+        number = SQL_TYPES.get(known.data_type, 12)
+        if "unsigned" in known.type:
+            number = UNSIGNED.get(known.data_type, number)
+        columns.append(replace(column, sql_type=number))
+    return replace(mapped.source, columns=tuple(columns))
