@@ -236,7 +236,7 @@ class _Sender(KafkaWriter[str]):
         self._produce(topic, list(records))
         self.flush()
 
-    def _bury(self, refused: str) -> None:
+    def _on_too_large(self, refused: str) -> None:
         self._failure = BusRejected(refused)
 
 
