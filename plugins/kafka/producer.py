@@ -224,7 +224,8 @@ class KafkaWriter(ABC, Generic[Large]):
         self.sent += len(records)
         start = 0
         for number in [number for number, record in enumerate(records) if len(record) > 2]:
-            self._produce_batch(topic, records[start:number])
+            if start < number:
+                self._produce_batch(topic, records[start:number])
             self._produce_one(topic, records[number])
             start = number + 1
         self._produce_batch(topic, records[start:] if start else records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -13,6 +14,21 @@ from cdcbus.producer.snapshot.columns import CellForm, SelectedTable
 from cdcbus.producer.snapshot.packets import cells
 from cdcbus.producer.source.row_events import Rows
 
+try:
+    from cdcbus.producer.snapshot import _images as built
+except ImportError:
+    built = None  # type: ignore[assignment]
+
+INTERFACE = 1
+"""Of what is given to the compiled part, and comes back."""
+compiled = (
+    built.images
+    if built is not None
+    and built.INTERFACE == INTERFACE
+    and not os.environ.get("CDCBUS_PURE_PYTHON")
+    else None
+)
+"""None where it is not built, or not to be used."""
 EVENT_BYTES = 1 << 20
 _PACKED = 251
 _SIZE, _FLOAT, _DOUBLE = (struct.Struct(form).pack for form in ("<I", "<f", "<d"))
@@ -33,10 +49,16 @@ def image(packet: bytes, forms: Sequence[CellForm]) -> bytes:
     return b"".join(parts)
 
 
-def images(packets: Iterable[bytes], selected: SelectedTable) -> list[bytes]:
-    """The row images of an answer."""
-    forms = selected.forms
+def plain_images(packets: list[bytes], forms: Sequence[CellForm]) -> list[bytes]:
+    """The row images of an answer: what the compiled part does, too, and faster."""
     return [image(packet, forms) for packet in packets]
+
+
+def images(packets: list[bytes], selected: SelectedTable) -> list[bytes]:
+    """The row images of an answer. Raises ValueError for what is no row."""
+    if compiled is None:
+        return plain_images(packets, selected.forms)
+    return compiled(packets, bytes(selected.forms))
 
 
 def key_texts(row: bytes, table: DecodableTable, columns: Sequence[int]) -> tuple[str, ...]:

@@ -2,14 +2,15 @@
 
 import struct
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.rowchange import NO_ORIGIN, Op, TableId
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.snapshot.chunks import Key, KeyColumn, KeyKind
-from cdcbus.producer.snapshot.columns import selected_table
-from cdcbus.producer.snapshot.rows import images, key_texts, row_events
+from cdcbus.producer.snapshot.columns import CellForm, selected_table
+from cdcbus.producer.snapshot.rows import compiled, images, key_texts, plain_images, row_events
 
 SCHEMA = TableSchema(
     (
@@ -83,6 +84,7 @@ def test_rows_come_through_whatever_is_in_them(
         for id_, name, one, two, note in rows
     ]
     found = images(answer, SELECTED)
+    assert found == plain_images(answer, SELECTED.forms)
     changes = [
         change
         for event in row_events(SELECTED.table, found, NO_ORIGIN)
@@ -102,3 +104,19 @@ def test_rows_come_through_whatever_is_in_them(
         )
         assert key_texts(image, SELECTED.table, SELECTED.key_columns) == ("it's", str(id_))
     assert SELECTED.bound(answer[-1]) == ("2", str(rows[-1][0]))
+
+
+@pytest.mark.skipif(compiled is None, reason="it is not built")
+@given(st.binary(max_size=40), st.lists(st.sampled_from(CellForm), max_size=20))
+def test_what_is_no_row_is_refused_and_nothing_beyond_it_is_read(
+    garbled: bytes, forms: list[CellForm]
+) -> None:
+    assert compiled is not None
+    try:
+        found = plain_images([garbled], forms)
+    except (IndexError, ValueError, KeyError, OverflowError):
+        found = None
+    try:
+        assert compiled([garbled], bytes(forms)) == found or found is None
+    except ValueError:
+        """Python cuts a cell that is too short; the compiled part refuses it."""

@@ -1,0 +1,3 @@
+INTERFACE: int
+
+def images(packets: list[bytes], forms: bytes, /) -> list[bytes]: ...
