@@ -240,6 +240,7 @@ class _Checkpoint:
         report: Callable[[Progress], None],
     ) -> None:
         self.reached, self.acknowledged = deliver.reached, deliver.acknowledged
+        self.confirmed = deliver.confirmed
         self.progress = progress
         self._interval_seconds = task.position_interval_seconds
         self._positions, self._deliver, self._report = positions, deliver, report
@@ -334,15 +335,16 @@ def _copy(
                 batch.closed.clear()
                 batch.opened.clear()
                 if checkpoint.store_if_due():
-                    snapshot.acknowledged(checkpoint.acknowledged())
+                    snapshot.acknowledged(checkpoint.confirmed())
                 if stop.is_set() or snapshot.is_finished:
                     break
     except SourceError:
         with snapshot.turn():
             checkpoint.store()
+            snapshot.acknowledged(checkpoint.confirmed())
         raise
     with snapshot.turn():
         checkpoint.store()
-        snapshot.acknowledged(checkpoint.acknowledged())
+        snapshot.acknowledged(checkpoint.confirmed())
     if snapshot.is_finished:
         snapshot.check()

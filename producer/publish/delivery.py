@@ -51,6 +51,11 @@ class Deliveries(Protocol):
         waiting."""
         ...
 
+    def confirmed(self) -> int:
+        """How many of the records that were sent, from the first one on, Kafka has said to have
+        when it was last waited for."""
+        ...
+
     def published(self) -> BinlogPosition | None:
         """The last edge before which all is published, after waiting for what can be waited for;
         None before the first. Raises BusRejected, BusUnavailable."""
@@ -75,7 +80,7 @@ class Acknowledgements:
         self._publisher = publisher
         self._edge: BinlogPosition | None = None
         self._is_published = True
-        self._edge_records = publisher.sent
+        self._edge_records = self._confirmed = publisher.sent
 
     def take_over(self) -> None:
         self._publisher.start()
@@ -87,14 +92,19 @@ class Acknowledgements:
         self._edge_records = self._publisher.sent
         if few:
             self._is_published = self._publisher.push(has_more)
+        if self._is_published:
+            self._confirmed = self._publisher.sent
 
     def acknowledged(self) -> int:
         return self._publisher.sent - len(self._publisher.client)
 
+    def confirmed(self) -> int:
+        return self._confirmed
+
     def published(self) -> BinlogPosition | None:
         if not self._is_published:
             self._publisher.flush()
-            self._is_published = True
+            self._is_published, self._confirmed = True, self._publisher.sent
         return self._edge
 
 
@@ -160,6 +170,9 @@ class Transactions:
             self._commit()
 
     def acknowledged(self) -> int:
+        return self._committed_records
+
+    def confirmed(self) -> int:
         return self._committed_records
 
     def published(self) -> BinlogPosition | None:

@@ -93,7 +93,8 @@ class KafkaPublisher(KafkaWriter[_Large]):
 
     def send(self, parts: Iterable[Part], headers: Mapping[str, bytes] | None = None) -> int:
         """Queues rows and DDL in order; waits while the queue is full. Gives the number of row
-        changes. `headers`: of each record of rows.
+        changes. `headers`: of each record of
+        inserts.
 
         Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable
         when the task is to stop while it waits, ConfigError for a table that has no topic.
@@ -150,7 +151,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
                     )
                 if headers:
                     for record in made:
-                        record["headers"] = {**record.get("headers", {}), **headers}
+                        record["headers"] = headers
                 records = waiting.setdefault(route.topic, [])
                 records += made
                 self._row += count

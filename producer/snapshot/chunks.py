@@ -148,7 +148,7 @@ def _where(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" * bool(conditions)
 
 
-MOST_ROWS, LEAST_ROWS = 100_000, 100
+MOST_ROWS, LEAST_ROWS = 100_000, 1
 
 
 def rows_for(wanted_bytes: int, read_rows: int, read_bytes: int) -> int:

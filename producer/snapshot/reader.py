@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import struct
 import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -30,7 +32,10 @@ from cdcbus.producer.snapshot.rows import images
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
-SETTLE_SECONDS = 0.005
+LOG = logging.getLogger(__name__)
+SETTLE_SECONDS, SAID_SECONDS = 0.005, 10.0
+MOST_BYTES = 32_000_000  # of a chunk; rows beyond are read again
+READ_SECONDS = 3600.0  # few rows may be looked for in many, by an operator's condition
 _EOF, _ERROR, _EOF_BYTES = 0xFE, 0xFF, 9
 _SESSION = (
     # cells come in their column's own character set
@@ -48,7 +53,8 @@ class CannotTell(Exception):
 @dataclass(frozen=True, slots=True)
 class Read:
     """Rows of a table, as row images, and what the server's end was afterwards, and when, in epoch
-    microseconds by its clock. `last`: the key of the last row, None without rows."""
+    microseconds by its clock. `last`: the key of the last row, None without rows.
+    `is_cut`: there were more, too large to be kept at once."""
 
     rows: Iterable[bytes]
     count: int
@@ -56,6 +62,7 @@ class Read:
     last: Bound | None
     high: BinlogCoordinates
     high_us: int
+    is_cut: bool = False
 
 
 class ChunkReader:
@@ -65,8 +72,11 @@ class ChunkReader:
     def __init__(self, config: SourceConfig, server: Server) -> None:
         """Raises SourceUnavailable also when another server answers."""
         self._config, self._server = config, server
-        self._connection: Connection = servers.connect(config)
+        self._connection: Connection = servers.connect(config, READ_SECONDS)
         try:
+            limit = "max_statement_time" if server.is_mariadb else "max_execution_time"
+            with suppress(pymysql.Error):  # an old server has none
+                servers.query(self._connection, f"SET SESSION {limit} = 0")
             for statement in _SESSION:
                 servers.query(self._connection, statement)
             if (found := servers.identity(self._connection)) != server.identity:
@@ -83,6 +93,12 @@ class ChunkReader:
     def close(self) -> None:
         self._connection.close()
 
+    def interrupt(self) -> None:
+        """Makes what another thread waits for fail."""
+        raw: Any = self._connection
+        with suppress(OSError, AttributeError):
+            raw._sock.shutdown(socket.SHUT_RDWR)
+
     def tables(self) -> list[TableId]:
         """All that the user may see."""
         with closing(servers.connect(self._config)) as connection:
@@ -96,21 +112,29 @@ class ChunkReader:
             return None
         return selected_table(table, schema, has_metadata=self._has_metadata)
 
-    def estimate(self, table: TableId) -> int:
-        """How many rows the server believes the table to have."""
+    def estimate(self, table: TableId) -> tuple[int, int]:
+        """How many rows the server believes the table to have, and of how many bytes each."""
         rows = servers.query(
             self._connection,
-            "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND "
-            "table_name = %s",
+            "SELECT table_rows, avg_row_length FROM information_schema.tables WHERE table_schema "
+            "= %s AND table_name = %s",
             table,
         )
-        return int(rows[0][0] or 0) if rows else 0
+        return (int(rows[0][0] or 0), int(rows[0][1] or 0)) if rows else (0, 0)
 
     def settle(self, begun: BinlogPosition, is_over: Callable[[], bool]) -> None:
         """Begins a transaction that sees all that is in the binlog before `begun`: what the stream
         has brought may not be seen yet, as a server sends a transaction before it lets others see
         it. Raises CannotTell."""
+        begun_at, is_said = time.monotonic(), False
         while not is_over():
+            if not is_said and time.monotonic() - begun_at > SAID_SECONDS:
+                is_said = True
+                LOG.warning(
+                    "what was committed before %s is not seen by other sessions of the source "
+                    "yet, as where it waits for a replica; the snapshot waits for that",
+                    begun,
+                )
             if self._server.is_mariadb:
                 if self._sees_on_mariadb(begun):
                     return
@@ -173,11 +197,17 @@ class ChunkReader:
         assert selected.key is not None
         table = selected.table.table.id
         sql = page(table, selected.expressions, selected.key, after, until, most_rows, where)
-        answer = list(self._rows(sql))
+        answer: list[bytes] = []
+        size, is_cut = 0, False
+        for batch in self._batches(sql):
+            is_cut |= size > MOST_BYTES and bool(batch)
+            if not is_cut:
+                answer += batch
+                size += sum(map(len, batch))
         high, high_us = self._high()
         rows = images(answer, selected)
         last = selected.bound(answer[-1]) if answer else None
-        return Read(rows, len(rows), sum(map(len, rows)), last, high, high_us)
+        return Read(rows, len(rows), sum(map(len, rows)), last, high, high_us, is_cut)
 
     def table(self, selected: SelectedTable, where: str) -> Read:
         """All rows, by one consistent read; they wait in a temporary file. Ends the transaction."""

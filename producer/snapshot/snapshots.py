@@ -61,6 +61,7 @@ TRIES = 5  # to read a table without a key while nobody changes it
 LOOK_SECONDS = 0.5
 AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 _OF_SCHEMAS = re.compile(rb"\s*(?:DROP|ALTER)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
+_AWAY = (pymysql.OperationalError, pymysql.InterfaceError)
 _GONE, _REFUSED = {1146, 1049}, {1142, 1143, 1044, 1370}
 
 
@@ -77,7 +78,7 @@ class _Course:
     turn: int = 0
     selected: SelectedTable | None = None
     altered: int = 0
-    most_rows: int = FIRST_ROWS
+    most_rows: int = 1
     tries: int = 0
     sent: deque[tuple[int, TableProgress]] = field(default_factory=deque)
 
@@ -131,6 +132,8 @@ class Snapshots:
         self._filter = TableFilter(task.tables)
         self._changed = Condition()
         self._edge, self._here = start, reached(start)
+        # no transaction has begun behind the edge up to there, which may be in another file
+        self._passed = BinlogCoordinates(self._here.file, self._here.pos)
         self._is_at_edge = True
         self._is_over = False
         self._failure: BaseException | None = None
@@ -138,8 +141,11 @@ class Snapshots:
         self._chunks: deque[_Chunk] = deque()
         self._altered: dict[str, int] = {}  # table in lower case -> how often
         self._all_altered = 0
+        self._reader: ChunkReader | None = None
         self._courses = {
-            table: _Course(table, found, found.after) for table, found in store.load().items()
+            table: _Course(table, found, found.after)
+            for table, found in store.load().items()
+            if self._filter.accepts(table)
         }
         self._unsaved: dict[TableId, TableProgress] = {}
         self._new: list[Wish] = []  # whose tables are to be found
@@ -158,6 +164,8 @@ class Snapshots:
         with self._changed:
             self._is_over = True
             self._changed.notify_all()
+            if self._reader is not None:
+                self._reader.interrupt()
         if self._thread is not None:
             self._thread.join()
 
@@ -200,6 +208,9 @@ class Snapshots:
         self._see(batch.closed)
         if batch.edge is not None:
             self._edge, self._here, self._is_at_edge = batch.edge, reached(batch.edge), True
+            self._passed = BinlogCoordinates(self._here.file, self._here.pos)
+        if batch.between is not None and self._is_at_edge and not batch.opened:
+            self._passed = max(self._passed, batch.between)
         if self._is_at_edge:
             self._send_due()
         self._see(batch.opened)
@@ -208,8 +219,9 @@ class Snapshots:
             self._changed.notify_all()
 
     def acknowledged(self, records: int) -> None:
-        """Kafka has so many of the records that were sent: stores what that means, and looks what
-        operators wish. What cannot be stored now is stored later. Raises PositionError."""
+        """Kafka has so many of the records that were sent, the first ones: stores what that means,
+        and looks what operators wish. What cannot be stored now is stored later. Raises
+        PositionError."""
         for course in self._courses.values():
             while course.sent and course.sent[0][0] <= records:
                 _, progress = course.sent.popleft()
@@ -271,6 +283,8 @@ class Snapshots:
             self._all_altered += 1
             return
         for one in (each for each in found if not each.is_temporary):
+            if one.was is not None and self._task.snapshot is not SnapshotMode.NEVER:
+                self._new.append(Wish(WishKind.START))  # it may have no snapshot by its new name
             for table in filter(None, (one.table, one.was)):
                 name = str(table).lower()
                 self._altered[name] = self._altered.get(name, 0) + 1
@@ -305,29 +319,30 @@ class Snapshots:
     # Sending. Only at a boundary, by who has the turn.
 
     def _send_due(self) -> None:
-        here, sent = BinlogCoordinates(self._here.file, self._here.pos), 0
-        while self._chunks and self._chunks[0].read.high <= here:
+        is_sent = False
+        while self._chunks and self._chunks[0].read.high <= self._passed:
             chunk = self._chunks.popleft()
             self._close(chunk.window)
-            sent += self._send(chunk)
-        if sent:
+            is_sent |= self._send(chunk)
+        if is_sent:
             self._deliver.reached(self._edge, self._has_more)
         self._changed.notify_all()
 
-    def _send(self, chunk: _Chunk) -> int:
+    def _send(self, chunk: _Chunk) -> bool:
+        """Whether it was; else it no longer counts, or is read again."""
         course, read, table = chunk.course, chunk.read, chunk.selected.table
         if chunk.turn != course.turn or not course.is_wanted:
-            return 0
+            return False
         if chunk.altered != self._alterations(course.table):
             LOG.info("%s was altered while its rows were read: they are read again", course.table)
             course.selected = None
             course.rewind(chunk.after)
-            return 0
+            return False
         texts = partial(key_texts, table=table, columns=chunk.selected.key_columns)
         rows = chunk.window.left(read.rows, texts)
         if rows is None:
             course.rewind(chunk.after)
-            return 0
+            return False
         if chunk.selected.key is None:
             self._store.save({course.table: replace(course.progress, state=TableState.SENDING)})
         here = self._here
@@ -358,7 +373,7 @@ class Snapshots:
             )
         )
         course.tries = 0
-        return count
+        return True
 
     # The thread that reads.
 
@@ -367,11 +382,11 @@ class Snapshots:
         while not self._is_over:
             reader = None
             try:
-                reader = ChunkReader(self._task.source, self._server)
+                reader = self._reader = ChunkReader(self._task.source, self._server)
                 while self._is_on():
                     self._step(reader)
                     failures = 0
-            except (SourceUnavailable, pymysql.OperationalError, OSError, EOFError) as error:
+            except (SourceUnavailable, OSError, EOFError, *_AWAY) as error:
                 pause = AGAIN_SECONDS[min(failures, len(AGAIN_SECONDS) - 1)]
                 failures += 1
                 LOG.warning("the snapshot waits %g s and goes on: %s", pause, error)
@@ -383,6 +398,7 @@ class Snapshots:
                     self._failure = error
                 return
             finally:
+                self._reader = None
                 if reader is not None:
                     reader.close()
 
@@ -422,7 +438,7 @@ class Snapshots:
                 self._fail(course, TableState.DROPPED, "the table is no longer there")
             elif code in _REFUSED:
                 self._fail(course, TableState.FAILED, f"the user may not read it ({code})")
-            elif isinstance(error, pymysql.OperationalError):
+            elif isinstance(error, _AWAY):
                 raise
             else:
                 self._fail(course, TableState.FAILED, f"the server refuses to read it ({code})")
@@ -439,6 +455,11 @@ class Snapshots:
         with self._changed:
             for wish in wishes:
                 self._new.remove(wish)
+                if wish.tables and not any(map(wish.is_for, accepted)):
+                    LOG.warning(
+                        "no table of the task's filter is called %s: there is nothing to read",
+                        _named(wish),
+                    )
                 is_own = wish == Wish(WishKind.START) and not is_asked
                 for table in filter(wish.is_for, accepted):
                     known = self._courses.get(table)
@@ -476,11 +497,13 @@ class Snapshots:
                 after, until = None, None  # its key is another one
             if until is None or not _fits(selected, until):
                 until = reader.greatest(selected, progress.where)
+        known_rows, row_bytes = reader.estimate(course.table)
         if not progress.started_ms:
-            estimated = reader.estimate(course.table)
+            estimated = known_rows
         with self._changed:
             course.selected, course.altered = selected, altered
             course.after = after
+            course.most_rows = min(FIRST_ROWS, CHUNK_BYTES // max(row_bytes, 1)) or 1
             if not course.is_wanted:
                 return
             course.progress = replace(
@@ -511,7 +534,7 @@ class Snapshots:
         else:
             wanted = course.most_rows
             read = reader.chunk(selected, after, progress.until, wanted, progress.where)
-            is_last = read.count < wanted
+            is_last = read.count < wanted and not read.is_cut
             course.most_rows = rows_for(CHUNK_BYTES, read.count, read.bytes)
         with self._changed:
             if course.turn != turn or not course.is_wanted:

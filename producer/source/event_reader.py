@@ -208,7 +208,13 @@ class Reading:
             (oldest.xid.decode(), oldest.prepared_s) if oldest else None,
             skipped,
             tuple(statements),
+            None if self._is_inside else BinlogCoordinates(self.file, self._pos),
         )
+
+    @property
+    def _is_inside(self) -> bool:
+        """Whether a transaction has begun that has not ended."""
+        return bool(self._in_transaction or self._gtid or self._commit_us or self._held)
 
     def _position(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
         """Where reading may go on once all before the edge is out: there, or before the oldest

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Origin, RowChange, TableDdl
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.decoding.row_image import OPS, Layout, layout, row_images
 from cdcbus.producer.decoding.table import DecodableTable
 from cdcbus.producer.schema.ddl_scanner import Statement
@@ -67,7 +68,8 @@ class Batch:
     prepared it is the one before it, with what is `published` since. Without parts and edge the
     server is alive and has nothing new. `open_xa`: the xid of the oldest transaction that is
     prepared, and when it was, in epoch seconds. `skipped`: how many statements were, that
-    changed rows of the task's tables. `ddl`: all statements that define something."""
+    changed rows of the task's tables. `ddl`: all statements that define something. `between`: how
+    far the stream is, where that is between two transactions, as behind the head of a file."""
 
     closed: list[Part]
     edge: BinlogPosition | None
@@ -75,3 +77,4 @@ class Batch:
     open_xa: tuple[str, int] | None = None
     skipped: int = 0
     ddl: tuple[Statement, ...] = ()
+    between: BinlogCoordinates | None = None

@@ -6,7 +6,9 @@ import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import count
 from threading import Event, Thread
+from typing import Any
 
 import pymysql
 import pytest
@@ -15,9 +17,15 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.start import Edge
-from cdcbus.producer.config import FetchTask, SnapshotMode
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.config import DdlConfig, FetchTask, SnapshotMode
+from cdcbus.producer.snapshot import reader as readers
 from cdcbus.producer.snapshot import snapshots
+from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.producer.snapshot.progress import MemorySnapshots, TableState, Wish, WishKind
+from cdcbus.producer.snapshot.reader import ChunkReader, Read
 from tests.integration.producer.reading import connect, fetch_task, position
+from tests.integration.producer.running import canal, ids
 from tests.integration.producer.snapshot.following import (
     SnapshotRunning,
     Table,
@@ -137,3 +145,213 @@ def test_the_topic_tells_of_the_table_whoever_writes_meanwhile(
     with SnapshotRunning(replace(task, snapshot=SnapshotMode.NEVER), positions) as running:
         running.until_stored(position(source_cursor))
     assert tables_in(kafka, name) == {"t": table(source_cursor, "t", ("part", "id"))}
+
+
+def test_tables_without_rows_and_tables_without_a_key_are_done_too(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    source_cursor.execute("CREATE TABLE nothing (id INT PRIMARY KEY)")
+    source_cursor.execute("CREATE TABLE keyless (n INT, note TEXT)")
+    source_cursor.execute("INSERT INTO keyless VALUES (1, 'a'), (1, 'a'), (NULL, NULL)")
+    with SnapshotRunning(task, positions) as running:
+        assert running.until_snapshot("nothing").rows == 0
+        assert running.until_snapshot("keyless").rows == 3
+        source_cursor.execute("DELETE FROM keyless WHERE n = 1 LIMIT 1")
+        running.until_stored(position(source_cursor))
+    rows = [(record["type"], record["data"][0]["n"]) for record in canal(kafka, name)]
+    assert rows == [("INSERT", "1"), ("INSERT", "1"), ("INSERT", None), ("DELETE", "1")]
+
+
+def test_a_table_without_a_key_that_is_always_changed_has_failed_and_sent_nothing(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source_cursor.execute("CREATE TABLE t (n INT)")
+    source_cursor.execute("INSERT INTO t VALUES (1)")
+    with connect(source) as connection, connection.cursor() as other:
+        other.execute(f"USE {name}")
+        read = ChunkReader.table
+
+        def changed(reader: ChunkReader, selected: SelectedTable, where: str) -> Read:
+            other.execute("UPDATE t SET n = n + 1")
+            return read(reader, selected, where)
+
+        monkeypatch.setattr(ChunkReader, "table", changed)
+        with SnapshotRunning(task, positions) as running:
+            failed = running.until_snapshot("t", TableState.FAILED)
+    assert "was changed each of the 5 times" in failed.reason
+    assert marked(kafka, name) == []
+
+
+def test_a_task_for_its_snapshot_only_ends_by_itself_and_another_goes_on_where_it_ended(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    source_cursor.execute("INSERT INTO t VALUES (1), (2)")
+    with SnapshotRunning(replace(task, snapshot=SnapshotMode.ONLY), positions) as running:
+        running.ends()
+        done = running.snapshot("t")
+    assert done is not None
+    assert (done.state, done.rows) == (TableState.DONE, 2)
+    source_cursor.execute("INSERT INTO t VALUES (3)")
+    with SnapshotRunning(replace(task, snapshot=SnapshotMode.NEVER), positions) as running:
+        running.until_stored(position(source_cursor))
+    assert sorted(ids(kafka, name)) == [1, 2, 3]
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(
+    ("statement", "state", "columns"),
+    [
+        ("ALTER TABLE t ADD COLUMN more INT DEFAULT 7 FIRST", TableState.DONE, ["more", "id", "n"]),
+        ("ALTER TABLE t DROP COLUMN n", TableState.DONE, ["id"]),
+        ("TRUNCATE TABLE other", TableState.DONE, ["id", "n"]),
+        ("DROP TABLE t", TableState.DROPPED, None),
+        ("RENAME TABLE t TO elsewhere", TableState.DROPPED, None),
+    ],
+)
+def test_a_table_may_be_altered_renamed_or_dropped_while_it_is_read(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    statement: str,
+    state: TableState,
+    columns: list[str] | None,
+) -> None:
+    """Behind the third chunk's SELECT, before its rows are sent."""
+    source_cursor.execute("CREATE TABLE other (id INT PRIMARY KEY)")
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    source_cursor.executemany("INSERT INTO t VALUES (%s, 0)", [(at,) for at in range(1_000)])
+    chunks = count()
+    with connect(source) as connection, connection.cursor() as somebody:
+        somebody.execute(f"USE {name}")
+        read = ChunkReader._high
+
+        def altered(reader: ChunkReader) -> tuple[BinlogCoordinates, int]:
+            if next(chunks) == 2:
+                reader.end()
+                somebody.execute(statement)
+            return read(reader)
+
+        monkeypatch.setattr(ChunkReader, "_high", altered)
+        with SnapshotRunning(replace(task, ddl=DdlConfig(truncates=False)), positions) as running:
+            running.until_snapshot("t", state)
+            running.until_stored(position(source_cursor))
+    if columns is not None:
+        found = tables_in(kafka, name)["t"]
+        assert found.keys() == {(str(at),) for at in range(1_000)}
+        assert list(found["999",]) == columns
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_rows_that_a_truncate_takes_while_they_are_read_are_not_sent_behind_it(
+    source: Database,
+    source_cursor: Cursor,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    make_topic(name)
+    task = replace(fetch_task(source, name, servers=kafka), start=Edge.LATEST)
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    source_cursor.executemany("INSERT INTO t VALUES (%s)", [(at,) for at in range(1_000)])
+    chunks = count()
+    with connect(source) as connection, connection.cursor() as somebody:
+        somebody.execute(f"USE {name}")
+        read = ChunkReader._high
+
+        def emptied(reader: ChunkReader) -> tuple[BinlogCoordinates, int]:
+            if next(chunks) == 2:
+                reader.end()
+                somebody.execute("TRUNCATE TABLE t")
+            return read(reader)
+
+        monkeypatch.setattr(ChunkReader, "_high", emptied)
+        with SnapshotRunning(replace(task, snapshot=SnapshotMode.INITIAL), positions) as running:
+            running.until_snapshot("t")
+    kinds = [record["type"] for record in canal(kafka, name)]
+    assert kinds.count("TRUNCATE") == 1
+    assert kinds.index("TRUNCATE") == len(kinds) - 1
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_operators_start_pause_resume_and_stop_snapshots_of_a_running_task(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    source_cursor.execute("CREATE TABLE u (id INT PRIMARY KEY)")
+    source_cursor.executemany("INSERT INTO t VALUES (%s, 0)", [(at,) for at in range(500)])
+    kept = MemorySnapshots()
+    never = replace(task, snapshot=SnapshotMode.NEVER)
+    with SnapshotRunning(never, positions, kept) as running:
+        kept.wished.append(Wish(WishKind.START, (f"{name}.T",), "id < 300"))
+        assert running.until_snapshot("t").rows == 300
+        kept.wished += [Wish(WishKind.START), Wish(WishKind.PAUSE)]
+        running.until_snapshot("u")  # it had no rows, or was begun before the pause
+        kept.wished.append(Wish(WishKind.RESUME))
+        assert running.until_snapshot("t").rows == 500
+    assert tables_in(kafka, name) == {"t": table(source_cursor, "t", ("id",))}
+
+
+def test_large_rows_are_read_a_few_at_a_time(
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The first rows say nothing of those that follow."""
+    monkeypatch.setattr(readers, "MOST_BYTES", 1_000_000)
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, pad LONGTEXT)")
+    source_cursor.executemany("INSERT INTO t VALUES (%s, '')", [(at,) for at in range(900)])
+    source_cursor.execute("INSERT INTO t SELECT id + 1000, REPEAT('x', 100000) FROM t LIMIT 90")
+    largest = 0
+    read = ChunkReader.chunk
+
+    def seen(of: ChunkReader, *arguments: Any) -> Read:
+        nonlocal largest
+        found = read(of, *arguments)
+        largest = max(largest, found.bytes)
+        return found
+
+    monkeypatch.setattr(ChunkReader, "chunk", seen)
+    with SnapshotRunning(task, positions) as running:
+        assert running.until_snapshot("t").rows == 990
+    assert sorted(ids(kafka, name)) == [*range(900), *range(1_000, 1_090)]
+    assert 100_000 < largest < 2_500_000
+
+
+def test_a_source_whose_binlog_begins_a_new_file_and_gets_nothing_more_is_read_all_the_same(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    source_cursor.execute("INSERT INTO t VALUES (1), (2)")
+    read = ChunkReader._high
+    with connect(source) as connection, connection.cursor() as somebody:
+
+        def rotated(reader: ChunkReader) -> tuple[BinlogCoordinates, int]:
+            somebody.execute("FLUSH BINARY LOGS")
+            return read(reader)
+
+        monkeypatch.setattr(ChunkReader, "_high", rotated)
+        with SnapshotRunning(task, positions) as running:
+            assert running.until_snapshot("t").rows == 2
+    assert sorted(ids(kafka, name)) == [1, 2]
