@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from threading import Event, Thread
@@ -24,7 +24,7 @@ from cdcbus.producer.snapshot import snapshots
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import MemorySnapshots, TableState, Wish, WishKind
 from cdcbus.producer.snapshot.reader import ChunkReader, Read
-from tests.integration.producer.reading import connect, fetch_task, position
+from tests.integration.producer.reading import connect, fetch_task, global_variable, position
 from tests.integration.producer.running import canal, ids
 from tests.integration.producer.snapshot.following import (
     SnapshotRunning,
@@ -355,3 +355,58 @@ def test_a_source_whose_binlog_begins_a_new_file_and_gets_nothing_more_is_read_a
         with SnapshotRunning(task, positions) as running:
             assert running.until_snapshot("t").rows == 2
     assert sorted(ids(kafka, name)) == [1, 2]
+
+
+@contextmanager
+def slow_commits(source: Database, *, is_mariadb: bool) -> Iterator[None]:
+    """A transaction that is in the binlog is seen by others seconds later: the server waits for a
+    replica, and there is none."""
+    role = "master" if is_mariadb else "source"
+    nobody = "wait_no_slave" if is_mariadb else "wait_no_replica"
+    with connect(source) as connection, connection.cursor() as cursor, ExitStack() as variables:
+        if not is_mariadb:
+            with suppress(pymysql.Error):  # it is there already
+                cursor.execute("INSTALL PLUGIN rpl_semi_sync_source SONAME 'semisync_source.so'")
+        for name, value in (
+            ("timeout", 4_000),
+            ("wait_point", "AFTER_SYNC"),
+            (nobody, "ON"),
+            ("enabled", "ON"),
+        ):
+            variables.enter_context(global_variable(source, f"rpl_semi_sync_{role}_{name}", value))
+        yield
+
+
+def test_a_change_that_the_stream_has_brought_before_others_see_it_is_not_undone(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    *,
+    is_mariadb: bool,
+) -> None:
+    """A chunk that is read in between would have the row as it was, and come behind its change."""
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    source_cursor.execute("INSERT INTO t VALUES (1, 0), (2, 0)")
+    kept = MemorySnapshots()
+    never = replace(task, snapshot=SnapshotMode.NEVER)
+
+    def change() -> None:
+        with connect(source) as connection, connection.cursor() as cursor:
+            cursor.execute(f"UPDATE {name}.t SET n = 1 WHERE id = 1")
+
+    slow = Thread(target=change)
+    with SnapshotRunning(never, positions, kept) as running:
+        running.until(lambda: running.progress.position is not None)
+        with slow_commits(source, is_mariadb=is_mariadb):
+            slow.start()
+            running.until(lambda: ids(kafka, name) == [1])
+            source_cursor.execute("SELECT n FROM t WHERE id = 1")
+            assert source_cursor.fetchall() == ((0,),)
+            kept.wished.append(Wish(WishKind.START))
+            running.until_snapshot("t")
+            slow.join()
+    assert len(marked(kafka, name)) == 2
+    assert tables_in(kafka, name) == {"t": table(source_cursor, "t", ("id",))}
