@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 SETTLE_SECONDS, SAID_SECONDS = 0.005, 10.0
+LISTED_SECONDS = 0.11  # the server makes its list of transactions anew after 0.1 s
+_NO_PRIVILEGE = 1227
 MOST_BYTES = 32_000_000  # of a chunk; rows beyond are read again
 READ_SECONDS = 3600.0  # few rows may be looked for in many, by an operator's condition
 _EOF, _ERROR, _EOF_BYTES = 0xFE, 0xFF, 9
@@ -126,26 +128,22 @@ class ChunkReader:
         """Begins a transaction that sees all that is in the binlog before `begun`: what the stream
         has brought may not be seen yet, as a server sends a transaction before it lets others see
         it. Raises CannotTell."""
-        begun_at, is_said = time.monotonic(), False
+        is_over = _saying(begun, is_over)
         while not is_over():
-            if not is_said and time.monotonic() - begun_at > SAID_SECONDS:
-                is_said = True
-                LOG.warning(
-                    "what was committed before %s is not seen by other sessions of the source "
-                    "yet, as where it waits for a replica; the snapshot waits for that",
-                    begun,
-                )
             if self._server.is_mariadb:
                 if self._sees_on_mariadb(begun):
                     return
-            elif self._has_executed(begun):
-                servers.query(self._connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+            elif self._has_executed(begun, is_over):
+                self._begin()
                 return
             time.sleep(SETTLE_SECONDS)
 
+    def _begin(self) -> None:
+        servers.query(self._connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+
     def _sees_on_mariadb(self, begun: BinlogPosition) -> bool:
         """MariaDB says to which place of the binlog a consistent view belongs."""
-        servers.query(self._connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+        self._begin()
         status = servers.query(self._connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
         found = {name.lower(): value for name, value in status}
         file = found.get("binlog_snapshot_file")
@@ -160,19 +158,44 @@ class ChunkReader:
         self.end()
         return False
 
-    def _has_executed(self, begun: BinlogPosition) -> bool:
+    def _has_executed(self, begun: BinlogPosition, is_over: Callable[[], bool]) -> bool:
         """MySQL counts a transaction as executed once others see it."""
-        if not self._server.has_gtids:
-            raise CannotTell(
-                "MySQL without GTIDs does not say which transactions of its binlog others see "
-                "already: set gtid_mode=ON"
-            )
-        if not begun.gtid:
-            raise CannotTell(
-                "the position has no GTIDs yet: it gets them with the next binlog file, as after "
-                "FLUSH BINARY LOGS"
-            )
+        if not self._server.has_gtids or not begun.gtid:
+            self._outlast_writers(is_over)
+            return True
         return not servers.missing_gtids(self._connection, begun.gtid)
+
+    def _outlast_writers(self, is_over: Callable[[], bool]) -> None:
+        """Without GTIDs: waits for the end of all transactions that have written something now.
+        InnoDB lists each until others see what it has done; the list may be some time old, but not
+        where it has a transaction of our own."""
+        own = str(servers.query(self._connection, "SELECT CONNECTION_ID()")[0][0])
+        self._begin()
+        listed: dict[str, str] = {}
+        while own not in listed.values() and not is_over():
+            listed = self._transactions()
+        self.end()
+        writers = {trx for trx, thread in listed.items() if thread != own}
+        while writers and not is_over():
+            writers &= self._transactions().keys()
+
+    def _transactions(self) -> dict[str, str]:
+        """The threads of InnoDB's transactions; of others only those that have written."""
+        time.sleep(LISTED_SECONDS)
+        try:
+            rows = servers.query(
+                self._connection,
+                "SELECT trx_id, trx_mysql_thread_id FROM information_schema.innodb_trx WHERE "
+                "trx_rows_modified > 0 OR trx_mysql_thread_id = CONNECTION_ID()",
+            )
+        except pymysql.Error as error:
+            if error.args[0] != _NO_PRIVILEGE:
+                raise
+            raise CannotTell(
+                "MySQL without GTIDs tells only a user with the privilege PROCESS which "
+                "transactions of its binlog others see already: grant it, or set gtid_mode=ON"
+            ) from error
+        return {str(trx): str(thread) for trx, thread in rows}
 
     def end(self) -> None:
         """Ends the transaction."""
@@ -243,6 +266,24 @@ class ChunkReader:
             if end[0] == _ERROR:
                 pymysql.err.raise_mysql_exception(end)
             yield batch
+
+
+def _saying(begun: BinlogPosition, is_over: Callable[[], bool]) -> Callable[[], bool]:
+    """The same; says once that it takes long."""
+    due = [time.monotonic() + SAID_SECONDS]
+
+    def looked() -> bool:
+        if due and time.monotonic() > due[0]:
+            due.clear()
+            LOG.warning(
+                "what was committed before %s is not seen by all sessions of the source yet, as "
+                "where it waits for a replica, or, without GTIDs, where a transaction is open that "
+                "has written something; the snapshot waits for that",
+                begun,
+            )
+        return is_over()
+
+    return looked
 
 
 class Spool:
