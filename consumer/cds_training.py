@@ -42,9 +42,9 @@ COLUMNS = (
 def main(file: Path) -> None:
     """Returns when Java has written the archive and ended. Raises CdcError, PySparkException."""
     options = {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={file} {MAPPED}"}
-    source = TopicConfig(NOBODY, ("rehearsal",), kafka_options=AT_ONCE)
+    source = TopicConfig(NOBODY, ("training",), kafka_options=AT_ONCE)
     task = LoadTask(
-        "rehearsal", source, "canalRow", "JdbcBatch", JdbcTarget(""), spark_options=options
+        "training", source, "canalRow", "JdbcBatch", JdbcTarget(""), spark_options=options
     )
     with spark_session(task, Event()) as (spark, scratch):
         java: Any = spark.sparkContext._gateway
@@ -78,7 +78,7 @@ def _outcome(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _look_for_kafka(spark: SparkSession, scratch: Path, task: LoadTask) -> None:
-    offsets = {TopicPartition("rehearsal", 0): 0}
+    offsets = {TopicPartition("training", 0): 0}
     begin_at(scratch / "kafka", offsets)
     stream = kafka_stream(spark, task, offsets, 1)
     writer = stream.writeStream.foreachBatch(lambda frame, number: None)

@@ -61,7 +61,7 @@ def make_archive(file: Path) -> None:
             with suppress(OSError):  # a cache that somebody else fills, maybe read only
                 os.utime(file.parent)
             return
-        _rehearse(part / file.name)
+        _training_run(part / file.name)
         others = [
             other
             for other in file.parent.parent.iterdir()
@@ -73,7 +73,7 @@ def make_archive(file: Path) -> None:
                 shutil.rmtree(other, ignore_errors=True)
 
 
-def _rehearse(file: Path) -> None:
+def _training_run(file: Path) -> None:
     log = file.with_suffix(".log")
     with log.open("wb") as output:
         command = [sys.executable, "-m", "cdcbus.consumer.cds_training", str(file)]

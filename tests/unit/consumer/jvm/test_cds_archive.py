@@ -72,7 +72,7 @@ def older(jars: list[Path]) -> Path:
 def test_of_all_archives_the_newest_stay_and_so_does_what_is_at_work(
     jars: list[Path], older: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Installations that share a cache keep theirs. A script stands in for the rehearsal."""
+    """Installations that share a cache keep theirs. A script stands in for the training run."""
     newer = [older.with_name(f"newer {number}") for number in range(1, KEPT)]
     for number, folder in enumerate(newer, 1):
         folder.mkdir()
