@@ -63,11 +63,11 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
         written = fields.get(field)
         text = key.default if written in (None, "") else str(written)
         try:
-            return key.kind.read(interpolate(text, environ)) if text else None
+            return key.value_type.read(interpolate(text, environ)) if text else None
         except ValueError as error:
             raise ConfigError(
-                f"{name}: wrong value; expected {key.kind.expected}; example: "
-                f"{name}={key.kind.example}"
+                f"{name}: wrong value; expected {key.value_type.expected}; example: "
+                f"{name}={key.value_type.example}"
             ) from error
 
     consumer = dist.get("consumer")

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from cdcbus.plugins.error_policy import growing_pause
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.keys.task import ISOLATED, KEYS
-from cdcbus.tasks.config.keys.types import FLAG, NUMBER, Kind, split_list
+from cdcbus.tasks.config.keys.types import FLAG, NUMBER, ValueType, split_list
 from cdcbus.tasks.porter.dist_json import properties_lines
 from cdcbus.tasks.zookeeper.task_configs import Dist
 
@@ -82,11 +82,12 @@ def _natural(dist: Dist, name: str) -> int:
     return max(0, _read(dist, name, NUMBER))
 
 
-def _read(dist: Dist, name: str, kind: Kind[Value]) -> Value:
+def _read(dist: Dist, name: str, value_type: ValueType[Value]) -> Value:
     text = str(KEYS[name].default if dist.get(name) in (None, "") else dist[name])
     try:
-        return kind.read(text)
+        return value_type.read(text)
     except ValueError as error:
         raise ConfigError(
-            f"{name}: wrong value; expected {kind.expected}; example: {name}={KEYS[name].default}"
+            f"{name}: wrong value; expected {value_type.expected}; example: "
+            f"{name}={KEYS[name].default}"
         ) from error

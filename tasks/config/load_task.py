@@ -32,7 +32,7 @@ from cdcbus.tasks.config.keys.types import (
     TABLE,
     TEXT,
     ZERO_DATE,
-    Kind,
+    ValueType,
     word,
 )
 from cdcbus.tasks.config.mapper_rules import mapper_rules
@@ -148,7 +148,7 @@ def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:
     return start
 
 
-def jdbc_target(task_id: str, settings: Settings, address: Kind[str] = JDBC_URL) -> JdbcTarget:
+def jdbc_target(task_id: str, settings: Settings, address: ValueType[str] = JDBC_URL) -> JdbcTarget:
     """The database that rows go to. `address`: the form of its address."""
     size = settings.get("loader.source.maxPoolSize", POSITIVE) or 0
     return JdbcTarget(

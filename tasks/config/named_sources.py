@@ -235,11 +235,11 @@ def check_pairs(pairs: Mapping[str, str]) -> None:
             raise ConfigError(f"{name}: no key of a source; {hint}")
         try:
             if not has_placeholder(written):
-                key.kind.read(written)
+                key.value_type.read(written)
         except ValueError as error:
             raise ConfigError(
-                f"{name}: wrong value; expected {key.kind.expected}; example: "
-                f"{name}={key.kind.example}"
+                f"{name}: wrong value; expected {key.value_type.expected}; example: "
+                f"{name}={key.value_type.example}"
             ) from error
 
 

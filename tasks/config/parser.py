@@ -180,7 +180,7 @@ def _report_unknown(key: str, line: int, diagnostics: Diagnostics, vocabulary: V
 def is_secret(key: str, known: Key | None) -> bool:
     """Whether a key's value must not be shown."""
     if known is not None and not known.name.endswith("*"):
-        return known.kind.is_secret
+        return known.value_type.is_secret
     return SECRET_NAME.search(key) is not None
 
 

@@ -15,7 +15,7 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.fetch_task import fetch_task
 from cdcbus.tasks.config.keys.definition import Route
-from cdcbus.tasks.config.keys.types import ANY_ADDRESS, CONSUMER, PATH_NAME, Kind, word
+from cdcbus.tasks.config.keys.types import ANY_ADDRESS, CONSUMER, PATH_NAME, ValueType, word
 from cdcbus.tasks.config.load_task import load_task
 from cdcbus.tasks.config.named_sources import Lookup, add_sources, in_folders, source_folders
 from cdcbus.tasks.config.parser import Entry, read_entries, read_text
@@ -147,7 +147,7 @@ def _task(settings: Settings) -> FetchTask | LoadTask | None:
     return fetch_task(task_id, settings) if route is Route.FETCH else load_task(task_id, settings)
 
 
-def _other_kinds(entries: Mapping[str, Entry]) -> dict[str, Kind[Any]]:
+def _other_kinds(entries: Mapping[str, Entry]) -> dict[str, ValueType[Any]]:
     """A loader of another package reads its address itself, so that may have any form."""
     loader = entries.get("loader.loaderName")
     if loader is None or not is_added_loader(loader.value.strip()):

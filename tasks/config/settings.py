@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.task import find_key
-from cdcbus.tasks.config.keys.types import ADDRESSES, TABLES, Kind
+from cdcbus.tasks.config.keys.types import ADDRESSES, TABLES, ValueType
 from cdcbus.tasks.config.parser import Entry
 
 T = TypeVar("T")
@@ -17,14 +17,14 @@ SHOWN_CHARACTERS = 60
 
 class Settings:
     """Typed access to entries. An empty value is an absent one. What is wrong with a value is
-    reported once, when this is made. `kinds`: of keys whose value is of another kind than the
+    reported once, when this is made. `value_types`: of keys whose value is of another type than the
     table of keys says."""
 
     def __init__(
         self,
         entries: Mapping[str, Entry],
         diagnostics: Diagnostics,
-        kinds: Mapping[str, Kind[Any]] | None = None,
+        value_types: Mapping[str, ValueType[Any]] | None = None,
     ) -> None:
         self.entries = entries
         self._diagnostics = diagnostics
@@ -32,40 +32,40 @@ class Settings:
         for entry in entries.values():
             key = find_key(entry.key)
             if key is not None:
-                self._read(entry, (kinds or {}).get(entry.key, key.kind))
+                self._read(entry, (value_types or {}).get(entry.key, key.value_type))
 
-    def _read(self, entry: Entry, kind: Kind[Any]) -> None:
+    def _read(self, entry: Entry, value_type: ValueType[Any]) -> None:
         self._values.pop(entry.key, None)
         if not entry.value.strip():
             return
         try:
-            self._values[entry.key] = kind.read(
-                entry.value if kind.is_secret else entry.value.strip()
+            self._values[entry.key] = value_type.read(
+                entry.value if value_type.is_secret else entry.value.strip()
             )
         except (ValueError, OverflowError):
-            shown = f" {_short(entry.written)}" if kind.is_shown else ""
-            self.error(entry.key, f"wrong value{shown}", kind)
+            shown = f" {_short(entry.written)}" if value_type.is_shown else ""
+            self.error(entry.key, f"wrong value{shown}", value_type)
 
-    def get(self, name: str, kind: Kind[T]) -> T | None:
-        """The value of a key, else its default, else None. `kind` is the table's, or a narrower
-        reading of its text."""
+    def get(self, name: str, value_type: ValueType[T]) -> T | None:
+        """The value of a key, else its default, else None. `value_type` is the table's, or a
+        narrower reading of its text."""
         key = find_key(name)
         assert key is not None, name
-        if kind is not key.kind and name in self.entries:
-            self._read(self.entries[name], kind)
+        if value_type is not key.value_type and name in self.entries:
+            self._read(self.entries[name], value_type)
         if name in self._values:
             value: T = self._values[name]
             return value
-        return kind.read(key.default) if key.default else None
+        return value_type.read(key.default) if key.default else None
 
-    def need(self, name: str, kind: Kind[T], otherwise: T) -> T:
+    def need(self, name: str, value_type: ValueType[T], otherwise: T) -> T:
         """The value of a key that must be there; else an error is reported and `otherwise`
         stands in."""
-        value = self.get(name, kind)
+        value = self.get(name, value_type)
         if value is not None:
             return value
         if not self.has(name):
-            self.error(name, "missing", kind)
+            self.error(name, "missing", value_type)
         return otherwise
 
     def servers(self, name: str) -> str:
@@ -88,12 +88,12 @@ class Settings:
             if entry.key.startswith(prefix) and entry.key != prefix
         }
 
-    def error(self, name: str, what: str, kind: Kind[Any]) -> None:
+    def error(self, name: str, what: str, value_type: ValueType[Any]) -> None:
         """Reports an error at a key: what is wrong, the expected form, an example."""
         self._report(
             Severity.ERROR,
             name,
-            f"{what}; expected {kind.expected}; example: {name}={kind.example}",
+            f"{what}; expected {value_type.expected}; example: {name}={value_type.example}",
         )
 
     def reject(self, name: str, sentence: str) -> None:

@@ -66,7 +66,7 @@ class BusSetting:
     @property
     def shown(self) -> str:
         """The text without its secrets."""
-        return masked(self.written) if self.key.kind.is_secret else self.written
+        return masked(self.written) if self.key.value_type.is_secret else self.written
 
     def value(self, environ: Mapping[str, str]) -> Any:
         """The typed value; None when there is no text. Raises ConfigError that says where the
@@ -79,12 +79,12 @@ class BusSetting:
         except ValueError as error:
             raise ConfigError(f"{place}: {error}") from error
         try:
-            return self.key.kind.read(text)
+            return self.key.value_type.read(text)
         except ValueError as error:
-            kind = self.key.kind
+            value_type = self.key.value_type
             raise ConfigError(
-                f"{place}: wrong value; expected {kind.expected}; example: "
-                f"{self.key.name}={kind.example}"
+                f"{place}: wrong value; expected {value_type.expected}; example: "
+                f"{self.key.name}={value_type.example}"
             ) from error
 
 

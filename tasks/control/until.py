@@ -10,7 +10,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.start import AfterOffset, Edge, Replay
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.keys.start import BINLOG_START, KAFKA_START
-from cdcbus.tasks.config.keys.types import Kind
+from cdcbus.tasks.config.keys.types import ValueType
 
 T = TypeVar("T")
 NOW: Final = "now"
@@ -34,9 +34,9 @@ def bounded_by(task: FetchTask | LoadTask, word: str) -> FetchTask | LoadTask:
     return replace(task, until=until)
 
 
-def _read(kind: Kind[T], word: str, what: str) -> T:
+def _read(value_type: ValueType[T], word: str, what: str) -> T:
     try:
-        found = kind.read(Edge.LATEST if word == NOW else word)
+        found = value_type.read(Edge.LATEST if word == NOW else word)
     except ValueError:
         found = None
     if found is None or found is Edge.EARLIEST:

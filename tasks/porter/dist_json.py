@@ -159,11 +159,11 @@ def _put(container: dict[str, Any], path: list[str], field: str, key: Key, text:
         if not isinstance(container.get(step), dict):
             container[step] = {}  # over an unknown key of that name, which has no effect
         container = container[step]
-    is_typed = key.kind.name in ("number", "true/false", "pair") and not has_placeholder(text)
+    is_typed = key.value_type.name in ("number", "true/false", "pair") and not has_placeholder(text)
     if not is_typed or (path and path[-1] in STRING_MAPS):
         container[field] = text
     else:
-        container[field] = key.kind.read(text.strip())
+        container[field] = key.value_type.read(text.strip())
 
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:

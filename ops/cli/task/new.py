@@ -16,7 +16,7 @@ import click
 from cdcbus.ops.cli.new_file import force_option, refuse_existing, write_new
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Severity
-from cdcbus.tasks.config.keys.types import ADDRESSES, PATH_NAME, TABLES, Kind, split_list
+from cdcbus.tasks.config.keys.types import ADDRESSES, PATH_NAME, TABLES, ValueType, split_list
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.config.template import example_text, task_text
 
@@ -49,26 +49,28 @@ def _tables(text: str) -> object:
     return text and TABLES.read(text)
 
 
-NAME = Kind("name", _matching(r"[^\s#,./?;=]+"), "a name without blanks, # , . / ? ; =", "shop")
-NAME_OR_NONE = Kind(
+NAME = ValueType(
+    "name", _matching(r"[^\s#,./?;=]+"), "a name without blanks, # , . / ? ; =", "shop"
+)
+NAME_OR_NONE = ValueType(
     "name",
     lambda text: text and NAME.read(text),
     f"{NAME.expected}; nothing for none",
     NAME.example,
 )
-ID = Kind("id", lambda text: NAME.read(PATH_NAME.read(text)), NAME.expected, "1084")
-USER = Kind("user", _matching(r"[^\s#]+"), "a name without blanks and #", "cdc")
-TOPIC = Kind(
+ID = ValueType("id", lambda text: NAME.read(PATH_NAME.read(text)), NAME.expected, "1084")
+USER = ValueType("user", _matching(r"[^\s#]+"), "a name without blanks and #", "cdc")
+TOPIC = ValueType(
     "topic", _matching(r"[A-Za-z0-9._-]{1,249}"), "one topic's name: letters, digits, . _ -", "shop"
 )
-TOPICS = Kind(
+TOPICS = ValueType(
     "topics",
     _matching(r"[A-Za-z0-9._-]{1,249}(\s*,\s*[A-Za-z0-9._-]{1,249})*"),
     "topics' names separated by commas",
     "shop",
 )
-LOADED = Kind("tables", _tables, f"{TABLES.expected}; nothing for all", TABLES.example)
-FETCHED = Kind(
+LOADED = ValueType("tables", _tables, f"{TABLES.expected}; nothing for all", TABLES.example)
+FETCHED = ValueType(
     "tables",
     lambda text: _tables(text.replace(".*", ".x")),
     "SCHEMA.TABLE or SCHEMA.* separated by commas; nothing for all",
@@ -90,10 +92,10 @@ class Question:
 
     name: str
     text: str
-    kind: Kind[Any]
+    value_type: ValueType[Any]
     default: Callable[[Answers], str | None]
     routes: tuple[str, ...] = ROUTES
-    fetch_kind: Kind[Any] | None = None  # in place of `kind` for mysql->kafka
+    fetched_type: ValueType[Any] | None = None  # in place of `value_type` for mysql->kafka
 
     @property
     def option(self) -> str:
@@ -137,14 +139,14 @@ QUESTIONS = (
         "Kafka topic (to read several, separate them by commas)",
         TOPICS,
         _always(None),
-        fetch_kind=TOPIC,
+        fetched_type=TOPIC,
     ),
     Question(
         "tables",
         "Only these tables, SCHEMA.TABLE[,...] (nothing: all; to read MySQL also SCHEMA.*)",
         LOADED,
         _always(""),
-        fetch_kind=FETCHED,
+        fetched_type=FETCHED,
     ),
     Question(
         "target",
@@ -251,12 +253,17 @@ def _asked(text: str, option: str, **how: Any) -> str:
 
 
 def _checked(question: Question, route: str, text: str) -> str:
-    kind = question.fetch_kind if question.fetch_kind and route == TO_KAFKA else question.kind
+    value_type = (
+        question.fetched_type
+        if question.fetched_type and route == TO_KAFKA
+        else question.value_type
+    )
     try:
-        kind.read(text.strip())
+        value_type.read(text.strip())
     except ValueError:
         raise click.BadParameter(
-            f"expected {kind.expected}; example: {kind.example}", param_hint=question.option
+            f"expected {value_type.expected}; example: {value_type.example}",
+            param_hint=question.option,
         ) from None
     return text.strip()
 

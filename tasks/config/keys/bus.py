@@ -18,7 +18,7 @@ from cdcbus.tasks.config.keys.types import (
     SECRET,
     TEXT,
     WINDOWS,
-    Kind,
+    ValueType,
     whole_number,
     word,
 )
@@ -31,7 +31,7 @@ def _http_url(text: str) -> str:
 
 
 # Who knows the address of a webhook may post to it.
-WEBHOOK: Kind[str] = Kind(
+WEBHOOK: ValueType[str] = ValueType(
     "secret",
     _http_url,
     "an address with http:// or https://",
@@ -62,8 +62,10 @@ def _token(text: str) -> str:
 
 
 # Port 0: any that is free.
-BIND: Kind[tuple[str, int] | None] = Kind("address", _bind, "host:port, or off", "127.0.0.1:8190")
-TOKEN: Kind[str] = Kind(
+BIND: ValueType[tuple[str, int] | None] = ValueType(
+    "address", _bind, "host:port, or off", "127.0.0.1:8190"
+)
+TOKEN: ValueType[str] = ValueType(
     "secret",
     _token,
     "16 or more characters, without blanks",

@@ -8,7 +8,7 @@ from enum import Flag, auto
 from functools import cache
 from typing import Any
 
-from cdcbus.tasks.config.keys.types import Kind
+from cdcbus.tasks.config.keys.types import ValueType
 
 
 class Route(Flag):
@@ -34,7 +34,7 @@ class Key:
     """
 
     name: str
-    kind: Kind[Any]
+    value_type: ValueType[Any]
     default: str
     meaning: str
     porter: str = ""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from cdcbus.consumer.transform.cells.expression import Expression, read_expression
 from cdcbus.consumer.transform.cells.mask import FORMS, Mask, read_mask
 from cdcbus.tasks.config.keys.definition import Key, Route
-from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TEXT, Kind
+from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TEXT, ValueType
 
-EXPRESSION: Kind[Expression] = Kind(
+EXPRESSION: ValueType[Expression] = ValueType(
     "expression",
     read_expression,
     "text with {COLUMN} or {COLUMN:upper}, lower, trim or 1-4 in it",
     "{FIRST_NAME} {LAST_NAME:upper}",
 )
 # a salt may be part of it
-MASK: Kind[Mask] = Kind("mask", read_mask, FORMS, "truncate:4", is_shown=False)
+MASK: ValueType[Mask] = ValueType("mask", read_mask, FORMS, "truncate:4", is_shown=False)
 
 MAPPER_KEYS = (
     Key(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AfterOffset, AtGtid, AtTime, BinlogStart, Edge, KafkaStart, Replay
-from cdcbus.tasks.config.keys.types import Kind
+from cdcbus.tasks.config.keys.types import ValueType
 
 FIRST_EVENT = 4  # behind the four magic bytes that open a binlog file
 MYSQL_GTID = (
@@ -68,21 +68,21 @@ def _on_position_lost(text: str) -> Edge | None:
     return None if text == "stop" else Edge(text)
 
 
-KAFKA_START: Kind[KafkaStart] = Kind(
+KAFKA_START: ValueType[KafkaStart] = ValueType(
     "start",
     _kafka,
     "the last processed offset, a replay first-last, earliest, latest, or an ISO time (UTC unless "
     "it says otherwise)",
     "1343115467 or 2788838-2791608 or 2024-05-01T03:04:05+08:00",
 )
-BINLOG_START: Kind[BinlogStart] = Kind(
+BINLOG_START: ValueType[BinlogStart] = ValueType(
     "start",
     _binlog,
     "a binlog file, file:position, a GTID set, earliest, latest, or an ISO time (UTC unless it "
     "says otherwise)",
     "mysql-bin.000064 or mysql-bin.000064:4 or 0-1-100 or 2024-05-01T03:04:05+08:00",
 )
-ON_POSITION_LOST: Kind[Edge | None] = Kind(
+ON_POSITION_LOST: ValueType[Edge | None] = ValueType(
     "word",
     _on_position_lost,
     "stop, earliest or latest; snapshot is for a later release, which takes snapshots",

@@ -104,7 +104,7 @@ TASK_KEYS = (
     *(
         Key(
             key.name,
-            key.kind,
+            key.value_type,
             "",
             "As in [cdcbus.properties](#settings-for-all-tasks), for this task.",
             "not known",

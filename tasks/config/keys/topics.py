@@ -7,7 +7,7 @@ import re
 
 from cdcbus.plugins.kafka.config import NewTopics, TopicRule
 from cdcbus.plugins.kafka.topic_names import LEGAL
-from cdcbus.tasks.config.keys.types import Kind
+from cdcbus.tasks.config.keys.types import ValueType
 
 
 def _rules(text: str) -> tuple[TopicRule, ...]:
@@ -39,11 +39,15 @@ def _topic(text: str) -> str:
     return text
 
 
-TOPIC: Kind[str] = Kind("topic", _topic, "a topic's name: letters, digits, and . _ -", "orders")
-TOPIC_RULES: Kind[tuple[TopicRule, ...]] = Kind(
+TOPIC: ValueType[str] = ValueType(
+    "topic", _topic, "a topic's name: letters, digits, and . _ -", "orders"
+)
+TOPIC_RULES: ValueType[tuple[TopicRule, ...]] = ValueType(
     "topic rules",
     _rules,
     "REGEX or TOPIC:REGEX, several separated by commas; a regex for tables has \\\\. in it",
     r"orders:shop\\.orders,stock\\..*",
 )
-NEW_TOPICS: Kind[NewTopics] = Kind("new topics", _new_topics, "partitions:replication", "6:3")
+NEW_TOPICS: ValueType[NewTopics] = ValueType(
+    "new topics", _new_topics, "partitions:replication", "6:3"
+)

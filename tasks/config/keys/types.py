@@ -20,7 +20,7 @@ FALSE = frozenset({"false", "no", "off", "0"})
 
 
 @dataclass(frozen=True, slots=True)
-class Kind(Generic[T_co]):
+class ValueType(Generic[T_co]):
     """A type of value. `read` raises ValueError for text that is not of it; `expected` and
     `example` complete the sentence.
 
@@ -50,17 +50,21 @@ def _whole(text: str, least: int, most: int) -> int:
     return number
 
 
-def whole_number(least: int = -(2**63), most: int = 2**63 - 1, example: str = "1000") -> Kind[int]:
+def whole_number(
+    least: int = -(2**63), most: int = 2**63 - 1, example: str = "1000"
+) -> ValueType[int]:
     """Whole numbers from `least` to `most`."""
     limits = "" if least < -(2**62) else f" from {least}" + (f" to {most}" if most < 2**62 else "")
-    return Kind(
+    return ValueType(
         "number", lambda text: _whole(text, least, most), f"a whole number{limits}", example
     )
 
 
-def word(*words: str) -> Kind[str]:
+def word(*words: str) -> ValueType[str]:
     """One of a few words, spelled exactly."""
-    return Kind("word", lambda text: _one_of(text, words), "one of " + ", ".join(words), words[0])
+    return ValueType(
+        "word", lambda text: _one_of(text, words), "one of " + ", ".join(words), words[0]
+    )
 
 
 def _one_of(text: str, words: tuple[str, ...]) -> str:
@@ -172,11 +176,11 @@ def _jdbc_url(text: str) -> str:
     return text
 
 
-TEXT: Kind[str] = Kind("text", str, "text", "abc")
-SECRET: Kind[str] = Kind(
+TEXT: ValueType[str] = ValueType("text", str, "text", "abc")
+SECRET: ValueType[str] = ValueType(
     "secret", str, "text", "${env:DB_PASSWORD}", is_secret=True, is_shown=False
 )
-DIGEST: Kind[str] = Kind(
+DIGEST: ValueType[str] = ValueType(
     "secret",
     _digest,
     "user:password",
@@ -184,70 +188,70 @@ DIGEST: Kind[str] = Kind(
     is_secret=True,
     is_shown=False,
 )
-FLAG: Kind[bool] = Kind("true/false", _flag, "true or false", "true")
-NUMBER: Kind[int] = whole_number()
-NATURAL: Kind[int] = whole_number(0)
-POSITIVE: Kind[int] = whole_number(1, example="10")
-SERVER_ID: Kind[int] = whole_number(0, 2**32 - 1, "1484")
-PARTITIONS: Kind[tuple[int, ...]] = Kind(
+FLAG: ValueType[bool] = ValueType("true/false", _flag, "true or false", "true")
+NUMBER: ValueType[int] = whole_number()
+NATURAL: ValueType[int] = whole_number(0)
+POSITIVE: ValueType[int] = whole_number(1, example="10")
+SERVER_ID: ValueType[int] = whole_number(0, 2**32 - 1, "1484")
+PARTITIONS: ValueType[tuple[int, ...]] = ValueType(
     "numbers", _partitions, "numbers from 0, each once, separated by commas", "0,2"
 )
-BYTES: Kind[int] = Kind(
+BYTES: ValueType[int] = ValueType(
     "bytes",
     lambda text: _whole(text, 1 << 20, 1 << 40),
     "a number of bytes, 1048576 (1 MiB) or more",
     "67108864",
 )
-SECONDS: Kind[float] = Kind("seconds", _seconds, "seconds above 0", "1")
-WINDOWS: Kind[tuple[Window, ...]] = Kind(
+SECONDS: ValueType[float] = ValueType("seconds", _seconds, "seconds above 0", "1")
+WINDOWS: ValueType[tuple[Window, ...]] = ValueType(
     "times of day", _windows, "HH:MM-HH:MM, several separated by commas", "08:00-20:00,22:00-02:00"
 )
-NAMES: Kind[tuple[str, ...]] = Kind(
+NAMES: ValueType[tuple[str, ...]] = ValueType(
     "list", split_list, "names separated by commas", "T_ORDER,T_USER"
 )
-PAIR: Kind[tuple[str, str]] = Kind(
+PAIR: ValueType[tuple[str, str]] = ValueType(
     "pair", _pair, "two names separated by a comma: source,target", "SHOP,shop_copy"
 )
-TABLE: Kind[TableId] = Kind("table", _table, "SCHEMA.TABLE", "shop.cdcbus_heartbeat")
-TABLES: Kind[frozenset[str]] = Kind(
+TABLE: ValueType[TableId] = ValueType("table", _table, "SCHEMA.TABLE", "shop.cdcbus_heartbeat")
+TABLES: ValueType[frozenset[str]] = ValueType(
     "tables",
     _tables,
     "SCHEMA.TABLE names separated by commas, no wildcards",
     "SHOP.ORDERS,SHOP.USERS",
 )
-ADDRESSES: Kind[tuple[tuple[str, int], ...]] = Kind(
+ADDRESSES: ValueType[tuple[tuple[str, int], ...]] = ValueType(
     "addresses", _addresses, "host:port, several separated by commas", "db1:3306,db2:3306"
 )
-REGEXES: Kind[tuple[str, ...]] = Kind(
+REGEXES: ValueType[tuple[str, ...]] = ValueType(
     "regexes",
     _regexes,
     "regular expressions for schema.table separated by commas",
     r"shop\\.orders,shop\\.t_.*",
 )
-PATH_NAME: Kind[str] = Kind("name", _path_name, "a name without / or line breaks", "1084")
-JDBC_URL: Kind[str] = Kind(
+PATH_NAME: ValueType[str] = ValueType("name", _path_name, "a name without / or line breaks", "1084")
+JDBC_URL: ValueType[str] = ValueType(
     "JDBC address",
     _jdbc_url,
     "jdbc:mysql:, jdbc:mariadb:, jdbc:postgresql: or jdbc:oracle:thin: with its address",
     "jdbc:postgresql://db1:5432/shop",
     is_shown=False,  # people write passwords into addresses
 )
-ANY_ADDRESS: Kind[str] = Kind(
+ANY_ADDRESS: ValueType[str] = ValueType(
     "address", str, "the target's address", "jdbc:postgresql://db1:5432/shop", is_shown=False
 )
-TLS_MODE: Kind[TlsMode] = Kind(
+TLS_MODE: ValueType[TlsMode] = ValueType(
     "word",
     lambda text: TlsMode(text.lower().replace("_", "-")),
     "one of " + ", ".join(TlsMode) + ", any case",
     TlsMode.VERIFY_CA,
 )
-ON_ERROR: Kind[str] = word("stop", "deadletter")
-SCHEMA_CHANGE: Kind[str] = word("stop", "ignore", "evolve")
-ZERO_DATE: Kind[str] = word("reject", "null", "epoch")
-ROW_IMAGE: Kind[str] = word("full", "any")
-ON_STATEMENT: Kind[str] = word("stop", "skip")
-SNAPSHOT: Kind[str] = word("never", "initial", "only")
-CONSUMER: Kind[str] = word("CanalFetch", "KafkaFetch")
-LOADER_NAME: Kind[str] = Kind("word", str, "a loader's name", "JdbcBatch")
-EDGE: Kind[str] = word("earliest", "latest")
-START: Kind[str] = Kind("start", str, "text", "1343115467")
+ON_ERROR: ValueType[str] = word("stop", "deadletter")
+SCHEMA_CHANGE: ValueType[str] = word("stop", "ignore", "evolve")
+ZERO_DATE: ValueType[str] = word("reject", "null", "epoch")
+ROW_IMAGE: ValueType[str] = word("full", "any")
+ON_STATEMENT: ValueType[str] = word("stop", "skip")
+SNAPSHOT: ValueType[str] = word("never", "initial", "only")
+CONSUMER: ValueType[str] = word("CanalFetch", "KafkaFetch")
+LOADER_NAME: ValueType[str] = ValueType("word", str, "a loader's name", "JdbcBatch")
+EDGE: ValueType[str] = word("earliest", "latest")
+START: ValueType[str] = ValueType("start", str, "text", "1343115467")

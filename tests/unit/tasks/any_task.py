@@ -68,13 +68,13 @@ WITHOUT = {"consumer.source.sourceName", "loader.source.sourceName"}
 def _values(key: Key, route: Route) -> st.SearchStrategy[str]:
     if key.name in FIXED[route]:
         return st.sampled_from(FIXED[route][key.name])
-    one = st.just(key.kind.example.replace(r"\\", "\\"))
+    one = st.just(key.value_type.example.replace(r"\\", "\\"))
     return {
         "text": st.one_of(NAME, TEXT.map("{}x".format))
         if key.name != "loader.source.topic"
         else NAME,
         "secret": NAME.map("s3cret{}".format) | st.just("${env:A}")
-        if key.kind.example.startswith("$")
+        if key.value_type.example.startswith("$")
         else one,
         "true/false": st.sampled_from(["true", "FALSE", "off", "1"]),
         "number": one | st.integers(1, 65535).map(str),
@@ -84,7 +84,7 @@ def _values(key: Key, route: Route) -> st.SearchStrategy[str]:
         "pair": st.tuples(NAME, NAME).map(" , ".join),
         "tables": st.lists(NAME.map("S.{}".format), min_size=1, max_size=3).map(",".join),
         "name": PATH_NAME,
-    }.get(key.kind.name, one)
+    }.get(key.value_type.name, one)
 
 
 def _spelled(name: str) -> st.SearchStrategy[str]:

@@ -10,7 +10,7 @@ from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC, TOPIC_RULES
-from cdcbus.tasks.config.keys.types import Kind
+from cdcbus.tasks.config.keys.types import ValueType
 
 
 def topic(rules: str, table: str) -> str:
@@ -78,6 +78,6 @@ def test_the_topics_that_a_task_file_names_are_told_once() -> None:
         (TOPIC, ".."),
     ],
 )
-def test_what_is_no_rule_topic_or_shape_is_refused(kind: Kind[object], text: str) -> None:
+def test_what_is_no_rule_topic_or_shape_is_refused(kind: ValueType[object], text: str) -> None:
     with pytest.raises(ValueError, match=r"^no"):
         kind.read(text)

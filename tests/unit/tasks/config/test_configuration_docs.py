@@ -28,7 +28,7 @@ def row(key: Key) -> str:
         where = "-"
     else:
         where = ROUTES[key.route]
-    return f"| `{key.name}` | {key.kind.name}{default} | {where} | {meaning} | {key.porter} |"
+    return f"| `{key.name}` | {key.value_type.name}{default} | {where} | {meaning} | {key.porter} |"
 
 
 def test_the_page_has_exactly_the_rows_of_the_code() -> None:

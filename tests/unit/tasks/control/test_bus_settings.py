@@ -33,7 +33,7 @@ def read(
 def row(key: Key) -> str:
     default = f", `{key.default}`" if key.default else ""
     return (
-        f"| `{key.name}` | {key.kind.name}{default} | "
+        f"| `{key.name}` | {key.value_type.name}{default} | "
         f"{key.meaning}{f' *{key.answer}*' if key.answer else ''} |"
     )
 

@@ -56,7 +56,7 @@ def test_others_are_not(written: str) -> None:
 @pytest.mark.parametrize("key", KEYS.values(), ids=KEYS.keys())
 def test_each_row_is_well_formed(key: Key) -> None:
     if key.default:
-        key.kind.read(key.default)
+        key.value_type.read(key.default)
     assert key.meaning.endswith(".")
     assert not (key.dead and key.answer)
     assert "|" not in key.meaning + key.porter + key.default
