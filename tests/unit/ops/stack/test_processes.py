@@ -115,7 +115,7 @@ def test_a_command_reads_its_input(tmp_path: Path) -> None:
         ("", "it printed nothing"),
     ],
 )
-def test_telling_line(output: str, line: str) -> None:
+def test_relevant_line(output: str, line: str) -> None:
     assert processes.relevant_line(output) == line
 
 
