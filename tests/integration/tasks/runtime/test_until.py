@@ -15,9 +15,10 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
-from tests.integration.producer.reading import position
+from tests.integration.producer.reading import connect, position
 from tests.support.bulk_gear import with_eager_spark
 from tests.support.changing import changing
+from tests.support.forward import open_forward
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -57,6 +58,8 @@ def running(task: TaskProcess, until: str) -> Iterator["subprocess.Popen[str]"]:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
 
 
 def run(task: TaskProcess, until: str = "now", code: int = 0) -> str:
@@ -212,3 +215,56 @@ def test_rows_that_come_meanwhile_are_left_to_the_next_run(shop: Shop, source: D
         run(fetch)
         run(load)
         assert in_target(shop) == [7]
+
+
+@pytest.mark.parametrize("keys", [{}, {"loader__source__transaction": "true"}])
+def test_a_task_from_kafka_to_kafka_ends_too(
+    name: str,
+    kafka: str,
+    zookeeper: str,
+    make_topic: Callable[..., str],
+    tmp_path: Path,
+    keys: dict[str, str],
+) -> None:
+    make_topic(name, 2)
+    make_topic(f"{name}-out", 2)
+    with open_forward(name, kafka, zookeeper, tmp_path) as forward:
+        forward.put(range(30), partitions=2)
+        task = forward.task(**keys)
+        run(task)
+        assert len(forward.sent()) == 30
+        run(task)
+        assert len(forward.sent()) == 30
+
+
+def test_a_killed_run_is_ended_by_the_next_one(shop: Shop, source: Database) -> None:
+    fetch, load = fetch_of(shop, source), shop.load("postgresql")
+    rows = [(number, "x") for number in range(2000)]
+    shop.cursor.executemany("INSERT INTO orders VALUES (%s, %s)", rows)
+    for task, has_begun in (
+        (fetch, lambda: count(shop) > 0),
+        (load, lambda: shop.position(load) is not None),
+    ):
+        with running(task, "now"):
+            wait_until(has_begun, "the run to begin")
+        run(task)
+    assert in_target(shop) == list(range(2000))
+    assert shop.is_applied(load)
+
+
+def test_an_open_xa_transaction_does_not_hold_up_the_end(shop: Shop, source: Database) -> None:
+    fetch = fetch_of(shop, source)
+    insert(shop, 1)
+    statements = ("XA START %s", "INSERT INTO orders VALUES (9, 'x')", "XA END %s", "XA PREPARE %s")
+    with connect(source) as connection, connection.cursor() as cursor:
+        for sql in statements:
+            sql = sql.replace("INTO orders", f"INTO {shop.name}.orders")
+            cursor.execute(sql.replace("%s", f"'{shop.name}'"))
+    try:
+        insert(shop, 2)
+        run(fetch)
+        assert count(shop) == 2
+    finally:
+        shop.cursor.execute(f"XA COMMIT '{shop.name}'")
+    run(fetch)
+    assert count(shop) == 3
