@@ -13,6 +13,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
+from tests.support.bus import fetch_text, load_text, open_bus
 from tests.support.shop import Shop, open_shop
 
 pytestmark = pytest.mark.integration
@@ -243,6 +244,24 @@ def test_a_refused_statement_ends_it_with_a_sentence(shop: Shop) -> None:
     said = run("apply", load, "--yes", code=1).output
     last = said.strip().splitlines()[-1]
     assert f'statement CREATE TABLE "{shop.name}"."orders": SQLSTATE 42P07' in last
+
+
+def test_a_task_in_zookeeper_is_planned_by_its_id(
+    shop: Shop,
+    source: Database,
+    stack: Addresses,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOURCE_PASSWORD", source.password)
+    monkeypatch.setenv("TARGET_PASSWORD", stack.postgresql.password)
+    with open_bus(stack.zookeeper, shop.name, tmp_path) as bus:
+        bus.load(fetch_text("1084", source, stack.kafka, shop.name))
+        bus.load(load_text("1085", stack, shop.name))
+        bus("schema", "apply", "1085", "--yes")
+        bus("schema", "plan", "1085", "--check")
+        refused = bus("schema", "plan", "1084", code=1)
+    assert "does not write to a database" in refused.output
 
 
 def test_oracle_is_text_only(shop: Shop) -> None:
