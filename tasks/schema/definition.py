@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cdcbus.consumer.transform.cells.mask import Mask
+from cdcbus.plugins.contracts import ZeroDate
 from cdcbus.plugins.loaders.add_column import column_type
 from cdcbus.plugins.rowchange import Column, TableId
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn
@@ -37,12 +38,12 @@ WITHOUT_DEFAULT: Final = "{0}: default {1} is left out, as it is not sure to be 
 class Target:
     """The kind of target. `dialect` is SQLAlchemy's name of it; `collation_of`: a collation of the
     source -> the character set and collation that stand for it, which differ where the target lacks
-    it. `nulls_zero_dates`: zero dates become NULL on their way. `adds_on_update`: a TIMESTAMP that
-    names no default gets one by itself, and one for updates."""
+    it. `zero_date`: what becomes of zero dates where it has none. `adds_on_update`: a TIMESTAMP
+    that names no default gets one by itself, and one for updates."""
 
     dialect: str
     is_mariadb: bool = False
-    nulls_zero_dates: bool = False
+    zero_date: ZeroDate = ZeroDate.REJECT
     adds_on_update: bool = False
     collation_of: Callable[[str], tuple[str, str]] = lambda name: (charset_of(name), name)
 
@@ -108,6 +109,9 @@ def define(mapped: MappedTable, details: TableDetails, target: Target) -> TableD
         notes.append(
             f"{name}: mapper[i] computes it, so its type is long text: choose a better one"
         )
+    dates = [name for source, name in mapped.columns.items() if by_name[source].data_type in DATES]
+    if dates and target.dialect != "mysql" and target.zero_date is ZeroDate.REJECT:
+        notes.append(f"{', '.join(dates)}: zero dates are refused, unless loader.zeroDate is set")
     names = {**mapped.columns, **{f"[{name}]": name for name in rule.computed}}
     key, problems = _key(mapped, details, target, notes)
     in_key = {part.column for part in key.parts} if key else set()
@@ -194,7 +198,8 @@ def _may_be_null(column: TableColumn, target: Target, notes: list[str], name: st
     if target.dialect == "oracle" and TEXTS.fullmatch(column.data_type):
         notes.append(f"{name}: may be NULL, as an empty text is that in Oracle")
         return True
-    if target.nulls_zero_dates and column.data_type in DATES:
+    has_none = target.dialect != "mysql" and target.zero_date is ZeroDate.NULL
+    if has_none and column.data_type in DATES:
         notes.append(f"{name}: may be NULL, as loader.zeroDate=null makes zero dates that")
         return True
     return False

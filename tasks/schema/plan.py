@@ -148,7 +148,6 @@ def make_plan(
             mapped = mapped_tables(feed, connection)
             details = read_details(connection, {each.source.id for each in mapped})
         found += [(each, details[each.source.id]) for each in mapped]
-    nulls = load.target.zero_date is ZeroDate.NULL
     url = read_url(load.target)
     dialect = url.dialect
     if dialect == "oracle":
@@ -156,7 +155,7 @@ def make_plan(
             dialect,
             tuple(
                 TablePlan(table, None, _statements(table, dialect, with_indexes))
-                for table in _defined(load, found, Target(dialect, nulls_zero_dates=nulls))
+                for table in _defined(load, found, Target(dialect, zero_date=load.target.zero_date))
             ),
         )
     with (
@@ -164,7 +163,7 @@ def make_plan(
         database.reported("tables"),
         database.engine.connect() as at_target,
     ):
-        target = _target(at_target, dialect, nulls)
+        target = _target(at_target, dialect, load.target.zero_date)
         defined = _defined(load, found, target)
         tables = tuple(_plan(at_target, database, each, with_indexes) for each in defined)
         schemas = {each.id.schema for each in defined if each.id.schema}
@@ -219,9 +218,9 @@ def _has_schema(connection: Connection, schema: str) -> bool:
     return connection.execute(SCHEMA_EXISTS, {"name": schema}).first() is not None
 
 
-def _target(connection: Connection, dialect: str, nulls_zero_dates: bool) -> Target:
+def _target(connection: Connection, dialect: str, zero_date: ZeroDate) -> Target:
     if dialect != "mysql":
-        return Target(dialect, nulls_zero_dates=nulls_zero_dates)
+        return Target(dialect, zero_date=zero_date)
     [version, is_explicit] = connection.exec_driver_sql(
         "SELECT VERSION(), @@explicit_defaults_for_timestamp"
     ).one()
@@ -240,7 +239,7 @@ def _target(connection: Connection, dialect: str, nulls_zero_dates: bool) -> Tar
         return "utf8mb4", "utf8mb4_bin"
 
     is_mariadb = "mariadb" in str(version).lower()
-    return Target(dialect, is_mariadb, False, not is_explicit, collation_of)
+    return Target(dialect, is_mariadb, zero_date, not is_explicit, collation_of)
 
 
 def _has_collation(connection: Connection, charset: str, collation: str) -> bool:

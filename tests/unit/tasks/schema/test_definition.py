@@ -5,6 +5,7 @@ import pytest
 from cdcbus.consumer.config import MapperRule
 from cdcbus.consumer.transform.cells.mask import read_mask
 from cdcbus.consumer.transform.mapper import Route
+from cdcbus.plugins.contracts import ZeroDate
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
 from cdcbus.tasks.control.source_of import MappedTable, record_type
@@ -43,10 +44,10 @@ def made(
     details: TableDetails = NOTHING,
     key: str = "id",
     rule: MapperRule | None = None,
-    nulls_zero_dates: bool = False,
+    zero_date: ZeroDate = ZeroDate.EPOCH,
 ) -> TableDefinition:
     wanted = mapped([column("id", "int"), *columns], key, rule)
-    return define(wanted, details, Target(dialect, nulls_zero_dates=nulls_zero_dates))
+    return define(wanted, details, Target(dialect, zero_date=zero_date))
 
 
 def nullable(table: TableDefinition) -> list[str]:
@@ -60,8 +61,16 @@ def test_columns_of_the_key_are_not_null_and_others_as_at_the_source() -> None:
 
 def test_dates_may_be_null_where_zero_dates_become_that() -> None:
     day = column("day", "date", is_nullable=False)
-    assert nullable(made(day, nulls_zero_dates=True)) == ["day"]
+    assert nullable(made(day, zero_date=ZeroDate.NULL)) == ["day"]
     assert nullable(made(day)) == []
+    assert nullable(made(day, dialect="mysql", zero_date=ZeroDate.NULL)) == []
+
+
+def test_where_zero_dates_are_refused_a_note_names_the_columns() -> None:
+    columns = column("day", "date"), column("at", "timestamp(3)"), column("clock", "time")
+    [note] = made(*columns, zero_date=ZeroDate.REJECT).notes
+    assert note.startswith("day, at: zero dates are refused")
+    assert made(*columns, dialect="mysql", zero_date=ZeroDate.REJECT).notes == ()
 
 
 def test_in_oracle_texts_may_be_null_but_for_the_key() -> None:
