@@ -6,7 +6,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Hashable
 from enum import StrEnum
-from threading import Lock
+from threading import Event, Lock
 
 LOG = logging.getLogger(__name__)
 
@@ -29,13 +29,15 @@ class TaskStatus:
     """The state of one running task, and why it is not WORKING.
 
     A task that failed and reads again is not yet at work: it must first get on from the position at
-    which it failed, or have nothing left to do. `position` gives the position now. All methods may
-    be called from any thread.
+    which it failed, or have nothing left to do. `position` gives the position now. `changed` is set
+    with each change of the state, for one who waits for that. All methods may be called from any
+    thread.
     """
 
     def __init__(self, task_id: str, position: Callable[[], Hashable] = lambda: None) -> None:
         self._task_id, self._position = task_id, position
         self._lock = Lock()
+        self.changed = Event()
         self._state, self._reason = State.STARTING, ""
         self._failed_at: Hashable = None
         self._reads_again = False
@@ -69,11 +71,13 @@ class TaskStatus:
         with self._lock:
             if self._reads_again and (self._position() != self._failed_at or not is_behind):
                 self._state, self._reason, self._reads_again = State.WORKING, "", False
+                self.changed.set()
 
     def ended(self, state: State, reason: str = "") -> None:
         """The task has ended. Writes no log line: the code that ends it does."""
         with self._lock:
             self._state, self._reason = state, reason
+            self.changed.set()
 
     def _resume(self, message: str) -> None:
         LOG.info("%s", message)
@@ -82,9 +86,11 @@ class TaskStatus:
                 self._reads_again = True
             else:
                 self._state, self._reason = State.WORKING, ""
+            self.changed.set()
 
     def _pause(self, message: str) -> None:
         LOG.warning("%s", message)
         with self._lock:
             self._state, self._reason = State.RETRYING, message
             self._failed_at, self._reads_again = self._position(), False
+            self.changed.set()

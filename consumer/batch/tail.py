@@ -14,7 +14,7 @@ from cdcbus.consumer.batch.progress import is_done
 from cdcbus.consumer.batch.topic_watch import TopicWatch
 from cdcbus.consumer.config import LoadTask
 
-WAIT_SECONDS = 0.5  # until a task that has nothing to read sees that it is to stop
+WAIT_SECONDS = 1.0  # until a task that has nothing to read sees that it is to stop
 LOOK_SECONDS = 1.0
 SHARED_BATCHES = 20
 """After one whose partitions wait for each other, so many have records of all partitions."""

@@ -82,6 +82,7 @@ class StatusReporter:
             raise
         finally:
             self._over.set()
+            self.status.changed.set()
             if not is_lost():
                 thread.join()
                 self.status.ended(last, reason)
@@ -97,6 +98,7 @@ class StatusReporter:
         rows = 0
         self._continue_idle_time()
         while not self._over.wait(LOOK_SECONDS):
+            self.status.changed.clear()
             self.status.observe(is_behind=True)
             seconds = time.monotonic() - reported_at
             if self.status.now[0] is not reported or seconds >= REPORT_SECONDS:
@@ -112,6 +114,8 @@ class StatusReporter:
                 self._report_failure()
                 if self._minutes.is_due():
                     self._report_minute(lag)
+            if reported is not State.RETRYING:  # whose end is to be observed
+                self.status.changed.wait(reported_at + REPORT_SECONDS - time.monotonic())
 
     def _continue_idle_time(self) -> None:
         """Counts on from what an earlier process reported: a restart is no row."""
