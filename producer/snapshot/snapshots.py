@@ -187,8 +187,8 @@ class Snapshots:
         }
         if failed:
             raise SourceMisconfigured(
-                f"the snapshot of {len(failed)} tables has failed: "
-                + "; ".join(f"{table}: {reason}" for table, reason in failed.items())
+                f"the snapshot of {len(failed)} {'table' if len(failed) == 1 else 'tables'} has "
+                "failed: " + "; ".join(f"{table}: {reason}" for table, reason in failed.items())
             )
 
     @property

@@ -16,13 +16,21 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.errors import SourceMisconfigured
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import DdlConfig, FetchTask, SnapshotMode
 from cdcbus.producer.snapshot import reader as readers
 from cdcbus.producer.snapshot import snapshots
 from cdcbus.producer.snapshot.columns import SelectedTable
-from cdcbus.producer.snapshot.progress import MemorySnapshots, TableState, Wish, WishKind
+from cdcbus.producer.snapshot.progress import (
+    MemorySnapshots,
+    TableProgress,
+    TableState,
+    Wish,
+    WishKind,
+)
 from cdcbus.producer.snapshot.reader import ChunkReader, Read
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position
 from tests.integration.producer.running import canal, ids
@@ -410,3 +418,68 @@ def test_a_change_that_the_stream_has_brought_before_others_see_it_is_not_undone
             slow.join()
     assert len(marked(kafka, name)) == 2
     assert tables_in(kafka, name) == {"t": table(source_cursor, "t", ("id",))}
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_what_was_paused_goes_on_where_it_was_and_what_was_stopped_does_not(
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
+    source_cursor.executemany("INSERT INTO t VALUES (%s, 0)", [(at,) for at in range(3_000)])
+    kept, chunks, gate = MemorySnapshots(), count(), Event()
+    read = ChunkReader.chunk
+
+    def gated(of: ChunkReader, *arguments: Any) -> Read:
+        if next(chunks) == 2:
+            gate.wait(60)
+        return read(of, *arguments)
+
+    monkeypatch.setattr(ChunkReader, "chunk", gated)
+    with SnapshotRunning(task, positions, kept) as running:
+        running.until(lambda: (found := running.snapshot("t")) is not None and found.chunks == 2)
+        kept.wished.append(Wish(WishKind.PAUSE))
+        paused = running.until_snapshot("t", TableState.PAUSED)
+        gate.set()
+    assert 0 < paused.rows < 3_000
+    with SnapshotRunning(task, positions, kept) as running:
+        kept.wished.append(Wish(WishKind.RESUME))
+        assert running.until_snapshot("t").rows == 3_000
+        assert len(marked(kafka, name)) == 3_000
+    kept.tables[TableId(name, "t")] = replace(paused, state=TableState.RUNNING)
+    chunks, gate = count(), Event()
+    with SnapshotRunning(task, positions, kept) as running:
+        running.until(lambda: (found := running.snapshot("t")) is not None and found.chunks == 4)
+        kept.wished.append(Wish(WishKind.STOP))
+        running.until_snapshot("t", TableState.STOPPED)
+        gate.set()
+        kept.wished.append(Wish(WishKind.RESUME))
+        kept.wished.append(Wish(WishKind.START, (f"{name}.t",), "id = 7"))
+        assert running.until_snapshot("t").rows == 1
+    assert tables_in(kafka, name) == {"t": table(source_cursor, "t", ("id",))}
+
+
+def test_rows_without_a_key_that_were_on_their_way_are_not_sent_again_by_themselves(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    source_cursor.execute("CREATE TABLE t (n INT)")
+    source_cursor.execute("INSERT INTO t VALUES (1)")
+    kept = MemorySnapshots()
+    kept.tables[TableId(name, "t")] = TableProgress(TableState.SENDING)
+    only = replace(task, snapshot=SnapshotMode.ONLY)
+    with (
+        pytest.raises(
+            SourceMisconfigured, match=f"snapshot of 1 table has failed: {name}.t: the process"
+        ),
+        SnapshotRunning(only, positions, kept) as running,
+    ):
+        running.ends()
+    assert marked(kafka, name) == []
+    with SnapshotRunning(task, positions, kept) as running:
+        kept.wished.append(Wish(WishKind.START, (f"{name}.t",)))
+        running.until_snapshot("t")
+    assert len(marked(kafka, name)) == 1
