@@ -37,6 +37,7 @@ from cdcbus.tasks.preflight.server import (
     describe_settings,
     is_full,
 )
+from cdcbus.tasks.preflight.snapshot import check_snapshot
 from cdcbus.tasks.preflight.source_tables import check_tables
 
 if TYPE_CHECKING:
@@ -76,6 +77,7 @@ def check_source(task: FetchTask, store: PositionStore) -> list[CheckResult]:
     seen += _look(task, "source server ids", lambda connection: describe_replicas(task, connection))
     seen += _look(task, "heartbeats", lambda connection: describe_heartbeats(task, connection))
     seen += _look(task, "source tables", lambda connection: check_tables(task, connection))
+    seen += _look(task, "snapshot", lambda connection: check_snapshot(task, connection))
     return seen + probe("start", lambda: _start(task, store))
 
 
