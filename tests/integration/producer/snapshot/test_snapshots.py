@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -33,7 +34,7 @@ from cdcbus.producer.snapshot.progress import (
 )
 from cdcbus.producer.snapshot.reader import ChunkReader, Read
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position
-from tests.integration.producer.running import canal, ids
+from tests.integration.producer.running import canal, ids, messages
 from tests.integration.producer.snapshot.following import (
     SnapshotRunning,
     Table,
@@ -483,3 +484,97 @@ def test_rows_without_a_key_that_were_on_their_way_are_not_sent_again_by_themsel
         kept.wished.append(Wish(WishKind.START, (f"{name}.t",)))
         running.until_snapshot("t")
     assert len(marked(kafka, name)) == 1
+
+
+@pytest.mark.parametrize(
+    ("converter", "rows_per_record"), [("canalRow", 1), ("canalRow", 50), ("oggJson", 1)]
+)
+def test_records_of_a_snapshot_are_those_of_live_rows_but_for_their_mark(
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    converter: str,
+    rows_per_record: int,
+) -> None:
+    """Key, partition, cells, types: the same row twice."""
+    source_cursor.execute(
+        "CREATE TABLE t (id INT UNSIGNED, b VARCHAR(9), f FLOAT, d DECIMAL(9,2), e ENUM('x','y'), "
+        "n BLOB, ts TIMESTAMP(3) NULL, PRIMARY KEY (b, id))"
+    )
+    publish = replace(task.publish, converter=converter)
+    never = replace(
+        task, publish=publish, snapshot=SnapshotMode.NEVER, rows_per_record=rows_per_record
+    )
+    kept = MemorySnapshots()
+    with SnapshotRunning(never, positions, kept) as running:
+        running.until(lambda: running.progress.position is not None)
+        source_cursor.execute(
+            "INSERT INTO t VALUES (1, 'a_', 0.1, 5, 'y', x'00ff', NOW(3)), (2, 'é\"', -0e0, -5.25, "
+            "NULL, NULL, NULL), (3, '', 1e20, 0, 'x', '', '2024-01-01')"
+        )
+        running.until_stored(position(source_cursor))
+        kept.wished.append(Wish(WishKind.START))
+        running.until_snapshot("t")
+    live, snapped = list[Any](), list[Any]()
+    for message in messages(kafka, name):
+        record = json.loads(message.value() or b"")
+        meant = {each: record[each] for each in MEANT & record.keys()}
+        found = (message.partition(), message.key(), meant)
+        (snapped if message.headers() else live).append(found)
+    assert snapped == live != []
+
+
+MEANT = {
+    *("data", "mysqlType", "sqlType", "pkNames", "type", "table", "database"),
+    *("after", "before", "op_type", "primary_keys"),
+}
+
+
+@pytest.mark.usefixtures("small_chunks")
+def test_partition_keys_of_another_column_than_the_tables_key_keep_the_order(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+) -> None:
+    """Rows that share a partition key are rows of their own: none is left out for another."""
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, owner INT NOT NULL, n INT)")
+    source_cursor.executemany(
+        "INSERT INTO t VALUES (%s, %s, 0)", [(at, at % 5) for at in range(3_000)]
+    )
+    keyed = replace(
+        task, publish=replace(task.publish, partition_keys={f"{name}.T".upper(): ("OWNER",)})
+    )
+
+    def write(cursor: Cursor, chance: random.Random) -> None:
+        id_ = chance.randrange(3_000)
+        cursor.execute(
+            chance.choice(
+                (
+                    f"UPDATE t SET n = n + 1 WHERE id = {id_}",
+                    f"UPDATE t SET owner = {chance.randrange(5)} WHERE id = {id_}",
+                    f"DELETE FROM t WHERE id = {id_}",
+                )
+            )
+        )
+
+    with writing(source, name, write), SnapshotRunning(keyed, positions) as running:
+        running.until_snapshot("t")
+    with SnapshotRunning(replace(keyed, snapshot=SnapshotMode.NEVER), positions) as running:
+        running.until_stored(position(source_cursor))
+    rows: dict[str, dict[str, dict[str, str]]] = {}
+    for message in messages(kafka, name):
+        record = json.loads(message.value() or b"")
+        for row in record["data"]:
+            of_owner = rows.setdefault(row["owner"], {})
+            if record["type"] == "DELETE":
+                of_owner.pop(row["id"], None)
+            else:
+                of_owner[row["id"]] = row
+    found = {(id_,): row for owned in rows.values() for id_, row in owned.items()}
+    assert sum(map(len, rows.values())) == len(found)
+    assert found == table(source_cursor, "t", ("id",))
