@@ -8,7 +8,7 @@ though the cells are equal, rows are compared afterwards.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -40,12 +40,13 @@ DIGITS: Final = re.compile(r"[a-z]+\(([0-9]+)(?:,\s*([0-9]+))?\)")
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A column on one side: its name as SQL, and its text as SQL, in UTF-8 or bytes. `is_long`: the
-    text is hashed by itself."""
+    """A column on one side: its name as SQL, and its text as SQL, or its bytes. `is_long`: these
+    are hashed by themselves."""
 
     column: str
     text: str
     is_long: bool = False
+    is_bytes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +72,8 @@ def pair_of(
         or source.data_type.endswith(("text", "blob"))
         or source.data_type == "json"
     )
-    return Pair(Term(column, own, is_long), Term(name, theirs, is_long))
+    is_bytes = is_long and source.data_type in BYTES
+    return Pair(Term(column, own, is_long, is_bytes), Term(name, theirs, is_long, is_bytes))
 
 
 def _texts(
@@ -208,29 +210,36 @@ def _shortened(text: str, digits: int) -> str:
     return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
 
 
-Hash = Callable[[Iterable[Term]], str]
-
-
 def mysql_hash(terms: Iterable[Term]) -> str:
     """Hexadecimal digits of a row. A NULL is told by the column itself: a text that is too long for
-    the server makes the whole hash NULL, which is counted, and never equal."""
+    the server makes the whole hash NULL, which is counted, and never equal. By SHA-256, as newest
+    servers, and those that keep to FIPS, have no MD5."""
     cells = []
     for each in terms:
-        text = f"MD5({each.text})" if each.is_long else f"LENGTH({each.text}), ':', {each.text}"
-        cells.append(f"IF({each.column} IS NULL, '~', CONCAT({text}))")
-    return f"MD5(CONCAT({', '.join(cells)}))"
+        text = f"SHA2({each.text}, 256)" if each.is_long else _sized(f"LENGTH({each.text})", each)
+        cells.append(f"IF({each.column} IS NULL, '~', {text})")
+    return f"SHA2(CONCAT({', '.join(cells)}), 256)"
+
+
+def _sized(length: str, each: Term) -> str:
+    return f"CONCAT({length}, ':', {each.text})"
 
 
 def postgresql_hash(terms: Iterable[Term]) -> str:
     cells = []
     for each in terms:
-        text = (
-            f"md5({each.text})"
-            if each.is_long
-            else f"octet_length({each.text})::text || ':' || ({each.text})"
-        )
+        if each.is_long:
+            raw = each.text if each.is_bytes else _utf8_bytes(each.text)
+            text = f"encode(sha256({raw}), 'hex')"
+        else:
+            text = f"octet_length({each.text})::text || ':' || ({each.text})"
         cells.append(f"coalesce({text}, '~')")
-    return f"md5({' || '.join(cells)})"
+    # as many bytes as are looked at
+    return f"encode(substr(sha256({_utf8_bytes(' || '.join(cells))}), 1, 8), 'hex')"
+
+
+def _utf8_bytes(text: str) -> str:
+    return f"convert_to({text}, 'UTF8')"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,8 @@ def selected(column: TableColumn, name: str) -> tuple[str, Read]:
     kind = column.data_type
     if kind == "float":
         single = reader(BinlogColumn(column.name, TYPE.FLOAT))
-        return f"{name} + 0e0", lambda raw: single(struct.pack("<f", float(raw)), 0)[0]
+        # with all its digits, and the sign of a zero, which + 0 would take
+        return f"{name} * 1e0", lambda raw: single(struct.pack("<f", float(raw)), 0)[0]
     if kind == "double":
         return name, lambda raw: repr(float(raw))
     if kind == "bit" or "zerofill" in column.type:
@@ -39,6 +40,8 @@ def selected(column: TableColumn, name: str) -> tuple[str, Read]:
         return f"CAST({name} AS BINARY)", lambda raw: decode(
             raw if isinstance(raw, bytes) else raw.encode()
         )
+    if kind == "vector":  # which the driver takes for a number
+        return f"HEX({name})", lambda raw: bytes.fromhex(_plain(raw)).decode("latin-1")
     return name, _plain
 
 

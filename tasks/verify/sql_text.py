@@ -23,6 +23,8 @@ SHOWN_AS_TEXT: Final = (
         )
     )
 )
+PRINTED: Final = frozenset(("citext", "inet", "cidr", "macaddr", "xml", "name"))
+"""Types whose cells are printed as they were given, but for rare spellings."""
 POSTGRESQL_SESSION: Final = "SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 3"
 """What texts of cells are asked in: the rest is that of the loaders' sessions."""
 QUOTED_TYPES: Final = frozenset(("text", "character varying", "varchar", "bpchar", "citext"))
@@ -42,6 +44,15 @@ def quoted(dialect: str, name: str) -> str:
 
 def quoted_table(dialect: str, table: TableId) -> str:
     return QUOTING[dialect].table(table)
+
+
+def is_comparable(dialect: str, column: TargetColumn) -> bool:
+    """Whether it is known how the target shows a cell: not of arrays, ranges, money and the
+    like in PostgreSQL."""
+    if dialect != "postgresql" or column.declared.startswith("enum("):
+        return True
+    known = SHOWN_AS_TEXT | PRINTED | {"bytea", "timestamp with time zone"}
+    return column.type in known
 
 
 def postgresql_selected(column: TargetColumn) -> str:

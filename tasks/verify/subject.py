@@ -20,7 +20,7 @@ from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.control.source_of import Feed, MappedTable
 from cdcbus.tasks.verify.cells import Forms, forms_of
 from cdcbus.tasks.verify.checksums import INTEGERS, Pair, pair_of
-from cdcbus.tasks.verify.sql_text import quoted
+from cdcbus.tasks.verify.sql_text import is_comparable, quoted
 
 Cells = tuple[Cell, ...]
 LOSSLESS: Final = frozenset(("canalRow", "oggJson"))
@@ -55,7 +55,8 @@ class SourceTable:
 class Subject:
     """`columns`: those that are compared, by the target's names, in order; `key`: places in them of
     the columns by which rows are told apart, none where rows are counted; `left_out`: columns of
-    the target that are not compared though a source writes them. `is_found_by_key`: a row can be
+    the target that are not compared though a source writes them, as not all sources do, or as it is
+    not known how the target shows what was written. `is_found_by_key`: a row can be
     looked up on both sides by its key as it is compared."""
 
     target: TargetTable
@@ -94,8 +95,14 @@ def subject_of(
     plans = [each.route.plan(each.source, target, is_dropping) for _, each in mapped]
     written = [{column.name for column in plan.table.columns} for plan in plans]
     common = set.intersection(*written)
-    columns = tuple(name for name in target.columns if name in common)
-    left_out = tuple(name for name in set.union(*written) - common)
+    columns = tuple(
+        name
+        for name, column in target.columns.items()
+        if name in common and is_comparable(target.dialect, column)
+    )
+    left_out = set.union(*written) - set(columns)
+    if not columns:
+        raise ConfigError(f"target table {target.id} has no column that can be compared")
     json_columns = _json_columns(mapped, plans)
     forms = tuple(
         forms_of(target.columns[name], zero_date, is_json=name in json_columns) for name in columns

@@ -243,7 +243,8 @@ def lines_of(report: TableReport) -> list[str]:
         lines.append(f"  not repaired: {report.not_repaired}")
     if report.left_out:
         lines.append(
-            f"  not compared, as not every source table has it: {', '.join(report.left_out)}"
+            f"  columns that are not compared, by their types or as not all source tables have "
+            f"them: {', '.join(report.left_out)}"
         )
     lines += [f"  {_shown(example)}" for example in report.examples]
     return lines

@@ -15,7 +15,7 @@ from cdcbus.tasks.verify import compare
 from tests.integration.tasks.verify.verifying import arrive, verify, verify_still
 from tests.support.shop import Shop, open_shop
 
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.source]
 
 
 @pytest.fixture
@@ -195,13 +195,22 @@ def test_the_order_of_members_is_nothing_in_json(shop: Shop) -> None:
     assert verify_still(shop, "postgresql").table["different"] == 1
 
 
+NOPAD = "CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
+
+
+def exact(shop: Shop) -> str:
+    """A collation of the source that tells all texts apart."""
+    connection: Any = shop.cursor.connection
+    is_mariadb = "mariadb" in connection.get_server_info().lower()
+    return NOPAD if is_mariadb else "CHARACTER SET utf8mb4 COLLATE utf8mb4_0900_bin"
+
+
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
 def test_keys_of_texts_are_told_apart_to_the_last_blank(shop: Shop, target: str) -> None:
-    exact = "CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
-    shop.create(
-        "names",
-        f"name VARCHAR(20) {exact}, day DATE, n INT, PRIMARY KEY (name, day)",
-        "name varchar(20), day date, n int, PRIMARY KEY (name, day)",
+    columns = "name VARCHAR(20) {}, day DATE, n INT, PRIMARY KEY (name, day)"
+    shop.cursor.execute(f"CREATE TABLE names ({columns.format(exact(shop))})")
+    both(shop, target)(
+        f"CREATE TABLE {shop.name}.names ({columns.format(NOPAD if target == 'mariadb' else '')})"
     )
     names = ["a", "A", "a ", "é", "e", "ß", "ss", "😀", ""]
     rows = ", ".join(f"('{name}', '2024-01-01', {n})" for n, name in enumerate(names))
@@ -221,7 +230,7 @@ def test_keys_of_texts_are_told_apart_to_the_last_blank(shop: Shop, target: str)
 
 def test_rows_that_became_one_at_the_target_are_found(shop: Shop) -> None:
     """By its collation, by its digits, by its blanks."""
-    kept = "VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_nopad_bin"
+    kept = f"VARCHAR(9) {exact(shop)}"
     shop.cursor.execute(f"CREATE TABLE folded (name {kept} PRIMARY KEY)")
     shop.mariadb(f"CREATE TABLE {shop.name}.folded (name VARCHAR(9) PRIMARY KEY)")
     shop.cursor.execute("CREATE TABLE rounded (at DATETIME(3) PRIMARY KEY, n INT)")
@@ -296,8 +305,7 @@ def test_source_tables_that_share_a_target_are_compared_together(shop: Shop) -> 
 
 def test_rows_that_have_not_arrived_are_behind_not_different(shop: Shop) -> None:
     shop.create("orders", "id INT PRIMARY KEY")
-    fetch = f"{shop.name}-fetch"
-    arrive(shop, fetch)
+    arrive(shop)
     shop.cursor.execute("INSERT INTO orders VALUES (1)")
     found = verify(shop, "postgresql", patience="1")
     assert (found.code, found.table["result"]) == (1, "behind"), found.output
@@ -329,3 +337,19 @@ def test_a_sample_looks_at_some_chunks(shop: Shop, monkeypatch: pytest.MonkeyPat
     shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (-1), ({10**18}), (5)")
     assert (found := verify_still(shop, "postgresql")).table["missing"] == 2, found.output
     assert found.table["extra"] == 3
+
+
+def test_a_column_of_a_type_that_is_not_known_is_named(shop: Shop) -> None:
+    shop.create("tags", "id INT PRIMARY KEY, words TEXT, n INT", "id int, words text[], n int")
+    shop.cursor.execute("INSERT INTO tags VALUES (1, '{a}', 1)")
+    shop.postgresql(f"INSERT INTO {shop.name}.tags VALUES (1, '{{b}}', 1)")
+    found = verify_still(shop, "postgresql")
+    assert (found.table["result"], found.table["notCompared"]) == ("equal", ["words"])
+
+
+def test_a_repair_says_of_what_it_can_do_nothing(shop: Shop) -> None:
+    shop.create("log", "n INT")
+    shop.cursor.execute("INSERT INTO log VALUES (1)")
+    found = verify_still(shop, "postgresql", "--repair", "--yes")
+    assert found.code == 1
+    assert "no key" in found.table["notRepaired"]

@@ -9,16 +9,23 @@ from typing import Any
 from click.testing import CliRunner
 
 from cdcbus.ops.cli.main import main
-from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.producer.server.connection import latest_position
 from tests.support.shop import Shop
 
 
-def arrive(shop: Shop, fetch_id: str) -> None:
+def source_of(shop: Shop) -> Database:
+    """The server that the shop's cursor is on."""
+    connection: Any = shop.cursor.connection
+    user, password = connection.user.decode(), connection.password.decode()
+    return Database(connection.host, connection.port, user, password, "")
+
+
+def arrive(shop: Shop) -> None:
     """As if the fetch task had published all that is committed."""
-    shop.cursor.execute("SHOW MASTER STATUS")
-    [(file, end, *_)] = shop.cursor.fetchall()
-    path = f"/datas/task/{fetch_id}/position/{shop.name}"
-    data = BinlogPosition(file, end).to_json().encode()
+    connection: Any = shop.cursor.connection
+    path = f"/datas/task/{shop.name}-fetch/position/{shop.name}"
+    data = latest_position(connection).to_json().encode()
     if shop.zookeeper.exists(path):
         shop.zookeeper.set(path, data)
     else:
@@ -39,7 +46,7 @@ class Answer:
 
 def verify_still(shop: Shop, target: str, *options: str, **load: str) -> Answer:
     """No task runs: what differs stays so."""
-    arrive(shop, f"{shop.name}-fetch")
+    arrive(shop)
     return verify(shop, target, *options, patience="0", **load)
 
 
@@ -47,7 +54,7 @@ def verify(shop: Shop, target: str, *options: str, patience: str = "60", **keys:
     """`keys`: of the consumer task's file. Files that are there already stay."""
     fetch, load = (shop.folder / f"{shop.name}-{each}.properties" for each in ("fetch", target))
     if not fetch.exists():
-        shop.fetch(shop.addresses.source)
+        shop.fetch(source_of(shop))
     if keys or not load.exists():
         shop.load(target, **keys)
     words = ["verify", str(load), "--source", str(fetch), "--json"]
