@@ -157,3 +157,25 @@ def test_a_repair_makes_them_equal_while_writes_go_on(shop: Shop, target: str) -
         assert repaired.code == 0, repaired.output
         assert sum(each.get("published", 0) for each in repaired.tables) > 20
     assert verify(shop, target, patience="60").code == 0
+
+
+def test_a_source_that_begins_a_new_file_and_does_nothing_is_waited_for_no_longer(
+    shop: Shop,
+) -> None:
+    """The fetch task's position stays in the old file; and of a task that is stopped, nothing is
+    sent."""
+    shop.create("orders", "id INT PRIMARY KEY, n INT")
+    fetch, load = shop.fetch(shop.addresses.source), shop.load("postgresql")
+    fetch.start()
+    wait_until(lambda: shop.position(fetch) is not None, "the fetch task's first position")
+    load.start()
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 1), (2, 2)")
+    wait_until(lambda: shop.is_applied(load), "the rows", 180)
+    shop.cursor.execute("FLUSH BINARY LOGS")
+    shop.postgresql(f"DELETE FROM {shop.name}.orders WHERE id = 1")
+    found = verify(shop, "postgresql", patience="30")
+    assert (found.code, found.table["missing"], found.table["behind"]) == (1, 1, 0)
+    fetch.kill()
+    shop.cursor.execute("INSERT INTO orders VALUES (3, 3)")
+    stopped = verify(shop, "postgresql", patience="1")
+    assert (stopped.code, stopped.table["result"]) == (1, "behind")

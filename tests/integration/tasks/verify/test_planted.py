@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 from pymysql.cursors import Cursor
+from pymysql.err import OperationalError
 
 from cdcbus.ops.stack.addresses import Addresses
-from cdcbus.tasks.verify import compare
+from cdcbus.tasks.verify import compare, repair
+from cdcbus.tasks.verify.lag import Lag
 from tests.integration.tasks.verify.verifying import arrive, verify, verify_still
 from tests.support.shop import Shop, open_shop
 
@@ -353,3 +355,37 @@ def test_a_repair_says_of_what_it_can_do_nothing(shop: Shop) -> None:
     found = verify_still(shop, "postgresql", "--repair", "--yes")
     assert found.code == 1
     assert "no key" in found.table["notRepaired"]
+
+
+def test_a_repair_locks_no_row_for_long_where_the_fetch_task_is_behind(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repair, "HOLD_SECONDS", 0.5)
+    shop.create("orders", "id INT PRIMARY KEY, n INT")
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 1)")
+    shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (7, 1)")
+    shop.cursor.execute("SET innodb_lock_wait_timeout = 1")
+    held: list[str] = []
+    wait = repair._wait
+
+    def look(*_: object) -> bool:
+        """While it is waited for, nobody may change a row, nor bring one that is not there."""
+        for statement in (
+            "UPDATE orders SET n = 2 WHERE id = 1",
+            "INSERT INTO orders VALUES (7, 7)",
+        ):
+            with pytest.raises(OperationalError, match="Lock wait timeout"):
+                shop.cursor.execute(statement)
+            held.append(statement)
+        return False
+
+    def patched(lag: Lag, moment: Any, side: Any) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(Lag, "is_published", look)
+            wait(lag, moment, side)
+
+    monkeypatch.setattr(repair, "_wait", patched)
+    found = verify_still(shop, "postgresql", "--repair", "--yes")
+    assert (found.code, len(held)) == (2, 2)
+    assert "has not published" in found.output
+    shop.cursor.execute("UPDATE orders SET n = 2 WHERE id = 1")
