@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.console import Console, RenderableType
 from rich.table import Table
 
+from cdcbus.ops.demo.first_copy import Verified
 from cdcbus.ops.demo.fresh import TOPIC
 from cdcbus.ops.demo.run import Options
 from cdcbus.ops.demo.shop.schema import SCHEMA
@@ -16,12 +17,14 @@ from cdcbus.ops.demo.words import command, shown
 from cdcbus.tasks.zookeeper.positions import position_path
 
 
-def verdict(comparisons: Comparisons) -> Sequence[RenderableType]:
+def verdict(comparisons: Comparisons | Verified) -> Sequence[RenderableType]:
     """The verdict as it is printed."""
+    if isinstance(comparisons, Verified):
+        return comparisons.shown()
     return [verdict_table(comparisons), *verdict_sentences(comparisons)]
 
 
-def print_verdict(comparisons: Comparisons, console: Console) -> None:
+def print_verdict(comparisons: Comparisons | Verified, console: Console) -> None:
     for part in verdict(comparisons):
         console.print(part, highlight=False)
     console.print()

@@ -46,6 +46,12 @@ def _default_home() -> Path:
     metavar="N",
     help="Another number, other changes.",
 )
+@click.option(
+    "--snapshot",
+    is_flag=True,
+    help="Begin with tables that have rows: `schema apply` makes the targets', a snapshot carries "
+    "what is there, `verify` compares at the end.",
+)
 @click.option("--keep", is_flag=True, help="Leave servers and tasks running at the end.")
 @click.option(
     "--stop", "only_stop", is_flag=True, help="Only stop what an earlier --keep has left running."
@@ -70,6 +76,7 @@ def demo(
     seconds: float,
     target: str,
     seed: int,
+    snapshot: bool,
     keep: bool,
     only_stop: bool,
     home: Path,
@@ -91,7 +98,7 @@ def demo(
 
     console = Console(stderr=as_json)
     chosen = [each for each in TARGETS if target in (each.name, "both")]
-    options = Options(home.absolute(), seconds, chosen, seed, keep)
+    options = Options(home.absolute(), seconds, chosen, seed, keep, snapshot)
     for ending in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(ending) is not signal.SIG_IGN:  # as under nohup
             # as Ctrl-C, so that nothing is left running

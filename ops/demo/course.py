@@ -22,15 +22,23 @@ START_SECONDS = 180.0
 DRAIN_SECONDS = 120.0
 DOWN_SECONDS = 1.0  # how long a killed task stays away
 LOG_LINES = 5
+FIRST_TRANSACTIONS = 2000  # before the tasks of a first copy start
 
 
 class Course:
     """One run of the demo over started servers and written task files."""
 
     def __init__(
-        self, tasks: Mapping[str, TaskProcess], load: Load, meter: Meter, screen: Screen
+        self,
+        tasks: Mapping[str, TaskProcess],
+        load: Load,
+        meter: Meter,
+        screen: Screen,
+        is_copied: Callable[[], bool] | None = None,
     ) -> None:
+        """`is_copied`: the shop is full already, and whether a snapshot has sent all of it."""
         self._tasks, self._load, self._meter, self._screen = tasks, load, meter, screen
+        self._is_copied = is_copied
         self._states = dict.fromkeys(tasks, State.STARTING)
         self._sample = meter.sample()
         self._started: dict[str, tuple[float, Sample]] = {}
@@ -41,9 +49,14 @@ class Course:
     def run(self, seconds: float, seed: int) -> None:
         """Returns when every task has done all there is for it. Raises CdcError when the source
         refuses a change, when a task ends by itself, or when one does not get on."""
+        if self._is_copied is not None:
+            self._load.open_shop()
+            self._load.fill(FIRST_TRANSACTIONS)
+            self._screen.event("●", "bold", f"the shop holds rows already: {self._load.rows:,}")
         for task_id in self._tasks:
             self._start(task_id)
-        self._load.open_shop()
+        if self._is_copied is None:
+            self._load.open_shop()
         self._watch("starting the tasks", START_SECONDS, self._are_all_working)
         self._screen.event("▶", "bold green", f"all tasks work; rows change for {seconds:.0f} s")
         self._kills = kill_times(list(self._tasks), seconds, seed)
@@ -132,6 +145,8 @@ class Course:
         return all(state is State.WORKING for state in self._states.values())
 
     def _are_all_done(self) -> bool:
+        if self._is_copied is not None and not self._is_copied():
+            return False
         return all(self._sample.is_done(task_id) for task_id in self._tasks)
 
     def _stuck(self, title: str, seconds: float) -> str:

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
 
-from cdcbus.ops.demo.shop.schema import mariadb_ddl, postgresql_ddl
+from cdcbus.ops.demo.shop.schema import SCHEMA, mariadb_ddl, postgresql_ddl
 from cdcbus.ops.stack import sql
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
@@ -29,6 +29,13 @@ def empty_shop(server: str, database: Database) -> None:
     """Creates the shop's empty tables on one of the stack's databases, after dropping old ones."""
     for statement in postgresql_ddl() if server == "postgresql" else mariadb_ddl():
         sql.execute(server, database, statement)
+
+
+def no_shop(server: str, database: Database) -> None:
+    """Drops the shop, and does not make it again."""
+    kind = "SCHEMA" if server == "postgresql" else "DATABASE"
+    cascade = " CASCADE" if server == "postgresql" else ""
+    sql.execute(server, database, f"DROP {kind} IF EXISTS {SCHEMA}{cascade}")
 
 
 def forget_offsets(database: Database, task_id: str) -> None:

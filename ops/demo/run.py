@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from kazoo.client import KazooClient
@@ -12,23 +13,28 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from cdcbus.ops.demo.course import Course
+from cdcbus.ops.demo.first_copy import Verified, make_tables, verified
 from cdcbus.ops.demo.fresh import (
     binlog_end,
     empty_shop,
     empty_topic,
     forget_offsets,
     forget_tasks,
+    no_shop,
 )
 from cdcbus.ops.demo.measure import Meter
 from cdcbus.ops.demo.screen import Screen
 from cdcbus.ops.demo.shop.compare import compare_shops
 from cdcbus.ops.demo.shop.load import Load
+from cdcbus.ops.demo.shop.schema import SCHEMA, TABLES
 from cdcbus.ops.demo.task_files import FETCH, TARGETS, Target, write_task_files
 from cdcbus.ops.demo.tasks import TaskProcess, scratch_folder, stop_leftovers, stop_tasks
 from cdcbus.ops.demo.verdict import Comparisons
 from cdcbus.ops.demo.words import shown
 from cdcbus.ops.stack import stack
 from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.producer.snapshot.progress import TableState
+from cdcbus.tasks.snapshots.store import snapshot_path, tables_of
 from cdcbus.tasks.zookeeper.positions import connect
 
 
@@ -41,6 +47,7 @@ class Options:
     targets: Sequence[Target]
     seed: int
     keep: bool = False
+    snapshot: bool = False
 
     @property
     def folder(self) -> Path:
@@ -50,9 +57,10 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How it ended: the comparison of each target, and a scene of the course for a picture."""
+    """How it ended: the comparison of each target, or what `cdcbus verify` says, and a scene of
+    the course for a picture."""
 
-    comparisons: Comparisons
+    comparisons: Comparisons | Verified
     scene: Sequence[RenderableType]
 
 
@@ -71,33 +79,53 @@ def run(options: Options, addresses: Addresses, console: Console) -> Outcome:
                 *_take_course(options, addresses, client, tasks, console),
             ]
             with console.status("comparing source and targets, row by row"):
-                comparisons = {
-                    target: compare_shops(
-                        addresses.source, target.server, target.database(addresses)
-                    )
-                    for target in options.targets
-                }
-            return Outcome(comparisons, scene)
+                return Outcome(_compared(options, addresses, tasks), scene)
+
+
+def _compared(
+    options: Options, addresses: Addresses, tasks: Mapping[str, TaskProcess]
+) -> Comparisons | Verified:
+    if options.snapshot:
+        return Verified(
+            {
+                target: verified(tasks[target.task_id].file, addresses.zookeeper)
+                for target in options.targets
+            }
+        )
+    return {
+        target: compare_shops(addresses.source, target.server, target.database(addresses))
+        for target in options.targets
+    }
 
 
 def prepare(
     options: Options, addresses: Addresses, client: KazooClient, console: Console
 ) -> Mapping[str, TaskProcess]:
     """Makes the empty shop, the empty topic and the task files; the tasks are not started."""
-    with console.status("making an empty shop at the source and at the targets"):
+    where = "at the source" if options.snapshot else "at the source and at the targets"
+    with console.status(f"making an empty shop {where}"):
         options.folder.mkdir(parents=True, exist_ok=True)
         if count := stop_leftovers(options.folder):
             console.print(f"stopped {count} tasks of an earlier demo", highlight=False)
         forget_tasks(client, [FETCH, *(target.task_id for target in TARGETS)])
         empty_topic(addresses.kafka)
         for target in options.targets:
-            empty_shop(target.server, target.database(addresses))
+            make = no_shop if options.snapshot else empty_shop
+            make(target.server, target.database(addresses))
             if target.server == "postgresql":
                 forget_offsets(target.database(addresses), target.task_id)
         empty_shop("source", addresses.source)
     files = write_task_files(
-        options.folder, addresses, binlog_end(addresses.source), options.targets
+        options.folder,
+        addresses,
+        binlog_end(addresses.source),
+        options.targets,
+        snapshot=options.snapshot,
     )
+    if options.snapshot:
+        for target in options.targets:
+            with console.status(f"cdcbus schema apply {shown(files[target.task_id])} --schemas"):
+                make_tables(files[target.task_id], addresses.zookeeper)
     logs, scratch = options.folder / "logs", scratch_folder(options.folder)
     for folder in (logs, scratch):
         folder.mkdir(exist_ok=True)
@@ -130,9 +158,16 @@ def _take_course(
         Meter(addresses, client, load, options.targets) as meter,
         Screen(console) as screen,
     ):
-        course = Course(tasks, load, meter, screen)
+        is_copied = partial(_is_copied, client) if options.snapshot else None
+        course = Course(tasks, load, meter, screen, is_copied)
         course.run(options.seconds, options.seed)
         return course.scene
+
+
+def _is_copied(client: KazooClient) -> bool:
+    """Whether each of the shop's tables has been sent whole."""
+    states = [each.state for each in tables_of(client, snapshot_path(FETCH, SCHEMA)).values()]
+    return len(states) == len(TABLES) and all(state is TableState.DONE for state in states)
 
 
 @contextmanager

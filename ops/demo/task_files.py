@@ -42,14 +42,19 @@ TARGETS = (Target("postgresql", "postgresql", "PostgreSQL"), Target("mysql", "ma
 
 
 def write_task_files(
-    folder: Path, addresses: Addresses, start: BinlogPosition, targets: Sequence[Target]
+    folder: Path,
+    addresses: Addresses,
+    start: BinlogPosition,
+    targets: Sequence[Target],
+    *,
+    snapshot: bool = False,
 ) -> dict[str, Path]:
     """Writes one file per task, and beside them one with the passwords, which only its owner can
-    read; gives the files by task id."""
+    read; gives the files by task id. `snapshot`: the shop has rows already."""
     secrets = folder / "passwords.properties"
     _write_secrets(secrets, addresses)
     texts = {
-        FETCH: _fetch(addresses, start, secrets),
+        FETCH: _fetch(addresses, SNAPSHOT if snapshot else _offset(start), secrets),
         **{target.task_id: _load(addresses, target, secrets) for target in targets},
     }
     files = {task_id: folder / f"{task_id}.properties" for task_id in texts}
@@ -70,7 +75,20 @@ def _write_secrets(file: Path, addresses: Addresses) -> None:
         out.writelines(f"{name}={database.password}\n" for name, database in passwords.items())
 
 
-def _fetch(addresses: Addresses, start: BinlogPosition, secrets: Path) -> str:
+SNAPSHOT = """\
+# Where to start while ZooKeeper holds no position: here what comes from now on.
+consumer.offset=latest
+# And the rows that are there already, once, while the binlog is followed.
+consumer.snapshot=initial"""
+
+
+def _offset(start: BinlogPosition) -> str:
+    return f"""\
+# Where to start while ZooKeeper holds no position: here the shop's tables were made, still empty.
+consumer.offset={start}"""
+
+
+def _fetch(addresses: Addresses, start: str, secrets: Path) -> str:
     source = addresses.source
     return f"""\
 # The shop's binlog -> Kafka topic {TOPIC}.
@@ -92,8 +110,7 @@ consumer.source.database={SCHEMA}
 consumer.source.filter={SCHEMA}\\\\..*
 # Our server id as a replica: no other replica of this source may have it.
 consumer.source.slaveId=4101
-# Where to start while ZooKeeper holds no position: here the shop's tables were made, still empty.
-consumer.offset={start}
+{start}
 
 # ---- write ----------------------------------------------------------------------------------------------------------
 loader.loaderName=KAFKA_SYNC

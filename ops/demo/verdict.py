@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from cdcbus.ops.demo.first_copy import Verified
 from cdcbus.ops.demo.shop.compare import Comparison, Difference
 from cdcbus.ops.demo.task_files import Target
 
@@ -18,8 +19,10 @@ SHOWN_DIFFERENCES = 5
 Comparisons = Mapping[Target, Sequence[Comparison]]
 
 
-def is_equal(comparisons: Comparisons) -> bool:
+def is_equal(comparisons: Comparisons | Verified) -> bool:
     """Whether every row is the same everywhere."""
+    if isinstance(comparisons, Verified):
+        return comparisons.is_equal
     return all(each.is_equal for each in chain.from_iterable(comparisons.values()))
 
 
@@ -69,8 +72,10 @@ def _first_differences(comparison: Comparison) -> Iterator[Text]:
         yield Text(f"    {comparison.table} … and {more:,} more")
 
 
-def verdict_fields(comparisons: Comparisons) -> dict[str, Any]:
+def verdict_fields(comparisons: Comparisons | Verified) -> dict[str, Any]:
     """The verdict for programs."""
+    if isinstance(comparisons, Verified):
+        return comparisons.fields()
     targets = {target.name: list(map(_fields, tables)) for target, tables in comparisons.items()}
     return {"equal": is_equal(comparisons), "targets": targets}
 

@@ -75,6 +75,11 @@ class Load:
             self._apply(transaction)
         self._beats.start()
 
+    def fill(self, transactions: int) -> None:
+        """Changes rows at once, as in a shop that has been open for a while."""
+        for _ in range(transactions):
+            self._apply(self._shop.next())
+
     def start(self) -> None:
         """Begins to change rows."""
         self._changes.start()

@@ -17,7 +17,7 @@ from rich.console import Console
 
 from cdcbus.ops.demo.fresh import empty_shop
 from cdcbus.ops.demo.shop.compare import Difference, compare_shops
-from cdcbus.ops.demo.shop.schema import SCHEMA, mariadb_ddl
+from cdcbus.ops.demo.shop.schema import SCHEMA, TABLES, mariadb_ddl
 from cdcbus.ops.demo.shop.shop import Shop
 from cdcbus.ops.demo.tasks import leftovers
 from cdcbus.ops.stack import sql, stack
@@ -93,6 +93,25 @@ def test_it_ends_with_equal_tables_and_leaves_no_process(home: Path) -> None:
     assert demo.stderr.count("killed with SIGKILL") == demo.stderr.count("started again") == 3
     assert "PostgreSQL is equal to the source" in demo.stderr
     assert "MariaDB is equal to the source" in demo.stderr
+    assert not is_anything_left(home)
+
+
+def test_a_shop_that_has_rows_is_copied_and_verified(home: Path) -> None:
+    words = "demo", "--snapshot", "--seconds", "6", "--json"
+    demo = subprocess.run(
+        [sys.executable, "-m", "cdcbus", *words, "--home", str(home)],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_SECONDS,
+        check=False,
+    )
+    assert demo.returncode == 0, demo.stderr
+    verdict = json.loads(demo.stdout)
+    assert verdict["equal"] is True
+    for tables in verdict["targets"].values():
+        assert {each["table"] for each in tables} == {str(table) for table in TABLES}
+        assert all(each["sourceRows"] == each["targetRows"] > 0 for each in tables)
+    assert "cdcbus verify has compared" in demo.stderr
     assert not is_anything_left(home)
 
 
