@@ -56,6 +56,14 @@ class _Large(NamedTuple):
     key: bytes
     size_bytes: int
 
+    @property
+    def size(self) -> _Size:
+        return self.record.topic, self.record.table, self.key, self.size_bytes
+
+
+_Size = tuple[str, str, bytes, int]
+"""A row that is too large, wherever it is: topic, table, record key, and its bytes."""
+
 
 class KafkaPublisher(KafkaWriter[_Large]):
     """Sends row changes to the topics of a task. A context manager; entering checks that those are
@@ -85,6 +93,8 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._converter = converter
         # these go to the dead-letter topic when they come again
         self._dead: set[LargeRecord] = set()
+        # the same of rows that have another place when they are read again
+        self._dead_sizes: set[_Size] = set()
         self._routes: dict[DecodableTable, _Route] = {}
         self._code = 0  # columns for which they have code
         self.tables: dict[TableId, Counter[Op]] = {}
@@ -132,7 +142,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
                         number,
                     )
                     large = _Large(which, record["key"], len(record["value"]))
-                    if which in self._dead:
+                    if which in self._dead or (headers and large.size in self._dead_sizes):
                         waiting.setdefault(self._config.dead_letter_topic, []).append(
                             dead_letter(self._task_id, *large)
                         )
@@ -214,6 +224,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         LOG.error("%s; key and position go to topic %s", sentence, dead_letter_topic)
         if self._config.transactional_id:
             self._dead.add(refused.record)
+            self._dead_sizes.add(refused.size)
             self._failure = BusUnavailable(f"{sentence}; its transaction begins again without it")
         else:
             self._produce_one(dead_letter_topic, dead_letter(self._task_id, *refused))
