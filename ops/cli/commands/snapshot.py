@@ -3,6 +3,7 @@ already."""
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,40 +43,46 @@ def snapshot() -> None:
 @task_argument()
 @_tables
 @click.option("--where", default="", metavar="SQL", help="Only rows for which this holds.")
+@json_option
 @bus_options
-def start(task_id: str, tables: tuple[str, ...], where: str, bus: BusSettings) -> None:
+def start(
+    task_id: str, tables: tuple[str, ...], where: str, as_json: bool, bus: BusSettings
+) -> None:
     """Begin the snapshots of task ID's tables, also of those that are done. One that is under way
     goes on."""
     if where and not tables:
         raise ConfigError("--where is about columns of a table: name it by --table SCHEMA.TABLE")
-    _wish(task_id, Wish(WishKind.START, tables, where), bus)
+    _wish(task_id, Wish(WishKind.START, tables, where), as_json, bus)
 
 
 @snapshot.command()
 @task_argument()
 @_tables
+@json_option
 @bus_options
-def pause(task_id: str, tables: tuple[str, ...], bus: BusSettings) -> None:
+def pause(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Let snapshots of task ID rest where they are."""
-    _wish(task_id, Wish(WishKind.PAUSE, tables), bus)
+    _wish(task_id, Wish(WishKind.PAUSE, tables), as_json, bus)
 
 
 @snapshot.command()
 @task_argument()
 @_tables
+@json_option
 @bus_options
-def resume(task_id: str, tables: tuple[str, ...], bus: BusSettings) -> None:
+def resume(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Go on with snapshots of task ID that were paused."""
-    _wish(task_id, Wish(WishKind.RESUME, tables), bus)
+    _wish(task_id, Wish(WishKind.RESUME, tables), as_json, bus)
 
 
 @snapshot.command()
 @task_argument()
 @_tables
+@json_option
 @bus_options
-def stop(task_id: str, tables: tuple[str, ...], bus: BusSettings) -> None:
+def stop(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """End snapshots of task ID that are not done; rows that were sent stay."""
-    _wish(task_id, Wish(WishKind.STOP, tables), bus)
+    _wish(task_id, Wish(WishKind.STOP, tables), as_json, bus)
 
 
 @snapshot.command()
@@ -105,7 +112,7 @@ def status(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSetting
         raise click.exceptions.Exit(1)
 
 
-def _wish(task_id: str, what: Wish, bus: BusSettings) -> None:
+def _wish(task_id: str, what: Wish, as_json: bool, bus: BusSettings) -> None:
     for table in what.tables:
         if table.count(".") != 1:
             raise ConfigError(f"--table {table}: expected SCHEMA.TABLE, such as shop.orders")
@@ -113,6 +120,9 @@ def _wish(task_id: str, what: Wish, bus: BusSettings) -> None:
         swimlane = _swimlane(client, task_id)
         is_running = bool(TaskNodes(client).locks(task_id))
         wish(client, task_id, swimlane, what, operator())
+    if as_json:
+        print_json({"task": task_id, **what.to_fields(), "isRunning": is_running})
+        return
     of = ", ".join(what.tables) or "all its tables"
     when = "within a second" if is_running else "when it starts: it does not run now"
     click.echo(f"task {task_id}: snapshot {what.kind} of {of} is wished; the task sees it {when}")
@@ -183,7 +193,11 @@ def _share(progress: TableProgress) -> float:
 
 
 def _bar(progress: TableProgress) -> str:
-    done = int(_share(progress) * BAR)
+    """In percent where nobody looks at a terminal."""
+    share = _share(progress)
+    if not sys.stdout.isatty():
+        return f"{share:.0%}"
+    done = int(share * BAR)
     return "█" * done + "░" * (BAR - done)
 
 

@@ -190,3 +190,4 @@ def test_operators_ask_for_a_snapshot_of_a_task_by_the_command_line(
     fetch.ask_to_stop()
     assert fetch.await_stop() == 0
     assert "when it starts" in wish(shop, "start")
+    assert json.loads(wish(shop, "pause", "--json"))["isRunning"] is False
