@@ -29,7 +29,7 @@ ROWS_AT_ONCE: Final = 200_000
 """In buckets that are read together."""
 KEYS_IN_MEMORY: Final = 500_000
 MOST_SUSPECTS: Final = 100_000
-"""Of one table. That many rows are no lag: the table is said to differ, and is not read on."""
+"""Of one table, before it is read on."""
 KEYS_AT_ONCE: Final = 500
 LOOK_SECONDS: Final = 0.3
 ONE: Final = 1 << 160
@@ -73,6 +73,15 @@ class Comparison:
         )
 
     def run(self) -> TableReport:
+        self._compare()
+        if self.report.is_cut and not (self.report.differences or self.report.behind):
+            # so many rows were on their way only: now the rest can be read
+            self.__post_init__()
+            self._compare()
+        self.report.seconds = time.monotonic() - self._began
+        return self.report
+
+    def _compare(self) -> None:
         suspects: set[Key] = set()
         for found in self._suspects():
             suspects |= found
@@ -81,8 +90,6 @@ class Comparison:
                 self.report.is_cut = True
                 break
         self._settle(suspects)
-        self.report.seconds = time.monotonic() - self._began
-        return self.report
 
     # chunks
 

@@ -87,9 +87,9 @@ class TableReport:
     def result(self) -> str:
         if self.error:
             return "error"
-        if self.differences or self.is_cut:
+        if self.differences:
             return "different"
-        if self.behind:
+        if self.behind or self.is_cut:
             return "behind"
         return "changing" if self.changing else "equal"
 

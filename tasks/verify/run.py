@@ -118,6 +118,8 @@ def verify(
     only these, by their names at the source or at the target. Raises ConfigError for a name that
     there is not."""
     groups = _grouped(opened, tables)
+    if not tables:
+        yield from ((report, None) for report in _unseen(opened, groups))
     for target, mapped in groups.items():
         report = TableReport(str(target), [str(each.source.id) for _, each in mapped])
         try:
@@ -131,6 +133,20 @@ def verify(
         except CdcError as error:
             comparison.report.error = str(error)
             yield comparison.report, None
+
+
+def _unseen(
+    opened: Opened, groups: Mapping[TableId, Sequence[tuple[Feed, MappedTable]]]
+) -> Iterator[TableReport]:
+    """Tables that the task names and the source does not show: what is not seen is not equal."""
+    seen = {str(name).upper() for mapped in groups.values() for name in _source_names(mapped)}
+    for name in sorted(opened.task.includes - seen):
+        error = (
+            f"source table {name} is in consumer.includes, and the source shows no such table to "
+            "the fetch task's user, or its filter leaves it out: GRANT SELECT on it, or correct "
+            "the list"
+        )
+        yield TableReport(name, [name], error=error)
 
 
 def _grouped(

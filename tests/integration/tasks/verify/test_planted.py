@@ -389,3 +389,35 @@ def test_a_repair_locks_no_row_for_long_where_the_fetch_task_is_behind(
     assert (found.code, len(held)) == (2, 2)
     assert "has not published" in found.output
     shop.cursor.execute("UPDATE orders SET n = 2 WHERE id = 1")
+
+
+def fill_numbers(shop: Shop) -> None:
+    rows = ", ".join(f"({number})" for number in range(1, 501))
+    shop.cursor.execute(f"INSERT INTO orders VALUES {rows}")
+
+
+def test_a_table_that_the_source_does_not_show_is_not_equal(shop: Shop) -> None:
+    shop.create("orders", "id INT PRIMARY KEY")
+    names = f"{shop.name}.orders,{shop.name}.gone"
+    found = verify_still(shop, "postgresql", consumer__includes=names)
+    results = {each["table"].lower(): each["result"] for each in found.tables}
+    assert results == {f"{shop.name}.orders": "equal", f"{shop.name}.gone": "error"}
+    assert found.code == 2
+
+
+def test_many_rows_that_differ_end_the_reading(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "MOST_SUSPECTS", 50)
+    monkeypatch.setattr(compare, "CHUNK_ROWS", 20)
+    shop.create("orders", "id BIGINT PRIMARY KEY")
+    fill_numbers(shop)
+    found = verify_still(shop, "postgresql", "--throttle", "1000")
+    assert (found.code, found.table["isCut"], found.table["missing"]) == (1, True, 50)
+    assert found.table["sourceRows"] == 60
+
+
+def test_the_source_is_read_no_faster_than_wanted(shop: Shop) -> None:
+    shop.create("orders", "id BIGINT PRIMARY KEY")
+    fill_numbers(shop)
+    shop.postgresql(f"INSERT INTO {shop.name}.orders SELECT generate_series(1, 500)")
+    found = verify_still(shop, "postgresql", "--throttle", "500")
+    assert (found.code, found.table["seconds"] >= 1) == (0, True)
