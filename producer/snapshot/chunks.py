@@ -130,6 +130,26 @@ def page(
     )
 
 
+def nth_key(
+    table: TableId,
+    selected: Sequence[str],
+    key: Key,
+    after: Bound | None,
+    until: Bound,
+    rows: int,
+) -> str:
+    """The statement for the key of the last of so many rows behind `after`; nothing where there are
+    fewer up to `until`. `selected`: what gives the key's values, which the index has itself."""
+    return f"{page(table, selected, key, after, until, 1)} OFFSET {rows - 1}"
+
+
+def between(
+    table: TableId, selected: Sequence[str], key: Key, after: Bound | None, until: Bound
+) -> str:
+    """The statement for all rows behind `after`, up to `until`, in the key's order."""
+    return page(table, selected, key, after, until, ALL_ROWS)
+
+
 def last_key(table: TableId, selected: Sequence[str], key: Key, where: str = "") -> str:
     """The statement for the greatest key now. `selected`: what gives the key's values."""
     order = ", ".join(f"{quoted(column.name)} DESC" for column in key.columns)
@@ -148,6 +168,7 @@ def _where(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" * bool(conditions)
 
 
+ALL_ROWS = 2**63 - 1
 MOST_ROWS, LEAST_ROWS = 100_000, 1
 
 

@@ -66,6 +66,17 @@ class SelectedTable:
         """Of the columns by which it is paged."""
         return tuple(column.name for column in self.key.columns) if self.key else ()
 
+    @property
+    def key_expressions(self) -> tuple[str, ...]:
+        """What gives the values for literals."""
+        return tuple(self.expressions[cell] for cell in self.bound_cells)
+
+    def bound_of_key(self, packet: bytes) -> Bound:
+        """The place behind a row of which only `key_expressions` were selected."""
+        assert self.key is not None
+        found = cells(packet, len(self.bound_cells))
+        return tuple(map(literal, self.key.columns, (value or b"" for value in found)))
+
     def bound(self, packet: bytes) -> Bound:
         """The place behind a row, as the server sends it."""
         assert self.key is not None

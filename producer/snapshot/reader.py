@@ -25,7 +25,7 @@ from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
-from cdcbus.producer.snapshot.chunks import Bound, last_key, page, whole
+from cdcbus.producer.snapshot.chunks import Bound, between, last_key, nth_key, page, whole
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
 from cdcbus.producer.snapshot.rows import images
 
@@ -231,6 +231,28 @@ class ChunkReader:
         rows = images(answer, selected)
         last = selected.bound(answer[-1]) if answer else None
         return Read(rows, len(rows), sum(map(len, rows)), last, high, high_us, is_cut)
+
+    def nth_key(
+        self, selected: SelectedTable, after: Bound | None, until: Bound, rows: int
+    ) -> Bound | None:
+        """The key of the last of so many rows behind `after`; None where there are fewer up to
+        `until`."""
+        assert selected.key is not None
+        table = selected.table.table.id
+        sql = nth_key(table, selected.key_expressions, selected.key, after, until, rows)
+        answer = list(self._rows(sql))
+        return selected.bound_of_key(answer[0]) if answer else None
+
+    def between(
+        self, selected: SelectedTable, after: Bound | None, until: Bound
+    ) -> Iterator[list[bytes]]:
+        """The rows behind a key up to another one, as row images, as they come; to be read to the
+        end before anything else is asked."""
+        assert selected.key is not None
+        table = selected.table.table.id
+        sql = between(table, selected.expressions, selected.key, after, until)
+        for answer in self._batches(sql):
+            yield images(answer, selected)
 
     def table(self, selected: SelectedTable, where: str) -> Read:
         """All rows, by one consistent read; they wait in a temporary file. Ends the transaction."""

@@ -26,6 +26,7 @@ from cdcbus.plugins.errors import CdcError, PositionUnavailable
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
 from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
+from cdcbus.tasks.snapshots.direct import refuse_unfinished
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.epochs import next_epoch
 from cdcbus.tasks.zookeeper.lock import (
@@ -185,6 +186,7 @@ def _run(
         else:
             from cdcbus.consumer import run as consumer
 
+            refuse_unfinished(client, task.task_id)
             stores = {
                 topic: ZooKeeperPositions(client, task.task_id, topic, is_lost=is_lost)
                 for topic in task.source.topics

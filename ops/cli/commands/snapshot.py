@@ -10,12 +10,15 @@ import click
 
 from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json, print_table
+from cdcbus.ops.cli.task.direct_load import run
 from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.snapshot.progress import UNFINISHED, TableProgress, TableState, Wish, WishKind
 from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.snapshots.direct import NAME, direct_load, forget_direct_load
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of, wish, wishes_of
+from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.position_history import positions_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -82,6 +85,10 @@ def resume(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSetting
 @bus_options
 def stop(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """End snapshots of task ID that are not done; rows that were sent stay."""
+    with bus_client(bus) as client:
+        if (load := direct_load(client, task_id)) and not load.is_done:
+            _give_up(client, task_id)
+            return
     _wish(task_id, Wish(WishKind.STOP, tables), as_json, bus)
 
 
@@ -93,7 +100,8 @@ def stop(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings)
 def status(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """Show how far the snapshots of task ID are. Ends with 1 where one has failed."""
     with bus_client(bus) as client:
-        path = snapshot_path(task_id, _swimlane(client, task_id))
+        is_direct = direct_load(client, task_id) is not None
+        path = snapshot_path(task_id, NAME if is_direct else _swimlane(client, task_id))
         found = tables_of(client, path)
         wished = list(wishes_of(client, path).values())
     shown = {
@@ -112,6 +120,9 @@ def status(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSetting
         raise click.exceptions.Exit(1)
 
 
+snapshot.add_command(run)
+
+
 def _wish(task_id: str, what: Wish, as_json: bool, bus: BusSettings) -> None:
     for table in what.tables:
         if table.count(".") != 1:
@@ -126,6 +137,19 @@ def _wish(task_id: str, what: Wish, as_json: bool, bus: BusSettings) -> None:
     of = ", ".join(what.tables) or "all its tables"
     when = "within a second" if is_running else "when it starts: it does not run now"
     click.echo(f"task {task_id}: snapshot {what.kind} of {of} is wished; the task sees it {when}")
+
+
+def _give_up(client: KazooClient, task_id: str) -> None:
+    """A direct load that was interrupted. Raises ConfigError while it runs."""
+    if TaskNodes(client).locks(task_id):
+        raise ConfigError(f"the direct load of task {task_id} runs: end it by Ctrl-C first")
+    with audited(client, operator(), "snapshot stop", f"task {task_id}"):
+        forget_direct_load(client, task_id)
+    click.echo(
+        f"the direct load of task {task_id} is given up: its target tables hold some of the rows. "
+        f"Empty them, and set the task's position (cdcbus offset reset {task_id}) before it is "
+        "started: it would go on from where the load began"
+    )
 
 
 def _swimlane(client: KazooClient, task_id: str) -> str:

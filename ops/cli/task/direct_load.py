@@ -1,0 +1,167 @@
+"""`cdcbus snapshot run --direct`: a large first copy, past Kafka."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.producer.snapshot.progress import TableProgress, TableState
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
+    from cdcbus.plugins.rowchange import TableId
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+INTERRUPTED = 130
+"""As a shell's exit code of SIGINT."""
+
+
+@click.command("run")
+@click.argument("word", metavar="FILE|ID")
+@click.option("--direct", is_flag=True, help="Straight from the source into the target.")
+@click.option(
+    "--source",
+    metavar="FILE|ID",
+    help="The fetch task that feeds the topics; else it is found beside the task.",
+)
+@click.option(
+    "--readers",
+    type=click.IntRange(1, 64),
+    default=4,
+    show_default=True,
+    metavar="N",
+    help="How many connections read the source at once, at most.",
+)
+@click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    metavar="NAME",
+    help="Only this table, by its name at the source or the target; repeatable.",
+)
+@click.option(
+    "--anew", is_flag=True, help="Forget a load that was interrupted; the tables must be empty."
+)
+@json_option
+@bus_options
+def run(
+    word: str,
+    direct: bool,
+    source: str | None,
+    readers: int,
+    tables: tuple[str, ...],
+    anew: bool,
+    as_json: bool,
+    bus: BusSettings,
+) -> None:
+    """Load the empty target tables of a consumer task from its source, past Kafka.
+
+    The fetch task that feeds it must run: what is written meanwhile comes into Kafka, and the
+    consumer task, once it is started afterwards, goes on from before the load and ends at what the
+    source has. Spark reads and writes, on a cluster where the task's spark.* keys name one.
+    Interrupted (Ctrl-C, a kill), the same command goes on with what is left. Exits 0 when all is
+    loaded, 1 on an error, 130 when it was interrupted.
+    """
+    from cdcbus.tasks.direct.run import Interrupted, run_direct
+
+    if not direct:
+        raise ConfigError(
+            "cdcbus snapshot run needs --direct; through Kafka the fetch task takes a snapshot by "
+            "itself: cdcbus snapshot start ID"
+        )
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("cdcbus").setLevel(logging.INFO)
+    try:
+        with _Bars(is_wanted=not as_json) as bars:
+            found = run_direct(
+                word,
+                bus,
+                source=source,
+                readers=readers,
+                tables=tables,
+                is_anew=anew,
+                told=bars,
+            )
+    except CdcError as error:
+        if as_json:
+            print_json({"error": str(error), "tables": []})
+        click.secho(str(error), fg="red", err=True)
+        sys.exit(INTERRUPTED if isinstance(error, Interrupted) else 1)
+    if as_json:
+        print_json({"error": "", "tables": [_fields(*each) for each in found.items()]})
+        return
+    for table, each in found.items():
+        click.echo(
+            f"{table}: {each.rows:,} rows, {each.bytes / 1e6:,.1f} MB, {_seconds(each):.1f} s"
+        )
+    click.echo("all is loaded: start the consumer task, which follows from before the load")
+
+
+def _fields(table: TableId, progress: TableProgress) -> dict[str, Any]:
+    seconds = _seconds(progress)
+    return {
+        "schema": table.schema,
+        "table": table.table,
+        **progress.to_fields(),
+        "rowsPerSecond": round(progress.rows / seconds, 1) if seconds else 0.0,
+    }
+
+
+def _seconds(progress: TableProgress) -> float:
+    return max(0, progress.updated_ms - progress.started_ms) / 1000
+
+
+class _Bars:
+    """A bar for each table, on a terminal."""
+
+    def __init__(self, *, is_wanted: bool) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+        console = Console(stderr=True)
+        self._progress: Progress | None = None
+        self._bars: dict[TableId, TaskID] = {}
+        if is_wanted and console.is_terminal:
+            self._progress = Progress(
+                TextColumn("{task.description}"),
+                BarColumn(),
+                TextColumn(
+                    "{task.completed:,.0f} rows  {task.fields[size]:,.1f} MB  "
+                    "{task.fields[rate]:,.0f} rows/s"
+                ),
+                TimeRemainingColumn(),
+                console=console,
+            )
+
+    def __enter__(self) -> _Bars:
+        if self._progress:
+            self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._progress:
+            self._progress.stop()
+
+    def __call__(self, tables: Mapping[TableId, TableProgress]) -> None:
+        if not self._progress:
+            return
+        for table, each in tables.items():
+            if table not in self._bars:
+                self._bars[table] = self._progress.add_task(str(table), size=0.0, rate=0.0)
+            is_done = each.state is TableState.DONE
+            seconds = _seconds(each)
+            self._progress.update(
+                self._bars[table],
+                total=each.rows if is_done else max(each.estimated_rows, each.rows + 1),
+                completed=each.rows,
+                size=each.bytes / 1e6,
+                rate=each.rows / seconds if seconds else 0.0,
+            )

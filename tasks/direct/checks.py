@@ -1,0 +1,98 @@
+"""What must hold before a direct load: of the tasks, and of each table at both sides."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from sqlalchemy import Connection, literal, select, table
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.tasks.control.source_of import Feed, MappedTable
+
+THROUGH_KAFKA = "take its snapshot through Kafka instead (docs/snapshot.md)"
+
+
+def check_tasks(load: LoadTask, feeds: Sequence[Feed]) -> None:
+    """Raises ConfigError where an update may have to make up for a row that no chunk had, and
+    could not: a row whose key changes while the table is read is in none, or in two."""
+    if not load.insert_on_update_error:
+        raise ConfigError(
+            f"task {load.task_id} leaves out updates of rows that the target lacks, and a row "
+            "whose key changes while its table is read may be in no chunk: set "
+            "loader.insertOnUpdateError=true until the task has caught up, or take the snapshot "
+            "through Kafka (docs/snapshot.md)"
+        )
+    for feed in feeds:
+        if feed.fetch.source.takes_partial:
+            raise ConfigError(
+                f"{feed.place} takes rows without some of their columns "
+                "(consumer.source.rowImage=any), which cannot make up for a row that was moved "
+                "while its table was read: take the snapshot through Kafka (docs/snapshot.md)"
+            )
+
+
+def check_table(mapped: MappedTable, selected: SelectedTable, target: TargetTable | None) -> None:
+    """Raises ConfigError where the target table is missing, or rows cannot be told apart at one of
+    the sides."""
+    source = mapped.source.id
+    if target is None:
+        raise ConfigError(
+            f"target table {mapped.target}, for {source}, does not exist: cdcbus schema apply "
+            "makes it"
+        )
+    if target.unsafe:
+        raise ConfigError(target.unsafe)
+    if selected.key is None:
+        raise ConfigError(
+            f"table {source} has no primary key, nor a unique key of whole columns without NULLs, "
+            f"so rows that come twice could not be told: {THROUGH_KAFKA}"
+        )
+    if not target.key:
+        raise ConfigError(
+            f"target table {target.id} has no primary key, nor a unique key without NULLs, so rows "
+            f"of {source} that come twice could not be told: give it one, or {THROUGH_KAFKA}"
+        )
+    if not tells_rows_apart(mapped, target):
+        raise ConfigError(
+            f"the key of target table {target.id} ({', '.join(target.key)}) holds no key of "
+            f"{source}, so rows that differ there may be one: {THROUGH_KAFKA}"
+        )
+
+
+def tells_rows_apart(mapped: MappedTable, target: TargetTable) -> bool:
+    """Whether the target's key has all columns of a key of the source."""
+    key = {name.lower() for name in target.key}
+    copied = {
+        column
+        for column, name in mapped.columns.items()
+        if name.lower() in key and column.lower() not in mapped.route.rule.masks
+    }
+    nullable = {column.name for column in mapped.schema.columns if column.is_nullable}
+    return any(
+        unique.is_whole
+        and nullable.isdisjoint(unique.columns)
+        and copied.issuperset(unique.columns)
+        for unique in mapped.schema.uniques
+    )
+
+
+def check_empty(
+    connection: Connection, targets: Sequence[TargetTable], shown: Callable[[TableId], str] = str
+) -> None:
+    """Raises ConfigError which names the tables that have rows, and driver errors."""
+    full = [shown(each.id) for each in targets if _has_rows(connection, each.id)]
+    if full:
+        raise ConfigError(
+            f"target table {', '.join(full)} has rows already: a direct load is for empty tables; "
+            "empty it, name others by --table, or take the snapshot through Kafka "
+            "(docs/snapshot.md)"
+        )
+
+
+def _has_rows(connection: Connection, name: TableId) -> bool:
+    one = select(literal(1)).select_from(table(name.table, schema=name.schema)).limit(1)
+    return connection.execute(one).first() is not None

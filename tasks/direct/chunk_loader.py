@@ -1,0 +1,214 @@
+"""A chunk of a table into the target, where Spark runs it: read as a snapshot reads it, made into
+the very records that the fetch task would send, and applied as the consumer task applies these. So
+cells, filters, processors and mappers have one code; only Kafka is left out.
+
+A chunk may come again, after a kill: then its rows are there, and are written once more.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from traceback import walk_tb
+from typing import Any, cast
+
+import pyarrow as pa
+
+from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.transform.processor import make_processor
+from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget, Loader, LoadTransaction
+from cdcbus.plugins.errors import CdcError, RowConflict, TargetRejected
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Origin, TableId
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.publish.codegen import TableWriter
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.server.connection import Server
+from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.producer.snapshot.reader import ChunkReader
+from cdcbus.producer.snapshot.rows import row_events
+from cdcbus.tasks.direct.course import Chunk, Loaded, now_ms
+
+SLICE_BYTES = 16_000_000
+"""Of a chunk whose rows are larger than those before it, so much is one transaction."""
+TASKS = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What all chunks of a source share. `guard`: an offset that the target must hold as it is
+    when a chunk is committed, None where it keeps none: once another process has taken the task
+    over, it does not."""
+
+    load: LoadTask
+    fetch: FetchTask
+    server: Server
+    guard: AppliedOffset | None
+
+
+def load_chunk(pickled: bytes, chunk: Chunk) -> Loaded | CdcError:
+    """Reads and applies it. `pickled`: the Work. Returns what an operator should read, as Spark
+    would tell an exception's class and a stack of its own."""
+    try:
+        return _worker(pickled).load(chunk)
+    except CdcError as error:
+        _worker.cache_clear()
+        return error
+    except Exception as error:  # its text may hold cells
+        _worker.cache_clear()
+        *_, (frame, line) = walk_tb(error.__traceback__)
+        where = f"{frame.f_code.co_filename}:{line}"
+        return CdcError(
+            f"chunk {chunk.number} of {chunk.table} failed: {type(error).__name__} at {where}"
+        )
+
+
+@lru_cache(TASKS)
+def _worker(pickled: bytes) -> _Worker:
+    return _Worker(pickle.loads(pickled))
+
+
+class _Worker:
+    """Keeps its connections from chunk to chunk."""
+
+    def __init__(self, work: Work) -> None:
+        assert isinstance(work.load.target, JdbcTarget)
+        self._work = work
+        self._converter = make_converter(work.fetch.publish.converter)
+        loader = make_loader(work.load.loader, work.load.target)
+        self._applier = PartitionApplier(
+            work.load,
+            make_converter(work.load.converter),
+            cast(Loader, _GuardedLoader(loader, work.guard)),
+            make_processor(work.load.processor),
+        )
+        self._reader: ChunkReader | None = None
+        self._tables: dict[TableId, tuple[SelectedTable, TableWriter]] = {}
+
+    def load(self, chunk: Chunk) -> Loaded:
+        """Raises CdcError."""
+        try:
+            with servers.reported(self._work.fetch.source):
+                return self._load(chunk)
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+        self._applier.close()
+
+    def _load(self, chunk: Chunk) -> Loaded:
+        if self._reader is None:
+            self._reader = ChunkReader(self._work.fetch.source, self._work.server)
+        selected, writer = self._table(self._reader, chunk)
+        rows = size = 0
+        some: list[bytes] = []
+        for images in self._reader.between(selected, chunk.after, chunk.until):
+            some += images
+            size += sum(map(len, images))
+            rows += len(images)
+            if sum(map(len, some)) >= SLICE_BYTES:
+                self._apply(chunk, selected, writer, some)
+                some = []
+        if some:
+            self._apply(chunk, selected, writer, some)
+        return Loaded(rows, size)
+
+    def _table(self, reader: ChunkReader, chunk: Chunk) -> tuple[SelectedTable, TableWriter]:
+        known = self._tables.get(chunk.table)
+        if known is None or known[0].expressions != chunk.expressions:
+            selected = reader.describe(chunk.table)
+            if selected is None or selected.expressions != chunk.expressions:
+                raise altered(chunk.table)
+            known = selected, record_writer(selected, self._converter)
+            self._tables[chunk.table] = known
+        return known
+
+    def _apply(
+        self, chunk: Chunk, selected: SelectedTable, writer: TableWriter, images: list[bytes]
+    ) -> None:
+        origin = Origin(server_id=self._work.server.server_id, commit_us=now_ms() * 1000)
+        values: list[bytes] = []
+        for event in row_events(selected.table, images, origin):
+            made, _ = writer.records(event, len(values))
+            values += [record["value"] for record in made]
+        records = Records(
+            pa.array(range(len(values)), pa.int64()),
+            pa.array(values, pa.binary()),
+            times=pa.nulls(len(values), pa.int64()),
+        )
+        place = TopicPartition(str(chunk.table), chunk.number)
+        try:
+            self._applier.apply(place, records, len(values), 0, len(values))
+        except RowConflict as error:
+            raise RowConflict(f"{_named(chunk, selected)}: {error}; {OTHER_ROW}") from error
+        except TargetRejected as error:
+            raise TargetRejected(f"{_named(chunk, selected)}: {error}") from error
+        except PartitionWaits as error:
+            raise RowConflict(f"{_named(chunk, selected)}: {error}; {OTHER_ROW}") from error
+
+
+OTHER_ROW = (
+    "a unique or foreign key binds it to a row that was read at another moment: drop that key at "
+    "the target until the load is done, or take the snapshot through Kafka (docs/snapshot.md)"
+)
+
+
+def altered(table: TableId) -> CdcError:
+    """For a table whose columns are not those that it had."""
+    return CdcError(
+        f"table {table} was altered while it was loaded: empty its target table, and begin the "
+        "load anew with --anew"
+    )
+
+
+def record_writer(selected: SelectedTable, converter: Converter) -> TableWriter:
+    """What makes record values of the table's rows. Keys are not asked for."""
+    return TableWriter(
+        selected.table,
+        converter,
+        selected.table.table.key,
+        lambda change: [{"key": b"", "value": converter.to_bytes(change)}],
+    )
+
+
+def _named(chunk: Chunk, selected: SelectedTable) -> str:
+    return f"table {chunk.table} (key {', '.join(selected.key_names)}), chunk {chunk.number}"
+
+
+class _GuardedLoader:
+    """A loader whose transactions keep no offset of their own, and commit only while the target
+    holds the guard as it was."""
+
+    def __init__(self, loader: Loader, guard: AppliedOffset | None) -> None:
+        self._loader, self._guard = loader, guard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)
+
+    @contextmanager
+    def transaction(self) -> Iterator[LoadTransaction]:
+        with self._loader.transaction() as transaction:
+            yield cast(LoadTransaction, _GuardedTransaction(transaction, self._guard))
+
+
+class _GuardedTransaction:
+    def __init__(self, transaction: LoadTransaction, guard: AppliedOffset | None) -> None:
+        self._transaction, self._guard = transaction, guard
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transaction, name)
+
+    def store_offset(self, _offset: AppliedOffset, _seen: AppliedOffset | None) -> None:
+        if self._guard is not None:
+            self._transaction.store_offset(self._guard, self._guard)

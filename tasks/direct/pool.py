@@ -1,0 +1,175 @@
+"""Chunks of all tables, side by side: each is a Spark job of one task, so that each is known to be
+done when it is, and no more are read at once than the source is to bear."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from threading import Condition, Event
+from typing import TYPE_CHECKING, Any
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.error_policy import Action, policy_of
+from cdcbus.plugins.errors import CdcError, OffsetConflict
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.snapshot.chunks import rows_for
+from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.producer.snapshot.progress import TableState
+from cdcbus.producer.snapshot.reader import ChunkReader
+from cdcbus.producer.snapshot.snapshots import CHUNK_BYTES, FIRST_ROWS
+from cdcbus.tasks.direct.chunk_loader import altered, load_chunk
+from cdcbus.tasks.direct.course import Chunk, Course, Loaded
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+LOG = logging.getLogger(__name__)
+STORE_SECONDS = 1.0
+FIRST_PAUSE, LONGEST_PAUSE = 0.5, 20.0
+
+Sourced = tuple[ChunkReader, SelectedTable, FetchTask, bytes]
+"""Of a table: who cuts it, what is selected of it, of which task, and the pickled Work."""
+
+
+def load_all(
+    load: LoadTask,
+    courses: Sequence[Course],
+    sourced: Mapping[TableId, Sourced],
+    readers: int,
+    stop: Event,
+    report: Callable[[], None],
+) -> None:
+    """Returns when all chunks are committed, or `stop` is set. `report` is called once a second, on
+    this thread. What passes by itself (a server that is away, lost executors) is waited for; raises
+    what else a chunk meets."""
+    if all(course.progress.state is TableState.DONE for course in courses):
+        return
+    from cdcbus.consumer.spark.session import spark_session
+
+    with spark_session(load, stop) as (spark, _):
+        _Pool(load, courses, sourced, spark.sparkContext, stop).run(readers, report)
+
+
+class _Pool:
+    def __init__(
+        self,
+        load: LoadTask,
+        courses: Sequence[Course],
+        sourced: Mapping[TableId, Sourced],
+        spark: SparkContext,
+        stop: Event,
+    ) -> None:
+        self._load, self._courses, self._sourced = load, courses, sourced
+        self._spark, self._stop = spark, stop
+        self._changed = Condition()
+        self._chunks = self._cut()
+        self._sizes: dict[TableId, Loaded] = {}
+        self._failure: BaseException | None = None
+        self._working = 0
+
+    def run(self, readers: int, report: Callable[[], None]) -> None:
+        from pyspark import InheritableThread
+
+        self._working = readers
+        threads = [
+            InheritableThread(self._work, name=f"chunks-{number}", daemon=True)
+            for number in range(readers)
+        ]
+        for thread in threads:
+            thread.start()
+        while not self._is_over():
+            report()
+        if self._stop.is_set() or self._failure:
+            with suppress(Exception):  # of a JVM that has ended
+                self._spark.cancelAllJobs()
+        for thread in threads:
+            thread.join()
+        if self._failure is not None and not self._stop.is_set():
+            raise self._failure
+
+    def _is_over(self) -> bool:
+        with self._changed:
+            return self._changed.wait_for(
+                lambda: not self._working or self._stop.is_set() or self._failure is not None,
+                STORE_SECONDS,
+            )
+
+    def _work(self) -> None:
+        try:
+            while not self._stop.is_set() and self._failure is None:
+                with self._changed:
+                    found = next(self._chunks, None)
+                if found is None:
+                    return
+                course, chunk = found
+                loaded = self._surely(chunk)
+                if loaded is not None:
+                    with self._changed:
+                        self._sizes[chunk.table] = loaded
+                        course.done(chunk, loaded)
+        except BaseException as error:
+            with self._changed:
+                self._failure = self._failure or error
+        finally:
+            with self._changed:
+                self._working -= 1
+                self._changed.notify_all()
+
+    def _surely(self, chunk: Chunk) -> Loaded | None:
+        """None where the load ends before."""
+        pause = FIRST_PAUSE
+        while not self._stop.is_set() and self._failure is None:
+            found = self._spark_job(chunk)
+            if isinstance(found, Loaded):
+                return found
+            if isinstance(found, OffsetConflict) or policy_of(found).action is not Action.RETRY:
+                raise found
+            LOG.warning("%s; chunk %d again in %g s", found, chunk.number, pause)
+            self._stop.wait(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
+        return None
+
+    def _spark_job(self, chunk: Chunk) -> Loaded | CdcError:
+        *_, work = self._sourced[chunk.table]
+        job: Any = self._spark.parallelize([chunk], 1).map(partial(load_chunk, work))
+        try:
+            [found] = job.collect()
+        except Exception as error:
+            from cdcbus.consumer.spark.session import spark_error
+
+            return spark_error(self._load, error)
+        assert isinstance(found, Loaded | CdcError)
+        return found
+
+    # One at a time, under the lock.
+
+    def _cut(self) -> Iterator[tuple[Course, Chunk]]:
+        number = 0
+        for course in self._courses:
+            if course.progress.state is TableState.DONE:
+                continue
+            reader, selected, fetch, _ = self._sourced[course.table]
+            after, until = course.progress.after, course.progress.until
+            while until is not None and after != until:
+                with servers.reported(fetch.source):
+                    rows = self._rows(course.table)
+                    end = reader.nth_key(selected, after, until, rows) or until
+                number += 1
+                chunk = Chunk(course.table, number, after, end, selected.expressions)
+                course.cut(chunk)
+                yield course, chunk
+                after = end
+            with servers.reported(fetch.source):
+                now = reader.describe(course.table)
+            if now is None or now.expressions != selected.expressions:
+                raise altered(course.table)
+            course.is_cut = True
+            course.finish_if_done()
+
+    def _rows(self, table: TableId) -> int:
+        size = self._sizes.get(table)
+        return rows_for(CHUNK_BYTES, size.rows, size.bytes) if size else FIRST_ROWS
