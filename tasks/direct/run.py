@@ -14,6 +14,7 @@ Whenever it dies, the next run goes on with what is left, from the same O.
 from __future__ import annotations
 
 import logging
+import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
@@ -54,6 +55,7 @@ from cdcbus.tasks.direct.checks import check_empty, check_table, check_tasks
 from cdcbus.tasks.direct.chunk_loader import Work
 from cdcbus.tasks.direct.course import Course, now_ms
 from cdcbus.tasks.direct.pool import load_all
+from cdcbus.tasks.process_identity import is_gone
 from cdcbus.tasks.runtime.runner import stop_signals
 from cdcbus.tasks.snapshots.direct import (
     NAME,
@@ -63,7 +65,7 @@ from cdcbus.tasks.snapshots.direct import (
     put_direct_load,
 )
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
-from cdcbus.tasks.zookeeper.lock import Stop, end_leftovers, guarded, start_anew
+from cdcbus.tasks.zookeeper.lock import ANEW_VARIABLE, Stop, end_leftovers, guarded, start_anew
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect, position_path
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node
@@ -139,7 +141,7 @@ def run_direct(
         )
         stack.callback(client.close)
         stack.callback(client.stop)
-        if TaskNodes(client).locks(load.task_id):
+        if _is_held(client, load.task_id):
             raise ConfigError(
                 f"task {load.task_id} runs, or somebody loads it: stop it first (cdcbus task stop "
                 f"{load.task_id}); it is started once the load is done"
@@ -153,6 +155,14 @@ def run_direct(
                 return _run(opened, tables, readers, is_anew=is_anew, told=told)
         finally:
             locks.rest()
+
+
+def _is_held(client: KazooClient, task_id: str) -> bool:
+    """Whether somebody runs the task. The lock of a process that was killed lasts for some seconds,
+    and is waited for; so is its own, after a start anew."""
+    if ANEW_VARIABLE in os.environ:
+        return False
+    return any(not is_gone(node.fields) for node in TaskNodes(client).locks(task_id).values())
 
 
 @contextmanager

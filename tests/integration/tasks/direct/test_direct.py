@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -13,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pymysql
 import pytest
 from pymysql.cursors import Cursor
@@ -48,14 +51,14 @@ class Answer:
     told: str
 
 
-def words(shop: Shop, load: TaskProcess, fetch: TaskProcess, *options: str) -> list[str]:
+def words(load: TaskProcess, fetch: TaskProcess, *options: str) -> list[str]:
     start = [sys.executable, "-m", "cdcbus", "snapshot", "run", str(load.file), "--direct"]
     return [*start, "--source", str(fetch.file), "--json", *options]
 
 
-def run(shop: Shop, load: TaskProcess, fetch: TaskProcess, *options: str) -> Answer:
+def run(load: TaskProcess, fetch: TaskProcess, *options: str) -> Answer:
     done = subprocess.run(
-        words(shop, load, fetch, *options), env=load.environment, capture_output=True, text=True
+        words(load, fetch, *options), env=load.environment, capture_output=True, text=True
     )
     found = json.loads(done.stdout) if done.stdout else {}
     return Answer(done.returncode, found, done.stdout + done.stderr)
@@ -143,7 +146,7 @@ def test_a_copy_and_the_task_after_it_give_what_the_source_has_while_writes_go_o
     fetch = followed(shop)
     load = shop.load(target)
     with writing(shop):
-        answer = run(shop, load, fetch)
+        answer = run(load, fetch)
         assert answer.code == 0, answer.told
         [table] = answer.found["tables"]
         assert (table["table"], table["state"]) == ("orders", "done")
@@ -152,3 +155,120 @@ def test_a_copy_and_the_task_after_it_give_what_the_source_has_while_writes_go_o
         before = shop.ends()
         wait_until(lambda: alive(load, fetch) and shop.ends() != before, "changes in Kafka")
     becomes_equal(shop, load, fetch, target)
+
+
+@contextmanager
+def held_up(shop: Shop, key: int) -> Iterator[None]:
+    """Whoever writes this row of orders to PostgreSQL waits, until the block ends."""
+    database = shop.addresses.postgresql
+    with psycopg.connect(
+        host=database.host,
+        port=database.port,
+        user=database.user,
+        password=database.password,
+        dbname=database.database,
+    ) as connection:
+        connection.execute(f'INSERT INTO {shop.name}."orders" VALUES ({key}, 0)'.encode())
+        yield
+        connection.rollback()
+
+
+def progress(shop: Shop, load: TaskProcess) -> dict[str, Any]:
+    """Of the one table; nothing before it is begun."""
+    path = f"/datas/task/{load.task_id}/snapshot/direct/tables"
+    names = shop.zookeeper.get_children(path) if shop.zookeeper.exists(path) else []
+    found: dict[str, Any] = {}
+    for name in names:
+        found = json.loads(shop.zookeeper.get(f"{path}/{name}")[0])
+    return found
+
+
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGINT])
+def test_a_load_that_is_interrupted_goes_on_with_what_is_left(
+    shop: Shop, ending: signal.Signals
+) -> None:
+    rows = 9_000
+    fill(shop, rows)
+    fetch, load = followed(shop), shop.load("postgresql")
+    with held_up(shop, rows - 1):
+        process = subprocess.Popen(
+            words(load, fetch),
+            env=load.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            wait_until(lambda: progress(shop, load).get("chunks", 0) > 0, "a chunk")
+        finally:
+            if ending is signal.SIGKILL:
+                os.killpg(process.pid, ending)
+            else:
+                process.send_signal(ending)
+            _, told = process.communicate()
+    assert process.returncode == (-ending if ending is signal.SIGKILL else 130), told
+    done = progress(shop, load)
+    assert (done["state"], 0 < done["rows"] < rows) == ("running", True)
+    refused = subprocess.run(
+        [sys.executable, "-m", "cdcbus", "task", "run", str(load.file)],
+        env=load.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert refused.returncode == 1
+    assert f"the direct load of task {load.task_id} is not finished" in refused.stderr
+    shop.cursor.execute("UPDATE orders SET note = 'later' WHERE id < 10")
+    # rows that are there are not read again: this one is not the source's
+    shop.postgresql(f"UPDATE {shop.name}.orders SET note = 'mine' WHERE id = 20")
+    answer = run(load, fetch)
+    assert answer.code == 0, answer.told
+    [table] = answer.found["tables"]
+    assert (table["state"], table["rows"]) == ("done", rows)
+    assert shop.postgresql(f"SELECT note FROM {shop.name}.orders WHERE id = 20") == [("mine",)]
+    shop.cursor.execute("UPDATE orders SET note = 'last' WHERE id = 20")
+    load.start()
+    becomes_equal(shop, load, fetch, "postgresql")
+
+
+def test_rows_go_where_the_mapper_says(shop: Shop) -> None:
+    fill(shop)
+    shop.postgresql(
+        f"CREATE TABLE {shop.name}.bought (number int PRIMARY KEY, customer int, note text)"
+    )
+    fetch = followed(shop)
+    load = shop.load(
+        "postgresql",
+        **{
+            "mapper[0]__schema": f"{shop.name},{shop.name}",
+            "mapper[0]__table": "orders,bought",
+            "mapper[0]__column__id": "number",
+            "mapper[0]__ignore": "amount",
+        },
+    )
+    answer = run(load, fetch)
+    assert answer.code == 0, answer.told
+    shop.cursor.execute("SELECT id, customer, note FROM orders ORDER BY id")
+    found = shop.postgresql(f"SELECT * FROM {shop.name}.bought ORDER BY number")
+    assert found == list(shop.cursor.fetchall())
+
+
+def test_what_cannot_be_loaded_directly_is_refused_with_what_to_do(shop: Shop) -> None:
+    shop.create("orders", ORDERS)
+    shop.create("words", "word VARCHAR(10)")
+    fetch, load = shop.fetch(shop.addresses.source), shop.load("postgresql")
+
+    def refusal(*options: str) -> str:
+        answer = run(load, fetch, *options)
+        assert answer.code == 1, answer.told
+        return str(answer.found["error"])
+
+    keyless = refusal()
+    assert f"table {shop.name}.words has no primary key" in keyless
+    assert "through Kafka" in keyless
+    assert "has never run: start it first" in refusal("--table", "orders")
+    shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (1, 1)")
+    assert f"{shop.name}.orders has rows already" in refusal("--table", "orders")
+    shop.postgresql(f"DROP TABLE {shop.name}.orders")
+    assert "cdcbus schema apply makes it" in refusal("--table", "orders")
+    assert "has no such table" in refusal("--table", "nothing")
