@@ -295,7 +295,9 @@ class Snapshots:
     def _see(self, parts: Iterable[Part]) -> None:
         for part in parts if self._windows else ():
             if isinstance(part, Rows):
-                windows = [each for each in self._windows if each.table == part.table.table.id]
+                table = part.table.table.id
+                windows = [each for each in self._windows if each.table == table]
+                windows = [each for each in windows if not each.is_void]
                 if windows:
                     changes = part.changes()
                     for window in windows:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import RowChange, TableId
 
+MOST_KEYS = 200_000
 KeyTexts = tuple[str | None, ...]
 
 
@@ -51,7 +52,14 @@ class Window:
     cut: set[KeyTexts] = field(default_factory=set)
 
     def see(self, changes: Sequence[RowChange]) -> None:
-        """Changes of the table's rows."""
+        """Changes of the table's rows. Where they are too many to be remembered, as while the
+        stream is far behind, the chunk is void: it is read again once the stream is there."""
+        if len(self.touched) + len(self.cut) > MOST_KEYS:
+            self.is_void = True
+        if self.is_void:
+            self.touched.clear()
+            self.cut.clear()
+            return
         if not self.key:
             self.is_void |= bool(changes)
             return
@@ -59,9 +67,12 @@ class Window:
             after = change.after
             is_whole = after is None or len(after) == len(change.table.columns)
             touched = self.touched if is_whole else self.cut
+            is_known = False
             for row in (change.before, after):
                 if row is not None and all(name in row for name in self.key):
                     touched.add(tuple(row[name] for name in self.key))
+                    is_known |= row is change.before or change.before is None
+            self.is_void |= not is_known  # which row it was, the images do not say
 
     def left(
         self, rows: Iterable[bytes], key_texts: Callable[[bytes], tuple[str, ...]]

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
-from cdcbus.producer.snapshot.window import Window, reached
+from cdcbus.producer.snapshot.window import MOST_KEYS, Window, reached
 
 TABLE = Table(TableId("s", "t"), (Column("id"), Column("n")), ("id",))
 ids = st.integers(0, 5)
@@ -68,3 +68,20 @@ def test_all_is_out_up_to_where_it_is_published() -> None:
     assert reached(plain) == plain
     held = BinlogPosition("bin.000001", 4, published=Published("bin.000002", 9, "h"))
     assert (reached(held).file, reached(held).pos, reached(held).gtid) == ("bin.000002", 9, "h")
+
+
+def test_changes_that_are_too_many_to_be_remembered_make_a_chunk_void() -> None:
+    seen = Window(TABLE.id, ("id",))
+    for number in range(MOST_KEYS + 1):
+        seen.see([changed(None, row(number))])
+    assert left(seen, 1) == []
+    seen.see([changed(None, row(0))])
+    assert left(seen, 1) is None
+    assert not seen.touched
+
+
+def test_a_change_that_does_not_say_which_row_it_was_makes_the_chunk_void() -> None:
+    assert left(window(changed({"n": "0"}, None)), 5) is None
+    assert left(window(changed({"n": "0"}, row(1))), 5) is None
+    assert left(window(changed(None, {"n": "0"})), 5) is None
+    assert left(window(changed({"id": "1"}, {"n": "0"})), 5) == [5]
