@@ -65,7 +65,13 @@ from cdcbus.tasks.snapshots.direct import (
     put_direct_load,
 )
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
-from cdcbus.tasks.zookeeper.lock import ANEW_VARIABLE, Stop, end_leftovers, guarded, start_anew
+from cdcbus.tasks.zookeeper.lock import (
+    RESTARTED_VARIABLE,
+    Stop,
+    end_leftovers,
+    guarded,
+    restart_process,
+)
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect, position_path
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node
@@ -146,7 +152,7 @@ def run_direct(
                 f"task {load.task_id} runs, or somebody loads it: stop it first (cdcbus task stop "
                 f"{load.task_id}); it is started once the load is done"
             )
-        guard = stack.enter_context(guarded(client, start_anew, bus.lock_times))
+        guard = stack.enter_context(guarded(client, restart_process, bus.lock_times))
         locks = stack.enter_context(guard.locks(load.task_id, load.source.topics, ""))
         if not locks.take(stop, end := stop.part()):
             raise _interrupted(load)
@@ -160,7 +166,7 @@ def run_direct(
 def _is_held(client: KazooClient, task_id: str) -> bool:
     """Whether somebody runs the task. The lock of a process that was killed lasts for some seconds,
     and is waited for; so is its own, after a start anew."""
-    if ANEW_VARIABLE in os.environ:
+    if RESTARTED_VARIABLE in os.environ:
         return False
     return any(not is_gone(node.fields) for node in TaskNodes(client).locks(task_id).values())
 
@@ -417,9 +423,9 @@ def _settle_again(opened: _Load, found: DirectLoad) -> None:
         is_told = not source.server.is_mariadb and source.server.has_gtids and position.gtid
         if position.server_uuid != source.server.identity and not is_told:
             raise ConfigError(
-                f"{source.feed.place}: the direct load was begun at server {position.server_uuid}, "
-                f"and its address leads to {source.server.identity}, which does not tell whether it "
-                "has as much. Begin anew with --anew"
+                f"{source.feed.place}: the direct load was begun at server "
+                f"{position.server_uuid}, and its address leads to {source.server.identity}, which "
+                "does not tell whether it has as much. Begin anew with --anew"
             )
         _wait_until_seen(opened, source, position)
 
