@@ -18,6 +18,11 @@ from cdcbus.plugins.rowchange import Cell
 
 Form = Callable[[Cell], Cell]
 
+
+def as_it_is(cell: Cell) -> Cell:
+    return cell
+
+
 JSON_TYPES: Final = frozenset(("json", "jsonb"))
 BIT_STRINGS: Final = frozenset(('"bit"', "bit varying"))
 VARYING: Final = frozenset(("varchar", "character varying"))
@@ -69,7 +74,7 @@ def _held(column: TargetColumn) -> Form:
     else:
         hold = hold_of(column)
     if hold is None:
-        return lambda cell: cell
+        return as_it_is
     held = hold
     if column.type in MOMENTS:
         return _some(lambda cell: _short(held(_with_time(cell))))

@@ -8,13 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pymysql.cursors import Cursor
 from pymysql.err import OperationalError
 
+from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.tasks.verify import compare, repair
 from cdcbus.tasks.verify.lag import Lag
-from tests.integration.tasks.verify.verifying import arrive, verify, verify_still
+from tests.integration.tasks.verify.verifying import arrive, source_of, verify, verify_still
 from tests.support.shop import Shop, open_shop
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
@@ -421,3 +423,27 @@ def test_the_source_is_read_no_faster_than_wanted(shop: Shop) -> None:
     shop.postgresql(f"INSERT INTO {shop.name}.orders SELECT generate_series(1, 500)")
     found = verify_still(shop, "postgresql", "--throttle", "500")
     assert (found.code, found.table["seconds"] >= 1) == (0, True)
+
+
+def test_tasks_of_zookeeper_are_found_by_their_ids(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = source_of(shop), shop.addresses.postgresql
+    monkeypatch.setenv("SOURCE_PASSWORD", source.password)
+    monkeypatch.setenv("TARGET_PASSWORD", target.password)
+    shop.create("orders", "id INT PRIMARY KEY")
+    shop.cursor.execute("INSERT INTO orders VALUES (1)")
+    load = shop.load("postgresql", loader__source__password="${env:TARGET_PASSWORD}")
+    fetch = shop.fetch(source, consumer__source__password="${env:SOURCE_PASSWORD}")
+    zookeeper = ["--zookeeper", shop.addresses.zookeeper]
+    for each in (fetch, load):
+        made = CliRunner().invoke(main, ["task", "import", str(each.file), *zookeeper])
+        assert made.exit_code == 0, made.output
+    arrive(shop)
+    found = CliRunner().invoke(main, ["verify", load.task_id, "--patience", "0", *zookeeper])
+    for each in (fetch, load):
+        gone = CliRunner().invoke(main, ["task", "rm", each.task_id, "--yes", *zookeeper])
+        assert gone.exit_code == 0, gone.output
+    assert found.exit_code == 1, found.output
+    assert f"{shop.name}.orders: different, 1 rows at the source" in found.stdout
+    assert "missing id='1'" in found.stdout
