@@ -367,7 +367,7 @@ def _settled(opened: _Load, source: _Source) -> BinlogPosition:
     fetch = source.feed.fetch
     end = servers.latest_position(source.connection)
     target = BinlogCoordinates(end.file, end.pos)
-    is_told = False
+    knows_transactions = False
     while not opened.stop.is_set():
         position = _fetched(opened.client, source)
         is_there = BinlogCoordinates(position.file, position.pos) >= target
@@ -380,8 +380,8 @@ def _settled(opened: _Load, source: _Source) -> BinlogPosition:
                 f"source's binlog ({target}): start it, so that all that is written from now on "
                 "comes into Kafka"
             )
-        if not is_told:
-            is_told = True
+        if not knows_transactions:
+            knows_transactions = True
             LOG.info("waiting until fetch task %s has reached %s", fetch.task_id, target)
         opened.stop.wait(LOOK_SECONDS)
     raise _interrupted(opened.load)
@@ -420,8 +420,10 @@ def _settle_again(opened: _Load, found: DirectLoad) -> None:
                 f"than {source.feed.fetch.task_id}: name that by --source, or begin anew with "
                 "--anew"
             )
-        is_told = not source.server.is_mariadb and source.server.has_gtids and position.gtid
-        if position.server_uuid != source.server.identity and not is_told:
+        knows_transactions = (
+            not source.server.is_mariadb and source.server.has_gtids and position.gtid
+        )
+        if position.server_uuid != source.server.identity and not knows_transactions:
             raise ConfigError(
                 f"{source.feed.place}: the direct load was begun at server "
                 f"{position.server_uuid}, and its address leads to {source.server.identity}, which "
