@@ -20,7 +20,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cdcbus.consumer.apply import applier as apply
+from cdcbus.consumer.apply import prepare
 from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.merge.columnar import MIN_RECORDS
@@ -278,7 +278,7 @@ def task(**options: Any) -> LoadTask:
 def columns_from(least: int) -> Iterator[None]:
     """From how many records on a batch is read as columns."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(apply, "MIN_RECORDS", least)
+        patched.setattr(prepare, "MIN_RECORDS", least)
         yield
 
 

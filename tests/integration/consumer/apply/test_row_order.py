@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 import pytest
 
-from cdcbus.consumer.apply import applier as apply
+from cdcbus.consumer.apply import prepare
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.records.dead_letters import DeadLetter
@@ -420,7 +420,7 @@ def test_changes_of_many_rows_by_columns_are_known_by_their_record_keys(
 ) -> None:
     """Rows whose records have the key of the table make no version table, also where the
     partition key is a part of it."""
-    monkeypatch.setattr(apply, "MIN_RECORDS", 1)
+    monkeypatch.setattr(prepare, "MIN_RECORDS", 1)
     server.execute("CREATE TABLE {schema}.moves (id INT, grp INT, v INT, PRIMARY KEY (id, grp))")
     table = replace(MOVES, key=("id", "grp"))
     for partition_key in (("grp", "id"), ("grp",), ("id",)):

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.consumer.apply import applier
+from cdcbus.consumer.apply import prepare
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.merge.columnar import MIN_RECORDS
@@ -262,7 +262,7 @@ def test_rows_end_as_the_source_has_left_them_whichever_partition_is_ahead(
     done, is_told, waiting = dict.fromkeys(partitions, 0), False, set[int]()
     try:
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(applier, "MIN_RECORDS", least)
+            patched.setattr(prepare, "MIN_RECORDS", least)
             while left := sorted(
                 partition for partition, end in done.items() if end < len(partitions[partition])
             ):

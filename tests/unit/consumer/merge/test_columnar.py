@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.consumer.apply import applier as apply
+from cdcbus.consumer.apply import prepare
 from cdcbus.consumer.apply.applier import PartitionApplier
+from cdcbus.consumer.apply.decode import Decoder
 from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.merge import columnar
 from cdcbus.consumer.records.batch_report import BatchReport
@@ -125,7 +126,7 @@ def test_both_ways_leave_the_same_target_and_report(
     results: list[object] = []
     for loader, least in ((by_columns, columnar.MIN_RECORDS), (one_by_one, size + 1)):
         with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(apply, "MIN_RECORDS", least)
+            patched.setattr(prepare, "MIN_RECORDS", least)
             try:
                 report = applied(loader, changes, converter)
                 results.append(
@@ -141,9 +142,7 @@ def test_both_ways_leave_the_same_target_and_report(
 
 
 def test_whole_tables_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(
-        PartitionApplier, "_steps_of", lambda *_: pytest.fail("a record was read by itself")
-    )
+    monkeypatch.setattr(Decoder, "_steps_of", lambda *_: pytest.fail("a record was read by itself"))
     changes = [change for change in history(1, 900, 0.0) if change.table.id.table == "orders"]
     loader = target()
     report = applied(loader, changes, "oggJson")
@@ -205,7 +204,7 @@ def test_a_mapper_that_is_wrong_for_every_row_stops_the_task_and_makes_no_letter
 
 def test_a_few_changes_of_a_kind_do_not_hold_up_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        PartitionApplier,
+        Decoder,
         "_steps_of",
         lambda *_: pytest.fail("a record took the row-at-a-time path"),
     )

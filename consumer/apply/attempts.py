@@ -1,0 +1,206 @@
+"""A prepared part of a partition into the target: transactions, until one is committed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+
+from cdcbus.consumer.apply.conflicts import (
+    ConflictResolver,
+    PartitionSlice,
+    RetryWithout,
+    SchemaStale,
+    overtaken_reason,
+)
+from cdcbus.consumer.apply.deletes import Deletes
+from cdcbus.consumer.apply.lookahead import LookAhead
+from cdcbus.consumer.apply.prepare import Prepared, Preparer
+from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
+from cdcbus.consumer.apply.writer import NOTHING_KNOWN, write_net
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.merge.columnar import NetColumns
+from cdcbus.consumer.offsets.held import HeldOffsets
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.plugins.contracts import Loader, LoadTransaction
+from cdcbus.plugins.errors import (
+    DataError,
+    RowConflict,
+    TargetRejected,
+    TargetTableUnfit,
+    TargetUnavailable,
+)
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Attempt:
+    """What attempts before have shown. `refused`: offsets of records, and why. `is_sure`: the
+    target's tables are known to be what the rows were made for. `is_checked_at_once`: a
+    constraint that is checked at the commit has been broken."""
+
+    refused: dict[int, DataError | TargetRejected] = field(default_factory=dict)
+    is_sure: bool = False
+    is_checked_at_once: bool = False
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether the log says already that the net effect is refused."""
+        return self.is_sure or bool(self.refused)
+
+
+class _TooLate(Exception):
+    """The target has refused at the commit what it took before."""
+
+
+class _Late(Exception):
+    """Another partition has found meanwhile that rows of a table have changes in several
+    partitions."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Attempts:
+    """Writes what was prepared, with its offset, in one transaction; where the target refuses, the
+    next attempt knows why. Thread-safe."""
+
+    task: LoadTask
+    loader: Loader
+    held: HeldOffsets
+    preparer: Preparer
+    scattered: ScatteredTables
+    older: OlderChanges
+    look_ahead: LookAhead
+    deletes: Deletes
+    put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None
+    is_merging: bool
+
+    def write(self, prepared: Prepared, part: PartitionSlice) -> BatchReport:
+        """Raises Blocked when the partition is to wait, and as `PartitionApplier.apply`."""
+        attempt = _Attempt()
+        while True:
+            try:
+                return self._write_once(prepared, part, attempt)
+            except TargetTableUnfit:
+                self._look_again(prepared)
+                raise
+            except SchemaStale:
+                self._look_again(prepared)
+                attempt.is_sure = True
+            except RetryWithout as again:
+                attempt.refused[again.offset] = again.reason
+            except _TooLate:
+                attempt.is_checked_at_once = True
+            except _Late:
+                self.scattered.look_again(prepared.alone)
+                prepared = self.preparer.in_rows(prepared)
+                continue
+            if prepared.net:
+                prepared = self.preparer.in_rows(prepared)
+
+    def _look_again(self, prepared: Prepared) -> None:
+        """Raises TargetUnavailable when a table has been altered, which is forgotten then."""
+        known = {step.plan.target.id: step.plan.target for step in prepared.steps}
+        known |= {
+            name: net.batch.table
+            for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()
+        }
+        for table in known.values():
+            if self.loader.is_altered(table):
+                raise TargetUnavailable(
+                    f"target table {table.id} has been altered meanwhile, and is looked at again"
+                )
+
+    def _write_once(
+        self, prepared: Prepared, part: PartitionSlice, attempt: _Attempt
+    ) -> BatchReport:
+        """Raises SchemaStale, RetryWithout, Blocked when the partition is to wait, and _TooLate."""
+        started, is_written, seen = perf_counter(), False, self.held.get(part.partition)
+        last = prepared.records.last_before(part.end_offset)
+        done = self.held.after(part.partition, part.end_offset, part.position_version, last)
+        try:
+            with self.loader.transaction() as transaction:
+                if attempt.is_checked_at_once:
+                    transaction.check_at_once()
+                report, dead_letters = self._written(transaction, prepared, part, attempt)
+                if dead_letters and self.put_dead_letters:
+                    self.put_dead_letters(dead_letters)  # before the offset moves past them
+                if prepared.alone and transaction.has_version_table(prepared.alone):
+                    raise _Late
+                transaction.store_offset(done, seen)
+                applied, is_written = perf_counter(), True
+        except RowConflict as error:
+            if is_written and not attempt.is_checked_at_once:
+                raise _TooLate from error
+            raise
+        self.held.by_partition[part.partition] = done
+        report.apply_ms, report.commit_ms = (
+            (applied - started) * 1000,
+            (perf_counter() - applied) * 1000,
+        )
+        return report
+
+    def _written(
+        self,
+        transaction: LoadTransaction,
+        prepared: Prepared,
+        part: PartitionSlice,
+        attempt: _Attempt,
+    ) -> tuple[BatchReport, list[DeadLetter] | None]:
+        """What was applied, and what could not be."""
+        is_logged = attempt.is_logged
+        if prepared.net:
+            if report := self._columns_written(transaction, prepared, prepared.net):
+                return report, prepared.dead_letters
+            prepared, is_logged = self.preparer.in_rows(prepared), True
+        superseded = BatchReport()
+        steps = [step for step in prepared.steps if step.offset not in attempt.refused]
+        steps, overtaken = self.older.without(transaction, prepared.versions, steps, superseded)
+        dead_letters = None if prepared.dead_letters is None else [*prepared.dead_letters]
+        resolver = ConflictResolver(
+            self.task,
+            self.look_ahead,
+            transaction,
+            part,
+            steps,
+            dead_letters,
+            is_merging=self.is_merging,
+            is_sure=attempt.is_sure,
+            is_logged=is_logged,
+        )
+        resolver.report.add(prepared.report)
+        resolver.report.add(superseded)
+        for offset, reason in attempt.refused.items():
+            resolver.send_to_dead_letters(
+                [step for step in prepared.steps if step.offset == offset], reason
+            )
+        resolver.resolve_overtaken(overtaken, self.deletes)
+        resolver.resolve()
+        return resolver.report, dead_letters
+
+    def _columns_written(
+        self, transaction: LoadTransaction, prepared: Prepared, net: NetColumns
+    ) -> BatchReport | None:
+        """Applies the net effects of columns and steps together; None, with nothing done, where
+        the target does not take them."""
+        steps = [step for step in prepared.steps if step.plan.target.id not in net.tables]
+        report = BatchReport()
+        report.add(prepared.report)
+        try:
+            with transaction.savepoint():
+                steps, overtaken = self.older.without(transaction, prepared.versions, steps, report)
+                if overtaken:
+                    raise overtaken_reason(overtaken[0].step)
+                report.add(write_net(self.task, transaction, steps, net.tables))
+        except (DataError, TargetRejected) as error:
+            LOG.info(
+                "task %s: %s is applied row by row: %s",
+                self.task.task_id,
+                prepared.partition,
+                error,
+            )
+            return None
+        report.committed(net.first_commit_ms, net.last_commit_ms)
+        return report

@@ -1,0 +1,119 @@
+"""Records to steps: the row changes that the task wants, under the target's names."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from itertools import repeat
+
+from cdcbus.consumer.apply.scattered import ScatteredTables
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
+from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.transform.change_filter import ChangeFilter
+from cdcbus.consumer.transform.mapper import Plan
+from cdcbus.consumer.transform.processor import Processor
+from cdcbus.consumer.transform.target_plans import TargetPlans
+from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.errors import ConfigError, DataError, UnmappedColumn
+from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import RowChange, Table, TableId
+
+
+class Decoder:
+    """Decodes, filters and maps records, one by one. Thread-safe."""
+
+    def __init__(
+        self,
+        task: LoadTask,
+        converter: Converter,
+        process: Processor | None,
+        plans: TargetPlans,
+        scattered: ScatteredTables,
+    ) -> None:
+        self._task = task
+        self._converter = converter
+        self._plans = plans
+        self._scattered = scattered
+        self._wanted = ChangeFilter(task, converter, process)
+
+    def steps(
+        self,
+        partition: TopicPartition,
+        records: Records,
+        report: BatchReport,
+        dead_letters: list[DeadLetter] | None,
+    ) -> list[MappedChange]:
+        """The row changes that the task wants, under the target's names, in order."""
+        steps: list[MappedChange] = []
+        known: dict[int, tuple[Table, list[Plan]]] = {}  # by identity, see Route.plan
+        is_alone, keys = (
+            records.keys is None,
+            repeat(None) if records.keys is None else records.keys.to_pylist(),
+        )
+        for (offset, value), key, came_ms in zip(
+            records, keys, records.times.to_pylist(), strict=False
+        ):
+            if value is None:  # a tombstone, for log compaction: its delete came before it
+                continue
+            try:
+                of_record = self._steps_of(offset, value, known, report, came_ms or 0)
+                if not is_alone:
+                    self._scattered.look_at_key(key, of_record)
+                steps += [step for step, _ in of_record]
+            except UnmappedColumn:
+                raise
+            except DataError as error:
+                refuse(dead_letters, partition, offset, error)
+                report.unread += 1
+        return steps
+
+    def _steps_of(
+        self,
+        offset: int,
+        value: bytes,
+        known: dict[int, tuple[Table, list[Plan]]],
+        report: BatchReport,
+        came_ms: int,
+    ) -> list[tuple[MappedChange, RowChange]]:
+        """With the row changes that they were made of."""
+        steps: list[tuple[MappedChange, RowChange]] = []
+        for change in self._wanted.changes(value, report):
+            table = change.table
+            if id(table) not in known:
+                known[id(table)] = table, self._plans.of(table)
+            steps += [
+                (MappedChange(offset, plan, plan.map(change), (), came_ms), change)
+                for plan in known[id(table)][1]
+            ]
+        return steps
+
+    def steps_to(self, target: TableId, offset: int, value: bytes) -> list[MappedChange]:
+        """What a record brings to a target table; nothing where it cannot be read, which is for
+        its own batch to say."""
+        wanted, steps = str(target).lower(), list[MappedChange]()
+        with suppress(DataError, ConfigError):
+            for change in self._wanted.changes(value, BatchReport()):
+                for route in self._plans.routes(change.table.id):
+                    if str(route.target).lower() == wanted:
+                        plan = route.passing_plan(change.table, self._plans.target(route))
+                        steps.append(MappedChange(offset, plan, plan.map(change)))
+            return steps
+        return []
+
+    def column_plans(self, table: Table) -> list[Plan] | None:
+        """None for heartbeats, whose cells tell the time."""
+        if self._wanted.table(table.id):
+            return self._plans.of(table)
+        return None if self._task.is_heartbeat(table.id) else []
+
+    def targets(self, records: Records) -> set[TableId]:
+        """The target tables of the records' rows; what cannot be read has none."""
+        sources: set[TableId] = set()
+        for _, value in records:
+            with suppress(DataError):
+                sources.update(
+                    change.table.id for change in self._converter.from_bytes(value or b"")
+                )
+        return {route.target for source in sources for route in self._plans.routes(source)}

@@ -1,0 +1,125 @@
+"""A partition's part of a batch, made ready for its transaction: decoded, mapped, and merged by
+columns where its records need no look of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+from cdcbus.consumer.apply.decode import Decoder
+from cdcbus.consumer.apply.scattered import ScatteredTables
+from cdcbus.consumer.apply.writer import NOTHING_KNOWN
+from cdcbus.consumer.merge.columnar import MIN_RECORDS, NetColumns, net_columns
+from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.transform.mapper import Plan
+from cdcbus.plugins.contracts import Converter, TargetTable
+from cdcbus.plugins.converters.columnar import RowGroup
+from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import TableId
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A partition's part of a batch, decoded. `steps`: of the records that are not in `net`.
+    `versions`: the version tables of the target tables whose rows have changes in other partitions;
+    `alone`: the others, as far as there are other partitions."""
+
+    partition: TopicPartition
+    records: Records
+    net: NetColumns | None
+    steps: Sequence[MappedChange]
+    report: BatchReport
+    dead_letters: list[DeadLetter] | None
+    versions: Mapping[TableId, TargetTable] = field(default_factory=dict)
+    alone: Sequence[TargetTable] = ()
+
+
+class Preparer:
+    """What of applying a partition needs no transaction. Thread-safe."""
+
+    def __init__(
+        self,
+        converter: Converter,
+        decoder: Decoder,
+        scattered: ScatteredTables,
+        *,
+        is_by_columns: bool,
+        has_dead_letters: bool,
+    ) -> None:
+        """`is_by_columns`: many records may be merged by columns."""
+        self._converter = converter
+        self._decoder = decoder
+        self._scattered = scattered
+        self._is_by_columns = is_by_columns
+        self._has_dead_letters = has_dead_letters
+
+    def prepared(self, partition: TopicPartition, records: Records) -> Prepared:
+        """Raises DataError for a record that cannot be read, unless it becomes a dead letter;
+        UnmappedColumn, and what needs no person but time."""
+        started, report, dead_letters = (
+            perf_counter(),
+            BatchReport(records=len(records)),
+            self._dead_letters(),
+        )
+        net = self._net_columns(records)
+        steps = self._decoder.steps(
+            partition, records.take(net.row_at_a_time) if net else records, report, dead_letters
+        )
+        report.decode_ms = (perf_counter() - started) * 1000
+        if net and self._scattered.is_any_shown(net.tables):  # which the steps have shown
+            return self.in_rows(Prepared(partition, records, net, steps, report, dead_letters))
+        return self._ordered(Prepared(partition, records, net, steps, report, dead_letters))
+
+    def in_rows(self, prepared: Prepared) -> Prepared:
+        """The same without columns."""
+        partition, records, dead_letters = (
+            prepared.partition,
+            prepared.records,
+            self._dead_letters(),
+        )
+        report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
+        return self._ordered(
+            Prepared(
+                partition,
+                records,
+                None,
+                self._decoder.steps(partition, records, report, dead_letters),
+                report,
+                dead_letters,
+            )
+        )
+
+    def _ordered(self, prepared: Prepared) -> Prepared:
+        """With the version tables that it takes; they are made outside of its transaction."""
+        if prepared.records.keys is None:
+            return prepared
+        tables = {
+            step.plan.target.id: step.plan.target for step in prepared.steps if step.plan.target.key
+        }
+        tables |= {
+            name: net.batch.table
+            for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()
+        }
+        versions, alone = self._scattered.version_tables(tables)
+        return replace(prepared, versions=versions, alone=alone)
+
+    def _net_columns(self, records: Records) -> NetColumns | None:
+        if len(records) < MIN_RECORDS or not self._is_by_columns:
+            return None
+        keys = records.keys
+
+        def is_in_order(group: RowGroup, plan: Plan) -> bool:
+            return self._scattered.is_in_order(group, plan, keys)
+
+        decoder = self._decoder
+        net = net_columns(
+            records, self._converter, decoder.column_plans, decoder.targets, is_in_order
+        )
+        return net if net.tables else None
+
+    def _dead_letters(self) -> list[DeadLetter] | None:
+        return [] if self._has_dead_letters else None

@@ -1,0 +1,157 @@
+"""Tables whose rows have changes in several partitions, and what of these changes is too old.
+
+The target keeps a version table beside each of them: see row_order.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import pyarrow as pa
+
+from cdcbus.consumer.apply.deletes import Deletes
+from cdcbus.consumer.apply.lookahead import ReadOn
+from cdcbus.consumer.apply.placing import Placing
+from cdcbus.consumer.apply.row_order import Overtaken, newest
+from cdcbus.consumer.apply.writer import count_superseded
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.offsets.held import HeldOffsets
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.transform.mapper import Plan
+from cdcbus.plugins.contracts import Loader, LoadTransaction, TargetTable
+from cdcbus.plugins.converters.columnar import RowGroup
+from cdcbus.plugins.rowchange import Op, RowChange, TableId
+from cdcbus.plugins.start import Replay
+
+LOG = logging.getLogger(__name__)
+
+
+class ScatteredTables:
+    """The target tables whose rows have changes in several partitions, as far as that is known.
+    Thread-safe."""
+
+    def __init__(self, task: LoadTask, loader: Loader) -> None:
+        self._task = task
+        self._loader = loader
+        self._placing = Placing()
+        self._tables: set[TableId] = set()
+        self.are_all = False
+        """Whether rows of any table may have changes in several partitions."""
+
+    def holds(self, table: TargetTable) -> bool:
+        """Whether changes of one row may be in several partitions, as far as is known. A version
+        table says so for good."""
+        return bool(table.key) and (
+            self.are_all or table.id in self._tables or self._loader.is_coarse(table)
+        )
+
+    def has_shown(self, table: TableId) -> bool:
+        """Whether the keys of records have shown it, of this table or of all."""
+        return self.are_all or table in self._tables
+
+    def is_any_shown(self, tables: Iterable[TableId]) -> bool:
+        """Whether the keys of records have shown it of one of these tables."""
+        return not self._tables.isdisjoint(tables)
+
+    def add_all(self, reason: str) -> None:
+        """Records of any row may be in several partitions from now on. Raises TargetError."""
+        if self._loader.scatter():
+            LOG.warning(
+                "task %s: %s, so records of one row are in several of them: tables cdcbus_row_... "
+                "in the target keep which change of a row "
+                "is the newest, which takes time. Once the task has applied all records from "
+                "before, stop it, drop these tables, start it",
+                *(self._task.task_id, reason),
+            )
+        self.are_all = self._loader.is_scattered()
+
+    def look_again(self, tables: Sequence[TargetTable]) -> None:
+        """Another process has found that rows of some of these tables are scattered. Raises
+        TargetError."""
+        self.are_all = self._loader.is_scattered()
+        self._tables |= {
+            table.id for table in tables if self._loader.version_table(table, make=False)
+        }
+
+    def version_tables(
+        self, tables: Mapping[TableId, TargetTable]
+    ) -> tuple[dict[TableId, TargetTable], list[TargetTable]]:
+        """The version tables of the scattered ones among these tables, and the others. Version
+        tables are made outside of the transaction that writes them. Raises TargetError."""
+        versions = {}
+        alone = dict(tables)
+        for name in [name for name, table in tables.items() if self.holds(table)]:
+            if found := self._loader.version_table(alone.pop(name), make=True):
+                versions[name] = found
+        return versions, [*alone.values()]
+
+    def is_in_order(self, group: RowGroup, plan: Plan, keys: pa.Array | None) -> bool:
+        """Whether other partitions have no changes of a group's rows. `keys`: of all records of
+        the batch, None where there are no other partitions."""
+        if keys is None or not plan.target.key:
+            return True
+        image = group.before if group.after is None else group.after
+        if not self._placing.is_by_key(plan, keys.take(group.records), image or {}):
+            self._tables.add(plan.target.id)
+        return not self.holds(plan.target)
+
+    def look_at_key(
+        self, key: bytes | None, steps: Sequence[tuple[MappedChange, RowChange]]
+    ) -> None:
+        """Whether other partitions may have changes of these rows."""
+        for step, change in steps:
+            target = step.plan.target
+            is_open = target.key and change.op is not Op.TRUNCATE and target.id not in self._tables
+            if is_open and not self._placing.is_row_by_key(step.plan, key, change):
+                self._tables.add(target.id)
+
+
+class OlderChanges:
+    """Leaves out changes whose row the target has newer, in scattered tables."""
+
+    def __init__(
+        self,
+        task: LoadTask,
+        tables: ScatteredTables,
+        held: HeldOffsets,
+        read_on: ReadOn,
+        steps_to: Callable[[TableId, int, bytes], list[MappedChange]],
+    ) -> None:
+        self._task = task
+        self._tables = tables
+        self._held = held
+        # Not the Deletes of the applier: each keeps what it was asked for last.
+        self._deletes = Deletes(read_on, steps_to)
+
+    def without(
+        self,
+        transaction: LoadTransaction,
+        versions: Mapping[TableId, TargetTable],
+        steps: list[MappedChange],
+        report: BatchReport,
+    ) -> tuple[list[MappedChange], list[Overtaken]]:
+        """Where a row's delete may be in another partition, or beyond a bounded replay, what was
+        overtaken is left out as older."""
+        if not versions:
+            return steps, []
+        steps, found = newest(transaction, steps, versions, report, self._is_deleted)
+        if found and not self._tables.are_all:
+            self._tables.are_all = transaction.has_version_table([])
+        overtaken: list[Overtaken] = []
+        for each in found:
+            if self._tables.has_shown(each.step.plan.target.id) or isinstance(
+                self._task.start, Replay
+            ):
+                count_superseded(report, each.step, each.step.changes)
+            else:
+                overtaken.append(each)
+        return steps, overtaken
+
+    def _is_deleted(self, step: MappedChange, after: str, before: str) -> bool:
+        """In any partition, as far as that is known."""
+        partitions = self._held.next_offsets()
+        return any(self._deletes.knows(*each, step, after, before) for each in partitions) or any(
+            self._deletes.find(*each, step, after=after, before=before) for each in partitions
+        )

@@ -1,0 +1,57 @@
+"""What the target is known to hold of each partition."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from cdcbus.plugins.contracts import AppliedOffset, Landmark
+from cdcbus.plugins.positions import TopicPartition
+
+
+class HeldOffsets:
+    """The offsets in the target, as far as they are known: each transaction is undone where
+    its partition's is another one there."""
+
+    def __init__(self) -> None:
+        self.by_partition: dict[TopicPartition, AppliedOffset] = {}
+
+    def set(self, offsets: Iterable[AppliedOffset]) -> None:
+        """The target holds these, and no others."""
+        # A new dict, never one that is cleared: partitions beside this one read it meanwhile.
+        self.by_partition = {offset.topic_partition: offset for offset in offsets}
+
+    def get(self, partition: TopicPartition) -> AppliedOffset | None:
+        """None: the target holds nothing of the partition."""
+        return self.by_partition.get(partition)
+
+    def next_offsets(self) -> list[tuple[TopicPartition, int]]:
+        """A copy, as partitions beside this one go on."""
+        return [(partition, held.next_offset) for partition, held in [*self.by_partition.items()]]
+
+    def after(
+        self,
+        partition: TopicPartition,
+        end_offset: int,
+        position_version: int,
+        last: Landmark | None,
+    ) -> AppliedOffset:
+        """What the target is to keep of a partition, under the epoch that holds. `last`: the last
+        record before `end_offset`, None where none was read."""
+        held = self.get(partition) or AppliedOffset(*partition, 0, 0)
+        details = replace(held.details, last=last or held.details.last)
+        return replace(
+            held, next_offset=end_offset, position_version=position_version, details=details
+        )
+
+    def taken_over(self, offset: AppliedOffset) -> AppliedOffset:
+        """What the target is to keep of a partition that goes on from an offset."""
+        held = self.get(offset.topic_partition)
+        if held is None:
+            return replace(offset, epoch=1)
+        topic_id = offset.details.topic_id or held.details.topic_id
+        return replace(
+            offset,
+            epoch=held.epoch,
+            details=replace(held.details, topic_id=topic_id, last=offset.details.last),
+        )

@@ -1,0 +1,80 @@
+"""How rows of a source table become rows of its target tables, as these are now."""
+
+from __future__ import annotations
+
+import logging
+
+from cdcbus.consumer.config import LoadTask, SchemaChange
+from cdcbus.consumer.transform.mapper import Mapper, Plan, Route
+from cdcbus.plugins.contracts import Loader, TargetTable
+from cdcbus.plugins.errors import TargetMisconfigured, UnmappedColumn
+from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
+from cdcbus.plugins.rowchange import Table, TableId
+
+LOG = logging.getLogger(__name__)
+
+
+class TargetPlans:
+    """The plans of one task. Thread-safe."""
+
+    def __init__(self, task: LoadTask, loader: Loader) -> None:
+        self._task = task
+        self._loader = loader
+        self._mapper = Mapper(task.rules, task.includes, task.excludes)
+
+    def routes(self, source: TableId) -> tuple[Route, ...]:
+        """Where rows of a source table go."""
+        return self._mapper.routes(source)
+
+    def of(self, table: Table) -> list[Plan]:
+        """A plan for each target of a source table. Raises UnmappedColumn, TargetMisconfigured."""
+        return [self._plan(route, table) for route in self.routes(table.id)]
+
+    def check(self) -> None:
+        """Raises UnmappedColumn when a table that the task file includes by name has no target."""
+        for name in sorted(self._task.includes):
+            schema, _, table = name.partition(".")
+            for route in self._mapper.routes(TableId(schema, table)):
+                self.target(route)
+
+    def _plan(self, route: Route, table: Table) -> Plan:
+        target = self.target(route)
+        if plan := route.known_plan(table, target):
+            return plan
+        change, columns = self._task.schema_change, route.columns(table)
+        is_dropping = change is SchemaChange.IGNORE
+        try:
+            if (
+                change is SchemaChange.EVOLVE
+                and route.rule.force_matched
+                and (lacking(target, columns) or too_narrow(target, columns))
+            ):
+                target = self._loader.evolve(target, columns)
+                is_dropping = self._loader.is_dry_run  # which has only said what it would do
+            plan = route.plan(table, target, is_dropping)
+        except UnmappedColumn:
+            # somebody may add the column: the next attempt looks again
+            self._loader.refresh(route.target)
+            raise
+        if plan.dropped:
+            LOG.warning(
+                "task %s: %s lacks columns of %s: %s are dropped",
+                self._task.task_id,
+                target.id,
+                table.id,
+                ", ".join(plan.dropped),
+            )
+        return plan
+
+    def target(self, route: Route) -> TargetTable:
+        """The target table of a route. Raises UnmappedColumn, TargetMisconfigured."""
+        table = self._loader.table(route.target)
+        if table is None:
+            raise UnmappedColumn(
+                f"the target has no table {route.target} for {route.source}: create it, or map it "
+                "with mapper[i].schema and mapper[i].table"
+            )
+        if table.unsafe:
+            self._loader.refresh(route.target)  # the next attempt looks again
+            raise TargetMisconfigured(table.unsafe)
+        return table
