@@ -1,0 +1,27 @@
+"""What is stored of a snapshot is read again."""
+
+import pytest
+
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
+
+
+def test_progress_is_read_as_it_was_written() -> None:
+    progress = TableProgress(TableState.PAUSED, 5, after=("1", "'a'"), until=("2",), where="id < 9")
+    assert TableProgress.from_fields(progress.to_fields() | {"schema": "s"}) == progress
+
+
+@pytest.mark.parametrize("fields", [{}, {"state": "odd"}, {"state": "done", "after": 5}])
+def test_what_is_no_progress_is_refused(fields: dict[str, object]) -> None:
+    with pytest.raises(ValueError):
+        TableProgress.from_fields(fields)
+
+
+def test_wishes_name_tables_in_any_case_or_all_of_them() -> None:
+    wish = Wish(WishKind.PAUSE, ("Shop.ORDERS",))
+    assert Wish.from_fields(wish.to_fields()) == wish
+    assert wish.is_for(TableId("shop", "orders"))
+    assert not wish.is_for(TableId("shop", "order"))
+    assert Wish(WishKind.STOP).is_for(TableId("any", "table"))
+    with pytest.raises(ValueError, match="not a wish"):
+        Wish.from_fields({"kind": "start"})
