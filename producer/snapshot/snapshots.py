@@ -148,10 +148,9 @@ class Snapshots:
             if self._filter.accepts(table)
         }
         self._unsaved: dict[TableId, TableProgress] = {}
-        self._new: list[Wish] = []  # whose tables are to be found
+        self._new: list[Wish | None] = []  # whose tables are to be found; None: those without one
         if task.snapshot is not SnapshotMode.NEVER:
-            self._new.append(Wish(WishKind.START))
-        self._is_asked = False  # by an operator, so that known tables are begun anew
+            self._new.append(None)
         for course in self._courses.values():
             if course.progress.state is TableState.SENDING:
                 self._set(course, TableState.FAILED, _INTERRUPTED)
@@ -255,7 +254,6 @@ class Snapshots:
         LOG.info("an operator wishes: snapshot %s of %s", wish.kind, _named(wish))
         if wish.kind is WishKind.START:
             self._new.append(wish)
-            self._is_asked = True
             self._changed.notify_all()
             return
         for course in self._courses.values():
@@ -284,7 +282,7 @@ class Snapshots:
             return
         for one in (each for each in found if not each.is_temporary):
             if one.was is not None and self._task.snapshot is not SnapshotMode.NEVER:
-                self._new.append(Wish(WishKind.START))  # it may have no snapshot by its new name
+                self._new.append(None)  # it may have no snapshot by its new name
             for table in filter(None, (one.table, one.was)):
                 name = str(table).lower()
                 self._altered[name] = self._altered.get(name, 0) + 1
@@ -415,9 +413,9 @@ class Snapshots:
     def _step(self, reader: ChunkReader) -> None:
         """Takes up what operators wish, reads a chunk, or waits for something to do."""
         with self._changed:
-            wishes, is_asked = list(self._new), self._is_asked
+            wishes = list(self._new)
         if wishes:
-            self._take_up(reader.tables(), wishes, is_asked=is_asked)
+            self._take_up(reader.tables(), wishes)
         with self._changed:
             course = next(
                 (each for each in self._ordered() if each.is_wanted and not each.is_read), None
@@ -449,7 +447,7 @@ class Snapshots:
         running = [each for each in self._courses.values() if each.progress.chunks]
         return running + [each for each in self._courses.values() if not each.progress.chunks]
 
-    def _take_up(self, tables: list[TableId], wishes: list[Wish], *, is_asked: bool) -> None:
+    def _take_up(self, tables: list[TableId], wishes: list[Wish | None]) -> None:
         heartbeats = self._task.heartbeat.table if self._task.heartbeat else None
         accepted = [
             table for table in sorted(tables) if self._filter.accepts(table) and table != heartbeats
@@ -457,19 +455,18 @@ class Snapshots:
         with self._changed:
             for wish in wishes:
                 self._new.remove(wish)
-                if wish.tables and not any(map(wish.is_for, accepted)):
+                asked = Wish(WishKind.START) if wish is None else wish
+                if asked.tables and not any(map(asked.is_for, accepted)):
                     LOG.warning(
                         "no table of the task's filter is called %s: there is nothing to read",
-                        _named(wish),
+                        _named(asked),
                     )
-                is_own = wish == Wish(WishKind.START) and not is_asked
-                for table in filter(wish.is_for, accepted):
+                for table in filter(asked.is_for, accepted):
                     known = self._courses.get(table)
-                    if known is not None and (is_own or known.is_wanted):
+                    if known is not None and (wish is None or known.is_wanted):
                         continue
-                    course = self._courses[table] = _Course(table, TableProgress(where=wish.where))
+                    course = self._courses[table] = _Course(table, TableProgress(where=asked.where))
                     self._set(course, TableState.WAITING)
-            self._is_asked = False
 
     def _fail(self, course: _Course, state: TableState, reason: str) -> None:
         LOG.warning("the snapshot of %s ends: %s", course.table, reason)

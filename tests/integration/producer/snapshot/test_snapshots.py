@@ -578,3 +578,21 @@ def test_partition_keys_of_another_column_than_the_tables_key_keep_the_order(
     found = {(id_,): row for owned in rows.values() for id_, row in owned.items()}
     assert sum(map(len, rows.values())) == len(found)
     assert found == table(source_cursor, "t", ("id",))
+
+
+def test_a_table_that_is_done_is_not_read_again_because_another_one_is_asked_for(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    """By a task that has just started, and looks for tables that have no snapshot yet."""
+    kept = MemorySnapshots()
+    for table_ in ("t", "u", "v"):
+        source_cursor.execute(f"CREATE TABLE {table_} (id INT PRIMARY KEY)")
+        source_cursor.execute(f"INSERT INTO {table_} VALUES (1)")
+    for table_ in ("t", "u"):
+        kept.tables[TableId(name, table_)] = TableProgress(TableState.DONE, 7)
+    kept.wished.append(Wish(WishKind.START, (f"{name}.u",)))
+    with SnapshotRunning(task, positions, kept) as running:
+        assert running.until_snapshot("v").rows == 1
+        running.until(lambda: (found := running.snapshot("u")) is not None and found.rows == 1)
+        running.until_snapshot("u")
+    assert {record["table"] for record in marked(kafka, name)} == {"u", "v"}
