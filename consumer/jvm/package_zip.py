@@ -6,8 +6,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
-PACKAGES = ("cdcbus.plugins", "cdcbus.consumer")
-"""What applies a partition; see tests/unit/test_layout.py for what they import."""
+PACKAGES = ("cdcbus.plugins", "cdcbus.consumer", "cdcbus.producer", "cdcbus.tasks")
+"""What applies a partition, and what loads a chunk of a table directly; see
+tests/unit/test_layout.py for what they import."""
 
 
 def package_zip(folder: Path) -> Path:

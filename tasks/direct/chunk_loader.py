@@ -22,7 +22,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.records import Records
 from cdcbus.consumer.transform.processor import make_processor
 from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget, Loader, LoadTransaction
-from cdcbus.plugins.errors import CdcError, RowConflict, TargetRejected
+from cdcbus.plugins.errors import CdcError, DataError, RowConflict, TargetRejected, UnmappedColumn
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
@@ -152,8 +152,10 @@ class _Worker:
             self._applier.apply(place, records, len(values), 0, len(values))
         except RowConflict as error:
             raise RowConflict(f"{_named(chunk, selected)}: {error}; {OTHER_ROW}") from error
-        except TargetRejected as error:
-            raise TargetRejected(f"{_named(chunk, selected)}: {error}") from error
+        except UnmappedColumn:
+            raise
+        except (DataError, TargetRejected) as error:
+            raise type(error)(f"{_named(chunk, selected)}: {error}") from error
         except PartitionWaits as error:
             raise RowConflict(f"{_named(chunk, selected)}: {error}; {OTHER_ROW}") from error
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
 from functools import partial
 from threading import Condition, Event
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.error_policy import Action, policy_of
-from cdcbus.plugins.errors import CdcError, OffsetConflict
+from cdcbus.plugins.errors import CdcError, OffsetConflict, SourceUnavailable
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.config import FetchTask
+from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
-from cdcbus.producer.snapshot.chunks import rows_for
+from cdcbus.producer.server.connection import Server
+from cdcbus.producer.snapshot.chunks import Bound, rows_for
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.producer.snapshot.reader import ChunkReader
@@ -29,10 +31,18 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 STORE_SECONDS = 1.0
+_Answer = TypeVar("_Answer")
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 20.0
 
-Sourced = tuple[ChunkReader, SelectedTable, FetchTask, bytes]
-"""Of a table: who cuts it, what is selected of it, of which task, and the pickled Work."""
+
+@dataclass(frozen=True, slots=True)
+class Sourced:
+    """Where a table comes from. `work`: the pickled Work of its chunks."""
+
+    config: SourceConfig
+    server: Server
+    selected: SelectedTable
+    work: bytes
 
 
 def load_all(
@@ -50,8 +60,8 @@ def load_all(
         return
     from cdcbus.consumer.spark.session import spark_session
 
-    with spark_session(load, stop) as (spark, _):
-        _Pool(load, courses, sourced, spark.sparkContext, stop).run(readers, report)
+    with spark_session(load, stop) as (spark, _), ExitStack() as opened:
+        _Pool(load, courses, sourced, spark.sparkContext, opened, stop).run(readers, report)
 
 
 class _Pool:
@@ -61,8 +71,10 @@ class _Pool:
         courses: Sequence[Course],
         sourced: Mapping[TableId, Sourced],
         spark: SparkContext,
+        opened: ExitStack,
         stop: Event,
     ) -> None:
+        self._opened, self._readers = opened, dict[str, ChunkReader]()
         self._load, self._courses, self._sourced = load, courses, sourced
         self._spark, self._stop = spark, stop
         self._changed = Condition()
@@ -134,7 +146,7 @@ class _Pool:
         return None
 
     def _spark_job(self, chunk: Chunk) -> Loaded | CdcError:
-        *_, work = self._sourced[chunk.table]
+        work = self._sourced[chunk.table].work
         job: Any = self._spark.parallelize([chunk], 1).map(partial(load_chunk, work))
         try:
             [found] = job.collect()
@@ -152,24 +164,52 @@ class _Pool:
         for course in self._courses:
             if course.progress.state is TableState.DONE:
                 continue
-            reader, selected, fetch, _ = self._sourced[course.table]
+            selected = self._sourced[course.table].selected
             after, until = course.progress.after, course.progress.until
             while until is not None and after != until:
-                with servers.reported(fetch.source):
-                    rows = self._rows(course.table)
-                    end = reader.nth_key(selected, after, until, rows) or until
+                find = partial(_end, selected, after, until, self._rows(course.table))
+                end = self._ask(course.table, find)
                 number += 1
                 chunk = Chunk(course.table, number, after, end, selected.expressions)
                 course.cut(chunk)
                 yield course, chunk
                 after = end
-            with servers.reported(fetch.source):
-                now = reader.describe(course.table)
+            now = self._ask(course.table, partial(_now, course.table))
             if now is None or now.expressions != selected.expressions:
                 raise altered(course.table)
             course.is_cut = True
             course.finish_if_done()
 
+    def _ask(self, table: TableId, question: Callable[[ChunkReader], _Answer]) -> _Answer:
+        """Of the table's source; one that is away is waited for. Raises SourceUnavailable at the
+        end."""
+        config, server = self._sourced[table].config, self._sourced[table].server
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                with servers.reported(config):
+                    if server.identity not in self._readers:
+                        reader = ChunkReader(config, server)
+                        self._readers[server.identity] = self._opened.enter_context(closing(reader))
+                    return question(self._readers[server.identity])
+            except SourceUnavailable as error:
+                self._readers.pop(server.identity, None)
+                LOG.warning("%s; asking again in %g s", error, pause)
+                if self._stop.wait(pause):
+                    raise
+                pause = min(2 * pause, LONGEST_PAUSE)
+
     def _rows(self, table: TableId) -> int:
         size = self._sizes.get(table)
         return rows_for(CHUNK_BYTES, size.rows, size.bytes) if size else FIRST_ROWS
+
+
+def _end(
+    selected: SelectedTable, after: Bound | None, until: Bound, rows: int, reader: ChunkReader
+) -> Bound:
+    """Of a chunk of so many rows."""
+    return reader.nth_key(selected, after, until, rows) or until
+
+
+def _now(table: TableId, reader: ChunkReader) -> SelectedTable | None:
+    return reader.describe(table)

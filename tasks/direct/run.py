@@ -31,7 +31,7 @@ from cdcbus.consumer.offsets.start_offsets import Starts, TopicLogs, partitions_
 from cdcbus.consumer.offsets.topic_identity import topic_ids
 from cdcbus.consumer.take_over import take_over
 from cdcbus.plugins.contracts import AppliedOffset, Details, JdbcTarget, TargetTable
-from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionLost
 from cdcbus.plugins.loaders import open_target
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
@@ -54,7 +54,7 @@ from cdcbus.tasks.control.source_of import (
 from cdcbus.tasks.direct.checks import check_empty, check_table, check_tasks
 from cdcbus.tasks.direct.chunk_loader import Work
 from cdcbus.tasks.direct.course import Course, now_ms
-from cdcbus.tasks.direct.pool import load_all
+from cdcbus.tasks.direct.pool import Sourced, load_all
 from cdcbus.tasks.process_identity import is_gone
 from cdcbus.tasks.runtime.runner import stop_signals
 from cdcbus.tasks.snapshots.direct import (
@@ -158,6 +158,8 @@ def run_direct(
             raise _interrupted(load)
         try:
             with _opened(load, feeds, client, end) as opened:
+                # after a start anew, what was done before is its own
+                is_anew &= RESTARTED_VARIABLE not in os.environ
                 return _run(opened, tables, readers, is_anew=is_anew, told=told)
         finally:
             locks.rest()
@@ -213,8 +215,7 @@ def _run(
     load, client = opened.load, opened.client
     found = direct_load(client, load.task_id)
     was_begun = found is not None and not found.is_done
-    if is_anew or (found is not None and found.is_done):
-        forget_direct_load(client, load.task_id)
+    if is_anew or not was_begun:
         found = None
     known = opened.store.load() if found else {}
     targets = _checked_tables(opened, names, known)
@@ -223,10 +224,12 @@ def _run(
     if found is None:
         _check_empty(opened, targets)
         found = _begin(opened)
-        put_direct_load(client, load.task_id, found)
         known = _begin_tables(opened)
+        forget_direct_load(client, load.task_id)
         opened.store.save(known)
+        put_direct_load(client, load.task_id, found)  # the last, as from now on it counts
     else:
+        _check_held(load, found)
         _settle_again(opened, found)
         LOG.info("task %s: a direct load goes on", load.task_id)
     guard = _guard(opened, found)
@@ -235,34 +238,13 @@ def _run(
         for source in opened.sources
         for table in _in_order(opened, source)
     ]
-    works = {
-        table: (source, pickle.dumps(Work(load, source.feed.fetch, source.server, guard)))
-        for source in opened.sources
-        for table in source.tables
-    }
-    readers_of = {}
-    with ExitStack() as stack:
-        for source in opened.sources:
-            reader = stack.enter_context(
-                closing(ChunkReader(source.feed.fetch.source, source.server))
-            )
-            readers_of[source.feed.place] = reader
-        load_all(
-            load,
-            courses,
-            {
-                table: (
-                    readers_of[source.feed.place],
-                    source.tables[table],
-                    source.feed.fetch,
-                    work,
-                )
-                for table, (source, work) in works.items()
-            },
-            readers,
-            opened.stop,
-            lambda: _store(opened, courses, told),
-        )
+    sourced = {}
+    for source in opened.sources:
+        fetch = source.feed.fetch
+        work = pickle.dumps(Work(load, fetch, source.server, guard))
+        for table, selected in source.tables.items():
+            sourced[table] = Sourced(fetch.source, source.server, selected, work)
+    load_all(load, courses, sourced, readers, opened.stop, lambda: _store(opened, courses, told))
     _store(opened, courses, told)
     if opened.stop.is_set():
         raise _interrupted(load)
@@ -367,7 +349,7 @@ def _settled(opened: _Load, source: _Source) -> BinlogPosition:
     fetch = source.feed.fetch
     end = servers.latest_position(source.connection)
     target = BinlogCoordinates(end.file, end.pos)
-    knows_transactions = False
+    is_logged = False
     while not opened.stop.is_set():
         position = _fetched(opened.client, source)
         is_there = BinlogCoordinates(position.file, position.pos) >= target
@@ -380,8 +362,8 @@ def _settled(opened: _Load, source: _Source) -> BinlogPosition:
                 f"source's binlog ({target}): start it, so that all that is written from now on "
                 "comes into Kafka"
             )
-        if not knows_transactions:
-            knows_transactions = True
+        if not is_logged:
+            is_logged = True
             LOG.info("waiting until fetch task %s has reached %s", fetch.task_id, target)
         opened.stop.wait(LOOK_SECONDS)
     raise _interrupted(opened.load)
@@ -420,14 +402,12 @@ def _settle_again(opened: _Load, found: DirectLoad) -> None:
                 f"than {source.feed.fetch.task_id}: name that by --source, or begin anew with "
                 "--anew"
             )
-        knows_transactions = (
-            not source.server.is_mariadb and source.server.has_gtids and position.gtid
-        )
-        if position.server_uuid != source.server.identity and not knows_transactions:
+        has_gtids = source.server.has_gtids and not source.server.is_mariadb and position.gtid
+        if position.server_uuid != source.server.identity and not has_gtids:
             raise ConfigError(
-                f"{source.feed.place}: the direct load was begun at server "
-                f"{position.server_uuid}, and its address leads to {source.server.identity}, which "
-                "does not tell whether it has as much. Begin anew with --anew"
+                f"{source.feed.place}: the direct load was begun at server {position.server_uuid}, "
+                f"and its address leads to {source.server.identity}, which does not tell whether "
+                "it has as much. Begin anew with --anew"
             )
         _wait_until_seen(opened, source, position)
 
@@ -478,8 +458,28 @@ def _store(opened: _Load, courses: Sequence[Course], told: Told) -> None:
 
 
 def _finish(opened: _Load, found: DirectLoad, positions: StoredPositions) -> None:
-    """The task goes on from the offsets, and is free to."""
+    """The task goes on from the offsets, and is free to. Raises PositionLost where Kafka holds them
+    no longer."""
+    _check_held(opened.load, found)
     opened.applier.applied_offsets()  # whoever writes chunks still is fenced
     starts = Starts(dict(found.offsets), topic_ids=dict(found.topic_ids))
     take_over(opened.applier, positions, starts)
     put_direct_load(opened.client, opened.load.task_id, replace(found, is_done=True))
+
+
+def _check_held(load: LoadTask, found: DirectLoad) -> None:
+    with TopicLogs(load) as logs:
+        for partition, offset in found.offsets.items():
+            first, end = logs.bounds(partition)
+            if not first <= offset <= end:
+                raise PositionLost(
+                    f"{partition} has the offsets {first} to {end}, and the direct load of task "
+                    f"{load.task_id} was begun at {offset}: what was written meanwhile is lost. "
+                    "Have Kafka keep records for longer (retention.ms), empty the target tables, "
+                    "and begin anew with --anew"
+                )
+        if (ids := topic_ids(load.source)) != dict(found.topic_ids) and ids and found.topic_ids:
+            raise PositionLost(
+                f"the topics of task {load.task_id} were made anew while it was loaded: empty the "
+                "target tables, and begin anew with --anew"
+            )

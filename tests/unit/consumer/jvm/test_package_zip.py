@@ -3,21 +3,23 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 from cdcbus.consumer.jvm.package_zip import package_zip
 
 
-def test_an_executor_needs_the_zip_and_other_packages_only(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "module", ["cdcbus.consumer.batch.executor_batch", "cdcbus.tasks.direct.chunk_loader"]
+)
+def test_an_executor_needs_the_zip_and_other_packages_only(tmp_path: Path, module: str) -> None:
     """Without `site`, as that is what knows where this package is installed."""
     file = package_zip(tmp_path)
     path = [str(file), sysconfig.get_path("purelib")]
-    code = (
-        f"import sys; sys.path[:0] = {path}; import cdcbus.consumer.batch.executor_batch as "
-        "it; print(it.__file__)"
-    )
+    code = f"import sys; sys.path[:0] = {path}; import {module} as it; print(it.__file__)"
     done = subprocess.run(
         [sys.executable, "-S", "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path
     )
-    assert done.stdout.strip() == f"{file}/cdcbus/consumer/batch/executor_batch.py"
+    assert done.stdout.strip() == f"{file}/{module.replace('.', '/')}.py"
 
 
 def test_an_event_processor_imports_the_public_api_there(tmp_path: Path) -> None:
