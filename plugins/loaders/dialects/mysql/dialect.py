@@ -234,7 +234,8 @@ class Mysql:
     def is_any_alike(
         self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
     ) -> bool:
-        """By their weights. Blanks at the end count for nothing, as some collations pad."""
+        """By their weights. Blanks at the end count for nothing, as some collations pad; nor does
+        what they take for a blank, or for nothing."""
         places = [place for place, name in enumerate(table.key) if table.columns[name].is_folding]
         folding = [table.key[place] for place in places]
         texts = []
@@ -245,9 +246,11 @@ class Mysql:
         rest = iter(others)
         seen = set[tuple[Cell, ...]]()
         literals = literal_rows(table, folding, texts)
+        [blank] = literal_rows(table, folding, [(" ",) * len(places)])
         while part := [*islice(literals, ROWS_PER_UNION)]:
-            for weights in run_plain(connection, weights_sql(table, folding, part)):
-                key = (*weights, *next(rest))
+            blanks, *found = run_plain(connection, weights_sql(table, folding, [blank, *part]))
+            for weights in found:
+                key = (*map(_without_end, weights, blanks), *next(rest))
                 if key in seen:
                     return True
                 seen.add(key)
@@ -376,3 +379,10 @@ def _execute(connection: Connection, sql: str, table: TargetTable) -> int:
         if column is None:
             raise
     raise unfit(table, column, NO_LABEL)
+
+
+def _without_end(weights: str, blank: str) -> str:
+    """Without the blanks at the end."""
+    while blank and weights.endswith(blank):
+        weights = weights.removesuffix(blank)
+    return weights
