@@ -44,6 +44,8 @@ _SESSION = (
     "SET character_set_results = NULL",
     "SET SESSION sql_mode = ''",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
+    # rows may wait here until a target has taken those before
+    "SET SESSION net_write_timeout = 3600",
 )
 _SIZE = struct.Struct("<I")
 

@@ -111,18 +111,18 @@ class _Worker:
         if self._reader is None:
             self._reader = ChunkReader(self._work.fetch.source, self._work.server)
         selected, writer = self._table(self._reader, chunk)
-        rows = size = 0
+        rows = size = waiting = 0
         some: list[bytes] = []
         for images in self._reader.between(selected, chunk.after, chunk.until):
             some += images
-            size += sum(map(len, images))
+            waiting += sum(map(len, images))
             rows += len(images)
-            if sum(map(len, some)) >= SLICE_BYTES:
+            if waiting >= SLICE_BYTES:
                 self._apply(chunk, selected, writer, some)
-                some = []
+                size, waiting, some = size + waiting, 0, []
         if some:
             self._apply(chunk, selected, writer, some)
-        return Loaded(rows, size)
+        return Loaded(rows, size + waiting)
 
     def _table(self, reader: ChunkReader, chunk: Chunk) -> tuple[SelectedTable, TableWriter]:
         known = self._tables.get(chunk.table)

@@ -11,6 +11,7 @@ from functools import partial
 from threading import Condition, Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import CdcError, OffsetConflict, SourceUnavailable
@@ -18,7 +19,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
-from cdcbus.producer.snapshot.chunks import Bound, rows_for
+from cdcbus.producer.snapshot.chunks import MOST_ROWS, Bound, rows_for
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.producer.snapshot.reader import ChunkReader
@@ -49,6 +50,7 @@ def load_all(
     load: LoadTask,
     courses: Sequence[Course],
     sourced: Mapping[TableId, Sourced],
+    spark: SparkBeside,
     readers: int,
     stop: Event,
     report: Callable[[], None],
@@ -56,12 +58,9 @@ def load_all(
     """Returns when all chunks are committed, or `stop` is set. `report` is called once a second, on
     this thread. What passes by itself (a server that is away, lost executors) is waited for; raises
     what else a chunk meets."""
-    if all(course.progress.state is TableState.DONE for course in courses):
-        return
-    from cdcbus.consumer.spark.session import spark_session
-
-    with spark_session(load, stop) as (spark, _), ExitStack() as opened:
-        _Pool(load, courses, sourced, spark.sparkContext, opened, stop).run(readers, report)
+    session, _ = spark.session
+    with ExitStack() as opened:
+        _Pool(load, courses, sourced, session.sparkContext, opened, stop).run(readers, report)
 
 
 class _Pool:
@@ -82,6 +81,7 @@ class _Pool:
         self._sizes: dict[TableId, Loaded] = {}
         self._failure: BaseException | None = None
         self._working = 0
+        self._first_rows = FIRST_ROWS
 
     def run(self, readers: int, report: Callable[[], None]) -> None:
         from pyspark import InheritableThread
@@ -166,6 +166,8 @@ class _Pool:
                 continue
             selected = self._sourced[course.table].selected
             after, until = course.progress.after, course.progress.until
+            if until is not None and after != until:
+                self._first_rows = first_rows(self._ask(course.table, partial(_size, course.table)))
             while until is not None and after != until:
                 find = partial(_end, selected, after, until, self._rows(course.table))
                 end = self._ask(course.table, find)
@@ -201,7 +203,7 @@ class _Pool:
 
     def _rows(self, table: TableId) -> int:
         size = self._sizes.get(table)
-        return rows_for(CHUNK_BYTES, size.rows, size.bytes) if size else FIRST_ROWS
+        return rows_for(CHUNK_BYTES, size.rows, size.bytes) if size else self._first_rows
 
 
 def _end(
@@ -209,6 +211,16 @@ def _end(
 ) -> Bound:
     """Of a chunk of so many rows."""
     return reader.nth_key(selected, after, until, rows) or until
+
+
+def _size(table: TableId, reader: ChunkReader) -> int:
+    """Of a row, as the server believes."""
+    return reader.estimate(table)[1]
+
+
+def first_rows(row_bytes: int) -> int:
+    """How many rows of a table the first chunks have, before any tells how large they are."""
+    return rows_for(CHUNK_BYTES, MOST_ROWS, MOST_ROWS * row_bytes) if row_bytes else FIRST_ROWS
 
 
 def _now(table: TableId, reader: ChunkReader) -> SelectedTable | None:

@@ -24,7 +24,9 @@ from typing import TYPE_CHECKING
 import orjson
 from kazoo.client import KazooClient
 
+from cdcbus.consumer.batch.progress import shown
 from cdcbus.consumer.batch.sink import Applier, make_applier
+from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.start_offsets import Starts, TopicLogs, partitions_of
@@ -109,6 +111,7 @@ class _Load:
     load: LoadTask
     client: KazooClient
     stop: Stop
+    spark: SparkBeside
     applier: Applier
     database: Database
     loader: JdbcBatch
@@ -201,12 +204,23 @@ def _opened(
             load,
             client,
             stop,
+            stack.enter_context(SparkBeside(_with_daemon(load), None, stop)),
             applier,
             database,
             JdbcBatch(database, target.task_id),
             sources,
             ZooKeeperSnapshots(client, load.task_id, NAME, lambda: stop.is_lost),
         )
+
+
+def _with_daemon(load: LoadTask) -> LoadTask:
+    """On this machine, Python workers begin with all loaded that a chunk needs."""
+    from cdcbus.consumer.spark.session import is_cluster
+
+    if is_cluster(load.spark_options.get("spark.master", "local")):
+        return load
+    daemon = {"spark.python.daemon.module": "cdcbus.tasks.direct.python_daemon"}
+    return replace(load, spark_options={**daemon, **load.spark_options})
 
 
 def _run(
@@ -223,6 +237,7 @@ def _run(
     positions = _positions(opened, is_fresh=not was_begun, applied=applied)
     if found is None:
         _check_empty(opened, targets)
+        opened.spark.start(readers)  # which takes seconds
         found = _begin(opened)
         known = _begin_tables(opened)
         forget_direct_load(client, load.task_id)
@@ -244,7 +259,17 @@ def _run(
         work = pickle.dumps(Work(load, fetch, source.server, guard))
         for table, selected in source.tables.items():
             sourced[table] = Sourced(fetch.source, source.server, selected, work)
-    load_all(load, courses, sourced, readers, opened.stop, lambda: _store(opened, courses, told))
+    if not all(course.progress.state is TableState.DONE for course in courses):
+        opened.spark.start(readers)
+        load_all(
+            load,
+            courses,
+            sourced,
+            opened.spark,
+            readers,
+            opened.stop,
+            lambda: _store(opened, courses, told),
+        )
     _store(opened, courses, told)
     if opened.stop.is_set():
         raise _interrupted(load)
@@ -465,6 +490,9 @@ def _finish(opened: _Load, found: DirectLoad, positions: StoredPositions) -> Non
     starts = Starts(dict(found.offsets), topic_ids=dict(found.topic_ids))
     take_over(opened.applier, positions, starts)
     put_direct_load(opened.client, opened.load.task_id, replace(found, is_done=True))
+    LOG.info(
+        "task %s: all is loaded; it follows from %s", opened.load.task_id, shown(found.offsets)
+    )
 
 
 def _check_held(load: LoadTask, found: DirectLoad) -> None:

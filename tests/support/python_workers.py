@@ -7,7 +7,9 @@ import re
 from pathlib import Path
 
 # Spark's JVM has the name in an option
-DAEMON = re.compile(rb"\0-m\0(pyspark[.]daemon|cdcbus[.]consumer[.]spark[.]python_daemon)\0")
+DAEMON = re.compile(
+    rb"\0-m\0(pyspark[.]daemon|cdcbus[.](consumer[.]spark|tasks[.]direct)[.]python_daemon)\0"
+)
 
 
 def python_workers(session: int) -> list[int]:

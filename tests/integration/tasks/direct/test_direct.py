@@ -23,12 +23,15 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.tasks.verify.verifying import verify
+from tests.support.python_workers import python_workers
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 ROWS = 3_000
-ORDERS = "id INT PRIMARY KEY, customer INT NOT NULL, note VARCHAR(100), amount DECIMAL(10,2)"
+MANY = 18_000
+"""Of wide rows: as much as two chunks have, and more."""
+ORDERS = "id INT PRIMARY KEY, customer INT NOT NULL, note VARCHAR(1000), amount DECIMAL(10,2)"
 
 
 @pytest.fixture
@@ -64,12 +67,17 @@ def run(load: TaskProcess, fetch: TaskProcess, *options: str) -> Answer:
     return Answer(done.returncode, found, done.stdout + done.stderr)
 
 
-def fill(shop: Shop, rows: int = ROWS) -> None:
+def fill(shop: Shop, rows: int = ROWS, width: int = 1) -> None:
     shop.create("orders", ORDERS)
     shop.cursor.executemany(
         "INSERT INTO orders VALUES (%s, %s, %s, %s)",
-        [(number, number % 7, f"note ü {number}", number / 4) for number in range(rows)],
+        [
+            (number, number % 7, f"note ü {number}" + "." * width, number / 4)
+            for number in range(rows)
+        ],
     )
+    shop.cursor.execute("ANALYZE TABLE orders")  # chunks are cut by the size of its rows
+    shop.cursor.fetchall()
 
 
 def alive(*processes: TaskProcess) -> bool:
@@ -157,6 +165,18 @@ def test_a_copy_and_the_task_after_it_give_what_the_source_has_while_writes_go_o
     becomes_equal(shop, load, fetch, target)
 
 
+def started(load: TaskProcess, fetch: TaskProcess) -> subprocess.Popen[str]:
+    """In a session of its own."""
+    return subprocess.Popen(
+        words(load, fetch),
+        env=load.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
 @contextmanager
 def held_up(shop: Shop, key: int) -> Iterator[None]:
     """Whoever writes this row of orders to PostgreSQL waits, until the block ends."""
@@ -187,18 +207,11 @@ def progress(shop: Shop, load: TaskProcess) -> dict[str, Any]:
 def test_a_load_that_is_interrupted_goes_on_with_what_is_left(
     shop: Shop, ending: signal.Signals
 ) -> None:
-    rows = 9_000
-    fill(shop, rows)
+    rows = MANY
+    fill(shop, rows, width=900)
     fetch, load = followed(shop), shop.load("postgresql")
     with held_up(shop, rows - 1):
-        process = subprocess.Popen(
-            words(load, fetch),
-            env=load.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        process = started(load, fetch)
         try:
             wait_until(lambda: progress(shop, load).get("chunks", 0) > 0, "a chunk")
         finally:
@@ -229,6 +242,25 @@ def test_a_load_that_is_interrupted_goes_on_with_what_is_left(
     shop.cursor.execute("UPDATE orders SET note = 'last' WHERE id = 20")
     load.start()
     becomes_equal(shop, load, fetch, "postgresql")
+
+
+def test_chunks_of_lost_workers_are_loaded_again(shop: Shop) -> None:
+    rows = MANY
+    fill(shop, rows, width=900)
+    fetch, load = followed(shop), shop.load("postgresql")
+    with held_up(shop, rows - 1):
+        process = started(load, fetch)
+        wait_until(lambda: progress(shop, load).get("chunks", 0) > 0, "a chunk")
+        workers = python_workers(process.pid)
+        for pid in workers:
+            os.kill(pid, signal.SIGKILL)
+    assert workers
+    found, told = process.communicate()
+    assert process.returncode == 0, told
+    [table] = json.loads(found)["tables"]
+    assert (table["state"], table["rows"]) == ("done", rows)
+    kept = shop.rows("orders")
+    assert kept["postgresql"] == kept["source"]
 
 
 def test_rows_go_where_the_mapper_says(shop: Shop) -> None:

@@ -1,0 +1,9 @@
+"""As `consumer/spark/python_daemon.py`, for workers that load chunks."""
+
+from cdcbus.consumer.spark import python_daemon
+
+if __name__ == "__main__":
+    python_daemon.leave_out_archives()
+    import cdcbus.tasks.direct.chunk_loader  # noqa: F401
+
+    python_daemon.main()
