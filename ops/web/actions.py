@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from cdcbus.ops.alarms import silence as alarm_silence
 from cdcbus.ops.services.scheduling import explained
+from cdcbus.ops.services.snapshots import Ordered, order_snapshot
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.producer.snapshot.progress import Wish
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.keys.types import PATH_NAME
 from cdcbus.tasks.control.commands import order_limit, order_start, order_taking, refuse_running
@@ -115,6 +117,12 @@ def undo(bus: WebBus, task_id: str, swimlane: str, who: str, live: bool = False)
     text, partitions = undone(changes[-1], before.get(swimlane))
     set_positions(bus.client, task_id, {swimlane: text}, before, who, "offset undo", partitions)
     return text
+
+
+def snapshot(bus: WebBus, task_id: str, what: Wish, who: str) -> Ordered:
+    """Asks it of the snapshots of a fetch task, or gives up a direct load, without waiting."""
+    known_task(bus, task_id)
+    return order_snapshot(bus.client, task_id, what, who)
 
 
 def drain(bus: WebBus, node_id: str, who: str) -> NodeInfo:

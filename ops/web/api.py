@@ -16,8 +16,9 @@ from fastapi.security import HTTPBearer
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.services.scheduling import explained
+from cdcbus.ops.services.snapshots import TableSnapshot, snapshots_of
 from cdcbus.ops.services.task_fields import as_fields
-from cdcbus.ops.web import actions
+from cdcbus.ops.web import actions, api_models
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.api_models import (
     Alarms,
@@ -28,6 +29,7 @@ from cdcbus.ops.web.api_models import (
     NewPosition,
     Node,
     Noted,
+    OpenWish,
     Position,
     Problem,
     Replayed,
@@ -35,6 +37,9 @@ from cdcbus.ops.web.api_models import (
     ResetTarget,
     Resolved,
     Silence,
+    SnapshotOrder,
+    Snapshots,
+    SnapshotWish,
     Task,
     TaskDetail,
     Topic,
@@ -46,6 +51,7 @@ from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.pages import alarms as alarm_views
 from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import FetchTask
+from cdcbus.producer.snapshot.progress import Wish, WishKind
 from cdcbus.tasks.control.reset import Target
 from cdcbus.tasks.zookeeper import audit
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
@@ -155,6 +161,29 @@ def undo(task_id: str, what: Undo, bus: _Bus, who: _Who) -> NewPosition:
     )
 
 
+@router.get("/tasks/{task_id}/snapshot", summary="How far its snapshots, or its direct load, are")
+def snapshots(task_id: str, bus: _Bus) -> Snapshots:
+    actions.known_task(bus, task_id)
+    found = snapshots_of(bus.client, task_id)
+    return Snapshots(
+        is_direct=found.direct is not None,
+        tables=list(map(_table_snapshot, found.tables)),
+        wishes=[OpenWish(**each.to_fields()) for each in found.wishes],
+    )
+
+
+@router.post(
+    "/tasks/{task_id}/snapshot/{kind}",
+    status_code=202,
+    summary="Have snapshots of its tables started, paused, resumed or stopped",
+)
+def snapshot(
+    task_id: str, kind: WishKind, bus: _Bus, who: _Who, which: SnapshotWish | None = None
+) -> SnapshotOrder:
+    what = Wish(kind, tuple(which.tables), which.where) if which else Wish(kind)
+    return SnapshotOrder(**asdict(actions.snapshot(bus, task_id, what, who)))
+
+
 @router.get("/tasks/{task_id}/dlq", summary="Its open dead letters")
 def dead_letters(task_id: str, bus: _Bus) -> list[Letter]:
     found = actions.dead_letters(bus, task_id)
@@ -252,6 +281,22 @@ def audited(bus: _Bus, newest: Annotated[int, Query(ge=1, le=audit.KEPT)] = 100)
 def _task(status: Status) -> Task:
     fields: dict[str, Any] = as_fields(status)
     return Task(**fields)
+
+
+def _table_snapshot(found: TableSnapshot) -> api_models.TableSnapshot:
+    """Without the keys of rows that it stands at: those are cells."""
+    progress = found.progress
+    return api_models.TableSnapshot(
+        table=str(found.table),
+        state=progress.state,
+        rows=progress.rows,
+        estimated_rows=progress.estimated_rows,
+        bytes=progress.bytes,
+        rows_per_second=round(found.rows_per_second, 1),
+        seconds_left=found.seconds_left,
+        where=progress.where,
+        reason=progress.reason,
+    )
 
 
 def _alarms(bus: WebBus, task_id: str) -> Alarms:

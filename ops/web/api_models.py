@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel, ConfigDict, Field
 
 from cdcbus.ops.alarms.silence import LONGEST_SECONDS
+from cdcbus.producer.snapshot.progress import TableState, WishKind
 
 
 class Problem(BaseModel):
@@ -97,6 +98,50 @@ class Undo(BaseModel):
     model_config = ConfigDict(extra="forbid")
     swimlane: str
     live: bool = False
+
+
+class TableSnapshot(BaseModel):
+    """`table`: SCHEMA.TABLE. `estimated_rows`: as the server guesses. `seconds_left`: null where
+    that is not known. `reason`: why it has failed, a sentence."""
+
+    table: str
+    state: TableState
+    rows: int
+    estimated_rows: int
+    bytes: int
+    rows_per_second: float
+    seconds_left: int | None
+    where: str
+    reason: str
+
+
+class SnapshotWish(BaseModel):
+    """No `tables`: all. `where`: of a start, which rows of the tables, in SQL."""
+
+    model_config = ConfigDict(extra="forbid")
+    tables: list[str] = Field([], max_length=1000, examples=[["shop.orders"]])
+    where: str = ""
+
+
+class OpenWish(SnapshotWish):
+    kind: WishKind
+
+
+class Snapshots(BaseModel):
+    """`is_direct`: of a direct load, past Kafka. `wishes`: what the task has not seen yet."""
+
+    is_direct: bool
+    tables: list[TableSnapshot]
+    wishes: list[OpenWish]
+
+
+class SnapshotOrder(BaseModel):
+    """`is_running`: the task sees it within a second; else when it starts. `gives_up`: a direct
+    load, which is forgotten now."""
+
+    is_running: bool
+    sentence: str
+    gives_up: bool
 
 
 class Node(BaseModel):

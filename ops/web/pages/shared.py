@@ -15,6 +15,9 @@ DONE = {
     "restart": "Restart is ordered.",
     "stop": "Stop is ordered: the task stores its position and ends.",
     "reset": "The position is set.",
+    "snapshot": "It is wished: the task sees it within a second, or when it starts.",
+    "given-up": "The direct load is given up: its target tables hold some of the rows. Empty them, "
+    "and set the task's position before it is started: it would go on from where the load began.",
     "undo": "The position is what it was before.",
     "silence": "It is silent: nothing is told for so long; what is still wrong then is.",
     "told": "The silence is over.",

@@ -9,16 +9,18 @@ from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from cdcbus.ops.alarms.rules import OF_STATE
+from cdcbus.ops.services.snapshots import Snapshots, snapshots_of
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused, status_of_error
 from cdcbus.ops.web.auth import is_logged_in, operator_of
-from cdcbus.ops.web.bus import bus_of
+from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.pages import alarms
 from cdcbus.ops.web.pages import tasks as views
 from cdcbus.ops.web.pages.live import stream
 from cdcbus.ops.web.pages.rendering import live_parts, page
 from cdcbus.ops.web.pages.shared import DONE, shared, task_address
-from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionError, PositionUnavailable
+from cdcbus.producer.snapshot.progress import Wish, WishKind
 from cdcbus.tasks.runtime.throughput_history import ThroughputHistory
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -57,10 +59,24 @@ def _task_values(request: Request, task_id: str) -> dict[str, Any]:
         "changes": views.position_changes(bus, task_id),
         "alarms": alarms.alarms_of(bus, task_id),
         "of_state": OF_STATE,
+        **_snapshots(bus, task_id),
         "failures": nodes.errors(task_id)[::-1],
         "log": lines,
         "no_log": no_log,
     }
+
+
+def _snapshots(bus: WebBus, task_id: str) -> dict[str, Snapshots | str | None]:
+    """None of them for a task that can have none. The rest of the page does not need a node that
+    somebody has damaged."""
+    try:
+        return {"snapshots": snapshots_of(bus.client, task_id), "no_snapshots": ""}
+    except PositionUnavailable:
+        raise
+    except PositionError as error:
+        return {"snapshots": None, "no_snapshots": str(error)}
+    except ConfigError:
+        return {"snapshots": None, "no_snapshots": ""}
 
 
 def _task_text(request: Request, task_id: str) -> dict[str, Any]:
@@ -102,6 +118,16 @@ def restart(request: Request, task_id: str) -> Response:
 def stop(request: Request, task_id: str) -> Response:
     actions.stop(bus_of(request), task_id, operator_of(request))
     return RedirectResponse(task_address(task_id, "?done=stop"), 303)
+
+
+@router.post("/tasks/{task_id}/snapshot/{kind}")
+def snapshot(
+    request: Request, task_id: str, kind: WishKind, table: Annotated[str, Form()] = ""
+) -> Response:
+    what = Wish(kind, (table,) if table else ())
+    ordered = actions.snapshot(bus_of(request), task_id, what, operator_of(request))
+    done = "given-up" if ordered.gives_up else "snapshot"
+    return RedirectResponse(task_address(task_id, f"?done={done}"), 303)
 
 
 @router.get("/tasks/{task_id}/reset")

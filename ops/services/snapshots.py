@@ -1,0 +1,160 @@
+"""How far a task's snapshots, or its direct load, are, and what operators wish of them: what
+`cdcbus snapshot`, the API and the console share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.progress import UNFINISHED, TableProgress, TableState, Wish, WishKind
+from cdcbus.tasks.snapshots.direct import NAME, DirectLoad, direct_load, forget_direct_load
+from cdcbus.tasks.snapshots.store import snapshot_path, tables_of, wish, wishes_of
+from cdcbus.tasks.zookeeper.audit import audited
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.position_history import positions_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
+
+
+@dataclass(frozen=True, slots=True)
+class TableSnapshot:
+    """A table and how far its snapshot is."""
+
+    table: TableId
+    progress: TableProgress
+
+    @property
+    def share(self) -> float:
+        """What of the table is done; the server only guesses how many rows it has."""
+        if self.progress.state is TableState.DONE:
+            return 1.0
+        rows = self.progress.rows
+        return min(0.99, rows / max(self.progress.estimated_rows, rows, 1))
+
+    @property
+    def rows_per_second(self) -> float:
+        """Since it began; also while it was paused."""
+        seconds = (self.progress.updated_ms - self.progress.started_ms) / 1000
+        return self.progress.rows / seconds if self.progress.started_ms and seconds > 0 else 0.0
+
+    @property
+    def seconds_left(self) -> int | None:
+        """None where that is not known, or it does not run."""
+        rate = self.rows_per_second
+        if self.progress.state not in UNFINISHED or not rate:
+            return None
+        return round(max(self.progress.estimated_rows - self.progress.rows, 0) / rate)
+
+    def to_fields(self) -> dict[str, Any]:
+        """For scripts of this machine: `after` and `until` are keys of rows."""
+        return {
+            "schema": self.table.schema,
+            "table": self.table.table,
+            **self.progress.to_fields(),
+            "rowsPerSecond": round(self.rows_per_second, 1),
+            "secondsLeft": self.seconds_left,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """All of a task. `direct`: they are those of its direct load, past Kafka. `wishes`: what the
+    task has not seen yet."""
+
+    tables: Sequence[TableSnapshot]
+    wishes: Sequence[Wish]
+    direct: DirectLoad | None
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether they are a direct load that a command goes on with."""
+        return self.direct is not None and not self.direct.is_done
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """`is_running`: the task sees it within a second. `gives_up`: a direct load, at once.
+    `sentence`: what it means."""
+
+    is_running: bool
+    sentence: str
+    gives_up: bool = False
+
+
+def snapshots_of(client: KazooClient, task_id: str) -> Snapshots:
+    """Raises ConfigError for a task that can have none: a consumer task without a direct load, one
+    that is not known."""
+    load = direct_load(client, task_id)
+    path = snapshot_path(task_id, NAME if load else _swimlane(client, task_id))
+    tables = [TableSnapshot(*each) for each in tables_of(client, path).items()]
+    return Snapshots(tables, list(wishes_of(client, path).values()), load)
+
+
+def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered:
+    """Asks it of the task; STOP also gives up a direct load that was interrupted. Noted in the
+    audit. Raises ConfigError for what is not possible."""
+    if what.kind is WishKind.STOP:
+        load = direct_load(client, task_id)
+        if load and not load.is_done:
+            return _give_up(client, task_id, what, who)
+    for table in what.tables:
+        if table.count(".") != 1:
+            raise ConfigError(f"{table}: expected SCHEMA.TABLE, such as shop.orders")
+    if what.where and not (what.tables and what.kind is WishKind.START):
+        raise ConfigError(
+            "a condition is for the start of tables that are named, as it is about their columns"
+        )
+    swimlane = _swimlane(client, task_id)
+    is_running = bool(TaskNodes(client).locks(task_id))
+    wish(client, task_id, swimlane, what, who)
+    of = ", ".join(what.tables) or "all its tables"
+    when = "within a second" if is_running else "when it starts: it does not run now"
+    return Ordered(
+        is_running,
+        f"task {task_id}: snapshot {what.kind} of {of} is wished; the task sees it {when}",
+    )
+
+
+def _give_up(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered:
+    """A direct load that was interrupted. Raises ConfigError while it runs, and for some of its
+    tables only."""
+    if what.tables:
+        raise ConfigError(f"the direct load of task {task_id} is given up whole: name no table")
+    if TaskNodes(client).locks(task_id):
+        raise ConfigError(f"the direct load of task {task_id} runs: end it by Ctrl-C first")
+    with audited(client, who, "snapshot stop", f"task {task_id}"):
+        forget_direct_load(client, task_id)
+    return Ordered(
+        False,
+        f"the direct load of task {task_id} is given up: its target tables hold some of the rows. "
+        f"Empty them, and set the task's position (cdcbus offset reset {task_id}) before it is "
+        "started: it would go on from where the load began",
+        gives_up=True,
+    )
+
+
+def _swimlane(client: KazooClient, task_id: str) -> str:
+    """Of a fetch task, which has one. Raises ConfigError for any other."""
+    nodes, stored = TaskNodes(client), positions_of(client, task_id)
+    swimlanes = list(dict.fromkeys([*stored, *nodes.swimlanes(task_id), *nodes.locks(task_id)]))
+    if not swimlanes:
+        raise ConfigError(
+            f"task {task_id} is not known: it was neither imported nor has it run; "
+            "cdcbus task list names those that are"
+        )
+    reads_topics = any('"topic"' in (text or "") for text in stored.values())
+    if len(swimlanes) > 1 or reads_topics or _is_consumer(client, task_id):
+        raise ConfigError(
+            f"task {task_id} reads topics: a snapshot is made by the fetch task that fills them"
+        )
+    return swimlanes[0]
+
+
+def _is_consumer(client: KazooClient, task_id: str) -> bool:
+    """By its text: one that has not run yet has no position that would tell."""
+    consumer = (DistNodes(client).get(task_id) or {}).get("consumer")
+    return isinstance(consumer, dict) and consumer.get("consumerName") == "KafkaFetch"
