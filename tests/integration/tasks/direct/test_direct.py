@@ -231,6 +231,13 @@ def test_a_load_that_is_interrupted_goes_on_with_what_is_left(
     )
     assert refused.returncode == 1
     assert f"the direct load of task {load.task_id} is not finished" in refused.stderr
+    status = subprocess.run(
+        [sys.executable, "-m", "cdcbus", "snapshot", "status", load.task_id, "--json"],
+        env=load.environment,
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(status.stdout)["tables"][0]["rows"] == done["rows"], status.stderr
     shop.cursor.execute("UPDATE orders SET note = 'later' WHERE id < 10")
     # rows that are there are not read again: this one is not the source's
     shop.postgresql(f"UPDATE {shop.name}.orders SET note = 'mine' WHERE id = 20")
