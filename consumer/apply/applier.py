@@ -39,7 +39,8 @@ class PartitionWaits(Exception):
 
     def __init__(self, reason: str, end: int, report: BatchReport) -> None:
         super().__init__(reason, end, report)
-        self.end, self.report = end, report
+        self.end = end
+        self.report = report
 
     def __str__(self) -> str:
         return str(self.args[0])
@@ -70,17 +71,17 @@ class PartitionApplier:
         if loader.is_dry_run and put_dead_letters:
             put_dead_letters = self._tell_dead_letters
         is_merging = task.merge and loader.is_merging
-        plans = TargetPlans(task, loader)
-        self._plans = plans
+        self._plans = TargetPlans(task, loader)
         self._held = HeldOffsets()
         self._scattered = ScatteredTables(task, loader)
-        decoder = Decoder(task, converter, process, plans, self._scattered)
+        decoder = Decoder(task, converter, process, self._plans, self._scattered)
         older = OlderChanges(task, self._scattered, self._held, read_on, decoder.steps_to)
         deletes = Deletes(read_on, decoder.steps_to)
         self._preparer = Preparer(
             converter,
             decoder,
             self._scattered,
+            # By columns, no processor sees the rows, and an update always inserts what is missing.
             is_by_columns=is_merging and process is None and task.insert_on_update_error,
             has_dead_letters=put_dead_letters is not None,
         )
@@ -136,15 +137,14 @@ class PartitionApplier:
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
         """One transaction. The epoch is the one that `applied_offsets` has begun."""
+        known_topics = {partition.topic for partition in self.seen}
         new = sorted({each.topic_partition for each in offsets} - self.seen.keys())
-        if grown := [
-            partition for partition in new if partition.topic in {topic for topic, _ in self.seen}
-        ]:
-            self.scatter(f"partitions were added to topic {grown[0][0]}")
-        taken = [
-            self._held.taken_over(offset)
-            for offset in sorted(offsets, key=attrgetter("topic_partition"))
-        ]
+        grown = [partition.topic for partition in new if partition.topic in known_topics]
+        if grown:
+            # Keys are spread by the number of partitions: a row's later changes may be elsewhere.
+            self.scatter(f"partitions were added to topic {grown[0]}")
+        in_order = sorted(offsets, key=attrgetter("topic_partition"))
+        taken = [self._held.taken_over(offset) for offset in in_order]
         with self._loader.transaction() as transaction:
             for offset in taken:
                 transaction.store_offset(offset, self.seen.get(offset.topic_partition))
@@ -205,20 +205,23 @@ class PartitionApplier:
         low_watermark: int,
         is_hasty: bool,
     ) -> BatchReport:
-        end, reason = end_offset, ""
+        """Applies all of what was prepared, or raises PartitionWaits with what comes before the
+        change that is blocked."""
+        partition = prepared.partition
+        end = end_offset
+        reason = ""
         while True:
             begin = prepared.records.offsets[0].as_py() if len(prepared.records) else end
+            part = PartitionSlice(partition, begin, end, position_version, low_watermark, is_hasty)
             try:
-                report = self._attempts.write(
-                    prepared,
-                    PartitionSlice(
-                        prepared.partition, begin, end, position_version, low_watermark, is_hasty
-                    ),
-                )
+                report = self._attempts.write(prepared, part)
             except Blocked as blocked:
-                end, reason = blocked.offset, blocked.reason
-                if before := prepared.records.before(end):
-                    prepared = self._preparer.prepared(prepared.partition, before)
+                end = blocked.offset
+                reason = blocked.reason
+                before = prepared.records.before(end)
+                if before:
+                    # Prepared again: what is merged already holds the blocked change.
+                    prepared = self._preparer.prepared(partition, before)
                     continue
                 report = BatchReport()
             if reason:

@@ -18,7 +18,7 @@ from cdcbus.consumer.apply.deletes import Deletes
 from cdcbus.consumer.apply.lookahead import LookAhead
 from cdcbus.consumer.apply.prepare import Prepared, Preparer
 from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
-from cdcbus.consumer.apply.writer import NOTHING_KNOWN, write_net
+from cdcbus.consumer.apply.writer import write_net
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.columnar import NetColumns
 from cdcbus.consumer.offsets.held import HeldOffsets
@@ -52,11 +52,11 @@ class _Attempt:
         return self.is_sure or bool(self.refused)
 
 
-class _TooLate(Exception):
+class _RefusedAtCommit(Exception):
     """The target has refused at the commit what it took before."""
 
 
-class _Late(Exception):
+class _FoundScattered(Exception):
     """Another partition has found meanwhile that rows of a table have changes in several
     partitions."""
 
@@ -91,23 +91,18 @@ class Attempts:
                 attempt.is_sure = True
             except RetryWithout as again:
                 attempt.refused[again.offset] = again.reason
-            except _TooLate:
+            except _RefusedAtCommit:
                 attempt.is_checked_at_once = True
-            except _Late:
+            except _FoundScattered:
                 self.scattered.look_again(prepared.alone)
                 prepared = self.preparer.in_rows(prepared)
-                continue
+            # What refused the columns as a whole is found record by record.
             if prepared.net:
                 prepared = self.preparer.in_rows(prepared)
 
     def _look_again(self, prepared: Prepared) -> None:
         """Raises TargetUnavailable when a table has been altered, which is forgotten then."""
-        known = {step.plan.target.id: step.plan.target for step in prepared.steps}
-        known |= {
-            name: net.batch.table
-            for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()
-        }
-        for table in known.values():
+        for table in prepared.tables().values():
             if self.loader.is_altered(table):
                 raise TargetUnavailable(
                     f"target table {table.id} has been altered meanwhile, and is looked at again"
@@ -116,8 +111,11 @@ class Attempts:
     def _write_once(
         self, prepared: Prepared, part: PartitionSlice, attempt: _Attempt
     ) -> BatchReport:
-        """Raises SchemaStale, RetryWithout, Blocked when the partition is to wait, and _TooLate."""
-        started, is_written, seen = perf_counter(), False, self.held.get(part.partition)
+        """Raises SchemaStale, RetryWithout, Blocked when the partition is to wait,
+        _RefusedAtCommit, and _FoundScattered."""
+        started = perf_counter()
+        is_written = False
+        seen = self.held.get(part.partition)
         last = prepared.records.last_before(part.end_offset)
         done = self.held.after(part.partition, part.end_offset, part.position_version, last)
         try:
@@ -125,21 +123,23 @@ class Attempts:
                 if attempt.is_checked_at_once:
                     transaction.check_at_once()
                 report, dead_letters = self._written(transaction, prepared, part, attempt)
+                # Durable before the offset moves past them: a kill between the two repeats them.
                 if dead_letters and self.put_dead_letters:
-                    self.put_dead_letters(dead_letters)  # before the offset moves past them
+                    self.put_dead_letters(dead_letters)
+                # Another process may have made a version table since this part was prepared.
                 if prepared.alone and transaction.has_version_table(prepared.alone):
-                    raise _Late
+                    raise _FoundScattered
                 transaction.store_offset(done, seen)
-                applied, is_written = perf_counter(), True
+                applied = perf_counter()
+                is_written = True
         except RowConflict as error:
+            # A deferred constraint: checked at once, it names the row that breaks it.
             if is_written and not attempt.is_checked_at_once:
-                raise _TooLate from error
+                raise _RefusedAtCommit from error
             raise
         self.held.by_partition[part.partition] = done
-        report.apply_ms, report.commit_ms = (
-            (applied - started) * 1000,
-            (perf_counter() - applied) * 1000,
-        )
+        report.apply_ms = (applied - started) * 1000
+        report.commit_ms = (perf_counter() - applied) * 1000
         return report
 
     def _written(
@@ -154,7 +154,8 @@ class Attempts:
         if prepared.net:
             if report := self._columns_written(transaction, prepared, prepared.net):
                 return report, prepared.dead_letters
-            prepared, is_logged = self.preparer.in_rows(prepared), True
+            prepared = self.preparer.in_rows(prepared)
+            is_logged = True
         superseded = BatchReport()
         steps = [step for step in prepared.steps if step.offset not in attempt.refused]
         steps, overtaken = self.older.without(transaction, prepared.versions, steps, superseded)
@@ -173,9 +174,8 @@ class Attempts:
         resolver.report.add(prepared.report)
         resolver.report.add(superseded)
         for offset, reason in attempt.refused.items():
-            resolver.send_to_dead_letters(
-                [step for step in prepared.steps if step.offset == offset], reason
-            )
+            refused = [step for step in prepared.steps if step.offset == offset]
+            resolver.send_to_dead_letters(refused, reason)
         resolver.resolve_overtaken(overtaken, self.deletes)
         resolver.resolve()
         return resolver.report, dead_letters

@@ -48,13 +48,10 @@ class Decoder:
         """The row changes that the task wants, under the target's names, in order."""
         steps: list[MappedChange] = []
         known: dict[int, tuple[Table, list[Plan]]] = {}  # by identity, see Route.plan
-        is_alone, keys = (
-            records.keys is None,
-            repeat(None) if records.keys is None else records.keys.to_pylist(),
-        )
-        for (offset, value), key, came_ms in zip(
-            records, keys, records.times.to_pylist(), strict=False
-        ):
+        is_alone = records.keys is None
+        keys = repeat(None) if records.keys is None else records.keys.to_pylist()
+        times = records.times.to_pylist()
+        for (offset, value), key, came_ms in zip(records, keys, times, strict=False):
             if value is None:  # a tombstone, for log compaction: its delete came before it
                 continue
             try:
@@ -63,6 +60,7 @@ class Decoder:
                     self._scattered.look_at_key(key, of_record)
                 steps += [step for step, _ in of_record]
             except UnmappedColumn:
+                # The table is to blame, and not the record, which is no dead letter.
                 raise
             except DataError as error:
                 refuse(dead_letters, partition, offset, error)
@@ -92,7 +90,8 @@ class Decoder:
     def steps_to(self, target: TableId, offset: int, value: bytes) -> list[MappedChange]:
         """What a record brings to a target table; nothing where it cannot be read, which is for
         its own batch to say."""
-        wanted, steps = str(target).lower(), list[MappedChange]()
+        wanted = str(target).lower()
+        steps: list[MappedChange] = []
         with suppress(DataError, ConfigError):
             for change in self._wanted.changes(value, BatchReport()):
                 for route in self._plans.routes(change.table.id):
@@ -113,7 +112,9 @@ class Decoder:
         sources: set[TableId] = set()
         for _, value in records:
             with suppress(DataError):
-                sources.update(
-                    change.table.id for change in self._converter.from_bytes(value or b"")
-                )
-        return {route.target for source in sources for route in self._plans.routes(source)}
+                changes = self._converter.from_bytes(value or b"")
+                sources.update(change.table.id for change in changes)
+        targets: set[TableId] = set()
+        for source in sources:
+            targets.update(route.target for route in self._plans.routes(source))
+        return targets

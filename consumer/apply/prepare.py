@@ -9,7 +9,6 @@ from time import perf_counter
 
 from cdcbus.consumer.apply.decode import Decoder
 from cdcbus.consumer.apply.scattered import ScatteredTables
-from cdcbus.consumer.apply.writer import NOTHING_KNOWN
 from cdcbus.consumer.merge.columnar import MIN_RECORDS, NetColumns, net_columns
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.records.batch_report import BatchReport
@@ -37,6 +36,14 @@ class Prepared:
     versions: Mapping[TableId, TargetTable] = field(default_factory=dict)
     alone: Sequence[TargetTable] = ()
 
+    def tables(self) -> dict[TableId, TargetTable]:
+        """The target tables, as the rows were made for them."""
+        found = {step.plan.target.id: step.plan.target for step in self.steps}
+        if self.net:
+            for name, net in self.net.tables.items():
+                found[name] = net.batch.table
+        return found
+
 
 class Preparer:
     """What of applying a partition needs no transaction. Thread-safe."""
@@ -60,50 +67,35 @@ class Preparer:
     def prepared(self, partition: TopicPartition, records: Records) -> Prepared:
         """Raises DataError for a record that cannot be read, unless it becomes a dead letter;
         UnmappedColumn, and what needs no person but time."""
-        started, report, dead_letters = (
-            perf_counter(),
-            BatchReport(records=len(records)),
-            self._dead_letters(),
-        )
+        started = perf_counter()
+        report = BatchReport(records=len(records))
+        dead_letters = self._dead_letters()
         net = self._net_columns(records)
-        steps = self._decoder.steps(
-            partition, records.take(net.row_at_a_time) if net else records, report, dead_letters
-        )
+        one_by_one = records.take(net.row_at_a_time) if net else records
+        steps = self._decoder.steps(partition, one_by_one, report, dead_letters)
         report.decode_ms = (perf_counter() - started) * 1000
-        if net and self._scattered.is_any_shown(net.tables):  # which the steps have shown
-            return self.in_rows(Prepared(partition, records, net, steps, report, dead_letters))
-        return self._ordered(Prepared(partition, records, net, steps, report, dead_letters))
+        prepared = Prepared(partition, records, net, steps, report, dead_letters)
+        # The steps may show that rows of a table are scattered which the columns took for alone.
+        if net and self._scattered.is_any_shown(net.tables):
+            return self.in_rows(prepared)
+        return self._ordered(prepared)
 
     def in_rows(self, prepared: Prepared) -> Prepared:
         """The same without columns."""
-        partition, records, dead_letters = (
-            prepared.partition,
-            prepared.records,
-            self._dead_letters(),
-        )
+        partition = prepared.partition
+        records = prepared.records
+        # Report and dead letters begin anew: all records are decoded once more.
         report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
-        return self._ordered(
-            Prepared(
-                partition,
-                records,
-                None,
-                self._decoder.steps(partition, records, report, dead_letters),
-                report,
-                dead_letters,
-            )
-        )
+        dead_letters = self._dead_letters()
+        steps = self._decoder.steps(partition, records, report, dead_letters)
+        return self._ordered(Prepared(partition, records, None, steps, report, dead_letters))
 
     def _ordered(self, prepared: Prepared) -> Prepared:
         """With the version tables that it takes; they are made outside of its transaction."""
-        if prepared.records.keys is None:
+        if prepared.records.keys is None:  # there are no other partitions
             return prepared
-        tables = {
-            step.plan.target.id: step.plan.target for step in prepared.steps if step.plan.target.key
-        }
-        tables |= {
-            name: net.batch.table
-            for name, net in (prepared.net.tables if prepared.net else NOTHING_KNOWN).items()
-        }
+        # A row without a key cannot be told from others, so it has no version.
+        tables = {name: table for name, table in prepared.tables().items() if table.key}
         versions, alone = self._scattered.version_tables(tables)
         return replace(prepared, versions=versions, alone=alone)
 

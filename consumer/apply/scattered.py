@@ -60,10 +60,11 @@ class ScatteredTables:
         if self._loader.scatter():
             LOG.warning(
                 "task %s: %s, so records of one row are in several of them: tables cdcbus_row_... "
-                "in the target keep which change of a row "
-                "is the newest, which takes time. Once the task has applied all records from "
-                "before, stop it, drop these tables, start it",
-                *(self._task.task_id, reason),
+                "in the target keep which change of a row is the newest, which takes time. Once "
+                "the task has applied all records from before, stop it, drop these tables, start "
+                "it",
+                self._task.task_id,
+                reason,
             )
         self.are_all = self._loader.is_scattered()
 
@@ -71,27 +72,32 @@ class ScatteredTables:
         """Another process has found that rows of some of these tables are scattered. Raises
         TargetError."""
         self.are_all = self._loader.is_scattered()
-        self._tables |= {
-            table.id for table in tables if self._loader.version_table(table, make=False)
-        }
+        for table in tables:
+            if self._loader.version_table(table, make=False):
+                self._tables.add(table.id)
 
     def version_tables(
         self, tables: Mapping[TableId, TargetTable]
     ) -> tuple[dict[TableId, TargetTable], list[TargetTable]]:
         """The version tables of the scattered ones among these tables, and the others. Version
         tables are made outside of the transaction that writes them. Raises TargetError."""
-        versions = {}
-        alone = dict(tables)
-        for name in [name for name, table in tables.items() if self.holds(table)]:
-            if found := self._loader.version_table(alone.pop(name), make=True):
+        versions: dict[TableId, TargetTable] = {}
+        alone: list[TargetTable] = []
+        for name, table in tables.items():
+            if not self.holds(table):
+                alone.append(table)
+                continue
+            found = self._loader.version_table(table, make=True)
+            if found:
                 versions[name] = found
-        return versions, [*alone.values()]
+        return versions, alone
 
     def is_in_order(self, group: RowGroup, plan: Plan, keys: pa.Array | None) -> bool:
         """Whether other partitions have no changes of a group's rows. `keys`: of all records of
         the batch, None where there are no other partitions."""
         if keys is None or not plan.target.key:
             return True
+        # The key of a record is made of the row as it is after the change; a delete has no after.
         image = group.before if group.after is None else group.after
         if not self._placing.is_by_key(plan, keys.take(group.records), image or {}):
             self._tables.add(plan.target.id)
@@ -103,6 +109,7 @@ class ScatteredTables:
         """Whether other partitions may have changes of these rows."""
         for step, change in steps:
             target = step.plan.target
+            # A truncate is of no row, so its key says nothing of where rows are.
             is_open = target.key and change.op is not Op.TRUNCATE and target.id not in self._tables
             if is_open and not self._placing.is_row_by_key(step.plan, key, change):
                 self._tables.add(target.id)
@@ -139,11 +146,11 @@ class OlderChanges:
         steps, found = newest(transaction, steps, versions, report, self._is_deleted)
         if found and not self._tables.are_all:
             self._tables.are_all = transaction.has_version_table([])
+        # A bounded replay may end before the delete that would make the change void.
+        is_bounded = isinstance(self._task.start, Replay)
         overtaken: list[Overtaken] = []
         for each in found:
-            if self._tables.has_shown(each.step.plan.target.id) or isinstance(
-                self._task.start, Replay
-            ):
+            if is_bounded or self._tables.has_shown(each.step.plan.target.id):
                 count_superseded(report, each.step, each.step.changes)
             else:
                 overtaken.append(each)
@@ -152,6 +159,11 @@ class OlderChanges:
     def _is_deleted(self, step: MappedChange, after: str, before: str) -> bool:
         """In any partition, as far as that is known."""
         partitions = self._held.next_offsets()
-        return any(self._deletes.knows(*each, step, after, before) for each in partitions) or any(
-            self._deletes.find(*each, step, after=after, before=before) for each in partitions
-        )
+        # First what was read already: `find` may read for seconds.
+        for partition, offset in partitions:
+            if self._deletes.knows(partition, offset, step, after, before):
+                return True
+        for partition, offset in partitions:
+            if self._deletes.find(partition, offset, step, after=after, before=before):
+                return True
+        return False

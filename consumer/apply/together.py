@@ -24,7 +24,7 @@ from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.offsets.held import HeldOffsets
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.records import Records
-from cdcbus.plugins.contracts import Loader, TargetTable
+from cdcbus.plugins.contracts import AppliedOffset, Loader, TargetTable
 from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected, UnmappedColumn
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
@@ -58,16 +58,12 @@ class Together:
             if isinstance(error, UnmappedColumn):
                 raise
             return {}
-        merged = in_source_order(
-            [
-                (partition, steps)
-                for (partition, *_), (steps, _) in zip(partitions, decoded, strict=True)
-            ]
-        )
-        ends, versions = (
-            {partition: end for partition, _, end, _ in partitions},
-            self._versions([step for _, step in merged]),
-        )
+        ends = {partition: end for partition, _, end, _ in partitions}
+        of_partitions = zip(ends, (steps for steps, _ in decoded), strict=True)
+        merged = in_source_order([*of_partitions])
+        tables = {step.plan.target.id: step.plan.target for _, step in merged}
+        versions, _ = self.scattered.version_tables(tables)
+        # As it is, then with constraints checked at once, then cut where that one was blocked.
         for is_checked_at_once in (False, True, True):
             try:
                 report = self._write_together(
@@ -79,13 +75,12 @@ class Together:
                     self.task.task_id,
                     blocked.reason,
                 )
+                # Backwards, so that each partition ends with its first change that is cut off.
                 for partition, step in reversed(merged[blocked.offset :]):
                     ends[partition] = step.offset
-                merged = [
-                    (partition, step)
-                    for partition, step in merged[: blocked.offset]
-                    if step.offset < ends[partition]
-                ]
+                before = merged[: blocked.offset]
+                # A record's other changes may stand before the cut: a record is never torn.
+                merged = [each for each in before if each[1].offset < ends[each[0]]]
                 if not merged:
                     return {}
             except (DataError, RowConflict, TargetRejected):
@@ -109,22 +104,17 @@ class Together:
     ) -> dict[TopicPartition, tuple[int, BatchReport]]:
         """What was written stands in the first partition's report."""
         found: dict[TopicPartition, tuple[int, BatchReport]] = {}
-        for (partition, records, end, _), (_, of_partition) in zip(
-            partitions, decoded, strict=True
-        ):
-            if ends[partition] < end:  # what was decoded behind it comes again
-                of_partition = self._decoded(partition, records.before(ends[partition]))[1]
-            of_partition.records = len(records.before(ends[partition]))
+        for (partition, records, end, _), (_, of_all) in zip(partitions, decoded, strict=True):
+            applied = records.before(ends[partition])
+            of_partition = of_all
+            if ends[partition] < end:
+                # Counted anew: what was decoded behind the end comes again.
+                _, of_partition = self._decoded(partition, applied)
+            of_partition.records = len(applied)
             if not found:
                 of_partition.add(report)
             found[partition] = ends[partition], of_partition
         return found
-
-    def _versions(self, steps: Sequence[MappedChange]) -> dict[TableId, TargetTable]:
-        """The version tables of the steps' target tables that have one."""
-        return self.scattered.version_tables(
-            {step.plan.target.id: step.plan.target for step in steps}
-        )[0]
 
     def _write_together(
         self,
@@ -135,20 +125,18 @@ class Together:
         is_checked: bool,
     ) -> BatchReport:
         """Raises Blocked with the place in `merged` before which all can be applied."""
+        # Offsets of several partitions have no order: the place of a record's first change has.
         places: dict[tuple[TopicPartition, int], int] = {}
-        steps = [
-            step._replace(offset=places.setdefault((partition, step.offset), at))
-            for at, (partition, step) in enumerate(merged)
-        ]
-        done = [
-            self.held.after(
-                partition,
-                ends[partition],
-                position_version,
-                records.last_before(ends[partition]),
-            )
-            for partition, records, _, position_version in sorted(partitions, key=itemgetter(0))
-        ]
+        steps: list[MappedChange] = []
+        for at, (partition, step) in enumerate(merged):
+            place = places.setdefault((partition, step.offset), at)
+            steps.append(step._replace(offset=place))
+        done: list[AppliedOffset] = []
+        # In the order of partitions, as every transaction locks their offsets.
+        for partition, records, _, position_version in sorted(partitions, key=itemgetter(0)):
+            end = ends[partition]
+            last = records.last_before(end)
+            done.append(self.held.after(partition, end, position_version, last))
         report = BatchReport()
         part = PartitionSlice(partitions[0][0], 0, len(steps), 0, 0)
         with self.loader.transaction() as transaction:

@@ -39,18 +39,18 @@ class TargetPlans:
 
     def _plan(self, route: Route, table: Table) -> Plan:
         target = self.target(route)
-        if plan := route.known_plan(table, target):
-            return plan
-        change, columns = self._task.schema_change, route.columns(table)
-        is_dropping = change is SchemaChange.IGNORE
+        known = route.known_plan(table, target)
+        if known:
+            return known
+        columns = route.columns(table)
+        is_dropping = self._task.schema_change is SchemaChange.IGNORE
+        # Columns of a rule that may drop them are not missed.
+        is_evolving = self._task.schema_change is SchemaChange.EVOLVE and route.rule.force_matched
         try:
-            if (
-                change is SchemaChange.EVOLVE
-                and route.rule.force_matched
-                and (lacking(target, columns) or too_narrow(target, columns))
-            ):
+            if is_evolving and (lacking(target, columns) or too_narrow(target, columns)):
                 target = self._loader.evolve(target, columns)
-                is_dropping = self._loader.is_dry_run  # which has only said what it would do
+                # A dry run has only said what it would add.
+                is_dropping = self._loader.is_dry_run
             plan = route.plan(table, target, is_dropping)
         except UnmappedColumn:
             # somebody may add the column: the next attempt looks again
