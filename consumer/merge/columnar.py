@@ -22,6 +22,9 @@ from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
 MIN_RECORDS = 200
 """Fewer are read faster one by one."""
 
+_Kind = tuple[Table, Op, tuple[str, ...], tuple[str, ...]]
+"""Table, operation, and the columns of both images: what rows of one group have in common."""
+
 
 @dataclass(slots=True)
 class NetTable:
@@ -64,38 +67,49 @@ def net_columns(
     row_at_a_time = set(others)
     for group in (*found.groups, *few):
         plans = plans_of(group.table)
-        if plans is None or any(
-            _needs_look(group, plan) or not is_in_order(group, plan) for plan in plans
-        ):
+        if plans is None or not _all_by_columns(group, plans, is_in_order):
             row_at_a_time.update(group.records.to_pylist())
             continue
         for plan in plans:
             groups.setdefault(plan.target.id, []).append((group, plan))
     net = NetColumns()
+    # A table takes one path for all its rows: two would not keep their order.
     one_by_one = targets_of(records.take(sorted(row_at_a_time)))
     for target, members in groups.items():
-        batch = (
-            None
-            if target in one_by_one
-            else merge_columns([_mapped(*member) for member in members], members[0][1].target)
-        )
+        batch = None
+        if target not in one_by_one:
+            mapped = [_mapped(group, plan) for group, plan in members]
+            _, first_plan = members[0]
+            batch = merge_columns(mapped, first_plan.target)
         if batch is None:
-            row_at_a_time.update(
-                place for group, _ in members for place in group.records.to_pylist()
-            )
+            for group, _ in members:
+                row_at_a_time.update(group.records.to_pylist())
             continue
-        ops = Counter(
-            {op: sum(len(group.records) for group, _ in members if group.op is op) for op in Op}
-        )
-        dropped = sum(len(group.records) for group, plan in members if plan.dropped)
-        net.tables[target] = NetTable(batch, ops, dropped)
+        net.tables[target] = _counted(batch, members)
         times = [pc.min_max(group.commit_us).as_py() for group, _ in members]
-        net.first_commit_ms = earliest(
-            net.first_commit_ms, min(time["min"] for time in times) // 1000
-        )
-        net.last_commit_ms = max(net.last_commit_ms, *(time["max"] // 1000 for time in times))
+        first_us = min(each["min"] for each in times)
+        last_us = max(each["max"] for each in times)
+        net.first_commit_ms = earliest(net.first_commit_ms, first_us // 1000)
+        net.last_commit_ms = max(net.last_commit_ms, last_us // 1000)
     net.row_at_a_time = sorted(row_at_a_time)
     return net
+
+
+def _all_by_columns(
+    group: RowGroup, plans: Sequence[Plan], is_in_order: Callable[[RowGroup, Plan], bool]
+) -> bool:
+    """Whether no plan takes the group's rows one by one."""
+    return not any(_needs_look(group, plan) or not is_in_order(group, plan) for plan in plans)
+
+
+def _counted(batch: TableBatch, members: Sequence[tuple[RowGroup, Plan]]) -> NetTable:
+    ops: Counter[Op] = Counter()
+    dropped = 0
+    for group, plan in members:
+        ops[group.op] += len(group.records)
+        if plan.dropped:
+            dropped += len(group.records)
+    return NetTable(batch, ops, dropped)
 
 
 def _few_of_a_kind(
@@ -104,9 +118,7 @@ def _few_of_a_kind(
     """Records that could not be read as columns, being too few of their kind or of a format that
     has no such reader, one by one: so they do not send all others of their tables down the
     row-at-a-time path. And the places of those that are no single row change."""
-    kinds: dict[
-        tuple[Table, Op, tuple[str, ...], tuple[str, ...]], list[tuple[int, RowChange]]
-    ] = {}
+    kinds: dict[_Kind, tuple[list[int], list[RowChange]]] = {}
     others: list[int] = []
     for place, (_, value) in zip(places, records.take(places), strict=True):
         try:
@@ -118,37 +130,33 @@ def _few_of_a_kind(
             others.append(place)
             continue
         kind = change.table, change.op, tuple(change.before or ()), tuple(change.after or ())
-        kinds.setdefault(kind, []).append((place, change))
-    return [_group(*zip(*members, strict=True)) for members in kinds.values()], others
+        of_kind_places, of_kind_changes = kinds.setdefault(kind, ([], []))
+        of_kind_places.append(place)
+        of_kind_changes.append(change)
+    groups = [_group(of_kind, changes) for of_kind, changes in kinds.values()]
+    return groups, others
 
 
 def _group(places: Sequence[int], changes: Sequence[RowChange]) -> RowGroup:
-    first, commits = changes[0], [change.origin.commit_us for change in changes]
-    before, after = (
-        _columns([change.before for change in changes]),
-        _columns([change.after for change in changes]),
-    )
+    first = changes[0]
+    commits = [change.origin.commit_us for change in changes]
     return RowGroup(
         first.table,
         first.op,
         pa.array(places, pa.int64()),
-        before,
-        after,
+        _columns([change.before for change in changes]),
+        _columns([change.after for change in changes]),
         pa.array(commits, pa.int64()),
     )
 
 
 def _columns(rows: Sequence[Row | None]) -> dict[str, pa.Array] | None:
     """Of rows with the same columns."""
-    first = rows[0]
-    return (
-        None
-        if first is None
-        else {
-            name: pa.array([row[name] for row in rows if row is not None], pa.string())
-            for name in first
-        }
-    )
+    if rows[0] is None:
+        return None
+    # One kind of change: either all have the image or none has.
+    images = [row for row in rows if row is not None]
+    return {name: pa.array([row[name] for row in images], pa.string()) for name in rows[0]}
 
 
 def _needs_look(group: RowGroup, plan: Plan) -> bool:
@@ -171,4 +179,9 @@ def _renamed(
 ) -> dict[str, pa.Array] | None:
     if image is None:
         return None
-    return {name: cells for column, cells in image.items() if (name := names[column]) is not None}
+    renamed: dict[str, pa.Array] = {}
+    for column, cells in image.items():
+        name = names[column]
+        if name is not None:
+            renamed[name] = cells
+    return renamed

@@ -32,44 +32,53 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
     """The net effect of the groups, whose rows are mapped (target names) and all of this table;
     an update of a row that the target lacks inserts it. None when it cannot be told from the
     last change of each key."""
-    if not table.key or not all(
-        name in image
-        for group in groups
-        for image in (group.before, group.after)
-        if image
-        for name in table.key
-    ):
+    if not table.key or not _have_key(groups, table):
         return None
+    # Whether a row whose key is rounded is another one, only a look at each tells.
     if any(_may_round(group, table) for group in groups):
-        return None  # whether the row is another one, only a look at each tells
+        return None
     if any(hold_of(table.columns[name]) for name in table.key):
-        groups = [
-            replace(group, before=_held(group.before, table), after=_held(group.after, table))
-            for group in groups
-        ]
+        groups = [_as_held(group, table) for group in groups]
     if not all(_keeps_key(group, table) for group in groups):
         return None
+    # Rows with other columns would be merged cell by cell, and not by their last change.
     written = {frozenset(group.after) for group in groups if group.after is not None}
     if len(written) > 1:
         return None
-    names = tuple(name for name in table.columns if name in next(iter(written), table.key))
-    has_open_columns = len(names) < sum(
-        not column.is_generated for column in table.columns.values()
-    )
-    if has_open_columns and written and any(group.after is None for group in groups):
-        return None  # a row that comes back gets the target's defaults there
-    if any(_may_be_equal(groups, name) for name in table.key if table.columns[name].is_folding):
+    brought = next(iter(written), table.key)
+    names = tuple(name for name in table.columns if name in brought)
+    # A row that was deleted and comes back gets the target's defaults in open columns.
+    has_deletes = any(group.after is None for group in groups)
+    width = sum(not column.is_generated for column in table.columns.values())
+    if written and has_deletes and len(names) < width:
+        return None
+    folding = [name for name in table.key if table.columns[name].is_folding]
+    if any(_may_be_equal(groups, name) for name in folding):
         return None
     last, passing, expected = _last_of_each_key(groups, table, names)
     is_delete = last.column("is_delete")
-    gone, kept = _matches(last, is_delete), _matches(last, pc.invert(is_delete))
-    deletes = ColumnRows(
-        [gone.column(str(names.index(name))).combine_chunks() for name in table.key]
-    )
-    writes = ColumnRows([kept.column(str(i)).combine_chunks() for i in range(len(names))])
+    deleted = _matches(last, is_delete)
+    kept = _matches(last, pc.invert(is_delete))
+    deletes = _cells_of(deleted, [names.index(name) for name in table.key])
+    writes = _cells_of(kept, range(len(names)))
     are_new = all(group.op is Op.INSERT for group in groups)
     parts = [Writes(names, writes, expected=expected, are_new=are_new)] if len(writes) else []
     return TableBatch(table, deletes=deletes, writes=parts, passing=passing)
+
+
+def _have_key(groups: Sequence[RowGroup], table: TargetTable) -> bool:
+    """Whether all images that are there have the whole key."""
+    key = set(table.key)
+    for group in groups:
+        for image in (group.before, group.after):
+            if image and not key <= image.keys():
+                return False
+    return True
+
+
+def _cells_of(rows: pa.Table, places: Sequence[int]) -> ColumnRows:
+    """Columns that are numbered as in `_last_of_each_key`."""
+    return ColumnRows([rows.column(str(place)).combine_chunks() for place in places])
 
 
 def _may_round(group: RowGroup, table: TargetTable) -> bool:
@@ -78,42 +87,52 @@ def _may_round(group: RowGroup, table: TargetTable) -> bool:
     columns = [table.columns[name] for name in table.key]
     if group.after is None or not any(map(exact_of, columns)):
         return False
-    after = group.after
-    return any(
-        holds_less(column, sources.get(column.name, "")) or is_rounded(column, after[column.name])
-        for column in columns
-    )
+    for column in columns:
+        # First by the types alone, which costs no look at the cells.
+        if holds_less(column, sources.get(column.name, "")):
+            return True
+        if is_rounded(column, group.after[column.name]):
+            return True
+    return False
+
+
+def _as_held(group: RowGroup, table: TargetTable) -> RowGroup:
+    """With the key as the target holds it."""
+    return replace(group, before=_held(group.before, table), after=_held(group.after, table))
 
 
 def _held(image: Mapping[str, pa.Array] | None, table: TargetTable) -> dict[str, pa.Array] | None:
-    """With the key as the target holds it."""
-    return (
-        None
-        if image is None
-        else {
-            **image,
-            **{name: held_column(table.columns[name], image[name]) for name in table.key},
-        }
-    )
+    if image is None:
+        return None
+    key = {name: held_column(table.columns[name], image[name]) for name in table.key}
+    return {**image, **key}
 
 
 def _may_be_equal(groups: Sequence[RowGroup], name: str) -> bool:
     """Whether texts that differ in this column may be equal at the target."""
-    images = [image for group in groups for image in (group.before, group.after) if image]
-    cells = pc.unique(pa.concat_arrays([image[name] for image in images])).to_pylist()
+    columns: list[pa.Array] = []
+    for group in groups:
+        columns += [image[name] for image in (group.before, group.after) if image]
+    cells = pc.unique(pa.concat_arrays(columns)).to_pylist()
     return len({folded(cell) for cell in cells}) < len(cells)
 
 
 def _keeps_key(group: RowGroup, table: TargetTable) -> bool:
     """Whether its rows have the whole key, and keep it."""
-    images = [image for image in (group.before, group.after) if image is not None]
-    if not all(
-        name in image and not image[name].null_count for image in images for name in table.key
-    ):
+    before = group.before
+    after = group.after
+    for image in (before, after):
+        if image is None:
+            continue
+        for name in table.key:
+            if name not in image or image[name].null_count:
+                return False
+    if group.op is not Op.UPDATE:
+        return True
+    # Without its before image nobody knows whether an update has moved the row.
+    if before is None or after is None:
         return False
-    return group.op is not Op.UPDATE or (
-        len(images) == 2 and all(images[0][name].equals(images[1][name]) for name in table.key)
-    )
+    return all(before[name].equals(after[name]) for name in table.key)
 
 
 def _last_of_each_key(
@@ -122,28 +141,13 @@ def _last_of_each_key(
     """Whether it is a delete, and the cells, numbered as in `names`, of the last change of each
     key; a delete has the key's only. And how many keys begin with an insert and end with a
     delete, and how many do neither."""
-    parts = []
-    for group in groups:
-        image = (group.before if group.after is None else group.after) or {}
-        count = len(group.records)
-        cells = [
-            image[name]
-            if group.after is not None or name in table.key
-            else pa.nulls(count, pa.string())
-            for name in names
-        ]
-        is_delete = pa.repeat(pa.scalar(group.after is None, pa.bool_()), count)
-        parts.append(
-            pa.table(
-                [group.records, is_delete, *cells],
-                ["place", "is_delete", *map(str, range(len(names)))],
-            )
-        )
-    rows = pa.concat_tables(parts)
+    rows = pa.concat_tables([_numbered(group, table, names) for group in groups])
     by_key = rows.group_by([str(names.index(name)) for name in table.key], use_threads=False)
     if all(group.op is groups[0].op for group in groups):
+        # Only inserts, only updates or only deletes: no key begins in one way and ends in another.
         lasts = by_key.aggregate([("place", "max")]).column("place_max")
-        passing, expected = 0, len(lasts) if groups[0].op is Op.UPDATE else 0
+        passing = 0
+        expected = len(lasts) if groups[0].op is Op.UPDATE else 0
     else:
         places = by_key.aggregate([("place", "max"), ("place", "min")])
         lasts = places.column("place_max")
@@ -153,12 +157,25 @@ def _last_of_each_key(
         # must already be there.
         transient = pc.and_(starts_with_insert, ends_with_delete)
         preexisting = pc.invert(pc.or_(starts_with_insert, ends_with_delete))
-        passing, expected = pc.sum(transient).as_py() or 0, pc.sum(preexisting).as_py() or 0
-    return (
-        _matches(rows, pc.is_in(rows.column("place"), value_set=lasts.combine_chunks())),
-        passing,
-        expected,
-    )
+        passing = pc.sum(transient).as_py() or 0
+        expected = pc.sum(preexisting).as_py() or 0
+    is_last = pc.is_in(rows.column("place"), value_set=lasts.combine_chunks())
+    return _matches(rows, is_last), passing, expected
+
+
+def _numbered(group: RowGroup, table: TargetTable, names: Sequence[str]) -> pa.Table:
+    """A group as a table of places, whether they are deletes, and cells by the number of their
+    column: so no column of the target can be called like the first two."""
+    count = len(group.records)
+    if group.after is not None:
+        cells = [group.after[name] for name in names]
+    else:
+        key = group.before or {}
+        no_cells = pa.nulls(count, pa.string())
+        cells = [key[name] if name in table.key else no_cells for name in names]
+    is_delete = pa.repeat(pa.scalar(group.after is None, pa.bool_()), count)
+    numbers = [str(place) for place in range(len(names))]
+    return pa.table([group.records, is_delete, *cells], ["place", "is_delete", *numbers])
 
 
 def _matches(rows: pa.Table, are_chosen: pa.ChunkedArray) -> pa.Table:
@@ -168,9 +185,6 @@ def _matches(rows: pa.Table, are_chosen: pa.ChunkedArray) -> pa.Table:
 
 def _is_of(places: pa.ChunkedArray, groups: Sequence[RowGroup], op: Op) -> pa.ChunkedArray:
     """Whether a change is of that operation, by its place."""
-    return pc.is_in(
-        places,
-        value_set=pa.concat_arrays(
-            [pa.array([], places.type), *(group.records for group in groups if group.op is op)]
-        ),
-    )
+    of_op = [group.records for group in groups if group.op is op]
+    # The empty array gives the type where no group is of that operation.
+    return pc.is_in(places, value_set=pa.concat_arrays([pa.array([], places.type), *of_op]))

@@ -1,5 +1,8 @@
 """Many changes of a table in, their net effect out: at most one delete and one write per key.
-Pure."""
+Pure.
+
+What runs once a row or a key is written as comprehensions: a loop would cost there.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.loaders.cells.canonical import exactly, folded, holding, holds_less
 from cdcbus.plugins.loaders.cells.equal_keys import folds
-from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
+from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, Table
 
 Key = tuple[Cell, ...]
 _Group = tuple[bool, tuple[str, ...]]  # whether its rows may be inserted, and their columns
@@ -70,7 +73,8 @@ class _Fold:
     def __post_init__(self) -> None:
         """`in_full`: what the source says of each key that came into being, where the target
         rounds keys; `rounded`: those of which it holds less."""
-        cells, hold = _cells(self.table.key), holding(self.table, self.table.key)
+        cells = _cells(self.table.key)
+        hold = holding(self.table, self.table.key)
         self.is_folding = folds(self.table)
         self.key_of = lambda row: hold(cells(row))
         self.say = exactly(self.table, self.table.key)
@@ -92,18 +96,22 @@ class _Fold:
         source tells from it."""
         if self.say is None:
             return
-        full, known = self.say(tuple(row[name] for name in self.table.key)), self.nets.get(key)
-        if known is not None and known.row is not None and self.in_full.get(key, full) != full:
+        full = self.say(tuple(row[name] for name in self.table.key))
+        known = self.nets.get(key)
+        is_taken = known is not None and known.row is not None
+        if is_taken and self.in_full.get(key, full) != full:
             raise DataError(
                 f"table {self.table.id}: two rows have keys that are one as the target's columns "
                 "round them"
             )
         self.in_full[key] = full
-        sources = [column for column in change.table.columns if column.name in self.table.key]
-        if self.say(key) != full or any(
-            holds_less(self.table.columns[column.name], column.mysql_type) for column in sources
-        ):
+        if self.say(key) != full or self.may_round(change.table):
             self.rounded.add(key)
+
+    def may_round(self, source: Table) -> bool:
+        """Whether the target holds less of a key than the source's types can say."""
+        key = [column for column in source.columns if column.name in self.table.key]
+        return any(holds_less(self.table.columns[each.name], each.mysql_type) for each in key)
 
     def clear(self, key: Key) -> None:
         known = self.nets.get(key)
@@ -127,10 +135,8 @@ class _Fold:
         try:
             old_key, key = self.key_of(before), self.key_of(after)
         except KeyError:  # a partial image: what it lacks of the key has not changed
-            old_key, key = (
-                self.key(change, {**after, **before}),
-                self.key(change, {**before, **after}),
-            )
+            old_key = self.key(change, {**after, **before})
+            key = self.key(change, {**before, **after})
             after = {**dict(zip(self.table.key, key, strict=True)), **after}
         if key != old_key:
             self.move(change, old_key, key, {**before, **after})
@@ -160,7 +166,8 @@ class _Fold:
         if not has_swapped:
             row = {**(known or {}), **row}
             self.clear(old_key)
-        if missing := columns_missing(change, self.table, row):
+        missing = columns_missing(change, self.table, row)
+        if missing:
             raise DataError(
                 f"table {self.table.id}: a row's primary key changes, but the change lacks column "
                 f"{', '.join(missing)}: "
@@ -168,8 +175,12 @@ class _Fold:
             )
         self.come(change, key, row)
         replaced = self.nets.get(key)
-        is_cleared, is_born = (replaced.is_cleared, replaced.is_born) if replaced else (False, True)
-        self.nets[key] = _Net(row, is_cleared=is_cleared, has_moved_in=True, is_born=is_born)
+        self.nets[key] = _Net(
+            row,
+            is_cleared=replaced is not None and replaced.is_cleared,
+            has_moved_in=True,
+            is_born=replaced is None or replaced.is_born,
+        )
 
     def key(self, change: RowChange, row: Row) -> Key:
         try:
@@ -207,11 +218,14 @@ class _Fold:
         groups: dict[_Group, list[Row]] = {}
         expected = Counter[_Group]()
         for key, net in self.nets.items():
-            if net.row is not None:
-                # as the target holds it, so that it is found
-                net.row = {**net.row, **dict(zip(self.table.key, key, strict=True))}
-                groups.setdefault(group := (net.may_insert, tuple(net.row)), []).append(net.row)
-                expected[group] += not (net.is_born or self.truncate or key in deletes)
+            if net.row is None:
+                continue
+            # The key as the target holds it, so that its row is found.
+            net.row = {**net.row, **dict(zip(self.table.key, key, strict=True))}
+            group = net.may_insert, tuple(net.row)
+            groups.setdefault(group, []).append(net.row)
+            # The target has a row whose insert is not among the changes, and that stays.
+            expected[group] += not (net.is_born or self.truncate or key in deletes)
         passing = sum(net.is_born for net in deletes.values())
         writes = self.writes(groups, expected)
         fresh = [] if self.truncate else [key for key in self.rounded if self.nets[key].is_born]

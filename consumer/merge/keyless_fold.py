@@ -41,7 +41,8 @@ def merge_keyless(
 
 def _whole(change: RowChange, table: TargetTable) -> Row:
     before = change.before or {}
-    if missing := [column.name for column in change.table.columns if column.name not in before]:
+    missing = [column.name for column in change.table.columns if column.name not in before]
+    if missing:
         raise DataError(
             f"table {table.id}: it has no key, and {change.op} comes without column "
             f"{', '.join(missing)} of the old row: "
@@ -56,18 +57,21 @@ class _Run:
     def __init__(self, columns: tuple[str, ...], table: TargetTable) -> None:
         self.columns = columns
         self._hold = holding(table, columns)
-        self._pairs: list[list[Cells | None]] = []  # what goes, what comes
-        # the pairs that end in a row
+        # What goes, and what comes.
+        self._pairs: list[list[Cells | None]] = []
+        # The pairs that end in a row: a later change of an equal row takes one of them.
         self._ending: dict[Cells, list[list[Cells | None]]] = defaultdict(list)
 
     def add(self, before: Row | None, after: Row | None) -> None:
         """What goes is a row that an earlier change has brought, if there is one; else the
         target's."""
-        old, new = self._cells(before), self._cells(after)
+        old = self._cells(before)
+        new = self._cells(after)
         if old is not None and self._ending[old]:
             pair = self._ending[old].pop()
         else:
-            self._pairs.append(pair := [old, None])
+            pair = [old, None]
+            self._pairs.append(pair)
         pair[1] = new
         if new is not None:
             self._ending[new].append(pair)

@@ -48,10 +48,9 @@ class MappedChange(NamedTuple):
         before, after = change.before or {}, change.after or {}
         try:
             hold = holding(self.plan.target, names)
-            old, new = (
-                hold(_key({**after, **before}, names)),
-                hold(_key({**before, **after}, names)),
-            )
+            # What an image lacks has not changed.
+            old = hold(_key({**after, **before}, names))
+            new = hold(_key({**before, **after}, names))
         except KeyError:
             return ()
         return (old,) if old == new else (old, new)
@@ -75,19 +74,19 @@ class MappedChange(NamedTuple):
     def parts(self) -> Iterator[MappedChange]:
         """A change of the key as the delete and the insert that it comes to; any other as it is,
         and one that lacks a column."""
-        before, after = self.change.before or {}, self.change.after or {}
-        table, origin, row = self.change.table, self.change.origin, self.change.row
-        if len(self.keys) < 2 or columns_missing(
-            self.change, self.plan.target, {**before, **after}
-        ):
+        change = self.change
+        before = change.before or {}
+        after = change.after or {}
+        new = {**before, **after}
+        if len(self.keys) < 2 or columns_missing(change, self.plan.target, new):
             yield self
             return
-        yield self._replace(
-            change=RowChange(table, Op.DELETE, {**after, **before}, None, origin, row)
-        )
-        yield self._replace(
-            change=RowChange(table, Op.INSERT, None, {**before, **after}, origin, row), held=()
-        )
+        old = {**after, **before}
+        delete = RowChange(change.table, Op.DELETE, old, None, change.origin, change.row)
+        insert = RowChange(change.table, Op.INSERT, None, new, change.origin, change.row)
+        # What is held is of the old row, and goes with its delete.
+        yield self._replace(change=delete)
+        yield self._replace(change=insert, held=())
 
 
 def _key(row: Row, names: Sequence[str]) -> Key:
@@ -109,8 +108,10 @@ class SameRow:
         included."""
         if len(step.keys) != 1:
             return None
-        found = (self._places.get((step.plan.target.id, key), []) for key in (*step.keys, None))
-        return min(
-            (places[at] for places in found if (at := bisect_right(places, place)) < len(places)),
-            default=None,
-        )
+        following: list[int] = []
+        for key in (*step.keys, None):
+            places = self._places.get((step.plan.target.id, key), [])
+            at = bisect_right(places, place)
+            if at < len(places):
+                following.append(places[at])
+        return min(following, default=None)
