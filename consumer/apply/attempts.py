@@ -12,11 +12,11 @@ from cdcbus.consumer.apply.conflicts import (
     PartitionSlice,
     RetryWithout,
     SchemaStale,
-    overtaken_reason,
 )
 from cdcbus.consumer.apply.deletes import Deletes
 from cdcbus.consumer.apply.lookahead import LookAhead
 from cdcbus.consumer.apply.prepare import Prepared, Preparer
+from cdcbus.consumer.apply.row_order import overtaken_reason
 from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.writer import write_net
 from cdcbus.consumer.config import LoadTask

@@ -17,16 +17,22 @@ from time import perf_counter
 from typing import NamedTuple, NoReturn
 
 from cdcbus.consumer.apply.deletes import Deletes
-from cdcbus.consumer.apply.levels import levels
+from cdcbus.consumer.apply.levels import levels, middle_of
 from cdcbus.consumer.apply.lookahead import LookAhead, NotYet
-from cdcbus.consumer.apply.row_order import Overtaken
+from cdcbus.consumer.apply.row_order import Overtaken, overtaken_reason
 from cdcbus.consumer.apply.watermark import are_all_there
-from cdcbus.consumer.apply.writer import count_applied, count_superseded, net_of, write_net
+from cdcbus.consumer.apply.writer import (
+    count_applied,
+    count_superseded,
+    net_of,
+    with_unique_emptied,
+    write_net,
+)
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.merge.mapped_change import MappedChange, SameRow
+from cdcbus.consumer.merge.mapped_change import MappedChange, SameRow, makes_void
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
-from cdcbus.plugins.contracts import LoadTransaction, TableBatch, Writes
+from cdcbus.plugins.contracts import LoadTransaction
 from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op
@@ -98,14 +104,15 @@ class ConflictResolver:
         """`dead_letters`: None where there are to be none. `is_merging`: see Loader. `is_sure`:
         the target's tables are known to be what the rows were made for. `is_logged`: the log says
         already that the net effect is refused."""
-        self._task, self._look_ahead, self._is_merging = task, look_ahead, is_merging
-        self._transaction, self._part, self._steps, self._dead_letters = (
-            transaction,
-            part,
-            steps,
-            dead_letters,
-        )
-        self._is_sure, self._is_logged = is_sure, is_logged
+        self._task = task
+        self._look_ahead = look_ahead
+        self._transaction = transaction
+        self._part = part
+        self._steps = steps
+        self._dead_letters = dead_letters
+        self._is_merging = is_merging
+        self._is_sure = is_sure
+        self._is_logged = is_logged
         self._done = 0
         self._deferred: list[_Deferred] = []
         self._same_row: SameRow | None = None
@@ -159,13 +166,14 @@ class ConflictResolver:
                 report = write_net(self._task, self._transaction, steps)
         except (DataError, TargetRejected) as error:
             is_whole = len(steps) == len(self._steps)
-            if is_whole and isinstance(error, RowConflict) and self._resolve_levels():
-                return
-            if is_whole and isinstance(error, RowConflict) and self._part.is_hasty:
-                raise Blocked(
-                    self._part.begin, _blocked_reason(self._part.partition, steps[0], error)
-                ) from None
-            middle = _middle(steps)
+            if is_whole and isinstance(error, RowConflict):
+                # Halves of a long chain of rows that wait for each other would be many.
+                if self._resolve_levels():
+                    return
+                if self._part.is_hasty:
+                    reason = _blocked_reason(self._part.partition, steps[0], error)
+                    raise Blocked(self._part.begin, reason) from None
+            middle = middle_of(steps)
             if middle == 0:
                 self._resolve_record(begin, end)
                 return
@@ -185,7 +193,8 @@ class ConflictResolver:
 
     def _resolve_levels(self) -> bool:
         """Whether the target takes all steps level by level."""
-        parts, report = levels(self._steps), BatchReport()
+        parts = levels(self._steps)
+        report = BatchReport()
         if len(parts) < 2:
             return False
         try:
@@ -201,7 +210,8 @@ class ConflictResolver:
     def _resolve_record(self, begin: int, end: int) -> None:
         """One record, row by row: all of it or nothing, but for what other rows block. That is
         done with the next change of its row, or after all other steps."""
-        report, blocked = BatchReport(), list[tuple[int | None, _Deferred]]()
+        report = BatchReport()
+        blocked: list[tuple[int | None, _Deferred]] = []
         try:
             with self._transaction.savepoint():
                 for place in range(begin, end):
@@ -237,12 +247,16 @@ class ConflictResolver:
             with self._transaction.savepoint():
                 counts = self._transaction.write(batch)
         except RowConflict as reason:
-            if step.held and self._makes_void(step, step):
+            if step.held and self._is_void(step, step):
+                # What is held need not be written at all: this change says all of the row.
                 count_superseded(report, step, step.changes[:-1])
                 return self._write_row(step._replace(held=()), report)
             parts = [*step.parts()]
             if len(parts) > 1:
-                return [left for part in parts for left in self._write_row(part, report)]
+                left: list[_Deferred] = []
+                for part in parts:
+                    left += self._write_row(part, report)
+                return left
             if len(step.keys) != 1:
                 raise
             return [_Deferred(step, reason)]
@@ -258,9 +272,9 @@ class ConflictResolver:
             self._deferred = []
             for each in deferred:
                 self._deferred += self._retry(each.step)
-            before, now = (
-                [id(each.step.change) for each in steps] for steps in (deferred, self._deferred)
-            )
+            # By identity of the change: a step is another one once it holds earlier changes.
+            before = [id(each.step.change) for each in deferred]
+            now = [id(each.step.change) for each in self._deferred]
             if now == before and not self._make_room() and not self._leave_out_any():
                 self._give_up_deferred(*self._deferred.pop(0))
 
@@ -279,11 +293,12 @@ class ConflictResolver:
     def _make_room(self) -> bool:
         """Whether rows that wait for each other could be written: what must be unique of them is
         NULL for a moment, where it may be."""
-        report, deferred = BatchReport(), self._deferred
+        report = BatchReport()
+        deferred = self._deferred
         try:
             with self._transaction.savepoint():
                 for step, _ in deferred:
-                    self._transaction.write(_without_unique(step))
+                    self._transaction.write(with_unique_emptied(step))
                 for step, reason in deferred:
                     if self._write_row(step, report):
                         raise reason
@@ -294,18 +309,12 @@ class ConflictResolver:
         return True
 
     def _give_up_deferred(self, step: MappedChange, reason: DataError | TargetRejected) -> None:
-        is_alone = [each.change for each in self._steps if each.offset == step.offset] == [
-            step.change
-        ]
-        may_be_unblocked = (
-            isinstance(reason, RowConflict) and step.offset >= self._part.low_watermark
-        )
-        if (
-            self._is_sure
-            and self._dead_letters is not None
-            and not may_be_unblocked
-            and not is_alone
-        ):
+        of_record = [each.change for each in self._steps if each.offset == step.offset]
+        is_alone = of_record == [step.change]
+        may_wait = isinstance(reason, RowConflict) and step.offset >= self._part.low_watermark
+        makes_dead_letters = self._is_sure and self._dead_letters is not None
+        # A record is a dead letter as a whole, so what is applied of it must be undone.
+        if makes_dead_letters and not may_wait and not is_alone:
             raise RetryWithout(step.offset, reason)
         self._give_up([step], reason)
 
@@ -325,35 +334,21 @@ class ConflictResolver:
         possible, as it may hold what other rows need. A full one makes this change void even
         where it is not."""
         step = blocked.step
-        for later in self._look_ahead.later(
-            self._part.partition,
-            self._part.end_offset,
-            step,
-            (other.step for other in self._deferred),
-        ):
-            is_void = self._makes_void(later[0], step)
-            if (
-                later[0].change.op is Op.TRUNCATE
-                or self._becomes(later if is_void else [step, *later])
-                or is_void
-            ):
+        others = (other.step for other in self._deferred)
+        part = self._part
+        for later in self._look_ahead.later(part.partition, part.end_offset, step, others):
+            is_truncated = later[0].change.op is Op.TRUNCATE
+            is_void = self._is_void(step, later[0])
+            becoming = later if is_void else [step, *later]
+            # Written also where the change is void anyway: the row may hold what others need.
+            if is_truncated or self._becomes(becoming) or is_void:
                 self._deferred.remove(blocked)
                 count_superseded(self.report, step, step.changes)
                 return True
         return False
 
-    def _makes_void(self, later: MappedChange, step: MappedChange) -> bool:
-        """Whether a row is as it should be after its later change, whatever was there before."""
-        if later.change.after is None:
-            return True
-        brought = {name for change in step.changes for name in change.after or ()}
-        may_bring = (
-            self._task.insert_on_update_error
-            or later.stands_for_row
-            or later.change.op is not Op.UPDATE
-            or not step.has_insert
-        )
-        return later.is_full and brought <= later.change.after.keys() and may_bring
+    def _is_void(self, step: MappedChange, later: MappedChange) -> bool:
+        return makes_void(later, step, may_insert=self._task.insert_on_update_error)
 
     def _becomes(self, later: Sequence[MappedChange]) -> bool:
         try:
@@ -366,15 +361,15 @@ class ConflictResolver:
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         """Steps of one record."""
         if isinstance(error, RowConflict) and steps[0].offset >= self._part.low_watermark:
-            raise Blocked(
-                self._first_open(steps[0]), _blocked_reason(self._part.partition, steps[0], error)
-            )
+            reason = _blocked_reason(self._part.partition, steps[0], error)
+            raise Blocked(self._first_open(steps[0]), reason)
         if isinstance(error, TargetRejected) and not self._is_sure:
             raise SchemaStale from error
         self.send_to_dead_letters(steps, error)
-        # which are not to blame
-        held = (each for step in steps for each in step.held if each.offset != step.offset)
-        self._deferred += [_Deferred(each, RowConflict(str(error))) for each in held]
+        for step in steps:
+            # Changes of earlier records that wait for this one are not to blame.
+            others = [each for each in step.held if each.offset != step.offset]
+            self._deferred += [_Deferred(each, RowConflict(str(error))) for each in others]
 
     def send_to_dead_letters(
         self, steps: Sequence[MappedChange], error: DataError | TargetRejected
@@ -383,7 +378,8 @@ class ConflictResolver:
         refuse(self._dead_letters, self._part.partition, steps[0].offset, error)
         for step in steps:
             failed = self.report.table(step.plan.target.id)
-            failed.rows, failed.failed = failed.rows + 1, failed.failed + 1
+            failed.rows += 1
+            failed.failed += 1
 
     def _next_of_row(self, place: int, step: MappedChange) -> int | None:
         """The place of the next step of the same row."""
@@ -394,61 +390,11 @@ class ConflictResolver:
     def _first_open(self, step: MappedChange) -> int:
         """The offset before which all is applied, though this step, the deferred ones and those to
         come are not."""
-        waiting = (
-            step,
-            *(other for other, _ in self._deferred),
-            *(held for each in self._steps[self._done :] for held in each.held),
-        )
-        return min(offset for each in waiting for offset in each.offsets)
-
-
-class JointConflictResolver(ConflictResolver):
-    """Applies steps of several partitions, whose offsets are their places in source order. Whatever
-    is refused is left to the partition that has it, and so is all after it."""
-
-    def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
-        raise Blocked(self._first_open(steps[0]), str(error))
-
-
-def overtaken_reason(step: MappedChange) -> RowConflict:
-    table = step.plan.target
-    return RowConflict(
-        f"target table {table.id} has had a newer row whose key is spelled otherwise and equal "
-        "there, so two source rows would become one: give its key "
-        f"({', '.join(table.key)}) a collation that tells them apart, as the source's does"
-    )
+        waiting = [step, *(other for other, _ in self._deferred)]
+        for each in self._steps[self._done :]:
+            waiting += each.held
+        return min(min(each.offsets) for each in waiting)
 
 
 def _blocked_reason(partition: TopicPartition, step: MappedChange, reason: RowConflict) -> str:
     return f"record {partition}@{step.offset}: {reason}; it waits for records that may change that"
-
-
-def _without_unique(step: MappedChange) -> TableBatch:
-    """The step's row with NULL for each nullable column of a unique key that the step brings
-    anew."""
-    table, after = step.plan.target, step.change.after or {}
-    nullable = (
-        name
-        for unique in table.unique_keys
-        for name in unique
-        if name in table.columns and table.columns[name].is_nullable
-    )
-    emptied = tuple(
-        dict.fromkeys(name for name in nullable if name in after and name not in table.key)
-    )
-    if not emptied or len(step.keys) != 1:
-        return TableBatch(table)
-    return TableBatch(
-        table,
-        writes=[
-            Writes(
-                (*table.key, *emptied), [(*step.keys[0], *[None] * len(emptied))], may_insert=False
-            )
-        ],
-    )
-
-
-def _middle(steps: Sequence[MappedChange]) -> int:
-    """Where a record begins, as near to the middle as can be; 0 for a single record."""
-    edges = (at for at in range(1, len(steps)) if steps[at].offset != steps[at - 1].offset)
-    return min(edges, key=lambda at: abs(at - len(steps) // 2), default=0)

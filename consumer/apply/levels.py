@@ -70,6 +70,12 @@ def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
     return [level for level in found if level]
 
 
+def middle_of(steps: Sequence[MappedChange]) -> int:
+    """Where a record begins, as near to the middle as can be; 0 for a single record."""
+    edges = (at for at in range(1, len(steps)) if steps[at].offset != steps[at - 1].offset)
+    return min(edges, key=lambda at: abs(at - len(steps) // 2), default=0)
+
+
 def _unique_values(step: MappedChange) -> Iterator[Hashable]:
     """That the step frees or brings. Spellings that some collation may take for the same are the
     same."""

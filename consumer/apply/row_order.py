@@ -23,7 +23,7 @@ from cdcbus.plugins.contracts import (
     TargetTable,
     Writes,
 )
-from cdcbus.plugins.errors import DataError, TargetRejected
+from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected
 from cdcbus.plugins.loaders.cells.equal_keys import respelled, texts_of
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
@@ -81,6 +81,15 @@ class Overtaken(NamedTuple):
 
     step: MappedChange
     by: RowVersion
+
+
+def overtaken_reason(step: MappedChange) -> RowConflict:
+    table = step.plan.target
+    return RowConflict(
+        f"target table {table.id} has had a newer row whose key is spelled otherwise and equal "
+        "there, so two source rows would become one: give its key "
+        f"({', '.join(table.key)}) a collation that tells them apart, as the source's does"
+    )
 
 
 def newest(

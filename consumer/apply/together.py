@@ -9,14 +9,14 @@ from operator import itemgetter
 
 from cdcbus.consumer.apply.conflicts import (
     Blocked,
-    JointConflictResolver,
+    ConflictResolver,
     PartitionSlice,
-    overtaken_reason,
 )
 from cdcbus.consumer.apply.decode import Decoder
 from cdcbus.consumer.apply.deletes import Deletes
 from cdcbus.consumer.apply.levels import in_source_order
 from cdcbus.consumer.apply.lookahead import LookAhead, no_future
+from cdcbus.consumer.apply.row_order import overtaken_reason
 from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.writer import count_superseded
 from cdcbus.consumer.config import LoadTask
@@ -30,6 +30,14 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 
 LOG = logging.getLogger(__name__)
+
+
+class _JointConflictResolver(ConflictResolver):
+    """Applies steps of several partitions, whose offsets are their places in source order. Whatever
+    is refused is left to the partition that has it, and so is all after it."""
+
+    def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
+        raise Blocked(self._first_open(steps[0]), str(error))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +156,7 @@ class Together:
                 if not self.deletes.find(partition, ends[partition], step):
                     raise Blocked(step.offset, str(overtaken_reason(step)))
                 count_superseded(report, step, step.changes)
-            resolver = JointConflictResolver(
+            resolver = _JointConflictResolver(
                 self.task,
                 LookAhead(no_future, self.decoder.steps_to),
                 transaction,

@@ -12,7 +12,7 @@ from cdcbus.consumer.merge.columnar import NetTable
 from cdcbus.consumer.merge.fold import merge
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.records.batch_report import BatchReport
-from cdcbus.plugins.contracts import Counts, LoadTransaction, TableBatch
+from cdcbus.plugins.contracts import Counts, LoadTransaction, TableBatch, Writes
 from cdcbus.plugins.rowchange import RowChange, TableId
 
 NOTHING_KNOWN: Mapping[TableId, NetTable] = {}
@@ -30,11 +30,10 @@ def write_net(
     tables: dict[TableId, list[MappedChange]] = {}
     for step in steps:
         tables.setdefault(step.plan.target.id, []).append(step)
-    merged = [net_of(task, table_steps, report) for table_steps in tables.values()]
-    batches = sorted(
-        (*(net.batch for net in known.values()), *merged),
-        key=lambda batch: task.weight(batch.table.id),
-    )
+    batches = [net.batch for net in known.values()]
+    batches += [net_of(task, table_steps, report) for table_steps in tables.values()]
+    # Stable: tables of the same weight stay in the order of their first change.
+    batches.sort(key=lambda batch: task.weight(batch.table.id))
     counts = {batch.table.id: Counts() for batch in batches}
     for batch in _phases(batches):
         started = perf_counter()
@@ -50,16 +49,33 @@ def write_net(
 
 def net_of(task: LoadTask, steps: Sequence[MappedChange], report: BatchReport) -> TableBatch:
     """Of steps to one table."""
-    started, table = perf_counter(), steps[-1].plan.target
+    started = perf_counter()
+    table = steps[-1].plan.target
     changes = [change for step in steps for change in step.changes]
     may_insert = task.insert_on_update_error or any(step.stands_for_row for step in steps)
     batch = merge(changes, table, insert_on_update=may_insert)
     told = report.table(table.id)
-    told.missed, told.merge_ms = (
-        told.missed + batch.left_out,
-        told.merge_ms + (perf_counter() - started) * 1000,
-    )
+    told.missed += batch.left_out
+    told.merge_ms += (perf_counter() - started) * 1000
     return batch
+
+
+def with_unique_emptied(step: MappedChange) -> TableBatch:
+    """The step's row with NULL for each nullable column of a unique key that the step brings
+    anew."""
+    table = step.plan.target
+    after = step.change.after or {}
+    # A dict, as a column may be of several unique keys; in the order of these.
+    emptied: dict[str, None] = {}
+    for unique in table.unique_keys:
+        for name in unique:
+            may_be_null = name in table.columns and table.columns[name].is_nullable
+            if may_be_null and name in after and name not in table.key:
+                emptied[name] = None
+    if not emptied or len(step.keys) != 1:
+        return TableBatch(table)
+    row = (*step.keys[0], *[None] * len(emptied))
+    return TableBatch(table, writes=[Writes((*table.key, *emptied), [row], may_insert=False)])
 
 
 def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:

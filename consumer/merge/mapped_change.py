@@ -89,6 +89,24 @@ class MappedChange(NamedTuple):
         yield self._replace(change=insert, held=())
 
 
+def makes_void(later: MappedChange, step: MappedChange, *, may_insert: bool) -> bool:
+    """Whether a row is as it should be after its later change, whatever was there before.
+    `may_insert`: an update brings a row that the target lacks."""
+    if later.change.after is None:
+        return True
+    brought: set[str] = set()
+    for change in step.changes:
+        brought.update(change.after or ())
+    # An update alone would not bring the row that the insert left out here should have brought.
+    brings_row = (
+        may_insert
+        or later.stands_for_row
+        or later.change.op is not Op.UPDATE
+        or not step.has_insert
+    )
+    return later.is_full and brought <= later.change.after.keys() and brings_row
+
+
 def _key(row: Row, names: Sequence[str]) -> Key:
     return tuple(row[name] for name in names)
 
