@@ -1,5 +1,8 @@
 """Snapshots and direct loads in the console and the API over a real ZooKeeper: what they say, to
-whom, and what they ask of the task."""
+whom, and what they ask of the task.
+
+With CDCBUS_WRITE_SCREENSHOTS=1 the picture in docs/images is taken anew.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
 from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load, put_direct_load
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
-from tests.integration.ops.web.test_browser import ARGUMENTS, CHROMIUM, STUMBLES
+from tests.integration.ops.web.test_browser import ARGUMENTS, CHROMIUM, IMAGES, STUMBLES, WRITES
 from tests.support.bus import Bus, fetch_text, open_bus, resting_text
 from tests.support.web import BEARER, TOKEN, pages
 
@@ -26,19 +29,32 @@ NOWHERE = Database("127.0.0.1", 1, "u", "p", "")
 KEY = "'a-key-of-a-row'"
 TABLES = {
     TableId("shop", "items"): TableProgress(
-        TableState.FAILED, 7, estimated_rows=20, reason="shop.items: its key was altered"
+        TableState.FAILED,
+        7_000,
+        bytes=900_000,
+        estimated_rows=20_000,
+        started_ms=1_000,
+        updated_ms=3_000,
+        reason="shop.items: its key was altered",
     ),
     TableId("shop", "orders"): TableProgress(
         TableState.RUNNING,
-        1_500,
-        bytes=30_000,
-        estimated_rows=6_000,
+        1_500_000,
+        bytes=30_000_000,
+        estimated_rows=6_000_000,
         after=(KEY,),
         until=(KEY,),
         started_ms=1_000,
         updated_ms=11_000,
     ),
-    TableId("shop", "people"): TableProgress(TableState.DONE, 3, estimated_rows=9),
+    TableId("shop", "people"): TableProgress(
+        TableState.DONE,
+        3_000,
+        bytes=40_000,
+        estimated_rows=2_900,
+        started_ms=1_000,
+        updated_ms=2_000,
+    ),
 }
 PAGE, API = "/tasks/7", "/api/tasks/7/snapshot"
 
@@ -84,10 +100,10 @@ def test_a_page_shows_how_far_each_table_is_and_why_one_has_failed_but_no_key(
     ZooKeeperSnapshots(bus.client, "7", name).save(TABLES)
     said = text(web, PAGE)
     assert "Snapshots 1 of 3 tables done" in said
-    assert "shop.orders running 25 % 1,500 6,000 30 KB 150 30 s" in said
-    assert "shop.items failed 35 % 7 20" in said
+    assert "shop.orders running 25 % 1,500,000 6,000,000 30 MB 150,000 30 s" in said
+    assert "shop.items failed 35 % 7,000 20,000" in said
     assert "its key was altered" in said
-    assert "shop.people done 100 % 3 9" in said
+    assert "shop.people done 100 % 3,000 2,900" in said
     assert "None was taken" not in text(web, "/tasks/242")
     assert "shop.orders" not in text(web, "/tasks/242")
 
@@ -101,10 +117,10 @@ def test_the_api_says_the_same_without_keys_of_rows(web: httpx.Client, bus: Bus,
     assert found["tables"][1] == {
         "table": "shop.orders",
         "state": "running",
-        "rows": 1_500,
-        "estimated_rows": 6_000,
-        "bytes": 30_000,
-        "rows_per_second": 150.0,
+        "rows": 1_500_000,
+        "estimated_rows": 6_000_000,
+        "bytes": 30_000_000,
+        "rows_per_second": 150_000.0,
         "seconds_left": 30,
         "where": "",
         "reason": "",
@@ -172,7 +188,7 @@ def test_a_direct_load_is_shown_and_given_up_once_it_does_not_run(
     log_in(web)
     said = text(web, "/tasks/242")
     assert "Direct load 1 of 3 tables done" in said
-    assert "shop.orders running 25 % 1,500 6,000" in said
+    assert "shop.orders running 25 % 1,500,000 6,000,000" in said
     assert "Give it up" in said
     assert web.get("/api/tasks/242/snapshot").json()["is_direct"] is True
     lock = f"/datas/task/242/lock/{name}"
@@ -223,10 +239,13 @@ def test_in_a_browser_a_table_is_paused_its_bar_moves_and_others_have_no_such_pa
         page.get_by_label("Token").fill(TOKEN)
         page.get_by_role("button", name="Log in").click()
         page.get_by_label("Snapshot of").select_option("shop.orders")
-        page.get_by_role("button", name="Pause").click()
+        page.get_by_role("button", name="Pause snapshot").click()
         expect(page.get_by_text("It is wished: the task sees it")).to_be_visible()
         assert wished(bus, name) == [Wish(WishKind.PAUSE, ("shop.orders",))]
         assert page.evaluate(STUMBLES) == []
+        if WRITES:
+            part = page.locator("section", has=page.get_by_label("Snapshot of"))
+            part.screenshot(path=IMAGES / "snapshots.png")
         page.get_by_label("Snapshot of").select_option("shop.people")
         paused = TableProgress(TableState.PAUSED, 3_000, estimated_rows=6_000)
         store.save({TableId("shop", "orders"): paused})
