@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from heapq import merge
-from itertools import groupby
+from itertools import chain, groupby
 from operator import attrgetter
 
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.rowchange import Cell, Op, Row
+from cdcbus.plugins.rowchange import Cell, Op, Origin, Row
 
 
 def in_source_order(
@@ -18,17 +18,17 @@ def in_source_order(
 ) -> list[tuple[TopicPartition, MappedChange]]:
     """By the place in the binlog, else by the time of the commit; of one partition always as they
     came. A key change is a delete before an insert."""
-    origins = [step.change.origin for _, steps in partitions for step in steps]
-    is_one_log = len({origin.server_id for origin in origins}) <= 1 and all(
-        origin.file.rpartition(".")[2].isdigit() for origin in origins
-    )
+    origins = [step.change.origin for step in chain.from_iterable(each for _, each in partitions)]
+    is_one_server = len({origin.server_id for origin in origins}) <= 1
+    # Places of two servers' binlogs have no order, nor those of files without a number.
+    is_one_log = is_one_server and all(_file_number(origin).isdigit() for origin in origins)
 
     def place(
         record: tuple[TopicPartition, list[MappedChange]],
     ) -> tuple[int, int, int, bool, TopicPartition]:
         partition, (step, *_) = record
         origin = step.change.origin
-        when = int(origin.file.rpartition(".")[2]) if is_one_log else origin.commit_us
+        when = int(_file_number(origin)) if is_one_log else origin.commit_us
         return when, origin.pos, step.change.row, step.change.op is not Op.DELETE, partition
 
     records = (
@@ -40,6 +40,10 @@ def in_source_order(
         for partition, of_record in merge(*records, key=place)
         for step in of_record
     ]
+
+
+def _file_number(origin: Origin) -> str:
+    return origin.file.rpartition(".")[2]
 
 
 def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
@@ -79,7 +83,9 @@ def middle_of(steps: Sequence[MappedChange]) -> int:
 def _unique_values(step: MappedChange) -> Iterator[Hashable]:
     """That the step frees or brings. Spellings that some collation may take for the same are the
     same."""
-    before, after, table = step.change.before, step.change.after, step.plan.target
+    before = step.change.before
+    after = step.change.after
+    table = step.plan.target
     for names in table.unique_keys:
         if not names or names == table.key:
             continue

@@ -34,7 +34,8 @@ class Mapper:
         """Several rules that select the same send rows to several tables; of those that also
         name the same target, the first counts. `includes`, `excludes`: the task's, which tell
         which source tables can share a target."""
-        self._includes, self._excludes = includes, excludes
+        self._includes = includes
+        self._excludes = excludes
         self._rules: dict[Selector, dict[tuple[str | None, str | None], MapperRule]] = {}
         for rule in rules:
             self._rules.setdefault(selector(rule), {}).setdefault(targets(rule), rule)
@@ -45,12 +46,12 @@ class Mapper:
         table, table only, schema only, any; within one of these a name before a pattern."""
         routes = self._routes.get(source)
         if routes is None:
-            routes = tuple(
-                Route(source, rule, self._is_shared(source, _target(rule, source)))
-                for rule in self._selected(source)
-            )
+            routes = tuple(self._route(source, rule) for rule in self._selected(source))
             self._routes[source] = routes
         return routes
+
+    def _route(self, source: TableId, rule: MapperRule) -> Route:
+        return Route(source, rule, self._is_shared(source, _target(rule, source)))
 
     def _selected(self, source: TableId) -> Iterable[MapperRule]:
         matching = [
@@ -70,25 +71,21 @@ class Mapper:
         new name could be that of a further source table."""
         if self._includes:
             return bool(self._included_by_target.get(_lower(target), set()) - {_lower(source)})
-        leading = [
-            rule
-            for rules in self._rules.values()
-            for rule in rules.values()
-            if _lower(_target(rule, target)) == _lower(target)
-        ]
-        if any(
-            pair and is_pattern(pair[0]) for rule in leading for pair in (rule.schema, rule.table)
-        ):
+        leading: list[MapperRule] = []
+        for rules in self._rules.values():
+            leading += [rule for rule in rules.values() if _leads_to(rule, target)]
+        if any(_has_pattern(rule) for rule in leading):
             return True
-        others = {
-            _lower(_source(rule, target)) for rule in leading if rule.schema or rule.table
-        } - {_lower(source)}
-        return any(
-            _lower(_target(rule, other)) == _lower(target)
-            for other in others
-            if str(other).upper() not in self._excludes
-            for rule in self._selected(other)
-        )
+        named = [rule for rule in leading if rule.schema or rule.table]
+        others = {_lower(_source(rule, target)) for rule in named} - {_lower(source)}
+        for other in others:
+            if str(other).upper() in self._excludes:
+                continue
+            # A rule that says more of the other table may send its rows elsewhere.
+            for rule in self._selected(other):
+                if _lower(_target(rule, other)) == _lower(target):
+                    return True
+        return False
 
     @cached_property
     def _included_by_target(self) -> dict[TableId, set[TableId]]:
@@ -105,7 +102,9 @@ class Route:
     """Rows of one source table on their way to one target table. Thread-safe."""
 
     def __init__(self, source: TableId, rule: MapperRule, is_shared: bool) -> None:
-        self.source, self.rule, self.is_shared = source, rule, is_shared
+        self.source = source
+        self.rule = rule
+        self.is_shared = is_shared
         self.target = _target(rule, source)
         self._plans: dict[int, Plan] = {}
 
@@ -140,8 +139,10 @@ class Route:
     def wanted(self, column: str) -> str | None:
         """The target's name of a source column, as the task file has it; the target may lack it.
         None: it is left out."""
-        lower, rule = column.lower(), self.rule
-        if lower in rule.ignored or (rule.included and lower not in rule.included):
+        lower = column.lower()
+        if lower in self.rule.ignored:
+            return None
+        if self.rule.included and lower not in self.rule.included:
             return None
         return self._renamed(column)
 
@@ -176,14 +177,15 @@ class Route:
         columns: list[Column] = []
         spelled = {column.name.lower(): column.name for column in source.columns}
         there = {key: any_case(target.columns, column.name) for key, column in wanted.items()}
-        if not is_dropping and (
-            missing := {key: column for key, column in wanted.items() if there[key] is None}
-        ):
+        missing = {key: column for key, column in wanted.items() if there[key] is None}
+        if missing and not is_dropping:
             raise UnmappedColumn(self._remedy(missing, target))
         for key, column in wanted.items():
-            if (found := there[key]) is None:
+            found = there[key]
+            if found is None:
                 dropped.append(column.name)
                 continue
+            # The target computes it from what the other columns bring.
             if target.columns[found].is_generated:
                 continue
             _refuse_unclear(source.id, key, column, target, found)
@@ -195,9 +197,8 @@ class Route:
         _refuse_twice(source.id, target.id, names)
         self._refuse_without_key(source, target, {*names.values(), *computed})
         masks = self._masks(source, target, names)
-        is_same = (
-            not computed and not masks and all(name == column for column, name in names.items())
-        )
+        is_copied = all(name == column for column, name in names.items())
+        is_same = is_copied and not computed and not masks
         table = Table(target.id, tuple(columns), target.key, source.is_described)
         return Plan(
             source,
@@ -256,7 +257,8 @@ class Route:
     def _masks(
         self, source: Table, target: TargetTable, names: Mapping[str, str | None]
     ) -> dict[str, Mask]:
-        masks = {name: mask for name in names if (mask := self.rule.masks.get(name.lower()))}
+        of_rule = self.rule.masks
+        masks = {name: of_rule[name.lower()] for name in names if of_rule.get(name.lower())}
         for name, mask in masks.items():
             if names[name] in target.key and not mask.keeps_difference:
                 raise ConfigError(
@@ -303,7 +305,8 @@ class Plan:
                 "source tables too, and would lose them; "
                 "delete the rows of this one there, then set the position behind the record"
             )
-        before, after = self._row(change.before), self._row(change.after)
+        before = self._row(change.before)
+        after = self._row(change.after)
         if self.computed:
             before, after = self._with_computed(change, before, after)
         return RowChange(
@@ -334,26 +337,20 @@ class Plan:
     ) -> tuple[Row | None, Row | None]:
         """A partial image gets the computed columns of which it has something; what an image
         lacks has not changed."""
-        old, new = change.before, change.after
+        old = change.before
+        new = change.after
         if old is not None and before is not None:
-            known = {
-                name: made for name, made in self.computed.items() if made.columns <= old.keys()
-            }
-            before = {
-                **before,
-                **{name: made.cell(self.source.id, old) for name, made in known.items()},
-            }
+            before = {**before}
+            for name, made in self.computed.items():
+                if made.columns <= old.keys():
+                    before[name] = made.cell(self.source.id, old)
         if new is not None and after is not None:
+            after = {**after}
             whole = {**(old or {}), **new}
-            touched = {
-                name: made
-                for name, made in self.computed.items()
-                if change.op is Op.INSERT or not made.columns or made.columns & new.keys()
-            }
-            after = {
-                **after,
-                **{name: self._computed(name, made, whole) for name, made in touched.items()},
-            }
+            is_insert = change.op is Op.INSERT
+            for name, made in self.computed.items():
+                if is_insert or not made.columns or made.columns & new.keys():
+                    after[name] = self._computed(name, made, whole)
         return before, after
 
     def _computed(self, name: str, made: Expression, row: Row) -> str | None:
@@ -379,24 +376,33 @@ def selector(rule: MapperRule) -> Selector:
 
 
 def _folded(pair: tuple[str, str] | None) -> str | None:
-    return None if pair is None else pair[0] if is_pattern(pair[0]) else pair[0].lower()
+    if pair is None:
+        return None
+    name, _ = pair
+    return name if is_pattern(name) else name.lower()
 
 
 def targets(rule: MapperRule) -> tuple[str | None, str | None]:
     """What a rule calls schema and table at the target, in lower case."""
-    return rule.schema[1].lower() if rule.schema else None, rule.table[
-        1
-    ].lower() if rule.table else None
+    schema = rule.schema[1].lower() if rule.schema else None
+    table = rule.table[1].lower() if rule.table else None
+    return schema, table
+
+
+def _leads_to(rule: MapperRule, target: TableId) -> bool:
+    return _lower(_target(rule, target)) == _lower(target)
+
+
+def _has_pattern(rule: MapperRule) -> bool:
+    return any(pair and is_pattern(pair[0]) for pair in (rule.schema, rule.table))
 
 
 def _matches(name: str | None, found: str) -> bool:
     if name is None:
         return True
-    return (
-        re.fullmatch(name, found, re.IGNORECASE) is not None
-        if is_pattern(name)
-        else name == found.lower()
-    )
+    if is_pattern(name):
+        return re.fullmatch(name, found, re.IGNORECASE) is not None
+    return name == found.lower()
 
 
 def _specificity(found: Selector) -> tuple[bool, bool, bool, bool]:
