@@ -335,7 +335,7 @@ def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
 
     # Stop it.
     look.at(f"/tasks/{fetch}")
-    page.get_by_role("button", name="Stop").click()
+    page.get_by_role("button", name="Stop", exact=True).click()
     page.wait_for_url("**done=stop")
     expect_text(look, "#live_head .state", "STOPPED")
     assert bus.status(fetch).state is State.STOPPED
