@@ -12,7 +12,9 @@ TURN_BYTES, TURN_TRANSACTIONS, TURN_SECONDS = 640 << 20, 20, 10.0
 # from here on it is worth while to start an executor's work for a batch
 LARGE_RECORDS, LARGE_BYTES = 10_000, 8 << 20
 BACKLOG_BATCHES = 5  # so many that are worth while for executors make the gear change
-HELD_BATCHES = 20  # of the tail gear, after one whose partitions wait for each other
+HELD_BATCHES = 20
+"""After one whose partitions wait for each other, so many are not for executors, and have records
+of all partitions."""
 
 
 class BatchSize:
@@ -48,6 +50,11 @@ class BatchSize:
         """Whether the bulk gear is to read so many offsets: far more than those at which it gives
         way to the tail gear, so that the gears do not change back and forth."""
         return not self._held and self.is_large(count // BACKLOG_BATCHES)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether partitions have waited for each other lately."""
+        return self._held > 0
 
     def hold(self) -> None:
         """The next batches are not for executors, as partitions wait for each other."""

@@ -28,7 +28,7 @@ READ_BYTES = 8 << 20  # of records that come with one reading, or one record
 QUEUED_KB = READ_BYTES >> 10  # of records that wait in the client
 FULL_WAIT_MS = 5  # until a client that has had enough looks whether it may fetch more
 FETCHED_BYTES = 256 << 10  # of an answer for a partition: LZ4 may have packed it 250 times smaller
-OTHERS_SECONDS = 0.5
+OTHERS_SECONDS = 5.0  # an answer of a broker that has nothing else comes before that
 FETCH_WAIT_MS = 1000  # for what is not there; what comes is told at once
 LARGEST_BYTES = 1 << 30  # of an answer: a record may be larger than librdkafka expects
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
@@ -55,6 +55,12 @@ class KafkaReader:
         self._troubles = _Troubles()
         self._with_headers = isinstance(task.target, PublishConfig)
         self._next, self._most = dict(offsets), most
+        # Of the last reading: where it began in each partition, and its messages. Those that have
+        # not been applied come again with the next one: a seek would wait for the answer that is
+        # under way, which may take FETCH_WAIT_MS.
+        self._begun = dict(offsets)
+        self._last: list[Any] = []
+        self._again: list[Any] = []
         options = {
             **source.look_up_options,
             "bootstrap.servers": source.servers,
@@ -107,15 +113,19 @@ class KafkaReader:
         `from_all`: of each partition that has some, which is waited for a moment. Raises
         BusRejected, and BusUnavailable where Kafka is away, or holds no record at the offset: the
         next start says what is wrong."""
-        first = self._consumer.poll(wait_seconds)
-        if first is None:
-            if self._troubles.is_cut_off:
-                raise self._unavailable(KafkaError(KafkaError._ALL_BROKERS_DOWN))
-            return {}, {}
-        self._troubles.is_cut_off = False
-        messages = self._with_more(first)
+        messages, self._again, self._last = self._again, [], []
+        if not messages:
+            first = self._consumer.poll(wait_seconds)
+            if first is None:
+                if self._troubles.is_cut_off:
+                    raise self._unavailable(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+                return {}, {}
+            self._troubles.is_cut_off = False
+            messages = [first]
+        messages = self._with_more(messages)
         if from_all:
             messages += self._of_others(messages)
+        self._begun, self._last = dict(self._next), messages
         # By plain tuples: a NamedTuple made for each record takes longer than all else in the loop.
         by_partition = dict[tuple[str, int], list[Any]]()
         ends = dict[TopicPartition, int]()
@@ -139,13 +149,25 @@ class KafkaReader:
     def go_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Partitions are read again from these offsets, where they have been read further. Raises
         BusUnavailable."""
+        again: set[TopicPartition] = set()
         for partition, offset in offsets.items():
-            if offset < self._next[partition]:
-                self._next[partition] = offset
-                try:
-                    self._consumer.seek(confluent_kafka.TopicPartition(*partition, offset))
-                except KafkaException as error:
-                    raise self._unavailable(error.args[0]) from error
+            if offset >= self._next[partition]:
+                continue
+            if offset >= self._begun[partition]:
+                again.add(partition)
+            else:
+                self._seek(partition, offset)
+            self._next[partition] = offset
+        for message in self._last:
+            where = TopicPartition(message.topic(), message.partition())
+            if where in again and message.offset() >= offsets[where]:
+                self._again.append(message)
+
+    def _seek(self, partition: TopicPartition, offset: int) -> None:
+        try:
+            self._consumer.seek(confluent_kafka.TopicPartition(*partition, offset))
+        except KafkaException as error:
+            raise self._unavailable(error.args[0]) from error
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
         """These are read as well, from their beginning."""
@@ -162,9 +184,9 @@ class KafkaReader:
             max(0, end - self._next[partition]) for partition, end in self._known_ends().items()
         )
 
-    def _with_more(self, first: Any) -> list[Any]:
+    def _with_more(self, first: list[Any]) -> list[Any]:
         """What is not here yet is not waited for, and what is beyond READ_BYTES stays here."""
-        messages, bytes_ = [first], len(first.value() or b"")
+        messages, bytes_ = list(first), sum(len(message.value() or b"") for message in first)
         while len(messages) < self._most and bytes_ < READ_BYTES:
             fitting = READ_BYTES * len(messages) // max(1, bytes_)
             count = max(1, min(fitting, self._most) - len(messages))
@@ -187,7 +209,7 @@ class KafkaReader:
         deadline = monotonic() + OTHERS_SECONDS
         while lacking and (left := deadline - monotonic()) > 0:
             if (message := self._consumer.poll(left)) is not None:
-                found += self._with_more(message)
+                found += self._with_more([message])
                 lacking -= {(each.topic(), each.partition()) for each in found}
         return found
 

@@ -16,8 +16,6 @@ from cdcbus.consumer.config import LoadTask
 
 WAIT_SECONDS = 1.0  # until a task that has nothing to read sees that it is to stop
 LOOK_SECONDS = 1.0
-SHARED_BATCHES = 20
-"""After one whose partitions wait for each other, so many have records of all partitions."""
 
 
 def follow(
@@ -33,20 +31,17 @@ def follow(
     wrong with the topics, the target or the stored positions; nothing is lost then."""
     progress = batches.progress
     looked_at = monotonic()
-    shared = 0  # so many batches are still to have records of all partitions
     with KafkaReader(task, progress.next_offsets, size.few_records) as reader:
         while not (stop.is_set() or is_done(task, progress)):
             # What a partition waits for may be the next record of another one, which was not here
             # yet.
-            is_from_all = shared > 0 or len(progress.next_offsets) == 1
+            is_from_all = size.is_held or len(progress.next_offsets) == 1
             partitions, ends = reader.read(WAIT_SECONDS, from_all=is_from_all)
             if ends:
                 count = sum(map(len, partitions.values()))
                 size.saw(count, sum(records.values.nbytes for records in partitions.values()))
-                if batches.apply_records(partitions, ends, is_held=not is_from_all):
-                    shared = max(0, shared - 1)
-                else:
-                    shared = SHARED_BATCHES
+                if not batches.apply_records(partitions, ends, is_held=not is_from_all):
+                    size.hold()
                     reader.go_back(progress.next_offsets)
             is_time_to_look = monotonic() - looked_at >= LOOK_SECONDS
             if is_time_to_look:

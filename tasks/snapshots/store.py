@@ -7,16 +7,18 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import orjson
 from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
 
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.schema.history_codec import entry_name
 from cdcbus.producer.snapshot.progress import TableProgress, Wish
 from cdcbus.tasks.zookeeper.audit import audited
-from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.positions import LOST, ROOT
 from cdcbus.tasks.zookeeper.znode import (
     answer,
     drop_node,
@@ -51,6 +53,8 @@ class ZooKeeperSnapshots:
         self._client, self._is_lost = client, is_lost
         self._path = snapshot_path(task_id, swimlane)
         self._seen: list[str] = []
+        self._asked: Any = None  # about the wishes; None where they may have changed
+        self._is_read = False
         self._look_at = 0.0
 
     def load(self) -> dict[TableId, TableProgress]:
@@ -73,16 +77,46 @@ class ZooKeeperSnapshots:
         put_nodes(self._client, nodes)
 
     def wishes(self) -> list[Wish]:
-        now = time.monotonic()
-        if now < self._look_at:
+        """The new ones. The stream of rows calls this: a ZooKeeper that is silent holds it up only
+        where there are some."""
+        if not self._has_some():
             return []
-        self._look_at = now + LOOK_SECONDS
         wishes = []
         for name, wish in wishes_of(self._client, self._path).items():
             if name not in self._seen:
                 self._seen.append(name)
                 wishes.append(wish)
         return wishes
+
+    def _has_some(self) -> bool:
+        """Whether there are wishes of which nobody has been told. Waits for no answer."""
+        path = f"{self._path}/wishes"
+        if self._asked is None:
+            if time.monotonic() < self._look_at:
+                return False
+            self._look_at = time.monotonic() + LOOK_SECONDS
+            self._is_read = False
+            self._asked = self._client.get_children_async(path, watch=self._forget)
+        asked = self._asked
+        if self._is_read or asked is None or not asked.ready():
+            return False
+        try:
+            found = asked.get(block=False)
+        except NoNodeError:
+            self._asked = self._client.exists_async(path, watch=self._forget)
+            return False
+        except LOST:
+            self._asked = None
+            return False
+        if found is not None and not isinstance(found, list):
+            self._asked = None  # the node is there, since a moment ago
+            return False
+        self._is_read = True
+        return bool(found)
+
+    def _forget(self, _event: object) -> None:
+        """Called on the ZooKeeper client's thread, at a change, or when the connection is lost."""
+        self._asked = None
 
     def heeded(self) -> None:
         while self._seen:

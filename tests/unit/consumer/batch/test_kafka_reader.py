@@ -174,11 +174,38 @@ def test_a_partition_of_which_kafka_has_told_nothing_is_waited_for_a_moment(clie
         assert reader.ahead() == 8
 
 
-def test_only_partitions_that_were_read_further_go_back(client: Client) -> None:
-    client.there.extend([*records(ONE, 0, 4), *records(TWO, 0, 2)])
+def test_only_partitions_that_were_read_further_go_back_and_without_a_seek(client: Client) -> None:
+    end = Message(ONE, 6, b"", KafkaError(KafkaError._PARTITION_EOF))
+    client.there.extend([*records(ONE, 0, 4), end, *records(TWO, 0, 2)])
     with KafkaReader(TASK, {ONE: 0, TWO: 0}, 10) as reader:
-        reader.read(1)
+        assert reader.read(1)[1] == {ONE: 6, TWO: 2}
         reader.go_back({ONE: 1, TWO: 2})
+        client.there.extend(records(TWO, 2, 3))
+        partitions, ends = reader.read(0)
+        assert (counts(partitions), ends) == ({ONE: 3, TWO: 1}, {ONE: 6, TWO: 3})
+        assert partitions[ONE].offsets.to_pylist() == [1, 2, 3]
+        reader.go_back({ONE: 2, TWO: 3})
+        assert counts(reader.read(0)[0]) == {ONE: 2}
+        reader.go_back({ONE: 6, TWO: 3})
+        assert reader.read(0) == ({}, {})
+        assert client.sought == []
+
+
+def test_what_comes_again_comes_before_what_is_new_of_its_partition(client: Client) -> None:
+    client.there.extend(records(ONE, 0, 4))
+    with KafkaReader(TASK, {ONE: 0}, 10) as reader:
+        reader.read(1)
+        reader.go_back({ONE: 2})
+        client.there.extend(records(ONE, 4, 7))
+        assert reader.read(1)[0][ONE].offsets.to_pylist() == [2, 3, 4, 5, 6]
+
+
+def test_what_was_read_earlier_is_sought(client: Client) -> None:
+    client.there.extend(records(ONE, 0, 4))
+    with KafkaReader(TASK, {ONE: 0}, 2) as reader:
+        reader.read(1)
+        reader.read(1)
+        reader.go_back({ONE: 1})
         assert client.sought == [(0, 1)]
 
 

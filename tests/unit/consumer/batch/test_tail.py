@@ -10,9 +10,14 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.consumer.batch import tail
-from cdcbus.consumer.batch.batch_size import BACKLOG_BATCHES, LARGE_RECORDS, BatchSize
+from cdcbus.consumer.batch.batch_size import (
+    BACKLOG_BATCHES,
+    HELD_BATCHES,
+    LARGE_RECORDS,
+    BatchSize,
+)
 from cdcbus.consumer.batch.progress import Progress
-from cdcbus.consumer.batch.tail import SHARED_BATCHES, follow
+from cdcbus.consumer.batch.tail import follow
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import JdbcTarget
@@ -152,12 +157,22 @@ def test_readings_are_of_single_partitions_again_after_some_batches(
 
     def more(partition: TopicPartition, _end: int, _: object) -> None:
         world.progress.next_offsets = {**world.progress.next_offsets, partition: 0}
-        if len(world.held) < SHARED_BATCHES + 3:
+        if len(world.held) < HELD_BATCHES + 3:
             world.next[partition] = 0
 
     monkeypatch.setattr(Progress, "move", lambda _, *moved: more(*moved))
     world.follow()
-    assert world.read_from_all[: SHARED_BATCHES + 2] == [False, *[True] * SHARED_BATCHES, False]
+    assert world.read_from_all[: HELD_BATCHES + 2] == [False, *[True] * HELD_BATCHES, False]
+
+
+def test_readings_are_of_all_where_partitions_have_waited_in_the_other_gear_or_before_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, ONE, TWO)
+    world.size.hold()
+    world.follow()
+    assert world.read_from_all == [True]
+    assert world.held == [False]
 
 
 def test_a_single_partition_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
