@@ -1,0 +1,174 @@
+"""When a running task tells of itself, and what; ZooKeeper is a stand-in that keeps what it is
+given."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Event
+from typing import Any
+
+import pytest
+
+from cdcbus.consumer.batch.progress import Progress
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import PositionUnavailable, TargetRejected
+from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.runtime import status_reporter
+from cdcbus.tasks.runtime.lag import Lag
+from cdcbus.tasks.runtime.status_reporter import StatusReporter
+from cdcbus.tasks.zookeeper.stat import Stat
+from tests.support.waiting import wait_until
+
+TASK = LoadTask(
+    "7", TopicConfig("kafka:9092", ("orders",)), "canalRow", "JdbcBatch", JdbcTarget("")
+)
+
+
+class World:
+    """A ZooKeeper, the topics' lag, and the history of minutes."""
+
+    def __init__(self) -> None:
+        self.client: Any = self
+        self.stats: list[Stat] = []
+        self.failures: list[tuple[str, str]] = []
+        self.minutes: list[tuple[int, str]] = []
+        self.before: Stat | None = None
+        self.lag = Lag()
+        self.is_away = False
+
+    # As TaskNodes
+
+    def stat(self, _: str) -> Stat | None:
+        return self.before
+
+    def put_stat(self, task_id: str, stat: Stat) -> None:
+        assert task_id == "7"
+        if self.is_away:
+            raise PositionUnavailable("ZooKeeper does not answer")
+        self.stats.append(stat)
+
+    def add_failure(self, _: str, place: str, sentence: str) -> None:
+        self.failures.append((place, sentence))
+
+    # As a ThroughputWriter
+
+    def is_due(self) -> bool:
+        return False
+
+    def write(self, rows: int, _records: int | None, _seconds: float | None, state: str) -> None:
+        self.minutes.append((rows, state))
+
+    @property
+    def states(self) -> list[State]:
+        found: list[State] = []
+        for stat in self.stats:
+            if found[-1:] != [stat.state]:
+                found.append(stat.state)
+        return found
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World()
+    monkeypatch.setattr(status_reporter, "LOOK_SECONDS", 0.001)
+    monkeypatch.setattr(status_reporter, "lag_meter", lambda _: lambda _: world.lag)
+    monkeypatch.setattr(status_reporter, "ThroughputWriter", lambda *_: world)
+    monkeypatch.setattr(status_reporter, "ThroughputHistory", lambda _: world)
+    return world
+
+
+@contextmanager
+def reporting(world: World, stop: Event | None = None) -> Iterator[StatusReporter]:
+    nodes: Any = world
+    reporter = StatusReporter(TASK, nodes, "n1")
+    with reporter.reporting(stop or Event()):
+        wait_until(lambda: bool(world.stats), "the first report", 10)
+        yield reporter
+
+
+def test_a_change_of_state_is_told_at_once_though_the_next_report_is_far_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_reporter, "REPORT_SECONDS", 3600.0)
+    with reporting(world) as reporter:
+        reporter.status.reading("orders[0] from 5")
+        wait_until(lambda: world.states[-1] is State.WORKING, "WORKING", 10)
+        reporter.status.retrying("the target is away")
+        wait_until(lambda: world.states[-1] is State.RETRYING, "RETRYING", 10)
+        assert world.stats[-1].reason == "task 7: the target is away"
+    assert world.states == [State.STARTING, State.WORKING, State.RETRYING, State.DONE]
+    assert world.failures == [("node n1", "task 7: the target is away")]
+
+
+def test_a_task_that_rests_reports_now_and_then_and_seldom_wakes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_reporter, "REPORT_SECONDS", 0.05)
+    with reporting(world) as reporter:
+        reporter.status.reading("orders[0] from 5")
+        begun, count = time.monotonic(), len(world.stats)
+        wait_until(lambda: len(world.stats) >= count + 5, "five reports", 10)
+        assert time.monotonic() - begun > 0.15
+
+
+def test_a_task_that_reads_again_works_once_it_gets_on(world: World) -> None:
+    world.lag = Lag(records=7)
+    with reporting(world) as reporter:
+        progress = Progress(next_offsets={TopicPartition("orders", 0): 5})
+        reporter(progress)
+        reporter.status.retrying("the target is away")
+        wait_until(lambda: world.states[-1] is State.RETRYING, "RETRYING", 10)
+        reporter.status.reading("orders[0] from 5")
+        progress.next_offsets = {TopicPartition("orders", 0): 6}
+        wait_until(lambda: world.states[-1] is State.WORKING, "WORKING", 10)
+
+
+def test_an_end_by_an_error_is_told_with_its_sentence_and_a_stop_is_none(world: World) -> None:
+    with pytest.raises(TargetRejected), reporting(world):
+        raise TargetRejected("column n takes no x")
+    assert (world.stats[-1].state, world.stats[-1].reason) == (State.ERROR, "column n takes no x")
+    assert world.failures[-1] == ("node n1", "column n takes no x")
+    stop = Event()
+    with reporting(world, stop):
+        stop.set()
+    assert world.stats[-1].state is State.STOPPED
+    assert world.minutes[-1] == (0, State.STOPPED)
+
+
+def test_nothing_is_told_where_another_process_may_run_the_task(world: World) -> None:
+    nodes: Any = world
+    reporter = StatusReporter(TASK, nodes, "n1")
+    with reporter.reporting(Event(), is_lost=lambda: True):
+        wait_until(lambda: bool(world.stats), "the first report", 10)
+    assert State.DONE not in world.states
+    assert world.minutes == []
+
+
+def test_a_zookeeper_that_is_away_does_not_hold_the_task_up(world: World) -> None:
+    with reporting(world) as reporter:
+        world.is_away = True
+        reporter.status.retrying("the target is away")
+        wait_until(lambda: bool(world.failures), "the failure", 10)
+        world.is_away = False
+    assert world.stats[-1].state is State.DONE
+
+
+def test_the_time_without_rows_goes_on_over_a_restart(world: World) -> None:
+    first = StatusReporter(TASK, world, "n1")  # type: ignore[arg-type]
+    first._report(0.0, Lag())
+    world.before = world.stats.pop()
+    world.before = Stat(
+        **{
+            **{name: getattr(world.before, name) for name in Stat.__dataclass_fields__},
+            "idle_seconds": 600.0,
+        }
+    )
+    with reporting(world):
+        pass
+    idle = world.stats[-1].idle_seconds
+    assert idle is not None
+    assert idle >= 600.0
