@@ -1,0 +1,97 @@
+"""Alarms as ZooKeeper keeps them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdcbus.ops.alarms.state import Alarm, Kind, Notice
+from cdcbus.ops.alarms.store import NOBODY, AlarmNodes, Sent, Silence, TaskAlarms
+from cdcbus.tasks.zookeeper.positions import ROOT
+from tests.support.memory_zookeeper import MemoryZooKeeper
+
+PATH = f"{ROOT}/task/7/alarm"
+RAISED = Notice(Kind.RAISED, "lag", "it is behind", 100.0, 110.0)
+ALARMS = TaskAlarms(
+    {"lag": Alarm("it is behind", 100.0, raised_at=110.0)},
+    (RAISED,),
+    (Sent(RAISED, "mail"),),
+    (90.0,),
+)
+
+
+@pytest.fixture
+def zookeeper() -> MemoryZooKeeper:
+    zookeeper = MemoryZooKeeper()
+    zookeeper.put(f"{ROOT}/task/7", "")
+    return zookeeper
+
+
+@pytest.fixture
+def nodes(zookeeper: MemoryZooKeeper) -> AlarmNodes:
+    client: Any = zookeeper
+    return AlarmNodes(client)
+
+
+def test_alarms_come_back_as_they_were_with_the_version_to_write_them(nodes: AlarmNodes) -> None:
+    assert nodes.get("7") == (TaskAlarms(), -1)
+    assert nodes.put("7", ALARMS, -1) == 0
+    assert nodes.get("7") == (ALARMS, 0)
+    assert nodes.put("7", TaskAlarms(), 0) == 1
+    assert nodes.get("7") == (TaskAlarms(), 1)
+
+
+def test_what_somebody_else_has_written_meanwhile_stays(nodes: AlarmNodes) -> None:
+    nodes.put("7", ALARMS, -1)
+    assert nodes.put("7", TaskAlarms(), -1) is None
+    assert nodes.put("7", TaskAlarms(), 5) is None
+    assert nodes.get("7") == (ALARMS, 0)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        '{"alarms":7}',
+        '{"waiting":[{"kind":"raised"}]}',
+        '{"restarts":["soon"]}',
+        '{"alarms":{"lag":{"sentence":5,"since":1}}}',
+        '{"sent":[{"notice":{}}]}',
+        "{",
+    ],
+)
+def test_damaged_alarms_count_as_none(
+    nodes: AlarmNodes, zookeeper: MemoryZooKeeper, damage: str
+) -> None:
+    zookeeper.put(PATH, damage)
+    assert nodes.get("7")[0] == TaskAlarms()
+
+
+def test_people_know_of_what_was_raised_and_by_whom_they_were_told() -> None:
+    alarms = TaskAlarms(
+        {
+            "lag": Alarm("it is behind", 100.0, raised_at=110.0),
+            "silent": Alarm("it says nothing", 100.0),
+        },
+        (),
+        (Sent(RAISED, "mail"),),
+    )
+    assert list(alarms.raised) == ["lag"]
+    assert alarms.reported_by("lag") == "mail"
+    assert alarms.reported_by("silent") == ""
+    assert ALARMS.reported_by("lag") == NOBODY  # a newer notice waits
+
+
+def test_a_silence_lasts_until_it_is_over_or_taken_back(
+    nodes: AlarmNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    assert not nodes.silence("7").is_on(0.0)
+    nodes.put_silence("7", Silence(200.0, "ann"))
+    assert nodes.silence("7") == Silence(200.0, "ann")
+    assert nodes.silence("7").is_on(199.0)
+    assert not nodes.silence("7").is_on(200.0)
+    nodes.put_silence("7", None)
+    nodes.put_silence("7", None)
+    assert nodes.silence("7") == Silence()
+    zookeeper.put(f"{PATH}/silence", '{"until":-1}')
+    assert nodes.silence("7") == Silence()
