@@ -1,0 +1,117 @@
+"""Nodes, tasks and schemas as ZooKeeper keeps them: what comes back, and what damage becomes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path, stored_dists
+from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes, NodeInfo, NodeWish
+from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas, schema_path
+from tests.support.memory_zookeeper import MemoryZooKeeper
+
+
+@pytest.fixture
+def zookeeper() -> MemoryZooKeeper:
+    return MemoryZooKeeper()
+
+
+@pytest.fixture
+def nodes(zookeeper: MemoryZooKeeper) -> BusNodes:
+    client: Any = zookeeper
+    return BusNodes(client)
+
+
+def test_a_process_is_the_node_once_and_another_one_is_told_who_it_is(
+    nodes: BusNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    assert nodes.register("n1") is None
+    assert nodes.register("n1") is None
+    nodes.unregister("n1")
+    zookeeper.put(f"{NODES}/n1/lock", '{"nodeId":"n1","hostName":"elsewhere","processId":5}')
+    holder = nodes.register("n1")
+    assert holder is not None
+    assert holder.text("hostName") == "elsewhere"
+    nodes.unregister("n1")
+    assert f"{NODES}/n1/lock" in zookeeper.texts()
+
+
+def test_the_first_node_is_the_first_by_name_of_those_that_are_there(
+    nodes: BusNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    assert not nodes.is_first("n1")
+    zookeeper.put(f"{NODES}/n0/stat", "{}")
+    nodes.register("n1")
+    nodes.register("n2")
+    assert nodes.is_first("n1")
+    assert not nodes.is_first("n2")
+    assert not nodes.is_first("n0")
+
+
+def test_what_operators_want_of_a_node_comes_back_and_nonsense_is_refused(
+    nodes: BusNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    assert nodes.wish("n1") == NodeWish()
+    nodes.put_wish("n1", NodeWish(False, 3), "ann", "node drain")
+    assert nodes.wish("n1") == NodeWish(False, 3)
+    for text in ('{"status":"LAZY"}', '{"workLimit":-1}', '{"workLimit":"3"}', "{"):
+        zookeeper.put(f"{NODES}/n1/wanted", text)
+        with pytest.raises(ConfigError):
+            nodes.wish("n1")
+
+
+def test_a_node_is_known_by_its_report_and_away_without_its_lock(nodes: BusNodes) -> None:
+    assert nodes.info("n1") is None
+    nodes.put_stat(
+        "n1",
+        {"workLimit": 10, "healthLevel": "GREEN", "tasks": {"7": ["orders", "users"], "8": "?"}},
+    )
+    away = nodes.info("n1")
+    assert away is not None
+    assert (away.status, away.used, away.work_limit) == ("away", 2, 10)
+    nodes.register("n1")
+    [info] = nodes.all()
+    assert (info.status, info.tasks) == ("working", {"7": ("orders", "users")})
+    assert info.silent_seconds is not None
+    nodes.put_wish("n1", NodeWish(False), "ann", "node drain")
+    assert nodes.all()[0].status == "draining"
+    nodes.put_stat("n1", {"tasks": {}})
+    assert nodes.all()[0].status == "drained"
+
+
+def test_a_damaged_node_is_red_with_the_reason_and_hides_no_other(
+    nodes: BusNodes, zookeeper: MemoryZooKeeper
+) -> None:
+    zookeeper.put(f"{NODES}/n1/stat", "{")
+    zookeeper.put(f"{NODES}/n2/wanted", '{"status":"WORKING"}')
+    one, two = nodes.all()
+    assert (one.health, "n1/stat" in one.health_reason) == ("RED", True)
+    assert two == NodeInfo("n2", False, NodeWish())
+
+
+def test_a_task_is_what_its_dist_nodes_hold(zookeeper: MemoryZooKeeper) -> None:
+    client: Any = zookeeper
+    dists = DistNodes(client)
+    assert dists.get("7") is None
+    text = '{"taskId":"7","nodeId":"","dataConsumer":{"consumerName":"KafkaFetch"}}'
+    zookeeper.put(dist_path("7", "orders"), text)
+    found = dists.get("7")
+    assert found is not None
+    assert found["taskId"] == "7"
+    assert stored_dists(client) == {dist_path("7", "orders"): text}
+    zookeeper.put(dist_path("7", "orders"), "no task")
+    with pytest.raises(ConfigError, match=f"{dist_path('7')}: orders"):
+        dists.get("7")
+
+
+def test_schemas_are_written_changed_and_taken_out_one_by_one(zookeeper: MemoryZooKeeper) -> None:
+    client: Any = zookeeper
+    schemas = ZooKeeperSchemas(client, "7", "shop")
+    assert schemas.load() == {}
+    assert schemas.path == schema_path("7", "shop")
+    schemas.save({"orders": "one", "users": "two", "never": None})
+    assert schemas.load() == {"orders": "one", "users": "two"}
+    schemas.save({"orders": "three", "users": None})
+    assert schemas.load() == {"orders": "three"}
