@@ -1,0 +1,332 @@
+"""What a comparison says of rows that are equal, that differ, and that change meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from cdcbus.plugins.errors import TargetUnavailable
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.verify import compare
+from cdcbus.tasks.verify.checksums import Sums
+from cdcbus.tasks.verify.report import Example, Kind
+from cdcbus.tasks.verify.subject import Cells, Subject, Way
+from tests.unit.tasks.verify.two_sides import INT, PG_INT, World, mapped, subject, target
+
+
+def rows(*numbers: int) -> list[Cells]:
+    return [(str(number), "a") for number in numbers]
+
+
+def buckets() -> Subject:
+    return replace(subject(), way=Way.BUCKETS)
+
+
+def streamed() -> Subject:
+    return subject([mapped(INT, ())], target(PG_INT, ()))
+
+
+def counted(world: World) -> dict[Kind, int]:
+    return {kind: count for kind, count in world.comparison.run().counts.items() if count}
+
+
+def test_chunks_with_equal_sums_are_equal_without_a_row_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare, "CHUNK_ROWS", 3)
+    world = World(rows(*range(7)), rows(*range(7)))
+    report = world.comparison.run()
+    assert (report.result, report.chunks, report.source_rows, report.target_rows) == (
+        *("equal", 3),
+        *(7, 7),
+    )
+    assert (world.source.read, world.target.read) == (0, 0)
+    assert world.told == [3, 6, 7]
+
+
+def test_only_the_chunk_that_differs_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "CHUNK_ROWS", 3)
+    world = World(rows(*range(9)), [*rows(0, 1, 2, 3, 5, 6, 7, 8), ("4", "b")])
+    report = world.comparison.run()
+    assert report.chunks_different == 1
+    assert world.source.conditions[0] == "> ('2',) AND <= ('5',)"
+    assert report.examples == [Example(Kind.DIFFERENT, {"id": "4"}, "", ("name",))]
+
+
+def test_each_kind_of_difference_has_its_name() -> None:
+    world = World([*rows(1, 2), ("3", "a")], [*rows(1, 9), ("3", None)])
+    assert counted(world) == {Kind.MISSING: 1, Kind.EXTRA: 1, Kind.DIFFERENT: 1}
+    found = {example.key["id"]: example.kind for example in world.comparison.report.examples}
+    assert found == {"2": Kind.MISSING, "9": Kind.EXTRA, "3": Kind.DIFFERENT}
+
+
+def test_rows_outside_of_the_sources_keys_are_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "CHUNK_ROWS", 1)
+    world = World(rows(5, 6), rows(-7, 5, 6, 99))
+    assert counted(world) == {Kind.EXTRA: 2}
+
+
+def test_a_table_that_is_empty_at_the_source_is_compared_too() -> None:
+    assert counted(World([], rows(1))) == {Kind.EXTRA: 1}
+
+
+def test_sums_of_rows_without_a_hash_prove_nothing() -> None:
+    world = World(rows(1), rows(1))
+    world.source.has_hashes = world.target.has_hashes = False
+    assert world.comparison.run().is_equal
+    assert (world.source.read, world.target.read) == (1, 1)
+
+
+def test_a_table_without_sums_is_read_row_by_row() -> None:
+    what = subject()
+    what = replace(what, sources=tuple(replace(each, pairs=None) for each in what.sources))
+    world = World(rows(1, 2), rows(1, 2), what)
+    assert world.comparison.run().is_equal
+    assert (world.source.read, world.target.read) == (2, 2)
+
+
+def test_values_are_shown_only_where_that_is_wanted() -> None:
+    own, theirs = [("1", "secret")], [("1", "other")]
+    hidden, shown = World(own, theirs), World(own, theirs, shows_values=True)
+    [example] = hidden.comparison.run().examples
+    assert (example.source, example.target) == (None, None)
+    [example] = shown.comparison.run().examples
+    assert (example.source, example.target) == ({"name": "secret"}, {"name": "other"})
+
+
+def test_of_a_missing_row_all_cells_are_shown() -> None:
+    [example] = World([("1", "x")], [], shows_values=True).comparison.run().examples
+    assert (example.source, example.target) == ({"id": "1", "name": "x"}, None)
+    assert example.columns == ()
+
+
+def test_a_failure_of_the_target_ends_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is asked in another thread."""
+    world = World(rows(1), rows(1))
+
+    def fail(*_: object) -> Sums:
+        raise TargetUnavailable("the target is away")
+
+    monkeypatch.setattr(world.target, "sums", fail)
+    with pytest.raises(TargetUnavailable, match="is away"):
+        world.comparison.run()
+
+
+# buckets
+
+
+def test_only_buckets_that_differ_are_read() -> None:
+    world = World(rows(10, 11, 12, 21), rows(10, 11, 12, 31), buckets())
+    report = world.comparison.run()
+    assert (report.chunks, report.chunks_different) == (3, 1)
+    assert world.source.conditions[0] == "buckets [1]"
+    assert report.counts[Kind.MISSING] == report.counts[Kind.EXTRA] == 1
+    assert (report.source_rows, report.target_rows) == (4, 4)
+
+
+def test_no_more_buckets_are_read_together_than_fit_into_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare, "ROWS_AT_ONCE", 2)
+    world = World(rows(1, 2, 3), [], buckets())
+    assert counted(world) == {Kind.MISSING: 3}
+    assert world.source.conditions[:2] == ["buckets [1, 2]", "buckets [3]"]
+
+
+def test_a_bucket_that_only_the_target_has_is_extra() -> None:
+    assert counted(World(rows(1), rows(1, 5), buckets())) == {Kind.EXTRA: 1}
+
+
+def test_a_sample_of_buckets_is_the_same_on_both_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "BUCKETS", 10)
+    world = World(rows(*range(10)), rows(*range(10)), buckets(), sample=0.3)
+    report = world.comparison.run()
+    assert (report.result, report.chunks, report.chunks_skipped) == ("equal", 3, 7)
+    assert (report.source_rows, report.target_rows) == (3, 3)
+
+
+def test_of_ranges_that_are_left_out_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "CHUNK_ROWS", 1)
+    world = World(rows(1, 2, 3), [], sample=0.0)
+    report = world.comparison.run()
+    assert (report.chunks, report.chunks_skipped, report.source_rows) == (0, 4, 0)
+
+
+# streams
+
+
+@pytest.mark.parametrize(
+    ("own", "theirs", "wanted"),
+    [
+        ([1, 1, 1], [1], {Kind.MISSING: 2}),
+        ([1], [1, 1], {Kind.EXTRA: 1}),
+        ([1, 2, 2], [2, 1, 2], {}),
+        ([1], [2], {Kind.MISSING: 1, Kind.EXTRA: 1}),
+    ],
+)
+def test_rows_without_a_key_are_counted(
+    own: Sequence[int], theirs: Sequence[int], wanted: dict[Kind, int]
+) -> None:
+    world = World(rows(*own), rows(*theirs), streamed())
+    assert world.subject.way is Way.STREAM
+    assert counted(world) == wanted
+
+
+def test_a_row_without_a_key_is_told_by_its_digest() -> None:
+    [example] = World(rows(1), [], streamed()).comparison.run().examples
+    assert example.key == {}
+    assert len(bytes.fromhex(example.digest)) == 16
+
+
+def test_keys_that_do_not_fit_into_memory_are_compared_part_by_part(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each row in one part, and in one only."""
+    monkeypatch.setattr(compare, "KEYS_IN_MEMORY", 20)
+    world = World(rows(*range(60)), rows(*range(1, 61)), streamed())
+    report = world.comparison.run()
+    assert report.chunks == 4
+    assert (report.source_rows, report.target_rows) == (60, 60)
+    assert report.counts[Kind.MISSING] == report.counts[Kind.EXTRA] == 1
+
+
+def test_a_sample_of_a_stream_is_of_the_same_keys_on_both_sides() -> None:
+    world = World(rows(*range(200)), rows(*range(200)), streamed(), sample=0.5)
+    report = world.comparison.run()
+    assert report.is_equal
+    assert 50 < report.source_rows == report.target_rows < 150
+
+
+# several rows of one key
+
+
+def two_sources() -> Subject:
+    return subject([mapped(INT), mapped(INT, name=TableId("shop", "older"))])
+
+
+def test_rows_of_several_sources_go_to_one_target() -> None:
+    world = World(rows(1), rows(1, 2), two_sources(), others=rows(2))
+    report = world.comparison.run()
+    assert report.is_equal
+    assert report.sources == ["shop.orders", "shop.older"]
+
+
+def test_buckets_of_several_sources_are_summed_up() -> None:
+    what = replace(two_sources(), way=Way.BUCKETS)
+    world = World(rows(1), rows(1, 11), what, others=rows(11))
+    assert world.comparison.run().is_equal
+    assert world.target.read == 0
+
+
+def test_two_rows_that_are_one_at_the_target_are_merged() -> None:
+    assert counted(World(rows(1), rows(1), two_sources(), others=rows(1))) == {Kind.MERGED: 1}
+
+
+def test_more_rows_of_one_key_at_the_target_are_extra() -> None:
+    assert counted(World(rows(1), rows(1, 1))) == {Kind.EXTRA: 1}
+
+
+# changes meanwhile
+
+
+def test_a_row_that_arrives_meanwhile_is_equal() -> None:
+    world = World(rows(1, 2), rows(1))
+    world.clock.then = lambda _: world.target.held.__setitem__(slice(None), rows(1, 2))
+    assert world.comparison.run().result == "equal"
+
+
+def test_a_row_is_equal_where_the_target_has_what_the_source_had_before() -> None:
+    world = World([("1", "a")], [("1", "before")])
+
+    def change(look: int) -> None:
+        world.target.held[:] = [("1", "a")]
+        world.source.held[:] = [("1", "after")]
+
+    world.clock.then = change
+    assert world.comparison.run().result == "equal"
+
+
+def test_rows_are_not_said_to_differ_before_their_changes_have_come() -> None:
+    world = World(rows(1, 2), rows(1), patience=0.0)
+    world.clock.has_come = False
+    report = world.comparison.run()
+    assert (report.result, report.behind, report.differences) == ("behind", 1, 0)
+
+
+def test_changes_are_waited_for_as_long_as_patience_lasts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "LOOK_SECONDS", 0.0)
+    world = World(rows(1, 2), rows(1), patience=60.0)
+    answers = iter([False, False, True])
+    monkeypatch.setattr(world.clock, "has_passed", lambda _: next(answers))
+    assert counted(world) == {Kind.MISSING: 1}
+    assert next(answers, None) is None
+
+
+def test_a_row_that_never_stands_still_is_changing() -> None:
+    world = World([("1", "0")], [("1", "x")], patience=0.0)
+    world.clock.then = lambda look: world.source.held.__setitem__(0, ("1", str(look)))
+    report = world.comparison.run()
+    assert (report.result, report.changing, report.behind) == ("changing", 1, 0)
+
+
+def test_where_the_source_goes_on_a_difference_is_looked_at_twice() -> None:
+    """The row may have changed and changed back between two looks."""
+    still, moving = World(rows(1), []), World(rows(1), [])
+    moving.clock.is_moving = True
+    assert counted(still) == counted(moving) == {Kind.MISSING: 1}
+    assert (still.clock.looks, moving.clock.looks) == (2, 4)
+
+
+def test_too_many_differences_end_the_reading(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "CHUNK_ROWS", 1)
+    monkeypatch.setattr(compare, "MOST_SUSPECTS", 2)
+    report = World(rows(*range(9)), []).comparison.run()
+    assert (report.is_cut, report.chunks, report.counts[Kind.MISSING]) == (True, 3, 2)
+    assert not report.is_equal
+
+
+def test_rows_that_were_only_on_their_way_do_not_cut_the_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare, "CHUNK_ROWS", 1)
+    monkeypatch.setattr(compare, "MOST_SUSPECTS", 2)
+    world = World(rows(*range(9)), [])
+    world.clock.then = lambda _: world.target.held.__setitem__(slice(None), rows(*range(9)))
+    report = world.comparison.run()
+    assert (report.result, report.is_cut, report.source_rows) == ("equal", False, 9)
+
+
+def test_many_keys_are_looked_up_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "KEYS_AT_ONCE", 2)
+    world = World(rows(1, 2, 3), [])
+    assert counted(world) == {Kind.MISSING: 3}
+    asked = [name for name in world.target.conditions if name.startswith("in ")]
+    assert max(name.count("('") for name in asked) == 2
+
+
+def test_only_some_of_many_differences_are_shown() -> None:
+    report = World(rows(*range(30)), []).comparison.run()
+    assert report.counts[Kind.MISSING] == 30
+    assert len(report.examples) == 10
+
+
+def test_another_look_says_what_is_left() -> None:
+    world = World(rows(1, 2), [])
+    report = world.comparison.run()
+    assert report.counts[Kind.MISSING] == 2
+    world.target.held[:] = rows(1)
+    world.comparison.look_again()
+    assert report.counts[Kind.MISSING] == 1
+    assert [example.key for example in report.examples] == [{"id": "2"}]
+
+
+def test_a_throttled_comparison_sleeps_until_its_rows_are_due(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("time.sleep", slept.append)
+    World(rows(*range(20)), rows(*range(20)), throttle=2).comparison.run()
+    assert len(slept) == 1
+    assert 9.0 < slept[0] <= 10.0

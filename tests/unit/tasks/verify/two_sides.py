@@ -1,0 +1,208 @@
+"""A source and a target in memory, asked as databases are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from zlib import crc32
+
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.transform.mapper import Mapper
+from cdcbus.consumer.transform.processor import Processor
+from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable, ZeroDate
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
+from cdcbus.tasks.control.source_of import Feed, MappedTable
+from cdcbus.tasks.verify.checksums import Sums
+from cdcbus.tasks.verify.compare import Comparison, Options
+from cdcbus.tasks.verify.lag import Moment
+from cdcbus.tasks.verify.subject import Cells, Subject, subject_of
+
+PLACE = "fetch.properties"
+ORDERS = TableId("shop", "orders")
+INT = {"id": "int(11)", "name": "varchar(9)"}
+PG_INT = {"id": "integer", "name": "text"}
+
+
+def feed(converter: str = "canalRow", keys: Mapping[str, tuple[str, ...]] | None = None) -> Feed:
+    fetch = FetchTask(
+        "1",
+        "orders",
+        SourceConfig((("mysql", 3306),), "cdc"),
+        FilterConfig(),
+        PublishConfig("kafka:9092", "orders", converter, keys or {}),
+    )
+    return Feed(fetch, load(), PLACE, frozenset(("orders",)))
+
+
+def load(converter: str = "canalRow") -> LoadTask:
+    topics = TopicConfig("kafka:9092", ("orders",))
+    return LoadTask("7", topics, converter, "JdbcBatch", JdbcTarget(""))
+
+
+def mapped(
+    types: Mapping[str, str],
+    key: Sequence[str] = ("id",),
+    rule: MapperRule | None = None,
+    name: TableId = ORDERS,
+) -> MappedTable:
+    columns = tuple(
+        TableColumn(each, type_, "utf8mb4" if "char" in type_ else "", each not in key)
+        for each, type_ in types.items()
+    )
+    uniques = (UniqueKey(PRIMARY, tuple(key)),) if key else ()
+    table = Table(name, tuple(Column(each, type_) for each, type_ in types.items()), tuple(key))
+    [route] = Mapper([rule] if rule else []).routes(name)
+    return MappedTable(table, TableSchema(columns, uniques), "orders", route, {})
+
+
+def target(
+    types: Mapping[str, str], key: Sequence[str] = ("id",), dialect: str = "postgresql"
+) -> TargetTable:
+    columns = {name: TargetColumn(name, type_, declared=type_) for name, type_ in types.items()}
+    return TargetTable(ORDERS, columns, tuple(key), dialect=dialect)
+
+
+def subject(
+    sources: Sequence[MappedTable] = (mapped(INT),),
+    table: TargetTable | None = None,
+    process: Processor | None = None,
+    converter: str = "canalRow",
+    charsets: dict[str, str] | None = None,
+) -> Subject:
+    return subject_of(
+        load(converter),
+        table or target(PG_INT),
+        [(feed(converter), each) for each in sources],
+        charsets or {},
+        process,
+        ZeroDate.REJECT,
+    )
+
+
+class Side:
+    """Rows of one side in memory. A condition is the name of one that it knows. `read`: how many
+    rows were given out; `conditions`: of whole questions, in order."""
+
+    def __init__(self, subject: Subject, rows: Sequence[Cells], table: Any = None) -> None:
+        self.subject, self.held, self.table = subject, list(rows), table
+        self.read = 0
+        self.conditions: list[str] = []
+        self.has_hashes = True
+        self._tests: dict[str, Callable[[Cells], bool]] = {"1 = 1": lambda _: True}
+
+    def rows(self, where: str = "1 = 1", *, is_narrowed: bool = True) -> Iterator[Cells]:
+        self.conditions.append(where)
+        for row in self._chosen(where):
+            self.read += 1
+            yield row
+
+    def sums(self, _: object, where: str) -> Sums:
+        total = Sums()
+        for row in self._chosen(where):
+            total += Sums(1, int(self.has_hashes), crc32(repr(row).encode()))
+        return total
+
+    def bucket_sums(self, pairs: object, _: object, where: str) -> Iterator[tuple[int, Sums]]:
+        for bucket in range(10):
+            name = self.in_buckets([bucket])
+            sums = self.sums(pairs, f"{where} AND {name}")
+            if sums.rows:
+                yield bucket, sums
+
+    def bound(self, last: Cells | None, rows: int) -> Cells | None:
+        keys = sorted((self._key(row) for row in self.held), key=_numbers)
+        beyond = [key for key in keys if last is None or _numbers(key) > _numbers(last)]
+        return beyond[rows - 1] if len(beyond) >= rows else None
+
+    def beyond(self, key: Cells) -> str:
+        return self._named(f"> {key}", lambda row: _numbers(self._key(row)) > _numbers(key))
+
+    def up_to(self, key: Cells) -> str:
+        return self._named(f"<= {key}", lambda row: _numbers(self._key(row)) <= _numbers(key))
+
+    def among(self, keys: Sequence[Cells]) -> str:
+        return self._named(f"in {sorted(map(repr, keys))}", lambda row: self._key(row) in keys)
+
+    def in_buckets(self, buckets: Sequence[int]) -> str:
+        return self._named(f"buckets {list(buckets)}", lambda row: bucket_of(row) in buckets)
+
+    def estimate(self) -> int:
+        return len(self.held)
+
+    def _key(self, row: Cells) -> Cells:
+        return tuple(row[place] for place in self.subject.key)
+
+    def _named(self, name: str, test: Callable[[Cells], bool]) -> str:
+        self._tests[name] = test
+        return name
+
+    def _chosen(self, where: str) -> list[Cells]:
+        tests = [self._tests[name] for name in where.split(" AND ")]
+        return [row for row in self.held if all(test(row) for test in tests)]
+
+
+def _numbers(key: Cells) -> list[int]:
+    return [int(cell or 0) for cell in key]
+
+
+def bucket_of(row: Cells) -> int:
+    """By the last digit of the first cell."""
+    return int((row[0] or "0")[-1])
+
+
+class Clock:
+    """As a Lag. `has_come`: whether the target has all. `then`: called at each look at the source's
+    end with its number; `is_moving`: the source's end is another each time."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.has_come = self.is_sent = True
+        self.is_moving = False
+        self.then: Callable[[int], None] = lambda _: None
+
+    def now(self) -> Moment:
+        self.looks += 1
+        self.then(self.looks)
+        return Moment({PLACE: BinlogCoordinates("bin.1", 4 + self.looks * self.is_moving)})
+
+    def has_passed(self, _: Moment) -> bool:
+        return self.has_come
+
+    def is_published(self, _: Moment) -> bool:
+        return self.is_sent
+
+    def source_ms(self, _: Feed) -> int:
+        return 1_700_000_000_999
+
+
+class World:
+    """A comparison of rows that are there at each side."""
+
+    def __init__(
+        self,
+        own: Sequence[Cells],
+        theirs: Sequence[Cells],
+        what: Subject | None = None,
+        *,
+        others: Sequence[Cells] = (),
+        **options: Any,
+    ) -> None:
+        """`others`: of a second source table, where there is one."""
+        self.subject = what or subject()
+        self.sources = [
+            Side(self.subject, rows, table)
+            for rows, table in zip((own, others), self.subject.sources, strict=False)
+        ]
+        self.source, self.target = self.sources[0], Side(self.subject, theirs)
+        self.clock = Clock()
+        sides: Any = self.sources
+        asked: Any = self.target
+        lag: Any = self.clock
+        self.told: list[int] = []
+        self.comparison = Comparison(
+            self.subject, sides, asked, lag, Options(**options), self.told.append
+        )
