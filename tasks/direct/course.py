@@ -77,7 +77,8 @@ class Course:
     @property
     def shown(self) -> TableProgress:
         """With what is done beyond a chunk that is not."""
-        ahead = [part.loaded for part in self.parts if part.loaded]
+        # a copy, as other threads cut and end chunks meanwhile
+        ahead = [part.loaded for part in tuple(self.parts) if part.loaded]
         return replace(
             self.progress,
             rows=self.progress.rows + sum(each.rows for each in ahead),

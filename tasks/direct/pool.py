@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Condition, Event
+from threading import Condition, Event, Lock
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdcbus.consumer.batch.spark_beside import SparkBeside
@@ -76,7 +76,7 @@ class _Pool:
         self._opened, self._readers = opened, dict[str, ChunkReader]()
         self._load, self._courses, self._sourced = load, courses, sourced
         self._spark, self._stop = spark, stop
-        self._changed = Condition()
+        self._changed, self._cutting = Condition(), Lock()
         self._chunks = self._cut()
         self._sizes: dict[TableId, Loaded] = {}
         self._failure: BaseException | None = None
@@ -113,7 +113,8 @@ class _Pool:
     def _work(self) -> None:
         try:
             while not self._stop.is_set() and self._failure is None:
-                with self._changed:
+                # a lock of its own: a source that is away holds up new chunks only
+                with self._cutting:
                     found = next(self._chunks, None)
                 if found is None:
                     return
@@ -157,7 +158,7 @@ class _Pool:
         assert isinstance(found, Loaded | CdcError)
         return found
 
-    # One at a time, under the lock.
+    # One thread at a time.
 
     def _cut(self) -> Iterator[tuple[Course, Chunk]]:
         number = 0
@@ -173,14 +174,16 @@ class _Pool:
                 end = self._ask(course.table, find)
                 number += 1
                 chunk = Chunk(course.table, number, after, end, selected.expressions)
-                course.cut(chunk)
+                with self._changed:
+                    course.cut(chunk)
                 yield course, chunk
                 after = end
             now = self._ask(course.table, partial(_now, course.table))
             if now is None or now.expressions != selected.expressions:
                 raise altered(course.table)
-            course.is_cut = True
-            course.finish_if_done()
+            with self._changed:
+                course.is_cut = True
+                course.finish_if_done()
 
     def _ask(self, table: TableId, question: Callable[[ChunkReader], _Answer]) -> _Answer:
         """Of the table's source; one that is away is waited for. Raises SourceUnavailable at the
@@ -197,7 +200,7 @@ class _Pool:
             except SourceUnavailable as error:
                 self._readers.pop(server.identity, None)
                 LOG.warning("%s; asking again in %g s", error, pause)
-                if self._stop.wait(pause):
+                if self._stop.wait(pause) or self._failure is not None:
                     raise
                 pause = min(2 * pause, LONGEST_PAUSE)
 

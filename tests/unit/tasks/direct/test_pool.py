@@ -1,0 +1,315 @@
+"""Chunks side by side, without Spark and source."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter, deque
+from collections.abc import Callable
+from threading import Event, Lock, Timer
+from typing import Any
+
+import pytest
+
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import (
+    CdcError,
+    DataError,
+    OffsetConflict,
+    SourceUnavailable,
+    SparkUnavailable,
+    TargetUnavailable,
+)
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.server.connection import Server
+from cdcbus.producer.snapshot.chunks import Bound
+from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.producer.snapshot.progress import TableProgress, TableState
+from cdcbus.producer.snapshot.snapshots import CHUNK_BYTES, FIRST_ROWS
+from cdcbus.tasks.direct import pool
+from cdcbus.tasks.direct.course import Chunk, Course, Loaded
+from cdcbus.tasks.direct.pool import Sourced, first_rows, load_all
+
+ORDERS, PARTS = TableId("shop", "orders"), TableId("shop", "parts")
+LOAD = LoadTask("7", TopicConfig("kafka:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
+CONFIG = SourceConfig((("db", 3306),), "u")
+ROW_BYTES = CHUNK_BYTES // 10
+
+
+def at(key: int) -> Bound:
+    return (f"{key:04}",)
+
+
+class World:
+    """Tables whose keys are 1 to 100, of which ten make a chunk; a Spark that loads at once.
+
+    `meets`: what the chunk that ends at a key meets, one after the other; `down`: so many questions
+    of the source fail; `loaded`: the chunks that came, by their ends."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.stop, self.lock, self.was_away = Event(), Lock(), Event()
+        self.meets: dict[Bound, deque[Loaded | CdcError | Exception]] = {}
+        self.loaded: list[tuple[TableId, Bound]] = []
+        self.down = self.opened = self.closed = self.cancelled = 0
+        self.expressions: dict[TableId, tuple[str, ...] | None] = {}
+        self.row_bytes = ROW_BYTES
+        self.before: Callable[[Chunk], None] = lambda _: None
+        self.sparkContext = self
+        monkeypatch.setattr(pool, "ChunkReader", lambda *_: self._reader())
+        monkeypatch.setattr(pool, "load_chunk", lambda _, chunk: self._load(chunk))
+        monkeypatch.setattr(pool, "FIRST_PAUSE", 0.001)
+        monkeypatch.setattr(pool, "LONGEST_PAUSE", 0.001)
+        monkeypatch.setattr(pool, "STORE_SECONDS", 0.001)
+
+    def run(
+        self, *courses: Course, readers: int = 2, report: Callable[[], None] = lambda: None
+    ) -> None:
+        spark: Any = self
+        server = Server("11.4-MariaDB", "", 1, True, True, {})
+        sourced = {
+            course.table: Sourced(CONFIG, server, selected(("id", "a")), b"") for course in courses
+        }
+        deadline = Timer(5, self.stop.set)  # of a load that would not end
+        deadline.start()
+        try:
+            load_all(LOAD, courses, sourced, spark, readers, self.stop, report)
+        finally:
+            deadline.cancel()
+
+    def _reader(self) -> World:
+        self.opened += 1
+        return self
+
+    def _load(self, chunk: Chunk) -> Loaded | CdcError:
+        self.before(chunk)
+        with self.lock:
+            meets = self.meets.get(chunk.until)
+            found = meets.popleft() if meets else Loaded(10, 10 * ROW_BYTES)
+            if isinstance(found, Loaded):
+                self.loaded.append((chunk.table, chunk.until))
+        if isinstance(found, Exception) and not isinstance(found, CdcError):
+            raise found
+        return found
+
+    # As a SparkBeside and its session
+
+    @property
+    def session(self) -> tuple[World, None]:
+        return self, None
+
+    def parallelize(self, chunks: list[Chunk], slices: int) -> Job:
+        assert len(chunks) == slices == 1
+        return Job(chunks[0])
+
+    def cancelAllJobs(self) -> None:
+        self.cancelled += 1
+
+    # As a ChunkReader
+
+    def _asked(self) -> None:
+        if self.down:
+            self.down -= 1
+            self.was_away.set()
+            raise SourceUnavailable("the source is away")
+
+    def estimate(self, _: TableId) -> tuple[int, int]:
+        self._asked()
+        return 100, self.row_bytes
+
+    def nth_key(
+        self, _: SelectedTable, after: Bound | None, until: Bound, rows: int
+    ) -> Bound | None:
+        self._asked()
+        end = int(after[0] if after else "0") + rows
+        return at(end) if end < int(until[0]) else None
+
+    def describe(self, table: TableId) -> SelectedTable | None:
+        expressions = self.expressions.get(table, ("id", "a"))
+        return None if expressions is None else selected(expressions)
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+class Job:
+    def __init__(self, chunk: Chunk) -> None:
+        self._chunk = chunk
+
+    def map(self, load: Callable[[Chunk], Loaded | CdcError]) -> Job:
+        self._load = load
+        return self
+
+    def collect(self) -> list[Loaded | CdcError]:
+        return [self._load(self._chunk)]
+
+
+def selected(expressions: tuple[str, ...]) -> SelectedTable:
+    table: Any = None
+    return SelectedTable(table, expressions, (), None, (), ())
+
+
+def course(table: TableId = ORDERS, **known: Any) -> Course:
+    fields = {"state": TableState.RUNNING, "until": at(100), **known}
+    return Course(table, TableProgress(**fields))
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)
+
+
+def test_all_tables_are_loaded_chunk_by_chunk_and_each_chunk_once(world: World) -> None:
+    orders, parts = course(ORDERS), course(PARTS)
+    world.run(orders, parts)
+    assert Counter(world.loaded) == Counter(
+        (table, at(key)) for table in (ORDERS, PARTS) for key in range(10, 101, 10)
+    )
+    for each in (orders, parts):
+        assert (each.progress.state, each.progress.rows) == (TableState.DONE, 100)
+
+
+def test_a_load_goes_on_behind_what_is_done(world: World) -> None:
+    world.run(course(after=at(70)), course(PARTS, state=TableState.DONE))
+    assert sorted(world.loaded) == [(ORDERS, at(key)) for key in (80, 90, 100)]
+
+
+@pytest.mark.parametrize("known", [{"until": None}, {"after": at(100)}])
+def test_a_table_without_rows_that_are_left_is_done_at_once(
+    world: World, known: dict[str, Any]
+) -> None:
+    empty = course(**known)
+    world.run(empty)
+    assert (empty.progress.state, world.loaded) == (TableState.DONE, [])
+
+
+def test_chunks_become_larger_where_rows_are_smaller_than_the_server_believed(
+    world: World,
+) -> None:
+    world.meets[at(10)] = deque([Loaded(10, 10 * ROW_BYTES // 4)])
+    world.run(course(), readers=1)
+    assert [bound for _, bound in world.loaded][:2] == [at(10), at(50)]
+
+
+def test_no_more_chunks_are_read_at_once_than_the_source_is_to_bear(world: World) -> None:
+    at_work, most, together = set[Bound](), list[int](), Event()
+
+    def before(chunk: Chunk) -> None:
+        with world.lock:
+            at_work.add(chunk.until)
+            most.append(len(at_work))
+            if len(at_work) == 3:
+                together.set()
+        assert together.wait(5)
+        with world.lock:
+            at_work.remove(chunk.until)
+
+    world.before = before
+    world.run(course(), readers=3)
+    assert max(most) == 3
+
+
+@pytest.mark.parametrize(
+    "error", [TargetUnavailable("away"), SourceUnavailable("away"), SparkUnavailable("lost")]
+)
+def test_what_passes_by_itself_is_waited_for(world: World, error: CdcError) -> None:
+    world.meets[at(30)] = deque([error, error])
+    orders = course()
+    world.run(orders)
+    assert (orders.progress.state, orders.progress.rows) == (TableState.DONE, 100)
+
+
+@pytest.mark.parametrize(
+    "error", [DataError("no number"), OffsetConflict("another process has the task")]
+)
+def test_what_does_not_pass_ends_the_load_and_nothing_behind_it_counts(
+    world: World, error: CdcError
+) -> None:
+    world.meets[at(30)] = deque([error])
+    orders = course()
+    with pytest.raises(type(error), match=str(error)):
+        world.run(orders)
+    assert orders.progress.after in (None, at(10), at(20))
+    assert orders.progress.state is TableState.RUNNING
+    assert world.cancelled == 1
+
+
+def test_what_spark_raises_is_told_as_an_error_of_the_task(world: World) -> None:
+    world.meets[at(30)] = deque([RuntimeError("SparkContext was shut down")])
+    with pytest.raises(CdcError):
+        world.run(course())
+
+
+def test_a_stopped_load_returns_and_keeps_what_is_done(world: World) -> None:
+    def before(chunk: Chunk) -> None:
+        if chunk.until == at(30):
+            world.stop.set()
+
+    world.before = before
+    orders = course()
+    world.run(orders, readers=1)
+    assert (orders.progress.after, orders.progress.rows) == (at(30), 30)
+    assert orders.progress.state is TableState.RUNNING
+
+
+def test_a_stop_while_an_error_is_waited_for_raises_nothing(world: World) -> None:
+    world.meets[at(10)] = deque([TargetUnavailable("away")])
+    world.before = lambda _: world.stop.set()
+    orders = course()
+    world.run(orders, readers=1)
+    assert (orders.progress.after, world.loaded) == (None, [])
+
+
+@pytest.mark.parametrize("found", [None, ("id", "b")])
+def test_a_table_that_was_altered_meanwhile_is_not_called_done(
+    world: World, found: tuple[str, ...] | None
+) -> None:
+    world.expressions[ORDERS] = found
+    orders = course()
+    with pytest.raises(CdcError, match=r"shop\.orders was altered while it was loaded"):
+        world.run(orders)
+    assert orders.progress.state is TableState.RUNNING
+
+
+def test_a_source_that_is_away_is_asked_again_through_another_connection(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.down = 2
+    orders = course()
+    world.run(orders)
+    assert orders.progress.state is TableState.DONE
+    assert world.opened == world.closed == 3
+    assert "asking again" in caplog.text
+
+
+def test_while_the_source_is_away_progress_is_reported_and_a_stop_ends_the_wait(
+    world: World,
+) -> None:
+    world.down = sys.maxsize
+    reports = list[int]()
+
+    def report() -> None:
+        reports.append(len(reports))
+        if len(reports) == 3:
+            world.stop.set()
+
+    world.run(course(), report=report)
+    assert len(reports) >= 3
+    assert world.loaded == []
+
+
+def test_an_error_ends_the_load_while_the_source_is_away(world: World) -> None:
+    def before(_: Chunk) -> None:
+        world.down = sys.maxsize
+        assert world.was_away.wait(5)  # for the other thread, which asks where to cut
+
+    world.before = before
+    world.meets[at(10)] = deque([DataError("no number")])
+    with pytest.raises(DataError, match="no number"):
+        world.run(course())
+
+
+def test_the_first_chunks_are_as_large_as_rows_are_believed_to_be() -> None:
+    assert first_rows(CHUNK_BYTES // 10) == 10
+    assert first_rows(2 * CHUNK_BYTES) == 1
+    assert first_rows(0) == FIRST_ROWS
