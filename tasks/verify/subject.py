@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -15,7 +15,7 @@ from cdcbus.plugins.contracts import TargetTable, ZeroDate
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.cells.canonical import DECIMAL, FILLED_UP, WHOLE
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Cell, Op, RowChange
+from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.control.source_of import Feed, MappedTable
 from cdcbus.tasks.verify.cells import Form, Forms, as_it_is, forms_of
@@ -274,17 +274,20 @@ def _expecting(
         formed = _forming([each.expected for each in forms])
         return lambda row: [formed([row[place] for place in places])]
 
+    known = {name.upper(): name for name in names}
+
     def mapped_rows(row: Cells) -> Iterator[Cells]:
         change = RowChange(mapped.source, Op.INSERT, None, dict(zip(names, row, strict=True)))
         for each in through(change):
             for made in [each] if process is None else process(each):
-                if made.table.id != mapped.source.id:
+                if made.table.id != each.table.id:
                     raise ConfigError(
                         f"{PROCESSOR_KEY} sends rows of {mapped.source.id} to other tables, "
                         "which a comparison of tables cannot follow: leave this table out with "
                         "--table"
                     )
-                after = plan.map(made).after
+                named = made if plan.describes(each.after) else _renamed(made, known)
+                after = plan.map(named).after
                 if after is None:  # what is inserted is deleted there
                     continue
                 yield tuple(
@@ -300,3 +303,13 @@ def _expecting(
         return make_converter(task.converter).from_bytes(value)
 
     return lambda row: list(mapped_rows(row))
+
+
+def _renamed(change: RowChange, known: Mapping[str, str]) -> RowChange:
+    """Under the source's names: porterCompat's records have all in upper case. `known`: the
+    source's columns by their names in upper case."""
+
+    def renamed(row: Row | None) -> Row | None:
+        return row and {known.get(name.upper(), name): cell for name, cell in row.items()}
+
+    return replace(change, before=renamed(change.before), after=renamed(change.after))

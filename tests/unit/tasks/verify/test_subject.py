@@ -133,6 +133,12 @@ def test_rows_of_another_format_are_taken_through_it() -> None:
     assert (found.sources[0].pairs, found.way) == (None, Way.STREAM)
 
 
+def test_records_in_upper_case_are_rows_of_the_same_table() -> None:
+    """As porterCompat writes them."""
+    found = subject([mapped(INT)], converter="porterCompat")
+    assert found.sources[0].expect(("1", "a")) == [("1", "a")]
+
+
 def process(change: RowChange) -> Sequence[RowChange]:
     """Doubles rows, leaves out those that are called no, and sends away those called away."""
     row = dict(change.after or {})
