@@ -183,9 +183,7 @@ def test_a_range_has_its_last_key_and_not_its_first() -> None:
     assert (side.beyond(("3",)), side.up_to(("9",))) == ("`id` > 3", "`id` <= 9")
 
 
-@pytest.mark.parametrize(
-    ("rows", "wanted"), [([(1234,)], 1234), ([(None,)], 0), ([], 0)]
-)  # fmt: skip
+@pytest.mark.parametrize(("rows", "wanted"), [([(1234,)], 1234), ([(None,)], 0), ([], 0)])
 def test_the_estimate_of_a_table_that_is_not_known_is_nothing(
     rows: list[tuple[int | None]], wanted: int
 ) -> None:

@@ -1,0 +1,258 @@
+"""A repair holds the rows locked from their reading until Kafka has them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import pymysql
+import pytest
+
+from cdcbus.plugins.errors import BusRejected, ConfigError, SourceRefused
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.verify import repair as module
+from cdcbus.tasks.verify.repair import planned, refusal, repair, repairable
+from cdcbus.tasks.verify.report import Kind
+from cdcbus.tasks.verify.subject import Cells, Subject
+from tests.unit.tasks.verify.two_sides import INT, PG_INT, World, feed, mapped, subject, target
+
+
+class Locked:
+    """A source's connection and Kafka. `done`: what happened, in order; `sent`: the records."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, world: World) -> None:
+        self.world = world
+        self.done: list[str] = []
+        self.sent: list[dict[str, Any]] = []
+        self.keys: list[bytes] = []
+        self.engine = "InnoDB"
+        self.error: Exception | None = None
+        self.refuses = False
+        self.open = True
+        self.names: list[str] = []
+        monkeypatch.setattr(module, "open_source", self._opened)
+        monkeypatch.setattr(module, "_Sender", self._sender)
+        monkeypatch.setattr(module, "SourceSide", lambda *_: _Locking(self))
+        monkeypatch.setattr("cdcbus.producer.server.connection.query", self._query)
+
+    def repair(self) -> list[int]:
+        comparison, lag = self.world.comparison, self.world.comparison.lag
+        return [len(sent) for sent in repair(comparison, lag, repairable(comparison))]
+
+    @contextmanager
+    def _opened(self, _: object) -> Iterator[Locked]:
+        yield self
+
+    def _sender(self, config: Any, _: object) -> Locked:
+        self.names.append(config.transactional_id)
+        return self
+
+    def __enter__(self) -> Locked:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def send(self, topic: str, records: Sequence[Mapping[str, Any]]) -> None:
+        if self.refuses:
+            raise BusRejected("too large")
+        self.done.append(f"send to {topic}")
+        self.sent += [json.loads(each["value"]) for each in records]
+        self.keys += [each["key"] for each in records]
+
+    def rollback(self) -> None:
+        self.done.append("unlock")
+
+    def _query(self, _: object, sql: str, __: object = ()) -> list[tuple[str]]:
+        if sql.startswith("SELECT engine"):
+            return [(self.engine,)] if self.engine else []
+        self.done.append(sql)
+        return []
+
+
+class _Locking:
+    """The source's side on the connection that locks."""
+
+    def __init__(self, world: Locked) -> None:
+        self._world, self._side = world, world.world.source
+        self.table = self._side.table
+
+    def among(self, keys: Sequence[Cells]) -> str:
+        return self._side.among(keys)
+
+    def rows(self, where: str, *, is_narrowed: bool) -> Iterator[Cells]:
+        assert not is_narrowed
+        name, _, lock = where.partition(" LOCK ")
+        self._world.done.append(f"LOCK {lock}")
+        if self._world.error:
+            raise self._world.error
+        yield from self._side.rows(name)
+
+
+def compared(own: Sequence[Cells], theirs: Sequence[Cells], what: Subject | None = None) -> World:
+    world = World(own, theirs, what)
+    world.comparison.run()
+    return world
+
+
+def test_rows_are_locked_until_kafka_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = Locked(monkeypatch, compared([("1", "a")], []))
+    assert locked.repair() == [1]
+    assert locked.done[2:] == [
+        "START TRANSACTION",
+        "LOCK IN SHARE MODE",
+        "send to orders",
+        "SELECT 1",
+        "unlock",
+    ]
+
+
+def test_a_row_is_sent_as_it_is_now_or_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = compared([("1", "a"), ("2", "b")], [("2", "x"), ("3", "c")])
+    world.source.held[:] = [("1", "newer"), ("2", "b")]
+    locked = Locked(monkeypatch, world)
+    assert locked.repair() == [3]
+    found = {(each["type"], each["data"][0]["id"]): each["data"][0] for each in locked.sent}
+    assert found.keys() == {("INSERT", "1"), ("INSERT", "2"), ("DELETE", "3")}
+    assert found["INSERT", "1"]["name"] == "newer"
+    assert sorted(locked.keys) == [b"1_", b"2_", b"3_"]
+
+
+def test_a_record_bears_the_whole_second_of_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = Locked(monkeypatch, compared([("1", "a")], []))
+    locked.repair()
+    assert locked.sent[0]["es"] == 1_700_000_000_000
+
+
+def test_a_repair_does_not_end_the_fetch_tasks_transactions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = compared([("1", "a")], [])
+    side = world.source
+    fetch = side.table.feed.fetch
+    publish = replace(fetch.publish, transactional_id="fetch-1")
+    named = replace(side.table.feed, fetch=replace(fetch, publish=publish))
+    side.table = replace(side.table, feed=named)
+    locked = Locked(monkeypatch, world)
+    locked.repair()
+    assert locked.names == [""]
+
+
+def test_many_rows_are_locked_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = Locked(monkeypatch, compared([(str(number), "a") for number in range(250)], []))
+    assert locked.repair() == [100, 100, 50]
+    assert locked.done.count("unlock") == 3
+
+
+def test_a_fetch_task_that_does_not_come_up_ends_the_repair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = compared([("1", "a")], [])
+    world.clock.is_sent = False
+    locked = Locked(monkeypatch, world)
+    monkeypatch.setattr(module, "HOLD_SECONDS", 0.0)
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.0)
+    with pytest.raises(ConfigError, match="fetch task 1 has not published"):
+        locked.repair()
+    assert locked.done[-1] == "unlock"
+    assert locked.sent == []
+
+
+def test_rows_are_unlocked_when_kafka_refuses_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = Locked(monkeypatch, compared([("1", "a")], []))
+    locked.refuses = True
+    with pytest.raises(BusRejected):
+        locked.repair()
+    assert locked.done[-1] == "unlock"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "why"),
+    [
+        (pymysql.err.OperationalError(1142, "no"), SourceRefused, r"GRANT LOCK TABLES ON shop\."),
+        (pymysql.err.OperationalError(1205, "no"), ConfigError, "locked by others"),
+        (pymysql.err.OperationalError(1213, "no"), ConfigError, "run the repair again"),
+        (pymysql.err.OperationalError(2013, "gone"), pymysql.err.OperationalError, "gone"),
+    ],
+)
+def test_a_lock_that_is_not_given_is_explained(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, kind: type[Exception], why: str
+) -> None:
+    locked = Locked(monkeypatch, compared([("1", "a")], []))
+    locked.error = error
+    with pytest.raises(kind, match=why):
+        locked.repair()
+    assert locked.sent == []
+    assert locked.done[-1] == "unlock"
+
+
+@pytest.mark.parametrize("engine", ["MyISAM", ""])
+def test_a_table_whose_gaps_cannot_be_locked_is_refused(
+    monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    locked = Locked(monkeypatch, compared([("1", "a")], []))
+    locked.engine = engine
+    with pytest.raises(ConfigError, match="is not in InnoDB"):
+        locked.repair()
+    assert locked.done == []
+
+
+def test_a_row_whose_partition_is_not_known_is_not_deleted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = compared([], [("1", "a")])
+    by_name = feed(keys={"SHOP.ORDERS": ("name",)})
+    world.source.table = replace(world.source.table, feed=by_name)
+    locked = Locked(monkeypatch, world)
+    with pytest.raises(ConfigError, match="delete it at the target by hand"):
+        locked.repair()
+    assert locked.sent == []
+
+
+def test_records_have_the_types_that_the_fetch_task_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    types = {"id": "int(10) unsigned", "name": "varchar(9)", "paid": "decimal(10,2)", "b": "blob"}
+    theirs = {"id": "bigint", "name": "text", "paid": "numeric", "b": "bytea"}
+    what = subject([mapped(types)], target(theirs))
+    locked = Locked(monkeypatch, compared([("1", "a", "1.50", "x")], [], what))
+    locked.repair()
+    assert locked.sent[0]["sqlType"] == {"id": -5, "name": 12, "paid": 3, "b": 2004}
+
+
+# what is planned
+
+
+def test_a_plan_says_what_each_row_becomes() -> None:
+    world = compared([("1", "a")], [("3", "c")])
+    plans = {each.key["id"]: each.to_fields() for each in planned(world.comparison)}
+    assert plans["1"]["op"] == "INSERT"
+    assert plans["3"] == {
+        "op": "DELETE",
+        "table": "shop.orders",
+        "topic": "orders",
+        "key": {"id": "3"},
+    }
+
+
+def test_rows_that_are_one_at_the_target_are_not_sent() -> None:
+    world = compared([("1", "a")], [])
+    world.comparison.different = {("1",): Kind.MERGED, ("2",): Kind.MISSING}
+    assert repairable(world.comparison) == [("2",)]
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        (subject(), ""),
+        (subject([mapped(INT, ())], target(PG_INT, ())), "it has no key"),
+        (
+            subject([mapped(INT), mapped(INT, name=TableId("shop", "older"))]),
+            "several source tables go there",
+        ),
+        (subject([mapped(INT, ("name",))]), "its key is not the source's own"),
+    ],
+)
+def test_a_table_whose_order_cannot_be_held_is_not_repaired(what: Subject, why: str) -> None:
+    assert refusal(World([], [], what).comparison)[: len(why) or None] == why
