@@ -49,6 +49,7 @@ ID = TableColumn("id", "int", is_nullable=False)
 START = BinlogPosition("bin.000001", 100, timestamp_ms=5_000)
 SERVER = Server("8.4.0", "uuid", 7, True, True, {})
 Step = Callable[[], None]
+MOST_READS = 50
 
 
 def selected(table: TableId, *, has_key: bool = True) -> SelectedTable:
@@ -126,7 +127,7 @@ class World:
         self.pauses: list[float | None] = []
         self.closed = self.interrupted = self.opened = 0
         self.targets: list[Step] = []
-        self.row_bytes = 0
+        self.row_bytes = self.reads = 0
         monkeypatch.setattr(snapshots, "ChunkReader", self.open)
         monkeypatch.setattr(snapshots, "Condition", lambda: Waits(self))
         monkeypatch.setattr(snapshots, "Thread", self.thread)
@@ -287,6 +288,8 @@ class World:
 
     def answer(self, found: SelectedTable, ids: list[int], last: Bound | None) -> Read:
         rows = images(packets(ids), found)
+        self.reads += 1
+        assert self.reads <= MOST_READS, "it is read for ever"
         if self.during:
             self.during.pop(0)()
         high = BinlogCoordinates("bin.000001", self.high)
@@ -526,7 +529,12 @@ def test_a_pause_forgets_what_was_not_sent_and_a_resume_goes_on(world: World) ->
 
 
 def test_a_pause_while_rows_are_on_their_way_stays_a_pause(world: World) -> None:
-    world.during = [lambda: None, world.wish(WishKind.PAUSE)]
+    def paused_before_kafka_has_any() -> None:
+        world.store.wished.append(Wish(WishKind.PAUSE))
+        with world.snapshots.turn():
+            world.snapshots.acknowledged(0)
+
+    world.during = [lambda: None, paused_before_kafka_has_any]
     world.run()
     assert world.ids() == [1, 2]
     paused = world.progress()

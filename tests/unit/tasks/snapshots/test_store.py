@@ -1,0 +1,314 @@
+"""Where the progress of snapshots, and what operators wish, is kept, on a ZooKeeper in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kazoo.exceptions import ConnectionLoss, NoAuthError
+
+from cdcbus.plugins.errors import ConfigError, PositionError, PositionUnavailable
+from cdcbus.plugins.positions import BinlogPosition, TopicPartition
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
+from cdcbus.tasks.snapshots import store
+from cdcbus.tasks.snapshots.direct import (
+    DirectLoad,
+    direct_load,
+    direct_path,
+    forget_direct_load,
+    put_direct_load,
+    refuse_unfinished,
+)
+from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, tables_of, wish
+from tests.unit.tasks.memory_zookeeper import MemoryZooKeeper
+
+PATH = "/datas/task/7/snapshot/lane"
+ORDERS, ODD = TableId("shop", "orders"), TableId("a/b", "c.d")
+HALF = TableProgress(TableState.RUNNING, 5, after=("5",), until=("9",), where="id > 0")
+PAUSE, STOP = Wish(WishKind.PAUSE), Wish(WishKind.STOP, ("shop.orders",))
+
+
+class Clock:
+    """Time that passes when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    found = Clock()
+    monkeypatch.setattr(store, "time", found)
+    return found
+
+
+@pytest.fixture
+def zookeeper() -> Any:
+    return MemoryZooKeeper()
+
+
+@pytest.fixture
+def snapshots(zookeeper: Any, clock: Clock) -> ZooKeeperSnapshots:
+    return ZooKeeperSnapshots(zookeeper, "7", "lane")
+
+
+def ask(zookeeper: Any, what: Wish) -> None:
+    wish(zookeeper, "7", "lane", what, "ann@host")
+
+
+def test_what_was_stored_is_found_again_whatever_a_table_is_called(
+    snapshots: ZooKeeperSnapshots,
+) -> None:
+    assert snapshots.load() == {}
+    snapshots.save({ORDERS: HALF, ODD: TableProgress()})
+    snapshots.save({ORDERS: TableProgress(TableState.DONE, 9)})
+    assert snapshots.load() == {ORDERS: TableProgress(TableState.DONE, 9), ODD: TableProgress()}
+
+
+def test_tasks_and_swimlanes_have_snapshots_of_their_own(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    snapshots.save({ORDERS: HALF})
+    assert tables_of(zookeeper, snapshot_path("7", "other")) == {}
+    assert tables_of(zookeeper, snapshot_path("8", "lane")) == {}
+    assert snapshot_path("7") == "/datas/task/7/snapshot"
+
+
+def test_nothing_is_written_when_another_process_may_have_the_lock(zookeeper: Any) -> None:
+    snapshots = ZooKeeperSnapshots(zookeeper, "7", "lane", lambda: True)
+    with pytest.raises(PositionUnavailable, match=f"{PATH} is not written: another process"):
+        snapshots.save({ORDERS: HALF})
+    assert zookeeper.nodes == {}
+
+
+@pytest.mark.parametrize("damaged", [b"", b"no json", b'{"state":"odd"}', b'{"rows":3}', b"[1]"])
+def test_progress_that_cannot_be_read_counts_as_not_begun_and_is_said(
+    zookeeper: Any,
+    snapshots: ZooKeeperSnapshots,
+    damaged: bytes,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    snapshots.save({ORDERS: HALF})
+    zookeeper.put(f"{PATH}/tables/x", damaged)
+    assert snapshots.load() == {ORDERS: HALF}
+    assert f"{PATH}/tables/x" in caplog.text
+    assert "counts as not begun" in caplog.text
+
+
+def test_a_silent_zookeeper_is_told_from_one_that_refuses(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    zookeeper.refusal = NoAuthError()
+    with pytest.raises(PositionError, match="does not let this user use"):
+        snapshots.save({ORDERS: HALF})
+    zookeeper.is_silent = True
+    with pytest.raises(PositionUnavailable, match=f"does not answer for {PATH}"):
+        snapshots.load()
+
+
+# Wishes
+
+
+def test_wishes_come_once_in_order_and_again_to_the_next_process(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    ask(zookeeper, PAUSE)
+    ask(zookeeper, STOP)
+    assert snapshots.wishes() == [PAUSE, STOP]
+    assert snapshots.wishes() == []
+    assert ZooKeeperSnapshots(zookeeper, "7", "lane").wishes() == [PAUSE, STOP]
+
+
+def test_what_is_heeded_does_not_come_again_and_what_is_not_yet_seen_stays(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    ask(zookeeper, PAUSE)
+    snapshots.wishes()
+    ask(zookeeper, STOP)
+    snapshots.heeded()
+    assert ZooKeeperSnapshots(zookeeper, "7", "lane").wishes() == [STOP]
+
+
+def test_a_wish_that_was_taken_out_by_hand_is_heeded_all_the_same(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    ask(zookeeper, PAUSE)
+    snapshots.wishes()
+    zookeeper.nodes.clear()
+    snapshots.heeded()
+    asked = len(zookeeper.asked)
+    snapshots.heeded()
+    assert len(zookeeper.asked) == asked
+
+
+def test_wishes_that_could_not_be_taken_out_are_taken_out_later(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    ask(zookeeper, PAUSE)
+    snapshots.wishes()
+    zookeeper.refusal = ConnectionLoss()
+    with pytest.raises(PositionUnavailable):
+        snapshots.heeded()
+    zookeeper.refusal = None
+    snapshots.heeded()
+    assert zookeeper.names(f"{PATH}/wishes") == []
+
+
+def test_a_wish_that_comes_while_the_task_runs_is_seen_within_a_second(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots, clock: Clock
+) -> None:
+    ask(zookeeper, PAUSE)
+    assert snapshots.wishes() == [PAUSE]
+    ask(zookeeper, STOP)
+    clock.now += store.LOOK_SECONDS / 2
+    assert snapshots.wishes() == []
+    clock.now += store.LOOK_SECONDS / 2
+    assert snapshots.wishes() == [STOP]
+
+
+def test_the_first_wish_ever_is_seen_though_its_folder_was_not_there(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots, clock: Clock
+) -> None:
+    assert snapshots.wishes() == []
+    assert snapshots.wishes() == []
+    ask(zookeeper, PAUSE)
+    zookeeper.changed(f"{PATH}/wishes")  # as its folder is made with it
+    clock.now += store.LOOK_SECONDS
+    assert snapshots.wishes() == [PAUSE]
+
+
+def test_a_folder_that_is_made_between_two_questions_is_looked_into(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots, clock: Clock
+) -> None:
+    zookeeper.is_silent = True
+    snapshots.wishes()
+    zookeeper.speak()
+    assert snapshots.wishes() == []  # it is asked whether it is there meanwhile
+    ask(zookeeper, PAUSE)
+    snapshots._asked = zookeeper.exists_async(f"{PATH}/wishes")
+    assert snapshots.wishes() == []
+    clock.now += store.LOOK_SECONDS
+    assert snapshots.wishes() == [PAUSE]
+
+
+def test_while_nobody_wishes_anything_zookeeper_is_asked_once(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots, clock: Clock
+) -> None:
+    ask(zookeeper, PAUSE)
+    snapshots.wishes()
+    asked = len(zookeeper.asked)
+    for _ in range(5):
+        clock.now += 10
+        assert snapshots.wishes() == []
+    assert len(zookeeper.asked) == asked
+
+
+def test_a_silent_zookeeper_holds_nobody_up_and_its_answer_is_taken_when_it_comes(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots, clock: Clock
+) -> None:
+    ask(zookeeper, PAUSE)
+    zookeeper.is_silent = True
+    assert snapshots.wishes() == []
+    clock.now += 60
+    assert snapshots.wishes() == []
+    zookeeper.speak()
+    assert snapshots.wishes() == [PAUSE]
+
+
+def test_after_a_lost_connection_wishes_are_asked_for_again_a_second_later(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots, clock: Clock
+) -> None:
+    ask(zookeeper, PAUSE)
+    zookeeper.refusal = ConnectionLoss()
+    assert snapshots.wishes() == []
+    zookeeper.refusal = None
+    assert snapshots.wishes() == []
+    clock.now += store.LOOK_SECONDS
+    assert snapshots.wishes() == [PAUSE]
+
+
+@pytest.mark.parametrize(
+    "damaged", [b"x", b"{}", b'{"kind":"dance","tables":[],"where":""}', b'{"kind":"stop"}']
+)
+def test_a_wish_that_cannot_be_read_is_dropped_and_holds_up_no_other(
+    zookeeper: Any,
+    snapshots: ZooKeeperSnapshots,
+    damaged: bytes,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    zookeeper.put(f"{PATH}/wishes/0", damaged)
+    ask(zookeeper, STOP)
+    assert snapshots.wishes() == [STOP]
+    assert f"{PATH}/wishes/0 is dropped" in caplog.text
+    assert "0" not in zookeeper.names(f"{PATH}/wishes")
+
+
+def test_a_wish_is_in_the_audit_also_when_it_could_not_be_made(
+    zookeeper: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(zookeeper, STOP)
+    (name,) = zookeeper.names("/datas/audit")
+    noted = zookeeper.fields(f"/datas/audit/{name}")
+    assert (noted["by"], noted["what"], noted["on"], noted["failed"]) == (
+        *("ann@host", "snapshot stop", "task 7"),
+        "",
+    )
+    real = zookeeper.create_async
+
+    def refuse(path: str, data: bytes, **how: bool) -> Any:
+        zookeeper.refusal = NoAuthError() if PATH in path else None
+        made = real(path, data, **how)
+        zookeeper.refusal = None
+        return made
+
+    monkeypatch.setattr(zookeeper, "create_async", refuse)
+    with pytest.raises(PositionError, match="does not let this user use"):
+        ask(zookeeper, STOP)
+    last = sorted(zookeeper.names("/datas/audit"))[-1]
+    assert "does not let this user" in zookeeper.fields(f"/datas/audit/{last}")["failed"]
+
+
+# Direct loads
+
+LOAD = DirectLoad(
+    {TopicPartition("orders", 0): 7},
+    {"orders": "id"},
+    {"1": BinlogPosition("bin.000001", 4)},
+)
+
+
+def test_a_direct_load_is_found_as_it_was_stored_until_it_is_forgotten_whole(
+    zookeeper: Any,
+) -> None:
+    assert direct_load(zookeeper, "7") is None
+    put_direct_load(zookeeper, "7", LOAD)
+    ZooKeeperSnapshots(zookeeper, "7", "direct").save({ORDERS: HALF})
+    assert direct_load(zookeeper, "7") == LOAD
+    forget_direct_load(zookeeper, "7")
+    assert zookeeper.nodes == {}
+
+
+@pytest.mark.parametrize(
+    "fields", [{"offsets": 3}, {"offsets": [[1]], "done": True}, {**LOAD.to_fields(), "seen": []}]
+)
+def test_a_damaged_direct_load_is_no_done_one(zookeeper: Any, fields: object) -> None:
+    zookeeper.put(direct_path("7"), fields)
+    with pytest.raises(PositionError, match="delete it, empty the target tables"):
+        direct_load(zookeeper, "7")
+
+
+def test_a_task_does_not_run_beside_an_unfinished_direct_load_which_names_its_tables(
+    zookeeper: Any,
+) -> None:
+    refuse_unfinished(zookeeper, "7")
+    put_direct_load(zookeeper, "7", LOAD)
+    done = TableProgress(TableState.DONE)
+    ZooKeeperSnapshots(zookeeper, "7", "direct").save({ORDERS: HALF, ODD: done})
+    with pytest.raises(ConfigError, match=r"is not finished \(shop\.orders left\): cdcbus snapsh"):
+        refuse_unfinished(zookeeper, "7")
+    put_direct_load(zookeeper, "7", DirectLoad({}, is_done=True))
+    refuse_unfinished(zookeeper, "7")
