@@ -1,0 +1,119 @@
+"""What operators order of snapshots, and what they are told, on a ZooKeeper in memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cdcbus.ops.services.snapshots import order_snapshot, snapshots_of
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
+from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load, put_direct_load
+from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
+from tests.unit.tasks.memory_zookeeper import MemoryZooKeeper
+
+ORDERS = TableId("shop", "orders")
+POSITION = "/datas/task/7/position/lane"
+LOCK = "/datas/task/7/lock/lane"
+
+
+@pytest.fixture
+def zookeeper() -> Any:
+    """With the position of fetch task 7."""
+    found = MemoryZooKeeper()
+    found.put(POSITION, {"journalName": "bin.000001", "position": 4})
+    return found
+
+
+def wished(zookeeper: Any) -> list[Wish]:
+    return list(wishes_of(zookeeper, snapshot_path("7", "lane")).values())
+
+
+def test_a_wish_goes_to_the_tasks_swimlane_and_says_when_it_is_seen(zookeeper: Any) -> None:
+    what = Wish(WishKind.START, ("shop.orders",), "id > 5")
+    ordered = order_snapshot(zookeeper, "7", what, "ann")
+    assert wished(zookeeper) == [what]
+    assert not ordered.is_running
+    assert ordered.sentence.endswith("when it starts: it does not run now")
+    zookeeper.put(LOCK, {})
+    ordered = order_snapshot(zookeeper, "7", Wish(WishKind.PAUSE), "ann")
+    assert ordered.is_running
+    assert "snapshot pause of all its tables is wished" in ordered.sentence
+    assert ordered.sentence.endswith("within a second")
+
+
+@pytest.mark.parametrize("table", ["orders", "a.b.c", ""])
+def test_a_table_that_is_not_named_with_its_schema_is_refused(zookeeper: Any, table: str) -> None:
+    with pytest.raises(ConfigError, match=r"expected SCHEMA\.TABLE"):
+        order_snapshot(zookeeper, "7", Wish(WishKind.START, (table,)), "ann")
+    assert wished(zookeeper) == []
+
+
+@pytest.mark.parametrize(
+    "what",
+    [
+        Wish(WishKind.START, (), "id > 5"),
+        Wish(WishKind.STOP, ("shop.orders",), "id > 5"),
+    ],
+)
+def test_a_condition_is_for_the_start_of_named_tables_only(zookeeper: Any, what: Wish) -> None:
+    with pytest.raises(ConfigError, match="a condition is for the start of tables"):
+        order_snapshot(zookeeper, "7", what, "ann")
+    assert wished(zookeeper) == []
+
+
+def test_a_task_that_is_not_known_is_refused(zookeeper: Any) -> None:
+    with pytest.raises(ConfigError, match="task 8 is not known"):
+        snapshots_of(zookeeper, "8")
+
+
+def test_a_task_that_reads_topics_is_refused_however_that_is_known(zookeeper: Any) -> None:
+    def refused() -> None:
+        with pytest.raises(ConfigError, match="task 7 reads topics"):
+            order_snapshot(zookeeper, "7", Wish(WishKind.START), "ann")
+
+    zookeeper.put("/datas/task/7/lock/other", {})
+    refused()
+    del zookeeper.nodes["/datas/task/7/lock/other"]
+    order_snapshot(zookeeper, "7", Wish(WishKind.START), "ann")
+    zookeeper.put(POSITION, [{"topic": "orders"}])
+    refused()
+
+
+def test_progress_and_what_is_not_seen_yet_are_found(zookeeper: Any) -> None:
+    half = TableProgress(TableState.RUNNING, 5)
+    ZooKeeperSnapshots(zookeeper, "7", "lane").save({ORDERS: half})
+    order_snapshot(zookeeper, "7", Wish(WishKind.PAUSE), "ann")
+    found = snapshots_of(zookeeper, "7")
+    assert [(each.table, each.progress) for each in found.tables] == [(ORDERS, half)]
+    assert (found.wishes, found.is_unfinished) == ([Wish(WishKind.PAUSE)], False)
+    fields = found.tables[0].to_fields()
+    assert (fields["schema"], fields["state"], fields["secondsLeft"]) == ("shop", "running", None)
+
+
+def test_an_interrupted_direct_load_is_given_up_whole_and_only_while_it_does_not_run(
+    zookeeper: Any,
+) -> None:
+    put_direct_load(zookeeper, "7", DirectLoad({}))
+    ZooKeeperSnapshots(zookeeper, "7", "direct").save({ORDERS: TableProgress()})
+    found = snapshots_of(zookeeper, "7")
+    assert ([each.table for each in found.tables], found.is_unfinished) == ([ORDERS], True)
+    with pytest.raises(ConfigError, match="given up whole: name no table"):
+        order_snapshot(zookeeper, "7", Wish(WishKind.STOP, ("shop.orders",)), "ann")
+    zookeeper.put(LOCK, {})
+    with pytest.raises(ConfigError, match="end it by Ctrl-C first"):
+        order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
+    assert direct_load(zookeeper, "7") is not None
+    del zookeeper.nodes[LOCK]
+    ordered = order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
+    assert ordered.gives_up
+    assert "cdcbus offset reset 7" in ordered.sentence
+    assert direct_load(zookeeper, "7") is None
+
+
+def test_a_direct_load_that_is_done_is_not_given_up(zookeeper: Any) -> None:
+    put_direct_load(zookeeper, "7", DirectLoad({}, is_done=True))
+    assert not order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann").gives_up
+    assert direct_load(zookeeper, "7") is not None
