@@ -1,0 +1,259 @@
+"""A chunk on its way to the target, without source and target; between them all is real."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+
+from cdcbus.consumer.apply.applier import PartitionWaits
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.records import Records
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
+from cdcbus.plugins.errors import (
+    CdcError,
+    DataError,
+    RowConflict,
+    SourceUnavailable,
+    TargetRejected,
+    UnmappedColumn,
+)
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
+from cdcbus.producer.server.connection import Server
+from cdcbus.producer.snapshot.chunks import Bound
+from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
+from cdcbus.producer.snapshot.rows import images
+from cdcbus.tasks.direct import chunk_loader
+from cdcbus.tasks.direct.chunk_loader import Work, load_chunk
+from cdcbus.tasks.direct.course import Chunk, Loaded
+
+ORDERS = TableId("shop", "orders")
+GUARD = AppliedOffset("shop", 0, 7, 0, epoch=3)
+
+
+def table(*columns: str) -> SelectedTable:
+    schema = TableSchema(
+        tuple(TableColumn(name, "int", is_nullable=name != "id") for name in ("id", *columns)),
+        (UniqueKey(PRIMARY, ("id",)),),
+    )
+    return selected_table(ORDERS, schema, has_metadata=True)
+
+
+TABLE = table("a")
+
+
+def chunk(number: int = 1, of: SelectedTable = TABLE) -> Chunk:
+    return Chunk(ORDERS, number, None, ("9",), of.expressions)
+
+
+class World:
+    """A source that has pages of rows, and an applier that keeps what comes.
+
+    `error`: what the applier raises; `down`: what the source raises."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.pages = [[(1, 10), (2, 20)], [(3, 30)]]
+        self.table: SelectedTable | None = TABLE
+        self.applied: list[list[dict[str, Any]]] = []
+        self.places: list[TopicPartition] = []
+        self.error: Exception | None = None
+        self.down: Exception | None = None
+        self.opened = self.closed = self.described = 0
+        self.offsets: list[tuple[AppliedOffset, AppliedOffset | None]] = []
+        self.loader: Any = None
+        monkeypatch.setattr(chunk_loader, "ChunkReader", self._reader)
+        monkeypatch.setattr(chunk_loader, "make_loader", lambda *_: self)
+        monkeypatch.setattr(chunk_loader, "PartitionApplier", self._applier)
+        chunk_loader._worker.cache_clear()
+
+    def load(self, of: Chunk | None = None, guard: AppliedOffset | None = GUARD) -> Any:
+        load = LoadTask(
+            "7", TopicConfig("k:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget("")
+        )
+        publish = PublishConfig("k:9092", "shop", "canalRow")
+        source = SourceConfig((("db", 3306),), "u")
+        fetch = FetchTask("8", "lane", source, FilterConfig(), publish)
+        work = Work(load, fetch, Server("9.7.0", "uuid", 5, True, True, {}), guard)
+        return load_chunk(pickle.dumps(work), of or chunk())
+
+    def _reader(self, *_: object) -> World:
+        self.opened += 1
+        return self
+
+    def _applier(self, *given: Any) -> World:
+        self.loader = given[2]
+        return self
+
+    # As a ChunkReader
+
+    def describe(self, _: TableId) -> SelectedTable | None:
+        self.described += 1
+        return self.table
+
+    def between(self, selected: SelectedTable, _: Bound | None, __: Bound) -> Iterator[list[bytes]]:
+        for page in self.pages:
+            if self.down:
+                raise self.down
+            yield images([packet(*row) for row in page], selected)
+
+    # As a PartitionApplier
+
+    def apply(self, place: TopicPartition, records: Records, *_: int) -> None:
+        if self.error:
+            raise self.error
+        self.places.append(place)
+        self.applied.append([json.loads(value) for value in records.values.to_pylist()])
+
+    def close(self) -> None:
+        self.closed += 1
+
+    # As a loader, and as its transaction
+
+    @contextmanager
+    def transaction(self) -> Iterator[World]:
+        yield self
+
+    def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
+        self.offsets.append((offset, seen))
+
+    def write(self, batch: str) -> str:
+        return batch
+
+    @property
+    def rows(self) -> list[tuple[str, str]]:
+        return [
+            (row["id"], row["a"])
+            for records in self.applied
+            for record in records
+            for row in record["data"]
+        ]
+
+
+def packet(*cells: int) -> bytes:
+    """A row as the protocol has it; behind it the values for literals, which are numbers, too."""
+    texts = [str(cell).encode() for cell in cells]
+    return b"".join(bytes((len(text),)) + text for text in texts)
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    yield World(monkeypatch)
+    chunk_loader._worker.cache_clear()
+
+
+def test_rows_become_the_records_that_the_fetch_task_would_send(world: World) -> None:
+    loaded = world.load()
+    assert isinstance(loaded, Loaded), loaded
+    assert (loaded.rows, loaded.bytes > 0) == (3, True)
+    assert world.rows == [("1", "10"), ("2", "20"), ("3", "30")]
+    assert {record["type"] for records in world.applied for record in records} == {"INSERT"}
+
+
+def test_a_chunk_is_one_transaction_unless_its_rows_are_large(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = world.load()
+    assert len(world.applied) == 1
+    world.applied.clear()
+    monkeypatch.setattr(chunk_loader, "SLICE_BYTES", 1)
+    assert world.load(chunk(2)) == whole
+    assert [len(world.rows), len(world.applied)] == [3, 2]
+    assert world.places[-1] == TopicPartition("shop.orders", 2)
+
+
+def test_a_chunk_without_rows_writes_nothing(world: World) -> None:
+    world.pages = []
+    assert world.load() == Loaded(0, 0)
+    assert world.applied == []
+
+
+def test_connections_and_what_is_known_of_a_table_are_kept_from_chunk_to_chunk(
+    world: World,
+) -> None:
+    for number in (1, 2, 3):
+        world.load(chunk(number))
+    assert (world.opened, world.described, world.closed) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("found", [None, table("b")])
+def test_a_table_that_is_not_as_it_was_cut_is_not_loaded(
+    world: World, found: SelectedTable | None
+) -> None:
+    world.table = found
+    error = world.load()
+    assert isinstance(error, CdcError)
+    assert "table shop.orders was altered while it was loaded" in str(error)
+    assert world.applied == []
+
+
+@pytest.mark.parametrize("kind", [DataError, TargetRejected])
+def test_what_the_target_refuses_is_returned_with_table_key_and_chunk(
+    world: World, kind: type[CdcError]
+) -> None:
+    world.error = kind("too long")
+    error = world.load(chunk(4))
+    assert type(error) is kind
+    assert str(error) == "table shop.orders (key id), chunk 4: too long"
+
+
+@pytest.mark.parametrize(
+    "error", [RowConflict("duplicate"), PartitionWaits("duplicate", 0, BatchReport())]
+)
+def test_a_row_that_binds_to_another_moment_is_told_with_the_remedy(
+    world: World, error: Exception
+) -> None:
+    world.error = error
+    found = world.load()
+    assert type(found) is RowConflict
+    assert "chunk 1: " in str(found)
+    assert "drop that key at the target until the load is done" in str(found)
+
+
+def test_a_column_that_the_target_lacks_stays_an_error_that_is_waited_for(world: World) -> None:
+    world.error = UnmappedColumn("no column a")
+    assert world.load() is world.error
+
+
+def test_what_is_not_foreseen_is_told_without_its_text_which_may_hold_cells(world: World) -> None:
+    world.error = ValueError("secret cell")
+    error = world.load()
+    assert type(error) is CdcError
+    assert "chunk 1 of shop.orders failed: ValueError at " in str(error)
+    assert "secret" not in str(error)
+
+
+@pytest.mark.parametrize("error", [ConnectionResetError("gone"), EOFError()])
+def test_a_source_that_goes_away_is_told_so_that_the_chunk_comes_again(
+    world: World, error: Exception
+) -> None:
+    world.down = error
+    assert type(world.load()) is SourceUnavailable
+
+
+def test_after_an_error_nothing_is_kept(world: World) -> None:
+    world.down = EOFError()
+    world.load()
+    assert world.closed == 2  # the reader, and the applier
+    world.down = None
+    assert isinstance(world.load(), Loaded)
+    assert (world.opened, world.described) == (2, 2)
+
+
+@pytest.mark.parametrize(("guard", "stored"), [(GUARD, [(GUARD, GUARD)]), (None, [])])
+def test_a_commit_holds_the_guard_as_it_was_and_no_offset_of_the_chunk(
+    world: World, guard: AppliedOffset | None, stored: Sequence[object]
+) -> None:
+    world.load(guard=guard)
+    with world.loader.transaction() as transaction:
+        assert transaction.write("rows") == "rows"
+        transaction.store_offset(AppliedOffset("shop.orders", 1, 3, 0), None)
+    assert world.offsets == stored
