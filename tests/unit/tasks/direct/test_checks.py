@@ -1,14 +1,21 @@
 from __future__ import annotations
 
-import pytest
+from dataclasses import replace
 
-from cdcbus.consumer.config import MapperRule
+import pytest
+from sqlalchemy import create_engine
+
+from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
 from cdcbus.consumer.transform.mapper import Mapper
-from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import Table, TableId
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
-from cdcbus.tasks.control.source_of import MappedTable
-from cdcbus.tasks.direct.checks import tells_rows_apart
+from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
+from cdcbus.tasks.control.source_of import Feed, MappedTable
+from cdcbus.tasks.direct.checks import check_empty, check_table, check_tasks, tells_rows_apart
 
 SOURCE = TableId("shop", "orders")
 
@@ -46,3 +53,60 @@ def test_the_target_tells_rows_apart_where_its_key_holds_one_of_the_source(
     rule: MapperRule, uniques: list[UniqueKey], key: tuple[str, ...], tells: bool
 ) -> None:
     assert tells_rows_apart(mapped(rule, *uniques), target(*key)) is tells
+
+
+LOAD = LoadTask("7", TopicConfig("k:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
+
+
+def feed(*, takes_partial: bool) -> Feed:
+    source = SourceConfig((("db", 3306),), "u", takes_partial=takes_partial)
+    publish = PublishConfig("k:9092", "shop", "canalRow")
+    fetch = FetchTask("8", "lane", source, FilterConfig(), publish)
+    return Feed(fetch, LOAD, "fetch.properties", frozenset(("shop",)))
+
+
+def test_a_task_whose_updates_cannot_make_up_for_a_row_is_refused() -> None:
+    check_tasks(LOAD, [feed(takes_partial=False)])
+    with pytest.raises(ConfigError, match=r"loader\.insertOnUpdateError=true"):
+        check_tasks(replace(LOAD, insert_on_update_error=False), [])
+    with pytest.raises(ConfigError, match=r"fetch\.properties takes rows without some"):
+        check_tasks(LOAD, [feed(takes_partial=False), feed(takes_partial=True)])
+
+
+def selected(*, has_key: bool = True) -> SelectedTable:
+    uniques = (UniqueKey("PRIMARY", ("id",)),) if has_key else ()
+    schema = TableSchema((TableColumn("id", "int", is_nullable=False),), uniques)
+    return selected_table(SOURCE, schema, has_metadata=True)
+
+
+def test_a_table_that_is_fit_at_both_sides_is_taken() -> None:
+    check_table(mapped(MapperRule(), PRIMARY), selected(), target("id", "part"))
+
+
+@pytest.mark.parametrize(
+    ("found", "there", "message"),
+    [
+        (selected(), None, "does not exist: cdcbus schema apply makes it"),
+        (selected(), replace(target("id"), unsafe="It has a trigger."), "It has a trigger"),
+        (selected(has_key=False), target("id"), r"table shop\.orders has no primary key"),
+        (selected(), target(), r"target table shop\.orders has no primary key"),
+        (selected(), target("id"), r"\(id\) holds no key of shop\.orders"),
+    ],
+)
+def test_a_table_whose_rows_could_be_lost_or_come_twice_is_refused(
+    found: SelectedTable, there: TargetTable | None, message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_table(mapped(MapperRule(), PRIMARY), found, there)
+
+
+def test_tables_with_rows_are_named_and_refused() -> None:
+    tables = [replace(target("id"), id=TableId("", name)) for name in ("empty", "full", "fuller")]
+    with create_engine("sqlite://").connect() as connection:
+        for each in tables:
+            connection.exec_driver_sql(f"CREATE TABLE {each.id.table} (id int)")
+        check_empty(connection, tables)
+        connection.exec_driver_sql("INSERT INTO full VALUES (NULL)")
+        connection.exec_driver_sql("INSERT INTO fuller VALUES (1), (2)")
+        with pytest.raises(ConfigError, match="target table full, fuller has rows already"):
+            check_empty(connection, tables, lambda table: table.table)
