@@ -1,11 +1,24 @@
+from __future__ import annotations
+
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cdcbus.plugins.errors import ConfigError
-from cdcbus.producer.ddl.table_schema import TableColumn
+from cdcbus.plugins.errors import ConfigError, SourceUnavailable
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
+from cdcbus.producer.server import connection as servers
+from cdcbus.tasks.control import source_of
 from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
-from cdcbus.tasks.control.source_of import consumer_task, feeds_of, record_type
+from cdcbus.tasks.control.source_of import (
+    consumer_task,
+    feeds_of,
+    mapped_tables,
+    record_type,
+    source_connection,
+)
 
 FETCH = """\
 taskId={id}
@@ -138,3 +151,81 @@ def test_a_secret_that_is_missing_counts_only_for_the_task_that_is_taken(
 )
 def test_a_columns_type_is_spelled_as_in_records(written: str, record: str) -> None:
     assert record_type(TableColumn("c", written)) == record
+
+
+class Source:
+    """Addresses of servers, some of which are `away`, and the tables of those that are there."""
+
+    TABLES = ("orders", "parts", "secret")
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *away: str) -> None:
+        self.tried: list[str] = []
+        self.away, self.closed = away, 0
+        monkeypatch.setattr(servers, "connect", self._connect)
+        monkeypatch.setattr(source_of, "SchemaReader", lambda _: self)
+
+    def _connect(self, config: SourceConfig, _: float) -> Source:
+        [(host, _port)] = config.addresses
+        self.tried.append(host)
+        if host in self.away:
+            raise SourceUnavailable(f"{host} is away")
+        return self
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def tables(self) -> list[TableId]:
+        return [TableId("shop", name) for name in self.TABLES]
+
+    def read_all(self, tables: list[TableId]) -> tuple[dict[TableId, TableSchema], None]:
+        columns = tuple(TableColumn(name, "int", is_nullable=False) for name in ("id", "a"))
+        schema = TableSchema(columns, (UniqueKey("PRIMARY", ("id",)),))
+        return dict.fromkeys(tables, schema), None
+
+
+def addresses(*hosts: str) -> SourceConfig:
+    return SourceConfig(tuple((host, 3306) for host in hosts), "u")
+
+
+def test_the_first_address_that_lets_the_task_in_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source(monkeypatch, "a")
+    with source_connection(addresses("a", "b", "c"), 1.0):
+        assert (source.tried, source.closed) == (["a", "b"], 0)
+    assert source.closed == 1
+
+
+def test_where_no_address_does_the_last_one_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    Source(monkeypatch, "a", "b")
+    with (
+        pytest.raises(SourceUnavailable, match="b is away"),
+        source_connection(addresses("a", "b"), 1.0),
+    ):
+        pass
+
+
+def tables_of(folder: Path, bus: BusSettings, more: str = "", filter_: str = r"shop\\..*") -> Any:
+    put(folder, "a", "shop", filter_)
+    word = load(folder, "shop")
+    with Path(word).open("a") as file:
+        file.write(more)
+    [feed] = feeds_of(word, consumer_task(word, bus), bus, None)
+    connection: Any = None
+    return mapped_tables(feed, connection)
+
+
+def test_tables_that_both_tasks_let_pass_are_mapped_with_their_columns(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bus: BusSettings
+) -> None:
+    Source(monkeypatch)
+    mapped = tables_of(tmp_path, bus, "consumer.excludes=shop.secret\n", r"shop\\.(parts|secret)")
+    [parts] = mapped
+    assert (str(parts.source.id), str(parts.target)) == ("shop.parts", "shop.parts")
+    assert (parts.topic, parts.columns) == ("shop", {"id": "id", "a": "a"})
+
+
+def test_a_feed_that_lets_no_table_pass_is_refused_with_what_to_correct(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bus: BusSettings
+) -> None:
+    Source(monkeypatch)
+    with pytest.raises(ConfigError, match=r"lets no table of its source pass into topic shop"):
+        tables_of(tmp_path, bus, filter_=r"other\\..*")

@@ -1,6 +1,20 @@
+from typing import Any
+
 import pytest
 
-from cdcbus.tasks.schema.source_details import Default, DefaultKind, quotes_defaults, read_default
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.schema import source_details
+from cdcbus.tasks.schema.source_details import (
+    ColumnDetails,
+    Default,
+    DefaultKind,
+    Index,
+    IndexPart,
+    TableDetails,
+    quotes_defaults,
+    read_default,
+    read_details,
+)
 
 TEXT, NOW, BITS = DefaultKind.TEXT, DefaultKind.NOW, DefaultKind.BITS
 EXPRESSION, UNCLEAR = DefaultKind.EXPRESSION, DefaultKind.UNCLEAR
@@ -60,3 +74,60 @@ def test_defaults_as_mysql_prints_them(
     text: str | None, extra: str, data_type: str, expected: Default | None
 ) -> None:
     assert read_default(text, extra, data_type, has_quotes=False) == expected
+
+
+ORDERS = TableId("shop", "orders")
+COLUMNS = [
+    ("shop", "orders", "id", "int", None, "", None, "", ""),
+    ("shop", "orders", "a", "varchar", "x", "", "utf8mb4_bin", "a note", None),
+    ("shop", "orders", "b", "int", "7", "VIRTUAL GENERATED", None, "", "`id` + 1"),
+    ("shop", "orders", "since", "timestamp", None, "", None, "", "ROW START"),
+]
+INDEXES = [
+    ("shop", "orders", "PRIMARY", 0, "BTREE", "id", None, "A"),
+    ("shop", "orders", "by_a", 1, "BTREE", "a", 4, "D"),
+    ("shop", "orders", "by_a", 1, "BTREE", None, None, "A"),
+]
+
+
+def test_details_are_read_with_as_few_questions_as_for_one_table(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def query(_: object, sql: str, *__: object) -> list[tuple[object, ...]]:
+        asked.append(sql)
+        answers: dict[str, list[tuple[object, ...]]] = {
+            "VERSION()": [("9.7.0",)],
+            "information_schema.columns": list(COLUMNS),
+            "information_schema.statistics": list(INDEXES),
+            "information_schema.tables": [("shop", "orders", "utf8mb4_bin", None)],
+        }
+        [found] = [rows for word, rows in answers.items() if word in sql]
+        return found
+
+    monkeypatch.setattr(source_details, "query", query)
+    connection: Any = None
+    found = read_details(connection, [ORDERS, TableId("shop", "gone")])
+    assert len(asked) == 4
+    assert found == {
+        ORDERS: TableDetails(
+            {
+                "id": ColumnDetails(),
+                "a": ColumnDetails(Default(TEXT, "x"), "utf8mb4_bin", "a note"),
+                "b": ColumnDetails(is_generated=True),
+                "since": ColumnDetails(is_generated=True),
+            },
+            (
+                Index("PRIMARY", True, "BTREE", (IndexPart("id"),)),
+                Index(
+                    "by_a",
+                    False,
+                    "BTREE",
+                    (IndexPart("a", 4, is_descending=True), IndexPart(None)),
+                ),
+            ),
+            "utf8mb4_bin",
+            "",
+        )
+    }
