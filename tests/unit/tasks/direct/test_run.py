@@ -1,0 +1,107 @@
+"""What ends a direct load before rows are lost, without servers."""
+
+from __future__ import annotations
+
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import ConfigError, PositionLost
+from cdcbus.plugins.positions import BinlogPosition, TopicPartition
+from cdcbus.producer.server.connection import Server
+from cdcbus.tasks.direct import run
+from cdcbus.tasks.snapshots.direct import DirectLoad
+
+ONE = TopicPartition("shop", 0)
+LOAD = LoadTask("7", TopicConfig("k:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
+
+
+class Logs:
+    """A partition that holds the offsets 100 to 200."""
+
+    def __init__(self, _: LoadTask) -> None:
+        pass
+
+    def __enter__(self) -> Logs:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def bounds(self, _: TopicPartition) -> tuple[int, int]:
+        return 100, 200
+
+
+@pytest.fixture(autouse=True)
+def kafka(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "TopicLogs", Logs)
+    monkeypatch.setattr(run, "topic_ids", lambda _: {"shop": "new"})
+
+
+@pytest.mark.parametrize("offset", [100, 150, 200])
+def test_a_load_whose_offsets_kafka_still_holds_goes_on(offset: int) -> None:
+    run._check_held(LOAD, DirectLoad({ONE: offset}, {"shop": "new"}, {}))
+    run._check_held(LOAD, DirectLoad({ONE: offset}, {}, {}))  # of a Kafka without ids
+
+
+@pytest.mark.parametrize("offset", [99, 201])
+def test_a_load_whose_offsets_are_gone_is_given_up(offset: int) -> None:
+    with pytest.raises(PositionLost, match="what was written meanwhile is lost"):
+        run._check_held(LOAD, DirectLoad({ONE: offset}, {"shop": "new"}, {}))
+
+
+def test_a_load_whose_topic_was_made_anew_is_given_up() -> None:
+    with pytest.raises(PositionLost, match="were made anew while it was loaded"):
+        run._check_held(LOAD, DirectLoad({ONE: 150}, {"shop": "old"}, {}))
+
+
+def settle_again(
+    monkeypatch: pytest.MonkeyPatch, server: Server, seen: dict[str, BinlogPosition]
+) -> list[BinlogPosition]:
+    """Those that were waited for."""
+    waited: list[BinlogPosition] = []
+    monkeypatch.setattr(run, "_wait_until_seen", lambda _, __, position: waited.append(position))
+    feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"), place="fetch.properties")
+    opened: Any = SimpleNamespace(
+        load=LOAD, stop=Event(), sources=[SimpleNamespace(feed=feed, server=server)]
+    )
+    run._settle_again(opened, DirectLoad({}, {}, seen))
+    return waited
+
+
+def place(server: str, gtid: str = "") -> BinlogPosition:
+    return BinlogPosition("bin.000003", 4, gtid=gtid, server_uuid=server)
+
+
+MYSQL = Server("9.7.0", "a", 1, True, True, {})
+
+
+@pytest.mark.parametrize("seen", [place("a"), place("b", "u:1-3")])
+def test_a_load_goes_on_once_the_server_shows_what_it_showed(
+    monkeypatch: pytest.MonkeyPatch, seen: BinlogPosition
+) -> None:
+    assert settle_again(monkeypatch, MYSQL, {"fetch": seen}) == [seen]
+
+
+@pytest.mark.parametrize(
+    ("server", "seen"),
+    [
+        (MYSQL, place("b")),
+        (Server("9.7.0", "a", 1, True, False, {}), place("b", "u:1-3")),
+        (Server("11.4-MariaDB", "", 1, True, True, {}), place("b", "0-1-3")),
+    ],
+)
+def test_a_load_does_not_go_on_at_a_server_that_may_have_less(
+    monkeypatch: pytest.MonkeyPatch, server: Server, seen: BinlogPosition
+) -> None:
+    with pytest.raises(ConfigError, match="does not tell whether it has as much"):
+        settle_again(monkeypatch, server, {"fetch": seen})
+
+
+def test_a_load_does_not_go_on_with_another_fetch_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="begun with another fetch task than fetch"):
+        settle_again(monkeypatch, MYSQL, {"other": place("a")})
