@@ -225,9 +225,9 @@ def test_without_gtids_all_that_had_written_something_is_waited_for_and_nobody_l
 ) -> None:
     own, one, two, new = ("1", 11), ("2", 22), ("3", 33), ("4", 44)
     stale = [one]
-    world.answers["SELECT trx_id"] = [stale, [own, one, two], [one, new], [two], [new]]
+    world.answers["SELECT trx_id"] = [stale, [own, one, two], [two, new], [new]]
     world.reader(OLD).settle(BEGUN, never)
-    # the third list lacks `two`, which has ended, whatever comes later under its name
+    # a list without a transaction of its own is an old one, and `new` began later
     assert len([sql for sql in world.asked if sql.startswith("SELECT trx_id")]) == 4
     assert world.asked[-1].startswith("START TRANSACTION")
     assert [sql for sql in world.asked if sql == "ROLLBACK"] == ["ROLLBACK"]

@@ -149,6 +149,7 @@ def test_wishes_that_could_not_be_taken_out_are_taken_out_later(
     zookeeper: Any, snapshots: ZooKeeperSnapshots
 ) -> None:
     ask(zookeeper, PAUSE)
+    ask(zookeeper, STOP)
     snapshots.wishes()
     zookeeper.refusal = ConnectionLoss()
     with pytest.raises(PositionUnavailable):
