@@ -22,7 +22,7 @@ from rich.console import Console
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
-from tests.support.shop import open_shop
+from tests.support.shop import Shop, open_shop
 from tests.support.two_tables import TwoTables
 from tests.support.waiting import wait_until
 
@@ -193,13 +193,21 @@ def make_topic(kafka: str) -> Callable[..., str]:
 
 
 @pytest.fixture
-def tables(
+def shop(
+    request: pytest.FixtureRequest,
     name: str,
     stack: Addresses,
     source_cursor: Cursor,
     make_topic: Callable[..., str],
     tmp_path: Path,
-) -> Iterator[TwoTables]:
-    make_topic(name, 2)
+) -> Iterator[Shop]:
+    """An empty schema and a topic of the test's name, with as many partitions as the module's
+    PARTITIONS says, two unless it does."""
+    make_topic(name, getattr(request.module, "PARTITIONS", 2))
     with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield TwoTables.make(shop)
+        yield shop
+
+
+@pytest.fixture
+def tables(shop: Shop) -> TwoTables:
+    return TwoTables.make(shop)

@@ -4,34 +4,18 @@ copy: SIGKILL of consumer tasks at work."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.measure import is_at_least
-from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from tests.support.bulk_gear import with_eager_spark
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 KILLS = 2
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, 2)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 def change_rows(cursor: Cursor, seed: int) -> None:

@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,10 +14,9 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack import processes
-from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.positions import BinlogPosition
 from tests.integration.producer.reading import position
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
@@ -26,19 +24,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 ROWS = 2_000_000
 MOST_MEGABYTES = 300
 SECONDS = 400.0
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, 2)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 def memory_megabytes(task: TaskProcess, field: str) -> float:

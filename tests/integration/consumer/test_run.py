@@ -8,7 +8,7 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,7 +20,6 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
-from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.kafka.partitioner import partition_of
 from cdcbus.plugins.positions import (
     BinlogPosition,
@@ -28,23 +27,11 @@ from cdcbus.plugins.positions import (
     kafka_positions_from_json,
     kafka_positions_to_json,
 )
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, 3)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
+PARTITIONS = 3
 
 
 def start_fetch(shop: Shop, **keys: str) -> TaskProcess:

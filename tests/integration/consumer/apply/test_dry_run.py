@@ -4,32 +4,16 @@ the target nor a position."""
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
-from pymysql.cursors import Cursor
 
-from cdcbus.ops.stack.addresses import Addresses
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
+PARTITIONS = 1
 
 
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])

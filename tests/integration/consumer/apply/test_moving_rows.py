@@ -4,35 +4,20 @@ the source to both targets."""
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.measure import is_at_least
 from cdcbus.ops.demo.tasks import TaskProcess
-from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.positions import BinlogPosition
 from tests.support.bulk_gear import with_eager_spark
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
+PARTITIONS = 3
 ROWS = 200
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, 3)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 def change_rows(cursor: Cursor, seed: int, rounds: int) -> None:

@@ -5,39 +5,23 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.measure import is_at_least
-from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.integration.consumer.apply.test_together import Source
 from tests.support.bulk_gear import with_eager_spark
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 PARTITIONS, EXCHANGES = 3, 200
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, PARTITIONS)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 def change_rows(cursor: Cursor, seed: int) -> None:

@@ -6,37 +6,22 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer
-from pymysql.cursors import Cursor
 
-from cdcbus.ops.stack.addresses import Addresses
 from tests.support.bulk_gear import with_eager_spark
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
+PARTITIONS = 1
 
 SMALL_ROWS, LARGE_ROWS = 3_000, 400
 MEGABYTE = 1_000_000
 # with what Spark's JVM needs besides its heap of 1 GB
 MOST_MEGABYTES = {"python": 1_000, "worker": 1_000, "java": 1_700}
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 def publish(shop: Shop) -> None:

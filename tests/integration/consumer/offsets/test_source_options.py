@@ -4,33 +4,17 @@ row images, heartbeats."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-from pymysql.cursors import Cursor
 
-from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.consumer.test_run import start_fetch, wait_applied
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
+PARTITIONS = 3
 
 MYSQL = "id INT PRIMARY KEY, name VARCHAR(40), n INT NOT NULL DEFAULT 7, body TEXT"
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, 3)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 @pytest.mark.parametrize("ogg", ["false", "true"])

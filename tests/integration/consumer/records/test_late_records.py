@@ -6,38 +6,23 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import orjson
 import pytest
 from confluent_kafka import Message, Producer
-from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack import processes
-from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.producer.running import messages
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
+PARTITIONS = 1
 
 ROWS = 10_000
 IN_FLIGHT = 8 << 20  # more than sockets and brokers take before they answer
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 def ran(shop: Shop, is_ogg: str, *statements: str) -> TaskProcess:

@@ -3,17 +3,14 @@ targets, with few rows and with many."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pymysql.cursors import Cursor
 
-from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.consumer.test_run import start_fetch, wait_applied
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -61,19 +58,6 @@ def change(row):
     changed = replace(row, after={**row.after, "note": row.after["note"] + "!"})
     return [changed, RowChange(audit, Op.INSERT, None, {"id": row.after["id"], "note": row.op.lower()}, row.origin)]
 """
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, 2)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 def create_at_targets(shop: Shop, table: str, columns: str) -> None:

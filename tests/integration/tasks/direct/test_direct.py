@@ -9,22 +9,19 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import psycopg
 import pymysql
 import pytest
-from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
-from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.tasks.verify.verifying import verify
 from tests.support.python_workers import python_workers
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -32,19 +29,6 @@ ROWS = 3_000
 MANY = 18_000
 """Of wide rows: as much as two chunks have, and more."""
 ORDERS = "id INT PRIMARY KEY, customer INT NOT NULL, note VARCHAR(1000), amount DECIMAL(10,2)"
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, 2)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 @dataclass

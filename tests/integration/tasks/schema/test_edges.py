@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pymysql
@@ -13,11 +12,12 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.demo.tasks import TaskProcess
-from cdcbus.ops.stack.addresses import Addresses, Database
-from tests.support.shop import Shop, open_shop
+from cdcbus.ops.stack.addresses import Database
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
+PARTITIONS = 1
 
 EVERY_TEXT = "a \\ ' \" % : é 中 😀\tb\nc"
 NUMBERS = {
@@ -158,19 +158,6 @@ def equal(source: list[tuple[Any, ...]], target: list[tuple[Any, ...]]) -> None:
     for one, other in zip(source, target, strict=True):
         for type_, cell, there in zip(LABELS, one[1:], other[1:], strict=True):
             assert plain(cell, type_) == plain(there, type_), f"{type_}, row {one[0]}"
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name)
-    with open_shop(name, stack, source_cursor, tmp_path) as opened:
-        yield opened
 
 
 def schema(*words: object) -> str:

@@ -6,34 +6,18 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import pymysql
 import pytest
-from pymysql.cursors import Cursor
 
-from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.tasks.verify.test_planted import ALL_TYPES, FULL, ONLY_AS_ROWS, both, cells
 from tests.integration.tasks.verify.verifying import verify
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 ROWS = 300
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, 2)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 @contextmanager

@@ -3,36 +3,21 @@ each plant stays where it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from pymysql.cursors import Cursor
 from pymysql.err import OperationalError
 
 from cdcbus.ops.cli.main import main
-from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.tasks.verify import compare, repair
 from cdcbus.tasks.verify.lag import Lag
 from tests.integration.tasks.verify.verifying import arrive, source_of, verify, verify_still
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, 1)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
+PARTITIONS = 1
 
 
 def both(shop: Shop, target: str) -> Callable[[str], Any]:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from pymysql.cursors import Cursor, SSCursor
+from pymysql.cursors import SSCursor
 
-from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.contracts import JdbcTarget, TableBatch, Writes
 from cdcbus.plugins.errors import TargetRejected
 from cdcbus.plugins.loaders import make_loader
@@ -22,23 +18,11 @@ from tests.integration.producer.decoding.test_round_trip import BOUNDED, Example
 from tests.integration.producer.reading import source_config
 from tests.integration.tasks.verify.test_source_cells import make
 from tests.integration.tasks.verify.verifying import source_of, verify_still
-from tests.support.shop import Shop, open_shop
+from tests.support.shop import Shop
 
 pytestmark = pytest.mark.integration
+PARTITIONS = 1
 EXAMPLES = 40
-
-
-@pytest.fixture
-def shop(
-    name: str,
-    stack: Addresses,
-    source_cursor: Cursor,
-    make_topic: Callable[..., str],
-    tmp_path: Path,
-) -> Iterator[Shop]:
-    make_topic(name, 1)
-    with open_shop(name, stack, source_cursor, tmp_path) as shop:
-        yield shop
 
 
 def test_what_the_loader_has_written_is_equal_and_a_changed_cell_is_not(shop: Shop) -> None:
