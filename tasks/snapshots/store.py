@@ -86,6 +86,7 @@ class ZooKeeperSnapshots:
             if name not in self._seen:
                 self._seen.append(name)
                 wishes.append(wish)
+        self._is_read = True  # only now: what could not be read is asked for again
         return wishes
 
     def _has_some(self) -> bool:
@@ -111,7 +112,7 @@ class ZooKeeperSnapshots:
         if found is not None and not isinstance(found, list):
             self._asked = None  # the node is there, since a moment ago
             return False
-        self._is_read = True
+        self._is_read = not found
         return bool(found)
 
     def _forget(self, _event: object) -> None:

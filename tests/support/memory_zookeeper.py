@@ -1,114 +1,203 @@
-"""A ZooKeeper in memory, for tests of what is stored in it and of nothing else: sessions, watches
-and silence are for those with a server."""
+"""A ZooKeeper in memory, as far as what is reported to each other needs one: a stand-in of a kazoo
+client, whose requests are answered when they are made, or, while it is silent, not at all."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
+import orjson
 from kazoo.exceptions import (
     BadVersionError,
     NodeExistsError,
     NoNodeError,
     NotEmptyError,
 )
+from kazoo.handlers.threading import KazooTimeoutError
 
 SESSION = 77
+Watch = Callable[[object], None]
 
 
-@dataclass
-class _Stat:
-    version: int
-    mzxid: int
-    ephemeralOwner: int
+@dataclass(slots=True)
+class Stat:
+    """What of a znode's stat is read."""
+
+    version: int = 0
+    mzxid: int = 0
+    ephemeralOwner: int = 0
 
 
-class _Answer:
-    """What a client's request gives."""
+@dataclass(slots=True)
+class Request:
+    """A request that is answered, or refused, or waits: `answer` is asked once it is ready."""
 
-    def __init__(self, value: Any = None, error: Exception | None = None) -> None:
-        self._value, self._error = value, error
+    answer: Callable[[], Any]
+    is_ready: bool = True
 
     def ready(self) -> bool:
-        return True
+        return self.is_ready
 
-    def get(self, block: bool = True, timeout: float | None = None) -> Any:
-        if self._error is not None:
-            raise self._error
-        return self._value
+    def get(self, *, block: bool = True, timeout: float | None = None) -> Any:
+        if not self.is_ready:
+            raise KazooTimeoutError("silent")
+        return self.answer()
 
 
 class MemoryZooKeeper:
-    """Of one client, whose session is SESSION."""
+    """Of one client, whose session is SESSION. `nodes`: the bytes by path; folders are not listed.
+    `asked`: each request, in order. `refusal`: what all answers raise."""
 
     client_id = (SESSION, b"")
 
     def __init__(self) -> None:
-        self._numbers = count(1)
-        self._nodes: dict[str, tuple[bytes, _Stat]] = {}
+        self.nodes: dict[str, bytes] = {}
+        self._stats: dict[str, Stat] = {}
+        self.asked: list[str] = []
+        self.watches: dict[str, list[Watch]] = {}
+        self.is_silent = False
+        self.refusal: Exception | None = None
+        self.waiting: list[Request] = []
+        self._numbers = count()
+
+    def put(self, path: str, fields: object) -> None:
+        """As another client does; a text as it is."""
+        data = fields.encode() if isinstance(fields, str) else fields
+        self._make(path, data if isinstance(data, bytes) else orjson.dumps(data))
+
+    def _make(self, path: str, data: bytes, owner: int = 0) -> None:
+        self.nodes[path] = data
+        self._stats[path] = Stat(0, next(self._numbers), owner)
+        self.changed(path)
+
+    def changed(self, path: str) -> None:
+        """Tells who watches the node or its parent, once."""
+        for each in (path, path.rpartition("/")[0]):
+            for watch in self.watches.pop(each, []):
+                watch(None)
+
+    def speak(self) -> None:
+        """All that waits is answered."""
+        self.is_silent = False
+        for request in self.waiting:
+            request.is_ready = True
+        self.waiting = []
 
     def texts(self) -> dict[str, str]:
         """All that is stored, by path."""
-        return {path: data.decode() for path, (data, _) in self._nodes.items() if data}
+        return {path: data.decode() for path, data in self.nodes.items()}
 
-    def put(self, path: str, text: str) -> None:
-        """As an operator does with zkCli."""
-        self._make(path, text.encode(), is_ephemeral=False)
+    def fields(self, path: str) -> Any:
+        return orjson.loads(self.nodes[path])
 
-    def get_async(self, path: str, watch: object = None) -> _Answer:
-        found = self._nodes.get(path)
-        return _Answer(error=NoNodeError()) if found is None else _Answer(found)
-
-    def exists_async(self, path: str, watch: object = None) -> _Answer:
-        found = self._nodes.get(path)
-        return _Answer(None if found is None else found[1])
-
-    def get_children_async(self, path: str, watch: object = None) -> _Answer:
-        if path not in self._nodes:
-            return _Answer(error=NoNodeError())
+    def names(self, path: str) -> list[str]:
+        """The children."""
         below = [
-            name.removeprefix(f"{path}/") for name in self._nodes if name.startswith(f"{path}/")
+            each.removeprefix(f"{path}/") for each in self.nodes if each.startswith(f"{path}/")
         ]
-        return _Answer([name for name in below if "/" not in name])
+        return list(dict.fromkeys(each.partition("/")[0] for each in below))
 
-    def set_async(self, path: str, data: bytes, version: int = -1) -> _Answer:
-        found = self._nodes.get(path)
-        if found is None:
-            return _Answer(error=NoNodeError())
-        if version not in (-1, found[1].version):
-            return _Answer(error=BadVersionError())
-        stat = _Stat(found[1].version + 1, next(self._numbers), found[1].ephemeralOwner)
-        self._nodes[path] = data, stat
-        return _Answer(stat)
+    def exists(self, path: str) -> bool:
+        return path in self.nodes or bool(self.names(path))
+
+    # As a kazoo client
+
+    def stop(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def _request(self, what: str, path: str, answer: Callable[[], Any]) -> Any:
+        """The request is done when it is made, if there is anybody to do it."""
+        self.asked.append(f"{what} {path}")
+        if self.is_silent:
+            self.waiting.append(Request(answer, is_ready=False))
+            return self.waiting[-1]
+        try:
+            if self.refusal is not None:
+                raise self.refusal
+            found = answer()
+        except Exception as error:
+            return Request(partial(_raise, error))
+        return Request(lambda: found)
+
+    def _watch(self, path: str, watch: Watch | None) -> None:
+        if watch is not None:
+            self.watches.setdefault(path, []).append(watch)
+
+    def get_async(self, path: str, watch: Watch | None = None) -> Any:
+        def answer() -> tuple[bytes, Stat]:
+            if not self.exists(path):
+                raise NoNodeError
+            self._watch(path, watch)
+            return self.nodes.get(path, b""), self._stats.get(path, Stat())
+
+        return self._request("get", path, answer)
+
+    def get_children_async(self, path: str, watch: Watch | None = None) -> Any:
+        def answer() -> list[str]:
+            if not self.exists(path):
+                raise NoNodeError
+            self._watch(path, watch)
+            return self.names(path)
+
+        return self._request("children", path, answer)
+
+    def exists_async(self, path: str, watch: Watch | None = None) -> Any:
+        def answer() -> Stat | None:
+            self._watch(path, watch)
+            return self._stats.get(path, Stat()) if self.exists(path) else None
+
+        return self._request("exists", path, answer)
+
+    def set_async(self, path: str, data: bytes, version: int = -1) -> Any:
+        def answer() -> Stat:
+            if not self.exists(path):
+                raise NoNodeError
+            known = self._stats.get(path, Stat())
+            if version not in (-1, known.version):
+                raise BadVersionError
+            self._make(path, data, known.ephemeralOwner)
+            self._stats[path].version = known.version + 1
+            return self._stats[path]
+
+        return self._request("set", path, answer)
 
     def create_async(
         self,
         path: str,
-        data: bytes = b"",
+        data: bytes,
         *,
         ephemeral: bool = False,
         sequence: bool = False,
         makepath: bool = False,
-    ) -> _Answer:
-        if sequence:
-            path = f"{path}{next(self._numbers):010d}"
-        if path in self._nodes:
-            return _Answer(error=NodeExistsError())
-        self._make(path, data, is_ephemeral=ephemeral)
-        return _Answer(path)
+    ) -> Any:
+        def answer() -> str:
+            if not makepath and not self.exists(path.rpartition("/")[0]):
+                raise NoNodeError
+            made = f"{path}{next(self._numbers):010}" if sequence else path
+            if made in self.nodes:
+                raise NodeExistsError
+            self._make(made, data, SESSION if ephemeral else 0)
+            return made
 
-    def delete_async(self, path: str, version: int = -1) -> _Answer:
-        if path not in self._nodes:
-            return _Answer(error=NoNodeError())
-        if any(name.startswith(f"{path}/") for name in self._nodes):
-            return _Answer(error=NotEmptyError())
-        del self._nodes[path]
-        return _Answer()
+        return self._request("create", path, answer)
 
-    def _make(self, path: str, data: bytes, *, is_ephemeral: bool) -> None:
-        parts = path.split("/")
-        for end in range(2, len(parts)):
-            self._nodes.setdefault("/".join(parts[:end]), (b"", _Stat(0, 0, 0)))
-        owner = SESSION if is_ephemeral else 0
-        self._nodes[path] = data, _Stat(0, next(self._numbers), owner)
+    def delete_async(self, path: str) -> Any:
+        def answer() -> None:
+            if not self.exists(path):
+                raise NoNodeError
+            if self.names(path):
+                raise NotEmptyError
+            del self.nodes[path], self._stats[path]
+            self.changed(path)
+
+        return self._request("delete", path, answer)
+
+
+def _raise(error: Exception) -> None:
+    raise error

@@ -12,7 +12,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
 from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load, put_direct_load
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
-from tests.unit.tasks.memory_zookeeper import MemoryZooKeeper
+from tests.support.memory_zookeeper import MemoryZooKeeper
 
 ORDERS = TableId("shop", "orders")
 POSITION = "/datas/task/7/position/lane"

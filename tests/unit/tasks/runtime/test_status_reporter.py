@@ -104,7 +104,7 @@ def test_a_change_of_state_is_told_at_once_though_the_next_report_is_far_away(
     assert world.failures == [("node n1", "task 7: the target is away")]
 
 
-def test_a_task_that_rests_reports_now_and_then_and_seldom_wakes(
+def test_a_task_that_rests_reports_now_and_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status_reporter, "REPORT_SECONDS", 0.05)

@@ -21,7 +21,7 @@ from cdcbus.tasks.snapshots.direct import (
     refuse_unfinished,
 )
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, tables_of, wish
-from tests.unit.tasks.memory_zookeeper import MemoryZooKeeper
+from tests.support.memory_zookeeper import MemoryZooKeeper, Request
 
 PATH = "/datas/task/7/snapshot/lane"
 ORDERS, ODD = TableId("shop", "orders"), TableId("a/b", "c.d")
@@ -217,6 +217,18 @@ def test_a_silent_zookeeper_holds_nobody_up_and_its_answer_is_taken_when_it_come
     clock.now += 60
     assert snapshots.wishes() == []
     zookeeper.speak()
+    assert snapshots.wishes() == [PAUSE]
+
+
+def test_a_wish_of_which_the_text_could_not_be_read_is_not_forgotten(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing has changed since, so nothing else would have it looked at again."""
+    ask(zookeeper, PAUSE)
+    with monkeypatch.context() as patch:
+        patch.setattr(zookeeper, "get_async", lambda *_, **__: Request(str, is_ready=False))
+        with pytest.raises(PositionUnavailable):
+            snapshots.wishes()
     assert snapshots.wishes() == [PAUSE]
 
 
