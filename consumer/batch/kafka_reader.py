@@ -28,8 +28,8 @@ READ_BYTES = 8 << 20  # of records that come with one reading, or one record
 QUEUED_KB = READ_BYTES >> 10  # of records that wait in the client
 FULL_WAIT_MS = 5  # until a client that has had enough looks whether it may fetch more
 FETCHED_BYTES = 256 << 10  # of an answer for a partition: LZ4 may have packed it 250 times smaller
-OTHERS_SECONDS = 5.0  # an answer of a broker that has nothing else comes before that
 FETCH_WAIT_MS = 1000  # for what is not there; what comes is told at once
+OTHERS_SECONDS = 2 * FETCH_WAIT_MS / 1000  # a broker has answered by then
 LARGEST_BYTES = 1 << 30  # of an answer: a record may be larger than librdkafka expects
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
