@@ -186,8 +186,8 @@ class Snapshots:
         }
         if failed:
             raise SourceMisconfigured(
-                f"the snapshot of {len(failed)} {'table' if len(failed) == 1 else 'tables'} has "
-                "failed: " + "; ".join(f"{table}: {reason}" for table, reason in failed.items())
+                "snapshots have failed: "
+                + "; ".join(f"{table}: {reason}" for table, reason in failed.items())
             )
 
     @property
@@ -428,9 +428,7 @@ class Snapshots:
                 self._describe(reader, course)
             else:
                 self._read(reader, course, course.selected)
-        except CannotTell as error:
-            self._fail(course, TableState.FAILED, str(error))
-        except UnreadableEvent as error:
+        except (CannotTell, UnreadableEvent) as error:
             self._fail(course, TableState.FAILED, str(error))
         except pymysql.Error as error:
             code = error.args[0] if error.args else 0

@@ -104,6 +104,25 @@ def writing(
         assert not errors
 
 
+@contextmanager
+def somebody_runs(
+    monkeypatch: pytest.MonkeyPatch, source: Database, name: str, statement: str
+) -> Iterator[None]:
+    """The statement, behind the third chunk's SELECT and before its rows are sent."""
+    chunks, read = count(), ChunkReader._high
+    with connect(source) as connection, connection.cursor() as somebody:
+        somebody.execute(f"USE {name}")
+
+        def run(reader: ChunkReader) -> tuple[BinlogCoordinates, int]:
+            if next(chunks) == 2:
+                reader.end()
+                somebody.execute(statement)
+            return read(reader)
+
+        monkeypatch.setattr(ChunkReader, "_high", run)
+        yield
+
+
 def test_rows_that_are_there_come_before_those_that_follow(
     source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
 ) -> None:
@@ -236,25 +255,16 @@ def test_a_table_may_be_altered_renamed_or_dropped_while_it_is_read(
     state: TableState,
     columns: list[str] | None,
 ) -> None:
-    """Behind the third chunk's SELECT, before its rows are sent."""
     source_cursor.execute("CREATE TABLE other (id INT PRIMARY KEY)")
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")
     source_cursor.executemany("INSERT INTO t VALUES (%s, 0)", [(at,) for at in range(1_000)])
-    chunks = count()
-    with connect(source) as connection, connection.cursor() as somebody:
-        somebody.execute(f"USE {name}")
-        read = ChunkReader._high
-
-        def altered(reader: ChunkReader) -> tuple[BinlogCoordinates, int]:
-            if next(chunks) == 2:
-                reader.end()
-                somebody.execute(statement)
-            return read(reader)
-
-        monkeypatch.setattr(ChunkReader, "_high", altered)
-        with SnapshotRunning(replace(task, ddl=DdlConfig(truncates=False)), positions) as running:
-            running.until_snapshot("t", state)
-            running.until_stored(position(source_cursor))
+    task = replace(task, ddl=DdlConfig(truncates=False))
+    with (
+        somebody_runs(monkeypatch, source, name, statement),
+        SnapshotRunning(task, positions) as running,
+    ):
+        running.until_snapshot("t", state)
+        running.until_stored(position(source_cursor))
     if columns is not None:
         found = tables_in(kafka, name)["t"]
         assert found.keys() == {(str(at),) for at in range(1_000)}
@@ -275,20 +285,11 @@ def test_rows_that_a_truncate_takes_while_they_are_read_are_not_sent_behind_it(
     task = replace(fetch_task(source, name, servers=kafka), start=Edge.LATEST)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     source_cursor.executemany("INSERT INTO t VALUES (%s)", [(at,) for at in range(1_000)])
-    chunks = count()
-    with connect(source) as connection, connection.cursor() as somebody:
-        somebody.execute(f"USE {name}")
-        read = ChunkReader._high
-
-        def emptied(reader: ChunkReader) -> tuple[BinlogCoordinates, int]:
-            if next(chunks) == 2:
-                reader.end()
-                somebody.execute("TRUNCATE TABLE t")
-            return read(reader)
-
-        monkeypatch.setattr(ChunkReader, "_high", emptied)
-        with SnapshotRunning(replace(task, snapshot=SnapshotMode.INITIAL), positions) as running:
-            running.until_snapshot("t")
+    with (
+        somebody_runs(monkeypatch, source, name, "TRUNCATE TABLE t"),
+        SnapshotRunning(replace(task, snapshot=SnapshotMode.INITIAL), positions) as running,
+    ):
+        running.until_snapshot("t")
     kinds = [record["type"] for record in canal(kafka, name)]
     assert kinds.count("TRUNCATE") == 1
     assert kinds.index("TRUNCATE") == len(kinds) - 1
@@ -473,9 +474,7 @@ def test_rows_without_a_key_that_were_on_their_way_are_not_sent_again_by_themsel
     kept.tables[TableId(name, "t")] = TableProgress(TableState.SENDING)
     only = replace(task, snapshot=SnapshotMode.ONLY)
     with (
-        pytest.raises(
-            SourceMisconfigured, match=f"snapshot of 1 table has failed: {name}.t: the process"
-        ),
+        pytest.raises(SourceMisconfigured, match=f"snapshots have failed: {name}.t: the process"),
         SnapshotRunning(only, positions, kept) as running,
     ):
         running.ends()

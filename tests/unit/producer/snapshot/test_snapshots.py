@@ -628,7 +628,9 @@ def test_a_table_whose_rows_were_on_their_way_when_the_process_ended_waits_for_a
     world.run()
     assert world.ids() == []
     assert world.progress().state is TableState.FAILED
-    with pytest.raises(SourceMisconfigured, match=r"1 table has failed: shop\.orders: the process"):
+    with pytest.raises(
+        SourceMisconfigured, match=r"snapshots have failed: shop\.orders: the process"
+    ):
         world.snapshots.check()
 
 
@@ -644,7 +646,7 @@ def test_all_failed_tables_are_named(world: World) -> None:
     for table in (ORDERS, ITEMS):
         world.store.tables[table] = TableProgress(TableState.FAILED, reason="why")
     with pytest.raises(
-        SourceMisconfigured, match=r"2 tables has failed: shop\.orders: why; shop\.i"
+        SourceMisconfigured, match=r"snapshots have failed: shop\.orders: why; shop\.i"
     ):
         world.begin().check()
 
