@@ -70,7 +70,8 @@ def run(
     Interrupted (Ctrl-C, a kill), the same command goes on with what is left. Exits 0 when all is
     loaded, 1 on an error, 130 when it was interrupted.
     """
-    from cdcbus.tasks.direct.run import Interrupted, run_direct
+    from cdcbus.tasks.direct.opened import Interrupted
+    from cdcbus.tasks.direct.run import run_direct
 
     if not direct:
         raise ConfigError(

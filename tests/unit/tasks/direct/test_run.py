@@ -13,7 +13,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import ConfigError, PositionLost
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition
 from cdcbus.producer.server.connection import Server
-from cdcbus.tasks.direct import run
+from cdcbus.tasks.direct import beginning, run
 from cdcbus.tasks.snapshots.direct import DirectLoad
 
 ONE = TopicPartition("shop", 0)
@@ -64,12 +64,14 @@ def settle_again(
 ) -> list[BinlogPosition]:
     """Those that were waited for."""
     waited: list[BinlogPosition] = []
-    monkeypatch.setattr(run, "_wait_until_seen", lambda _, __, position: waited.append(position))
+    monkeypatch.setattr(
+        beginning, "_wait_until_seen", lambda _, __, position: waited.append(position)
+    )
     feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"), place="fetch.properties")
     opened: Any = SimpleNamespace(
         load=LOAD, stop=Event(), sources=[SimpleNamespace(feed=feed, server=server)]
     )
-    run._settle_again(opened, DirectLoad({}, {}, seen))
+    beginning.settle_again(opened, DirectLoad({}, {}, seen))
     return waited
 
 

@@ -1,0 +1,127 @@
+"""From where a direct load counts: the topics' ends, and sources that show all that is before
+them."""
+
+from __future__ import annotations
+
+import logging
+from contextlib import closing
+
+import orjson
+from kazoo.client import KazooClient
+
+from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
+from cdcbus.consumer.offsets.topic_identity import topic_ids
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.snapshot.progress import TableProgress, TableState
+from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader
+from cdcbus.tasks.direct.course import now_ms
+from cdcbus.tasks.direct.opened import Opened, Source, interrupted
+from cdcbus.tasks.snapshots.direct import DirectLoad
+from cdcbus.tasks.zookeeper.positions import position_path
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from cdcbus.tasks.zookeeper.znode import get_node
+
+LOG = logging.getLogger(__name__)
+LOOK_SECONDS = 0.2
+
+
+def begin(opened: Opened) -> DirectLoad:
+    """Notes where the topics end, and waits until the source shows all that is before that."""
+    load = opened.load
+    with TopicLogs(load) as logs:
+        offsets = {
+            partition: logs.bounds(partition)[1]
+            for topic in load.source.topics
+            for partition in partitions_of(load, logs, topic)
+        }
+    seen = {source.feed.fetch.task_id: _settled(opened, source) for source in opened.sources}
+    return DirectLoad(offsets, topic_ids(load.source), seen)
+
+
+def _settled(opened: Opened, source: Source) -> BinlogPosition:
+    """The fetch task's position once it is beyond the end of the binlog as it is now, so beyond all
+    that is in Kafka; and by then others at the source see what is before it."""
+    fetch = source.feed.fetch
+    end = servers.latest_position(source.connection)
+    target = BinlogCoordinates(end.file, end.pos)
+    is_logged = False
+    while not opened.stop.is_set():
+        position = _fetched(opened.client, source)
+        is_there = BinlogCoordinates(position.file, position.pos) >= target
+        if is_there and position.server_uuid == source.server.identity:
+            _wait_until_seen(opened, source, position)
+            return position
+        if not TaskNodes(opened.client).locks(fetch.task_id):
+            raise ConfigError(
+                f"fetch task {fetch.task_id} does not run, and has not reached the end of its "
+                f"source's binlog ({target}): start it, so that all that is written from now on "
+                "comes into Kafka"
+            )
+        if not is_logged:
+            is_logged = True
+            LOG.info("waiting until fetch task %s has reached %s", fetch.task_id, target)
+        opened.stop.wait(LOOK_SECONDS)
+    raise interrupted(opened.load)
+
+
+def _fetched(client: KazooClient, source: Source) -> BinlogPosition:
+    fetch = source.feed.fetch
+    node = get_node(client, position_path(fetch.task_id, fetch.swimlane))
+    if node is None or not node.fields:
+        raise ConfigError(
+            f"fetch task {fetch.task_id} ({source.feed.place}) has never run: start it first, so "
+            "that all that is written from now on comes into Kafka"
+        )
+    return BinlogPosition.from_json(orjson.dumps(node.fields))
+
+
+def _wait_until_seen(opened: Opened, source: Source, position: BinlogPosition) -> None:
+    config = source.feed.fetch.source
+    with servers.reported(config), closing(ChunkReader(config, source.server)) as reader:
+        try:
+            reader.settle(position, opened.stop.is_set)
+        except CannotTell as error:
+            raise ConfigError(f"{source.feed.place}: {error}") from error
+        if not opened.stop.is_set():
+            reader.end()
+
+
+def settle_again(opened: Opened, found: DirectLoad) -> None:
+    """Chunks may come from another server than before where that is known to have as much."""
+    for source in opened.sources:
+        position = found.seen.get(source.feed.fetch.task_id)
+        if position is None:
+            raise ConfigError(
+                f"the direct load of task {opened.load.task_id} was begun with another fetch task "
+                f"than {source.feed.fetch.task_id}: name that by --source, or begin anew with "
+                "--anew"
+            )
+        has_gtids = source.server.has_gtids and not source.server.is_mariadb and position.gtid
+        if position.server_uuid != source.server.identity and not has_gtids:
+            raise ConfigError(
+                f"{source.feed.place}: the direct load was begun at server {position.server_uuid}, "
+                f"and its address leads to {source.server.identity}, which does not tell whether "
+                "it has as much. Begin anew with --anew"
+            )
+        _wait_until_seen(opened, source, position)
+
+
+def begin_tables(opened: Opened) -> dict[TableId, TableProgress]:
+    found = {}
+    for source in opened.sources:
+        config = source.feed.fetch.source
+        with servers.reported(config), closing(ChunkReader(config, source.server)) as reader:
+            for table, selected in source.tables.items():
+                until = reader.greatest(selected, "")
+                found[table] = TableProgress(
+                    TableState.RUNNING,
+                    estimated_rows=reader.estimate(table)[0],
+                    until=until,
+                    started_ms=now_ms(),
+                    updated_ms=now_ms(),
+                )
+    return found

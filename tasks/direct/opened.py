@@ -1,0 +1,115 @@
+"""What a direct load has open while it runs: target, sources, Spark, and where it stores how far
+it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from kazoo.client import KazooClient
+
+from cdcbus.consumer.batch.sink import Applier, make_applier
+from cdcbus.consumer.batch.spark_beside import SparkBeside
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.loaders import open_target
+from cdcbus.plugins.loaders.engine import Database
+from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.tasks.control.source_of import Feed, source_connection
+from cdcbus.tasks.snapshots.direct import NAME
+from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
+from cdcbus.tasks.zookeeper.lock import Stop
+
+if TYPE_CHECKING:
+    from cdcbus.producer.server.connection import Connection, Server
+
+READ_SECONDS = 60.0
+
+
+@dataclass(slots=True)
+class Source:
+    """A fetch task's server, at the one address that is read."""
+
+    feed: Feed
+    server: Server
+    connection: Connection
+    tables: dict[TableId, SelectedTable] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Opened:
+    """All that one run needs."""
+
+    load: LoadTask
+    client: KazooClient
+    stop: Stop
+    spark: SparkBeside
+    applier: Applier
+    database: Database
+    loader: JdbcBatch
+    sources: list[Source]
+    store: ZooKeeperSnapshots
+
+
+class Interrupted(CdcError):
+    """The load is not finished, and goes on when it is run again."""
+
+
+def interrupted(load: LoadTask) -> Interrupted:
+    return Interrupted(
+        f"the direct load of task {load.task_id} is not finished: the same command goes on with "
+        "what is left"
+    )
+
+
+@contextmanager
+def opened_for(
+    load: LoadTask, feeds: Sequence[Feed], client: KazooClient, stop: Stop
+) -> Iterator[Opened]:
+    assert isinstance(load.target, JdbcTarget)
+    with ExitStack() as stack:
+        applier = stack.enter_context(closing(make_applier(load, stop)))
+        if applier.is_dry_run:
+            raise ConfigError(
+                f"task {load.task_id} is a dry run ({load.loader}), which writes nothing"
+            )
+        # a name of its own: the applier ends what others of the task's name have open
+        target = replace(
+            load.target, task_id=f"{load.task_id} direct", pool_size=1, min_connections=0
+        )
+        database = open_target(target)
+        stack.callback(database.engine.dispose)
+        sources = []
+        for feed in feeds:
+            connection = stack.enter_context(source_connection(feed.fetch.source, READ_SECONDS))
+            address = (str(connection.host), int(connection.port))
+            config = replace(feed.fetch.source, addresses=(address,))
+            at_address = replace(feed, fetch=replace(feed.fetch, source=config))
+            sources.append(Source(at_address, servers.inspect(connection, config), connection))
+        yield Opened(
+            load,
+            client,
+            stop,
+            stack.enter_context(SparkBeside(_with_daemon(load), None, stop)),
+            applier,
+            database,
+            JdbcBatch(database, target.task_id),
+            sources,
+            ZooKeeperSnapshots(client, load.task_id, NAME, lambda: stop.is_lost),
+        )
+
+
+def _with_daemon(load: LoadTask) -> LoadTask:
+    """On this machine, Python workers begin with all loaded that a chunk needs."""
+    from cdcbus.consumer.spark.session import is_cluster
+
+    if is_cluster(load.spark_options.get("spark.master", "local")):
+        return load
+    daemon = {"spark.python.daemon.module": "cdcbus.tasks.direct.python_daemon"}
+    return replace(load, spark_options={**daemon, **load.spark_options})
