@@ -18,6 +18,7 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader
+from cdcbus.producer.source.between import is_nothing_between
 from cdcbus.tasks.direct.course import now_ms
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted
 from cdcbus.tasks.snapshots.direct import DirectLoad
@@ -51,7 +52,8 @@ def _settled(opened: Opened, source: Source) -> BinlogPosition:
     is_logged = False
     while not opened.stop.is_set():
         position = _fetched(opened.client, source)
-        is_there = BinlogCoordinates(position.file, position.pos) >= target
+        here = BinlogCoordinates(position.file, position.pos)
+        is_there = here >= target or is_nothing_between(source.connection, here, target)
         if is_there and position.server_uuid == source.server.identity:
             _wait_until_seen(opened, source, position)
             return position

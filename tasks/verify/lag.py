@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-import pymysql
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
@@ -17,18 +16,12 @@ from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition, kafka_positions_from_json
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
+from cdcbus.producer.source.between import is_nothing_between
 from cdcbus.tasks.control.source_of import Feed
 from cdcbus.tasks.zookeeper.positions import position_path
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
-
-NO_ROWS: Final = frozenset(
-    ("Rotate", "Stop", "Format_desc", "Previous_gtids", "Gtid_list", "Binlog_checkpoint")
-)
-"""Events of a file's head and end."""
-MOST_EVENTS: Final = 20
-NO_RIGHT: Final = (1227, 1220, 1142)
 
 Ends = Mapping[str, BinlogCoordinates]
 
@@ -104,7 +97,7 @@ class Lag:
                 BinlogCoordinates(position.file, position.pos),
                 moment.source_ends[feed.place],
             )
-            if place < end and not _is_nothing(self._connections[feed.place], place, end):
+            if place < end and not is_nothing_between(self._connections[feed.place], place, end):
                 return False
         return True
 
@@ -128,27 +121,3 @@ class Lag:
             return self._zookeeper.get(position_path(task_id, swimlane))[0].decode() or None
         except NoNodeError:
             return None
-
-
-def _is_nothing(connection: Connection, place: BinlogCoordinates, end: BinlogCoordinates) -> bool:
-    """Whether no transaction lies between two places: a position moves with transactions only, so
-    that it stays where it is when a server begins a new file and then has nothing to do."""
-    try:
-        names = [name for name, _ in servers.binlog_files(connection)]
-        if place.file not in names or end.file not in names:
-            return False
-        files = names[names.index(place.file) : names.index(end.file) + 1]
-        for file in files:
-            start = f"FROM {place.pos}" if file == place.file else ""
-            sql = f"SHOW BINLOG EVENTS IN %s {start} LIMIT {MOST_EVENTS}"
-            events = servers.query(connection, sql, (file,))
-            if len(events) == MOST_EVENTS:
-                return False
-            for _, pos, kind, *_ in events:
-                if kind not in NO_ROWS and not (file == end.file and int(pos) >= end.pos):
-                    return False
-    except pymysql.OperationalError as error:
-        if error.args[0] not in NO_RIGHT:
-            raise
-        return False
-    return True

@@ -149,6 +149,21 @@ def test_a_copy_and_the_task_after_it_give_what_the_source_has_while_writes_go_o
     becomes_equal(shop, load, fetch, target)
 
 
+def test_a_source_whose_binlog_has_a_new_file_and_nothing_in_it_is_not_waited_for(
+    shop: Shop,
+) -> None:
+    """The fetch task's position stays in the old one."""
+    fill(shop)
+    fetch, load = followed(shop), shop.load("postgresql")
+    shop.cursor.execute("FLUSH BINARY LOGS")
+    process = started(load, fetch)
+    try:
+        told, _ = process.communicate(timeout=120)
+    finally:
+        process.kill()
+    assert json.loads(told)["tables"][0]["rows"] == ROWS
+
+
 def started(load: TaskProcess, fetch: TaskProcess) -> subprocess.Popen[str]:
     """In a session of its own."""
     return subprocess.Popen(
