@@ -6,6 +6,7 @@ import json
 import random
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
 from typing import Any
@@ -16,10 +17,12 @@ from click.testing import CliRunner
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli.main import main
+from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.producer.reading import connect
 from tests.support.committed import committed_canal
 from tests.support.shop import Shop, open_shop
+from tests.support.slow_link import slow_link
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -99,43 +102,50 @@ def test_a_task_that_is_killed_goes_on_with_its_chunks(
     make_topic(shop.name, 2)
     shop.cursor.execute(f"CREATE TABLE goods ({COLUMNS})")
     fill(shop, 40_000, 1_500)
-    fetch = shop.fetch(
-        shop.addresses.source,
-        consumer__snapshot="initial",
-        loader__source__transaction=transactions,
-    )
-    seen: list[int] = []
-    with writing(shop, 45_000):
-        for _ in range(2):
+    source = shop.addresses.source
+    # so slow that no chunk is the last one before somebody has looked
+    with slow_link(source.host, source.port, 2_000_000) as link:
+        fetch = shop.fetch(
+            replace(source, port=link.port),
+            consumer__snapshot="initial",
+            loader__source__transaction=transactions,
+        )
+        with writing(shop, 45_000):
+            killed_twice(shop, fetch)
+            link.bytes_per_second = 0
             fetch.start()
-            wait_until(lambda: shop.position(fetch) is not None, f"it to start: {fetch.log}", 60)
-            before = seen[-1] if seen else 0
-            wait_until(
-                lambda: status_rows(shop) > before, f"the snapshot to get on: {fetch.log}", 60
-            )
-            seen.append(status_rows(shop))
-            fetch.kill()
-        assert seen[0] < 40_000
-        fetch.start()
-        wait_until(lambda: state(shop) == "done", f"the snapshot to be done: {fetch.log}", 120)
-    shop.cursor.execute("REPLACE INTO goods VALUES (99999, 7, 'the last')")
-    rows: dict[str, Any] = {}
+            wait_until(lambda: state(shop) == "done", f"the snapshot to be done: {fetch.log}", 120)
+        shop.cursor.execute("REPLACE INTO goods VALUES (99999, 7, 'the last')")
+        rows: dict[str, Any] = {}
 
-    def is_there() -> bool:
-        rows.clear()
-        for record in committed_canal(shop.addresses.kafka, shop.name):
-            for row in record["data"]:
-                if record["type"] == "DELETE":
-                    rows.pop(row["id"], None)
-                else:
-                    rows[row["id"]] = row["n"]
-        return "99999" in rows
+        def is_there() -> bool:
+            rows.clear()
+            for record in committed_canal(shop.addresses.kafka, shop.name):
+                for row in record["data"]:
+                    if record["type"] == "DELETE":
+                        rows.pop(row["id"], None)
+                    else:
+                        rows[row["id"]] = row["n"]
+            return "99999" in rows
 
-    wait_until(is_there, "the last row to come", 60)
-    fetch.ask_to_stop()
-    assert fetch.await_stop() == 0
+        wait_until(is_there, "the last row to come", 60)
+        fetch.ask_to_stop()
+        assert fetch.await_stop() == 0
     shop.cursor.execute("SELECT id, n FROM goods")
     assert rows == {str(id_): str(n) for id_, n in shop.cursor.fetchall()}
+
+
+def killed_twice(shop: Shop, fetch: TaskProcess) -> None:
+    """Each time after some more chunks, before the last."""
+    rows = 0
+    for _ in range(2):
+        fetch.start()
+        wait_until(lambda: shop.position(fetch) is not None, f"it to start: {fetch.log}", 60)
+        before = rows
+        wait_until(lambda: status_rows(shop) > before, f"the snapshot to get on: {fetch.log}", 60)
+        rows = status_rows(shop)
+        fetch.kill()
+        assert state(shop) == "running"
 
 
 def status_rows(shop: Shop) -> int:
