@@ -41,7 +41,7 @@ from cdcbus.consumer.batch.progress import Progress, is_done, shown
 from cdcbus.consumer.batch.sink import make_applier
 from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.batch.tail import follow
-from cdcbus.consumer.batch.topic_watch import TopicWatch
+from cdcbus.consumer.batch.topic_watch import TopicWatch, leader_epochs
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.bounds import bounded
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
@@ -90,6 +90,8 @@ def run(
         if positions.has_begun:
             reached, passed = progress.next_offsets, progress.last
         with TopicLogs(task) as logs:
+            # before the logs are compared: whoever leads them later is another one
+            progress.leader_epochs = leader_epochs(task.source, logs.all_partitions())
             starts = find_starts(task, logs, applier, stores, reached, passed)
             progress.begin(task.task_id, starts)
             progress.begun = begun_before(logs, starts.offsets, task.converter)

@@ -36,7 +36,8 @@ class Progress:
     partition is, and the report of its last batch.
 
     `last`: the last record before that; `passed`: where batches have ended, for who looks whether
-    the logs are still the same. `low_watermarks`: of a partition that has waited for others, the
+    the logs are still the same; `leader_epochs`: as they were before the logs were compared with
+    what was read of them. `low_watermarks`: of a partition that has waited for others, the
     offset before which it waits no more. `begun`: where epochs of fetch tasks began. `batch_since`:
     since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`:
     from the source's clock when it wrote the last heartbeat to this machine's when the target had
@@ -53,6 +54,7 @@ class Progress:
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     last: dict[TopicPartition, Landmark] = field(default_factory=dict)
     passed: deque[Passed] = field(default_factory=lambda: deque(maxlen=PASSED))
+    leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     low_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
     begun: dict[TopicPartition, Begun] = field(default_factory=dict)
     lag_seconds: float | None = None

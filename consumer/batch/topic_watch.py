@@ -113,11 +113,12 @@ def leader_epochs(
 
 class LogWatch:
     """Looks, while a task runs, whether the logs are still those that were read. A log is cut
-    off only where its leader changes, so what was read is compared then."""
+    off only where its leader changes, so what was read is compared then: batch by batch, which
+    takes seconds where these are small and many, and holds the task up."""
 
     def __init__(self, task: LoadTask, progress: Progress) -> None:
         self._task, self._progress = task, progress
-        self._epochs = dict[TopicPartition, int]()
+        self._epochs = dict(progress.leader_epochs)
         self._passed = {
             partition: [Passed(partition, last, progress.next_offsets[partition])]
             for partition, last in progress.last.items()
@@ -146,7 +147,7 @@ class LogWatch:
             if epoch != self._epochs.get(partition)
         )
         self.found = self._compared(
-            [self._passed[partition] for partition in epochs if self._under_way[partition]]
+            [self._passed[partition] for partition in epochs if self._under_way.get(partition)]
         )
         for partition in epochs:
             count, is_new_leader = (
@@ -154,7 +155,7 @@ class LogWatch:
                 epochs[partition] != self._epochs.get(partition),
             )
             self._under_way[partition] = (
-                UNDER_WAY if is_new_leader else max(0, self._under_way[partition] - count)
+                UNDER_WAY if is_new_leader else max(0, self._under_way.get(partition, 0) - count)
             )
             del self._passed[partition][:-1]
         self._epochs |= epochs

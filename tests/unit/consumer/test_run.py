@@ -56,6 +56,7 @@ class World:
         self.starts: list[Mapping[TopicPartition, int]] = []
         self.taken: list[Starts] = []
         self.asked_spark: list[int] = []
+        self.asked: list[str] = []
         self.reports = self.closed = 0
         self.wrong: Exception | None = None
         self.logs = self
@@ -67,6 +68,7 @@ class World:
         monkeypatch.setattr(consumer, "TopicWatch", lambda *_: self)
         monkeypatch.setattr(consumer, "BatchApplier", self._batches)
         monkeypatch.setattr(consumer, "begun_before", lambda *_: {})
+        monkeypatch.setattr(consumer, "leader_epochs", self._epochs)
         monkeypatch.setattr(consumer, "find_starts", self._find)
         monkeypatch.setattr(consumer, "take_over", self._take_over)
         monkeypatch.setattr(consumer, "follow", self._follow)
@@ -74,6 +76,13 @@ class World:
 
     def run(self, task: LoadTask = TASK) -> None:
         consumer.run(task, {}, self.stop, TaskStatus("7"), self._report)
+
+    def all_partitions(self) -> list[TopicPartition]:
+        return [ONE]
+
+    def _epochs(self, _: object, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        self.asked.append("epochs")
+        return dict.fromkeys(partitions, 3)
 
     def _report(self, _: Progress) -> None:
         self.reports += 1
@@ -85,6 +94,7 @@ class World:
     def _find(self, *given: Any) -> Starts:
         if self.wrong:
             raise self.wrong
+        self.asked.append("starts")
         reached = given[4]
         self.starts.append(dict(reached))
         return Starts({ONE: 100, **reached})
@@ -262,3 +272,13 @@ def test_a_log_that_was_filled_anew_is_noted_so_that_the_next_start_refuses_too(
     assert len(world.taken) == kept
     if kept:
         assert (world.taken[1].offsets, world.taken[1].last) == ({ONE: 150}, {ONE: last})
+
+
+def test_who_leads_the_logs_is_asked_before_they_are_compared_with_what_was_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else a leader that is new in between counts as the one whose log was compared."""
+    world = World(monkeypatch)
+    world.run()
+    assert world.asked == ["epochs", "starts"]
+    assert world.progress.leader_epochs == {ONE: 3}

@@ -185,6 +185,22 @@ def test_logs_are_compared_only_behind_a_change_of_leader_and_for_what_was_under
     assert found is not None and isinstance(found.error(load_task()), LogRefilled)
 
 
+def test_what_was_read_under_the_leader_of_the_start_is_not_compared(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    logs, progress = Logs(monkeypatch), Progress(next_offsets={ONE: 0}, leader_epochs={ONE: 1})
+    watch = LogWatch(load_task(), progress)
+    for end in range(1, 1000):
+        progress.move(ONE, end, Landmark(end - 1, 5))
+    kafka.now += LOG_LOOK_SECONDS
+    assert watch.look() is None
+    assert logs.compared == []
+    kafka.epoch, logs.is_other = 2, True
+    progress.move(ONE, 1000, Landmark(999, 5))
+    kafka.now += LOG_LOOK_SECONDS
+    assert watch.look() is not None
+
+
 def test_what_kafka_does_not_tell_is_compared_once_it_does(
     kafka: Kafka, monkeypatch: pytest.MonkeyPatch
 ) -> None:
