@@ -46,6 +46,11 @@ test-spark: ## The tests of the consumer with another release of Spark: make tes
 test-kubernetes: $(INSTALLED) ## The tests on a real Kubernetes, built with Go; needs root, containerd and runc
 	$(BIN)/pytest tests/kubernetes
 
+RUNS ?= 5
+bench: $(INSTALLED) ## All benchmarks, each beside its baseline: a table, and artifacts/bench.json
+	mkdir -p artifacts
+	$(BIN)/python -m tests.bench --runs $(RUNS) --json artifacts/bench.json
+
 lint: $(INSTALLED) ## Types and style
 	$(BIN)/mypy -p cdcbus
 	$(BIN)/mypy tests

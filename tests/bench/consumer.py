@@ -51,6 +51,7 @@ from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.zookeeper.positions import MemoryPositions
 from tests.bench import backlog as backlogs
+from tests.bench.figures import tell
 from tests.bench.producer import fetch_task, publish
 
 BATCH = 50_000
@@ -329,6 +330,9 @@ def _bench(
         assert isinstance(task.target, JdbcTarget)
         found = _in_a_process(file, changes, task.target)
         _checked(addresses, target)
+        bare_name = "bare COPY and merge" if target == "postgresql" else "bare REPLACE"
+        tell(f"{target}, of {bare_name}", found["rate"] / bare)
+        tell(f"memory of a load into {target}", found["rss_mb"], "MB", is_less_better=True)
         rates = [
             text
             for rate in (found["rate"], found["later"])

@@ -37,6 +37,7 @@ from cdcbus.producer.source import binlog_source
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.row_events import Rows
 from tests.bench.backlog import Backlog, write
+from tests.bench.figures import tell
 from tests.bench.producer import FORMATS, fetch_task, until_the_end
 
 BATCH_RECORDS = 1000
@@ -136,8 +137,9 @@ def queue_seconds(records: list[Record]) -> float:
 
 
 def _bench(
-    addresses: Addresses, backlog: Backlog, title: str, rounds: int, console: Console
+    addresses: Addresses, backlog: Backlog, per_transaction: int, rounds: int, console: Console
 ) -> None:
+    title = f"{backlog.changes:,} row changes in transactions of {per_transaction}"
     recorded = Recorded(addresses, backlog)
     table = Table("step", "µs a change in Python", "compiled", "ratio", title=title)
 
@@ -155,12 +157,9 @@ def _bench(
             for _ in range(rounds)
         ]
         in_python, compiled = (min(pair[way] for pair in pairs) for way in (0, 1))
-        add(
-            f"row events to records, {name}",
-            in_python,
-            compiled,
-            median(pair[0] / pair[1] for pair in pairs),
-        )
+        ratio = median(pair[0] / pair[1] for pair in pairs)
+        tell(f"{name} compiled, of Python, transactions of {per_transaction}", ratio)
+        add(f"row events to records, {name}", in_python, compiled, ratio)
         records = [record for made in recorded.records(name, native.compiled) for record in made]
         add(
             f"records to the Kafka client's queue, {name}",
@@ -182,13 +181,7 @@ def main(inserts: int, home: Path | None, rounds: int) -> None:
         addresses = up(place, Console(quiet=True))
         for per_transaction in (500, 1):
             backlog = write(addresses.source, inserts, per_transaction)
-            _bench(
-                addresses,
-                backlog,
-                f"{backlog.changes:,} row changes in transactions of {per_transaction}",
-                rounds,
-                console,
-            )
+            _bench(addresses, backlog, per_transaction, rounds, console)
     finally:
         if home is None:
             down(place, purge=True, console=Console(quiet=True))

@@ -33,6 +33,7 @@ from cdcbus.ops.stack.stack import down, up
 from cdcbus.tasks.zookeeper.positions import connect, position_path
 from tests.bench import backlog as backlogs
 from tests.bench.consumer import POSTGRESQL_COLUMNS
+from tests.bench.figures import tell
 from tests.support.waiting import wait_until
 
 SCHEMA = backlogs.SCHEMA
@@ -174,6 +175,7 @@ def main(rows: int, readers: int, home: Path | None, keep: bool) -> None:
                 backlogs.write(addresses.source, rows, 1_000)
             hand = by_hand(addresses)
             whole, chunks = directly(addresses, folder, readers)
+            tell("direct load, of files and COPY", hand / whole)
             print(f"directly: {whole:.1f} s, of which chunks {chunks:.1f} s")
             print(f"ratio: {hand / whole:.2f} of the command, {hand / chunks:.2f} of its chunks")
         finally:

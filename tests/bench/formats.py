@@ -21,6 +21,7 @@ from rich.table import Table as Grid
 from cdcbus.plugins.converters.columnar import read_columns
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from tests.bench.figures import tell
 
 TYPES = {
     "id": "bigint",
@@ -104,6 +105,7 @@ def main(records: int, rounds: int) -> None:
             ],
             1,
         )
+        tell(f"{name} to columns, beside orjson.loads", base / columns)
         size = sum(map(len, values)) / records
         grid.add_row(
             name,

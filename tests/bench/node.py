@@ -34,6 +34,7 @@ from cdcbus.ops.stack import processes
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.task_status import State
+from tests.bench.figures import tell
 from tests.support.bus import Bus, load_text, open_bus
 from tests.support.waiting import wait_until
 
@@ -198,6 +199,9 @@ def main(idle: int, active: int, rows: float, seconds: float, home: Path | None)
             all_ours = [pid for pids in ours.values() for pid in pids]
             used = sum(cores[name] - before.get(name, 0.0) for name in cores)
             table.add_row("node and broker", f"{_rss_mb(all_ours):.0f}", f"{used:.3f}")
+            tell(f"{len(tasks)} idle tasks", used, "cores", is_less_better=True)
+            memory = _rss_mb(all_ours)
+            tell(f"memory of {len(tasks)} idle tasks", memory, "MB", is_less_better=True)
             console.print(table)
             busy = tasks[:active]
             producer = Producer({"bootstrap.servers": addresses.kafka, "linger.ms": 0})

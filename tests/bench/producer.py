@@ -45,6 +45,7 @@ from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.row_events import Batch, Rows
 from tests.bench.backlog import SCHEMA, Backlog, write
+from tests.bench.figures import tell
 
 FORMATS = ("canalRow", "oggJson")
 PEER = "python-mysql-replication, decoding"
@@ -170,7 +171,8 @@ def _measure(text: str) -> None:
     )
 
 
-def _bench(addresses: Addresses, backlog: Backlog, title: str, console: Console) -> None:
+def _bench(addresses: Addresses, backlog: Backlog, per_transaction: int, console: Console) -> None:
+    title = f"{backlog.changes:,} row changes in transactions of {per_transaction}"
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
     cases = [(PEER, "peer", "", True)]
     for words, what in (("decoding", "decode"), ("into Kafka", "publish")):
@@ -215,6 +217,9 @@ def _bench(addresses: Addresses, backlog: Backlog, title: str, console: Console)
             )
         rate = found["count"] / found["seconds"]
         base = base or rate
+        if what != "peer":
+            name = f"{label}, beside python-mysql-replication, of {per_transaction}"
+            tell(name, rate / base)
         table.add_row(
             label,
             f"{rate:,.0f}",
@@ -246,12 +251,7 @@ def main(inserts: int, home: Path | None, rounds: int, measure: str | None) -> N
         for per_transaction in (500, 1):
             backlog = write(addresses.source, inserts, per_transaction)
             for _ in range(rounds):
-                _bench(
-                    addresses,
-                    replace(backlog),
-                    f"{backlog.changes:,} row changes in transactions of {per_transaction}",
-                    console,
-                )
+                _bench(addresses, replace(backlog), per_transaction, console)
     finally:
         if own:
             down(place, purge=True, console=Console(quiet=True))

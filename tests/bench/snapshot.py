@@ -38,6 +38,7 @@ from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions
 from cdcbus.tasks.zookeeper.positions import connect as connect_zookeeper
+from tests.bench.figures import tell
 from tests.integration.producer.reading import connect, fetch_task
 
 COLUMNS = (
@@ -129,6 +130,8 @@ def main(rows: int, rounds: int, program: str | None, home: Path | None) -> None
                 }
                 if program:
                     took["dump"] = seconds(lambda: dump(program, stack.source, name))
+                for what in ("dump", "binlog") if program else ("binlog",):
+                    tell(f"snapshot, of a {what}", took[what] / took["snapshot"])
                 click.echo("  ".join(f"{what} {each:.2f} s" for what, each in took.items()))
     finally:
         if home is None:

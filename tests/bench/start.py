@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from statistics import median
 
 import click
 import psycopg
@@ -30,6 +31,7 @@ from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
+from tests.bench.figures import tell
 from tests.support.bus import load_text, open_bus
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
@@ -136,9 +138,11 @@ def main(start_count: int, kill_count: int, home: Path | None) -> None:
         with tempfile.TemporaryDirectory() as folder:
             with open_table(addresses, Path(folder)) as (shop, put):
                 found = starts(shop, put, start_count)
+                tell("start to the first row", median(found), "s", is_less_better=True)
                 click.echo(f"start to the first row: {' '.join(f'{s:.2f}' for s in found)} s")
             with open_table(addresses, Path(folder)) as (shop, put):
                 found = kills(shop, put, kill_count, Path(folder))
+                tell("kill -9 to the next row", median(found), "s", is_less_better=True)
                 click.echo(f"kill -9 to the next row: {' '.join(f'{s:.2f}' for s in found)} s")
     finally:
         if own:

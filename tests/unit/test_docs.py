@@ -18,23 +18,13 @@ from cdcbus.tasks.config.read_task import read_task
 
 ROOT = Path(__file__).parents[2]
 PAGES = [
-    "README.md",
-    "CONTRIBUTING.md",
-    "CHANGELOG.md",
-    "ARCHITECTURE.md",
-    "docs/configuration.md",
-    "docs/values.md",
-    "docs/formats.md",
-    "docs/loading.md",
-    "docs/targets.md",
-    "docs/operating.md",
-    "docs/alarms.md",
-    "docs/http.md",
-    "docs/console.md",
+    *("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md"),
+    *sorted(str(page.relative_to(ROOT)) for page in (ROOT / "docs").glob("*.md")),
 ]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+TEST = re.compile(r"\[([^\]]+)\]\(\.\./(tests/[\w/]+\.py)\)")
 PATH = re.compile(
     r"[\w.][\w./-]*(/|\.(py|md|cfg|toml|yml|sql|json|svg|properties))|Makefile|Dockerfile"
 )
@@ -162,6 +152,16 @@ def test_links_lead_somewhere(page: str) -> None:
         target = (ROOT / page).parent / path if path else ROOT / page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
+
+
+def test_the_tests_that_incidents_name_are_there() -> None:
+    named = TEST.findall(text("docs/incidents.md"))
+    assert len(named) > 100
+    assert [
+        (sentence, file)
+        for sentence, file in named
+        if f"def test_{sentence.replace(' ', '_')}(" not in text(file)
+    ] == []
 
 
 def files_named(page: str) -> Iterator[tuple[str, list[Path]]]:
