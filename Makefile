@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit coverage test-integration test-chaos chaos test-source test-servers test-spark test-kubernetes lint measures install hooks clean
+.PHONY: help demo test test-unit coverage test-integration test-chaos chaos test-source test-servers test-spark test-kubernetes lint docs bench measures install hooks clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -45,6 +45,10 @@ test-spark: ## The tests of the consumer with another release of Spark: make tes
 
 test-kubernetes: $(INSTALLED) ## The tests on a real Kubernetes, built with Go; needs root, containerd and runc
 	$(BIN)/pytest tests/kubernetes
+
+docs: $(INSTALLED) ## The documentation as a site, with every link checked: artifacts/site
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
+	@echo "open artifacts/site/index.html, or: $(BIN)/mkdocs serve"
 
 RUNS ?= 5
 bench: $(INSTALLED) ## All benchmarks, each beside its baseline: a table, and artifacts/bench.json
