@@ -25,10 +25,10 @@ from cdcbus.consumer.offsets.held import HeldOffsets
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
-from cdcbus.consumer.transform.processor import Processor
 from cdcbus.consumer.transform.target_plans import TargetPlans
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.transform.processor import Processor
 
 LOG = logging.getLogger(__name__)
 

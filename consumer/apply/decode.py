@@ -12,13 +12,13 @@ from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
 from cdcbus.consumer.records.records import Records
 from cdcbus.consumer.transform.change_filter import ChangeFilter
-from cdcbus.consumer.transform.mapper import Plan
-from cdcbus.consumer.transform.processor import Processor
 from cdcbus.consumer.transform.target_plans import TargetPlans
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import ConfigError, DataError, UnmappedColumn
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import RowChange, Table, TableId
+from cdcbus.plugins.transform.mapper import Plan
+from cdcbus.plugins.transform.processor import Processor
 
 
 class Decoder:

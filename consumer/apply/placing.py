@@ -10,9 +10,9 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcbus.consumer.transform.mapper import MAX_PLANS, Plan
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.rowchange import Row, RowChange, TableId
+from cdcbus.plugins.transform.mapper import MAX_PLANS, Plan
 
 MOST_COLUMNS = 6
 """Of a key, of which any may be a partition key: each more doubles what is tried."""

@@ -14,11 +14,11 @@ from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
-from cdcbus.consumer.transform.mapper import Plan
 from cdcbus.plugins.contracts import Converter, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.transform.mapper import Plan
 
 
 @dataclass(frozen=True, slots=True)

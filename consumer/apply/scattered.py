@@ -19,11 +19,11 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.offsets.held import HeldOffsets
 from cdcbus.consumer.records.batch_report import BatchReport
-from cdcbus.consumer.transform.mapper import Plan
 from cdcbus.plugins.contracts import Loader, LoadTransaction, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.plugins.start import Replay
+from cdcbus.plugins.transform.mapper import Plan
 
 LOG = logging.getLogger(__name__)
 

@@ -15,11 +15,11 @@ from cdcbus.consumer.forward.forwarder import Forwarder
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
-from cdcbus.consumer.transform.processor import make_processor
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.transform.processor import make_processor
 
 
 class Applier(Protocol):

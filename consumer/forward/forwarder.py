@@ -22,14 +22,11 @@ from time import perf_counter
 from typing import NamedTuple
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.forward.record_transform import RecordTransform, Written
 from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Header, Records
 from cdcbus.consumer.transform.change_filter import ChangeFilter
-from cdcbus.consumer.transform.mapper import Mapper
-from cdcbus.consumer.transform.processor import Processor
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts, Details, Landmark
 from cdcbus.plugins.errors import (
     BusError,
@@ -47,6 +44,9 @@ from cdcbus.plugins.kafka.topics import named_topics
 from cdcbus.plugins.kafka.transactions import Transaction
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, TableId
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.processor import Processor
+from cdcbus.plugins.transform.record_transform import RecordTransform, Written
 
 LOG = logging.getLogger(__name__)
 PARTITIONS_AT_ONCE = 16

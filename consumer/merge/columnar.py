@@ -13,11 +13,11 @@ import pyarrow.compute as pc
 from cdcbus.consumer.merge.columnar_fold import merge_columns
 from cdcbus.consumer.records.batch_report import earliest
 from cdcbus.consumer.records.records import Records
-from cdcbus.consumer.transform.mapper import Plan
 from cdcbus.plugins.contracts import Converter, TableBatch
 from cdcbus.plugins.converters.columnar import RowGroup, read_columns
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
+from cdcbus.plugins.transform.mapper import Plan
 
 MIN_RECORDS = 200
 """Fewer are read faster one by one."""

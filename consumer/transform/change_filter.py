@@ -9,9 +9,9 @@ from functools import cache
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.transform.heartbeat import read_beat
-from cdcbus.consumer.transform.processor import Processor
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.rowchange import RowChange
+from cdcbus.plugins.transform.processor import Processor
 
 
 class ChangeFilter:

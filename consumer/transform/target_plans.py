@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 
 from cdcbus.consumer.config import LoadTask, SchemaChange
-from cdcbus.consumer.transform.mapper import Mapper, Plan, Route
 from cdcbus.plugins.contracts import Loader, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, UnmappedColumn
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Table, TableId
+from cdcbus.plugins.transform.mapper import Mapper, Plan, Route
 
 LOG = logging.getLogger(__name__)
 

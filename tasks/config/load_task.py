@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, SchemaChange, TopicConfig
-from cdcbus.consumer.transform.processor import KEY as PROCESSOR_KEY
-from cdcbus.consumer.transform.processor import is_python
 from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
 from cdcbus.plugins.kafka.client_options import CONNECTING, Client
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.registry import converter_names, is_added_loader
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
+from cdcbus.plugins.transform.processor import KEY as PROCESSOR_KEY
+from cdcbus.plugins.transform.processor import is_python
 from cdcbus.tasks.config.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.config.keys.start import KAFKA_START
 from cdcbus.tasks.config.keys.task import ISOLATED

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
-from cdcbus.consumer.config import MapperRule
-from cdcbus.consumer.transform.cells.expression import Expression, constant
-from cdcbus.consumer.transform.cells.mask import Mask
-from cdcbus.consumer.transform.mapper import is_pattern, selector, targets
+from cdcbus.plugins.transform.cells.expression import Expression, constant
+from cdcbus.plugins.transform.cells.mask import Mask
+from cdcbus.plugins.transform.mapper import is_pattern, selector, targets
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.tasks.config.keys.mapper import EXPRESSION, MASK
 from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TEXT
 from cdcbus.tasks.config.settings import Settings

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.transform.mapper import Mapper, is_pattern
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.transform.mapper import Mapper, is_pattern
 from cdcbus.producer.config import FetchTask, FilterConfig
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.control.lineage_topics import (

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.transform.mapper import Mapper, Route
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError, SourceRefused, SourceUnavailable
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.plugins.transform.mapper import Mapper, Route
 from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn, TableSchema
 from cdcbus.producer.schema.resolver import SchemaReader, labels_in

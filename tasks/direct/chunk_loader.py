@@ -20,13 +20,13 @@ import pyarrow as pa
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.records import Records
-from cdcbus.consumer.transform.processor import make_processor
 from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget, Loader, LoadTransaction
 from cdcbus.plugins.errors import CdcError, DataError, RowConflict, TargetRejected, UnmappedColumn
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Origin, TableId
+from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.server import connection as servers

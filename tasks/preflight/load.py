@@ -13,7 +13,6 @@ from cdcbus.consumer.offsets import start_offsets
 from cdcbus.consumer.offsets.landmarks import same_logs
 from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of, starting_offsets
 from cdcbus.consumer.offsets.topic_identity import topic_ids
-from cdcbus.consumer.transform.mapper import Mapper, Route
 from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionStore, TargetTable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders import make_loader
@@ -21,6 +20,7 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
+from cdcbus.plugins.transform.mapper import Mapper, Route
 from cdcbus.tasks.preflight.forward import check_forward
 from cdcbus.tasks.preflight.records import Sample, check_records
 from cdcbus.tasks.preflight.result import (

@@ -5,12 +5,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cdcbus.consumer.transform.mapper import Route
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import too_narrow
 from cdcbus.plugins.rowchange import Column
+from cdcbus.plugins.transform.mapper import Route
 from cdcbus.tasks.preflight.records import Sample, Seen
 from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 

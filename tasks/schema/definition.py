@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from cdcbus.consumer.transform.cells.mask import Mask
 from cdcbus.plugins.contracts import ZeroDate
 from cdcbus.plugins.loaders.add_column import column_type
 from cdcbus.plugins.rowchange import Column, TableId
+from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn
 from cdcbus.tasks.control.source_of import MappedTable, record_type
 from cdcbus.tasks.schema.source_details import (

@@ -13,7 +13,6 @@ from sqlalchemy import Connection as TargetConnection
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.start_offsets import TopicLogs
-from cdcbus.consumer.transform.processor import make_processor
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.loaders import open_target as open_database
@@ -21,6 +20,7 @@ from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.registry import is_added_loader
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.source_of import (
     Feed,

@@ -8,14 +8,14 @@ from enum import StrEnum
 from typing import Final
 
 from cdcbus.consumer.config import LoadTask, SchemaChange
-from cdcbus.consumer.transform.mapper import Plan
-from cdcbus.consumer.transform.processor import KEY as PROCESSOR_KEY
-from cdcbus.consumer.transform.processor import Processor
 from cdcbus.plugins.contracts import TargetTable, ZeroDate
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.cells.canonical import DECIMAL, FILLED_UP, WHOLE
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
+from cdcbus.plugins.transform.mapper import Plan
+from cdcbus.plugins.transform.processor import KEY as PROCESSOR_KEY
+from cdcbus.plugins.transform.processor import Processor
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.control.source_of import Feed, MappedTable
 from cdcbus.tasks.verify.cells import Form, Forms, as_it_is, forms_of

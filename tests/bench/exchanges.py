@@ -12,9 +12,10 @@ import time
 import uuid
 from urllib.parse import urlsplit
 
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.transform.rules import MapperRule
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_together import Source, driving
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cdcbus.consumer.transform.cells.expression import Expression, read_expression
-from cdcbus.consumer.transform.cells.mask import FORMS, Mask, read_mask
+from cdcbus.plugins.transform.cells.expression import Expression, read_expression
+from cdcbus.plugins.transform.cells.mask import FORMS, Mask, read_mask
 from cdcbus.tasks.config.keys.definition import Key, Route
 from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TEXT, ValueType
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.consumer.transform.processor import make_processor
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
+from cdcbus.plugins.transform.processor import make_processor
 
 EXAMPLE = Path(__file__).parents[3] / "examples" / "event_processor"
 ORDERS = Table(TableId("shop", "orders"), (Column("id"), Column("state"), Column("test")), ("id",))

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
-from cdcbus.consumer.config import LoadTask, MapperRule, SchemaChange, TopicConfig
+from cdcbus.consumer.config import LoadTask, SchemaChange, TopicConfig
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
 from cdcbus.ops.stack.addresses import Database
@@ -20,6 +20,7 @@ from cdcbus.plugins.errors import TargetError, TargetRejected, TargetUnavailable
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
+from cdcbus.plugins.transform.rules import MapperRule
 from tests.contract.target_server import TargetServer
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
 from tests.support.records import records_of

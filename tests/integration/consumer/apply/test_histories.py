@@ -22,13 +22,14 @@ from hypothesis import strategies as st
 
 from cdcbus.consumer.apply import prepare
 from cdcbus.consumer.apply.applier import PartitionApplier
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.merge.columnar import MIN_RECORDS
 from cdcbus.plugins.contracts import JdbcTarget, Loader
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
+from cdcbus.plugins.transform.rules import MapperRule
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
 from tests.support.records import records_of
 from tests.unit.consumer.merge.test_fold import SENT, Key, Rows, apply_one, copy, sent

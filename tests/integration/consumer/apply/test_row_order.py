@@ -13,7 +13,7 @@ import pytest
 
 from cdcbus.consumer.apply import prepare
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Record, Records
 from cdcbus.ops.stack.addresses import Database
@@ -25,6 +25,7 @@ from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
+from cdcbus.plugins.transform.rules import MapperRule
 from tests.contract.target_server import TargetServer
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from cdcbus.consumer.apply import prepare
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.merge.columnar import MIN_RECORDS
 from cdcbus.consumer.records.records import Record, Records
 from cdcbus.plugins.contracts import Converter, JdbcTarget
@@ -30,6 +30,7 @@ from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
+from cdcbus.plugins.transform.rules import MapperRule
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_histories import TRIED
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer

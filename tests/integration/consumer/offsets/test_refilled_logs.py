@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from cdcbus.consumer.batch import topic_watch
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.batch.topic_watch import LogWatch
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import landmarks
 from cdcbus.consumer.offsets.landmarks import Refilled
 from cdcbus.consumer.offsets.start_offsets import TopicLogs
@@ -32,6 +32,7 @@ from cdcbus.plugins.errors import LogRefilled
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Edge
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
 from cdcbus.tasks.zookeeper.positions import connect
 from tests.contract.target_server import TargetServer

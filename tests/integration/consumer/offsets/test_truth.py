@@ -18,7 +18,7 @@ from kazoo.client import KazooClient
 
 from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.batch.progress import Progress
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import topic_identity
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.start_offsets import NOWHERE, Starts, TopicLogs
@@ -43,6 +43,7 @@ from cdcbus.plugins.positions import (
 )
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.start import Edge
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
 from cdcbus.tasks.zookeeper.positions import (
     ZooKeeperPositions,

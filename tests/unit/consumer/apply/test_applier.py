@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 
 from cdcbus.consumer.apply import lookahead
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
-from cdcbus.consumer.config import LoadTask, MapperRule, SchemaChange, TopicConfig
+from cdcbus.consumer.config import LoadTask, SchemaChange, TopicConfig
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Record
-from cdcbus.consumer.transform.processor import Processor
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.errors import (
     BusUnavailable,
@@ -32,6 +31,8 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
+from cdcbus.plugins.transform.processor import Processor
+from cdcbus.plugins.transform.rules import MapperRule
 from tests.support.memory_target import ForeignKey, MemoryTarget
 from tests.support.records import records_of
 

@@ -11,10 +11,10 @@ from cdcbus.consumer.apply.deletes import Deletes
 from cdcbus.consumer.apply.row_order import source_place
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.records.records import Record
-from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from cdcbus.plugins.transform.mapper import Mapper
 
 USERS = Table(TableId("shop", "users"), (Column("email"),), ("email",))
 TARGET = TargetTable(TableId("shop", "users"), {"email": TargetColumn("email", "text")}, ("email",))

@@ -5,9 +5,9 @@ import pytest
 from cdcbus.consumer.apply.placing import Placing, choices_of
 from cdcbus.consumer.apply.row_order import NEAR_MS, is_older, version_of
 from cdcbus.consumer.merge.mapped_change import MappedChange
-from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import RowVersion, TargetColumn, TargetTable
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from cdcbus.plugins.transform.mapper import Mapper
 
 MOVES = Table(
     TableId("shop", "moves"), (Column("id"), Column("Part"), Column("grp")), ("id", "Part")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from cdcbus.consumer.apply import prepare
 from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.apply.decode import Decoder
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.merge import columnar
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
@@ -23,6 +23,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from cdcbus.plugins.transform.rules import MapperRule
 from tests.support.memory_target import MemoryTarget
 from tests.support.records import records_of
 

@@ -2,9 +2,10 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.tasks.config.keys.topics import TOPIC_RULES
 from cdcbus.tasks.control.lineage import Way, ways

@@ -5,12 +5,13 @@ from dataclasses import replace
 import pytest
 from sqlalchemy import create_engine
 
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
-from cdcbus.consumer.transform.mapper import Mapper
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import Table, TableId
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table

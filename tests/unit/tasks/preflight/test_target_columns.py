@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.consumer.config import MapperRule
-from cdcbus.consumer.transform.cells.expression import constant
-from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
+from cdcbus.plugins.transform.cells.expression import constant
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.tasks.preflight.records import Sample, describe_unreadable
 from cdcbus.tasks.preflight.result import CheckResult
 from cdcbus.tasks.preflight.target_columns import describe_columns

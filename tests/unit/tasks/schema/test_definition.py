@@ -2,11 +2,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from cdcbus.consumer.config import MapperRule
-from cdcbus.consumer.transform.cells.mask import read_mask
-from cdcbus.consumer.transform.mapper import Route
 from cdcbus.plugins.contracts import ZeroDate
 from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.plugins.transform.cells.mask import read_mask
+from cdcbus.plugins.transform.mapper import Route
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
 from cdcbus.tasks.control.source_of import MappedTable, record_type
 from cdcbus.tasks.schema.create_table import create_table

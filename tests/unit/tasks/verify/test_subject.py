@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.consumer.config import MapperRule
-from cdcbus.consumer.transform.cells.expression import read_expression
-from cdcbus.consumer.transform.cells.mask import Mask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import RowChange, Table, TableId
+from cdcbus.plugins.transform.cells.expression import read_expression
+from cdcbus.plugins.transform.cells.mask import Mask
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.tasks.verify.subject import Way
 from tests.unit.tasks.verify.two_sides import INT, PG_INT, mapped, subject, target
 

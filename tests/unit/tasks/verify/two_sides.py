@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 from zlib import crc32
 
-from cdcbus.consumer.config import LoadTask, MapperRule, TopicConfig
-from cdcbus.consumer.transform.mapper import Mapper
-from cdcbus.consumer.transform.processor import Processor
+from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable, ZeroDate
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.processor import Processor
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey

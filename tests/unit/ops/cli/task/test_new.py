@@ -3,10 +3,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from cdcbus.consumer.config import LoadTask, MapperRule
+from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.config.template import example_text

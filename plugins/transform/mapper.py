@@ -7,13 +7,13 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from cdcbus.consumer.config import MapperRule
-from cdcbus.consumer.transform.cells.expression import Expression
-from cdcbus.consumer.transform.cells.mask import Mask
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError, ConversionError, DataError, UnmappedColumn
 from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId, Unclear
+from cdcbus.plugins.transform.cells.expression import Expression
+from cdcbus.plugins.transform.cells.mask import Mask
+from cdcbus.plugins.transform.rules import MapperRule
 
 ANYTHING = MapperRule()
 MAX_PLANS = 10_000

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from cdcbus.consumer.config import MapperRule
-from cdcbus.consumer.forward.record_transform import RecordTransform
-from cdcbus.consumer.transform.cells.expression import constant
-from cdcbus.consumer.transform.cells.mask import Mask
-from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import ConfigError, UnreadableEvent
 from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.kafka.record_key import NEW_KEY, OLD_KEY
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
+from cdcbus.plugins.transform.cells.expression import constant
+from cdcbus.plugins.transform.cells.mask import Mask
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.record_transform import RecordTransform
+from cdcbus.plugins.transform.rules import MapperRule
 
 COLUMNS = (
     Column("id", "int(11)", 4),

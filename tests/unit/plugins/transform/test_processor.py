@@ -5,9 +5,9 @@ from enum import StrEnum
 
 import pytest
 
-from cdcbus.consumer.transform.processor import is_python, make_processor
 from cdcbus.plugins.errors import ConfigError, DataError
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
+from cdcbus.plugins.transform.processor import is_python, make_processor
 
 EXPECTED = "expected a RowChange, None, or a list, tuple or generator of RowChanges"
 OTHER = RowChange(Table(TableId("shop", "other"), (), ()), Op.INSERT, None, {"id": "added"})

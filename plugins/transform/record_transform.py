@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from cdcbus.consumer.transform.mapper import Mapper, Plan, Route
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
@@ -20,6 +19,7 @@ from cdcbus.plugins.kafka.record_key import (
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
+from cdcbus.plugins.transform.mapper import Mapper, Plan, Route
 
 TABLES = 1_000  # whose ways are kept
 

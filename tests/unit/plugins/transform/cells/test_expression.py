@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.consumer.transform.cells.expression import constant, read_expression
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.transform.cells.expression import constant, read_expression
 
 TABLE = TableId("Shop", "orders_7")
 ROW = {"name": " Ünal ", "code": "abcdef", "none": None}

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.consumer.transform.cells.mask import read_mask
+from cdcbus.plugins.transform.cells.mask import read_mask
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from cdcbus.consumer.config import MapperRule
-from cdcbus.consumer.transform.cells.expression import read_expression
-from cdcbus.consumer.transform.cells.mask import read_mask
-from cdcbus.consumer.transform.mapper import Mapper
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError, ConversionError, DataError, UnmappedColumn
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId, Unclear
+from cdcbus.plugins.transform.cells.expression import read_expression
+from cdcbus.plugins.transform.cells.mask import read_mask
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.rules import MapperRule
 
 SOURCE = Table(
     TableId("Shop", "Orders"),

@@ -1,0 +1,1 @@
+"""Row changes on their way: processed, mapped, made records of other names."""
