@@ -23,7 +23,8 @@ class Limits:
     `hold_seconds`: how long other conditions must last, and how long they must be absent for their
     alarm to be over. `repeat_seconds`: between two notices of the same alarm. `recoveries`: how
     often an hour a stuck task is restarted. `windows`: when notices are sent, in minutes of the day
-    by this machine's clock; none: always. `receivers`: the people of the task."""
+    by this machine's clock; none: always. `receivers`: the people of the task. `is_verified`:
+    whether what its verifies find is an alarm, as they are done by schedule."""
 
     lag_records: int = 10_000
     lag_records_hold_seconds: int = 60
@@ -38,6 +39,7 @@ class Limits:
     recoveries: int = 0
     windows: tuple[Window, ...] = ()
     receivers: tuple[Receiver, ...] = ()
+    is_verified: bool = False
 
     def is_in_window(self, now: float) -> bool:
         """Whether notices are sent at this time."""
@@ -94,6 +96,7 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
         recoveries=alarm["alarm.recoveries"],
         windows=alarm["alarm.windows"] or (),
         receivers=_receivers(dist.get("receiver"), environ),
+        is_verified=bool(dist.get("verify.schedule")),
     )
 
 

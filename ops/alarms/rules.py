@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.verify.last import LastVerify, sentence_of_different, sentence_of_unproved
 from cdcbus.tasks.zookeeper.stat import Stat
 
 SILENT_SECONDS = 60.0
@@ -15,12 +16,14 @@ RECOVERED_BY_RESTART = ("batch", "position")
 OF_STATE = ("error", "retrying", "starting")  # repeat the reason of the task's state
 START_HOLDS = 3  # a start may take this many times as long as other conditions
 LATE_SECONDS = 3600.0
+AT_REST = (State.NEW, State.STOPPED, State.DONE)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A task as observed at `now`, epoch seconds. `is_wanted`: operators want it to work.
-    `told_seconds`: since the last report of its process; None: it never reported."""
+    `told_seconds`: since the last report of its process; None: it never reported. `verified`: what
+    the last verify has found, None where the task is not verified by schedule."""
 
     now: float
     state: State
@@ -28,6 +31,8 @@ class Seen:
     is_wanted: bool = True
     stat: Stat | None = None
     told_seconds: float | None = None
+    task_id: str = ""
+    verified: LastVerify | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +73,11 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
         why = f": {reason}" if reason else ""
         hold_seconds = START_HOLDS * limits.hold_seconds
         yield condition("starting", f"it was started and is not at work yet{why}", hold_seconds)
+    if seen.verified is not None and seen.state not in AT_REST:
+        if sentence := sentence_of_different(seen.verified, seen.task_id):
+            yield condition("unequal", sentence[:LONGEST_REASON], 0)
+        if sentence := sentence_of_unproved(seen.verified):
+            yield condition("unverified", sentence[:LONGEST_REASON], 0)
     if seen.state not in (State.WORKING, State.RETRYING):
         return
     if seen.stat is None or seen.told_seconds is None:

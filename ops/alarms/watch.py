@@ -19,7 +19,7 @@ from kazoo.client import KazooClient
 from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.ops.alarms.channels import Channel, Message, Receiver, channels_of, deliver
 from cdcbus.ops.alarms.limits import Limits, limits_of
-from cdcbus.ops.alarms.rules import RECOVERED_BY_RESTART, Seen, conditions
+from cdcbus.ops.alarms.rules import AT_REST, RECOVERED_BY_RESTART, Seen, conditions
 from cdcbus.ops.alarms.state import Kind, Notice, step
 from cdcbus.ops.alarms.store import SENT_KEPT, WAITING_KEPT, AlarmNodes, Sent, TaskAlarms
 from cdcbus.ops.services.periodic import repeating
@@ -27,6 +27,7 @@ from cdcbus.ops.services.scheduling import explained
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.verify.last import VerifyNodes
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.status import Status, status_of
@@ -91,11 +92,12 @@ class Watch:
         nodes = AlarmNodes(self.client)
         now = time.time()
         before, version = nodes.get(task_id)
-        is_at_rest = status.state in (State.NEW, State.STOPPED, State.DONE)
+        is_at_rest = status.state in AT_REST
         if is_at_rest and not before.alarms and not before.waiting:
             return
         limits = self._limits(task_id)
-        seen = _seen(status, _is_wanted(tasks, task_id), now)
+        verified = VerifyNodes(self.client).last(task_id) if limits.is_verified else None
+        seen = replace(_seen(status, _is_wanted(tasks, task_id), now), verified=verified)
         is_quiet = now < nodes.silence(task_id).until or not limits.is_in_window(now)
         alarms, notices = step(
             before.alarms, conditions(seen, limits), now, limits.hold_seconds, is_quiet
@@ -236,7 +238,9 @@ def _is_cured_by_restart(notice: Notice) -> bool:
 
 def _seen(status: Status, is_wanted: bool, now: float) -> Seen:
     age = None if status.stat is None else age_seconds(status.stat.at)
-    return Seen(now, status.state, status.reason, is_wanted, status.stat, age)
+    return Seen(
+        now, status.state, status.reason, is_wanted, status.stat, age, task_id=status.task_id
+    )
 
 
 def _is_wanted(tasks: TaskNodes, task_id: str) -> bool:

@@ -53,6 +53,7 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.snapshot.progress import Wish, WishKind
 from cdcbus.tasks.control.reset import Target
+from cdcbus.tasks.verify.last import VerifyNodes
 from cdcbus.tasks.zookeeper import audit
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.position_history import histories, positions_of
@@ -88,7 +89,13 @@ def task(task_id: str, bus: _Bus) -> TaskDetail:
         swimlanes=nodes.swimlanes(task_id),
         locks=locks,
         positions=positions_of(bus.client, task_id),
+        verify=_verified(bus, task_id),
     )
+
+
+def _verified(bus: WebBus, task_id: str) -> api_models.LastVerify | None:
+    last = VerifyNodes(bus.client).last(task_id)
+    return None if last is None else api_models.LastVerify(**last.to_fields())
 
 
 @router.post("/tasks/{task_id}/start", status_code=202, summary="Have it run by nodes")

@@ -39,13 +39,39 @@ class Task(BaseModel):
     progress: Progress | None
 
 
+class NotEqual(BaseModel):
+    """A target table that was not equal. `since`: when it was first found to differ, or empty."""
+
+    table: str
+    result: str
+    differences: int
+    since: str
+    error: str
+
+
+class LastVerify(BaseModel):
+    """`result`: equal, different, behind or error. `results`: how many tables were what. `error`:
+    why nothing could be compared, or empty."""
+
+    result: str
+    begun: str
+    ended: str
+    by: str
+    seconds: float
+    rows: int
+    results: dict[str, int]
+    tables: list[NotEqual]
+    error: str
+
+
 class TaskDetail(Task):
     """`swimlanes`: topics, or the database of a fetch task. `locks`: which process works for
-    each."""
+    each. `verify`: what its last verify has found; null where it had none."""
 
     swimlanes: list[str]
     locks: dict[str, str]
     positions: dict[str, str | None]
+    verify: LastVerify | None = None
 
 
 class Change(BaseModel):

@@ -18,6 +18,7 @@ from starlette.responses import Response
 
 from cdcbus import __version__
 from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.tasks.verify.last import LastVerify, VerifyNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.status import Status, status_of
@@ -122,6 +123,24 @@ METRICS = {
             "Its dead letters that nobody has replayed or dropped, as a node has counted them "
             "last.",
         ),
+        Described("cdcbus_task_verify_timestamp_seconds", _TASK, "When its last verify has ended."),
+        Described("cdcbus_task_verify_seconds", _TASK, "How long that took."),
+        Described(
+            "cdcbus_task_verified_tables",
+            ("task", "result"),
+            "Target tables of the last verify by what it has found: equal, different, changing, "
+            "behind, error.",
+        ),
+        Described(
+            "cdcbus_task_unequal_tables",
+            _TASK,
+            "Target tables that differ from the source, as far as its verifies know.",
+        ),
+        Described(
+            "cdcbus_task_verify_failed",
+            _TASK,
+            "1 if the last verify could not be done, or could not compare a table, else 0.",
+        ),
         Described(
             "cdcbus_table_rows_total",
             (*_TABLE, "operation"),
@@ -151,11 +170,14 @@ Sample = tuple[str, tuple[str, ...], float | None]
 @router.get("/metrics", summary="What Prometheus reads", response_class=Response)
 def metrics(bus: Annotated[WebBus, Depends(bus_of)]) -> Response:
     nodes, tasks = BusNodes(bus.client), TaskNodes(bus.client)
+    verifies = VerifyNodes(bus.client)
     samples: list[Sample] = [("cdcbus_build_info", (__version__, bus.node_id), 1)]
     for info in nodes.all():
         samples += of_node(info)
     for task_id in tasks.ids():
         samples += of_task(status_of(tasks, task_id), tasks.errors(task_id))
+        if (last := verifies.last(task_id)) is not None:
+            samples += of_verify(task_id, last)
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Families(samples))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
@@ -181,6 +203,16 @@ def of_task(status: Status, failures: list[Failure]) -> Iterator[Sample]:
         yield "cdcbus_task_last_failure_timestamp_seconds", task, _epoch(failures[-1].at)
     if stat is not None:
         yield from _of_stat(status.task_id, stat)
+
+
+def of_verify(task_id: str, last: LastVerify) -> Iterator[Sample]:
+    task = (task_id,)
+    yield "cdcbus_task_verify_timestamp_seconds", task, _epoch(last.ended)
+    yield "cdcbus_task_verify_seconds", task, last.seconds
+    for result, count in last.results.items():
+        yield "cdcbus_task_verified_tables", (task_id, result), count
+    yield "cdcbus_task_unequal_tables", task, len(last.different)
+    yield "cdcbus_task_verify_failed", task, bool(last.error or last.unproved)
 
 
 def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:

@@ -52,6 +52,7 @@ def run(bus: BusSettings) -> None:
     from cdcbus.ops.alarms.watch import watching
     from cdcbus.ops.node.held_tasks import NodeSettings
     from cdcbus.ops.node.node import Node
+    from cdcbus.ops.node.verify_schedule import verifying
     from cdcbus.ops.services.dead_letter_counts import counting_letters
     from cdcbus.ops.web.serve import serving
     from cdcbus.tasks.runtime.runner import stop_signals
@@ -74,6 +75,7 @@ def run(bus: BusSettings) -> None:
             serving(bus, settings.node_id),
             watching(client, bus, settings.node_id),
             counting_letters(client, bus, settings.node_id),
+            verifying(client, settings),
         ):
             Node(settings, client).run(stop)
     finally:
@@ -88,6 +90,17 @@ def spark(bus: BusSettings) -> None:
     from cdcbus.ops.node.spark_tasks import run_spark_tasks
 
     run_spark_tasks(bus)
+
+
+@node.command("verify", hidden=True)
+@click.argument("task_id", metavar="ID")
+@click.option("--throttle", type=click.IntRange(min=1), required=True)
+@bus_options
+def verify(task_id: str, throttle: int, bus: BusSettings) -> None:
+    """Be the process in which a node verifies a task; started by the node."""
+    from cdcbus.ops.node.verify_process import verify_task
+
+    verify_task(task_id, throttle, bus)
 
 
 def _read_setting(bus: BusSettings) -> str:

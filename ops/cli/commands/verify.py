@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
@@ -90,6 +90,13 @@ class Share(click.ParamType[float]):
 )
 @click.option("--dry-run", is_flag=True, help="With --repair: only show what would be published.")
 @click.option("--yes", is_flag=True, help="With --repair: do not ask.")
+@click.option(
+    "--last",
+    "is_last",
+    is_flag=True,
+    help="Only show what the last verify of the task has found, a node's by verify.schedule or one "
+    "by hand; compares nothing.",
+)
 @json_option
 @bus_options
 def verify(
@@ -104,6 +111,7 @@ def verify(
     is_repairing: bool,
     dry_run: bool,
     yes: bool,
+    is_last: bool,
     as_json: bool,
     bus: BusSettings,
 ) -> None:
@@ -112,20 +120,26 @@ def verify(
     Both databases sum up checksums of the mapped columns, chunk by chunk; where they differ, rows
     are read from both and compared as the task would write them. A row that differs is looked at
     again once the changes up to then have arrived, so tables may change meanwhile. Changes nothing,
-    unless it is to repair. Exits 0 when all is equal, 1 when something differs, 2 when that cannot
-    be told.
+    unless it is to repair. Of a task that is given by its ID, and all of its tables, what was found
+    is kept for --last and the console. Exits 0 when all is equal, 1 when something differs, 2 when
+    that cannot be told.
     """
+    if is_last:
+        _show_last(word, bus, as_json=as_json)
     if (dry_run or yes) and not is_repairing:
         raise click.UsageError("--dry-run and --yes go with --repair")
     if as_json and is_repairing and not (dry_run or yes):
         raise click.UsageError("--json cannot ask: add --dry-run or --yes to --repair")
+    from cdcbus.tasks.control.named_task import is_file
     from cdcbus.tasks.verify.compare import Options
     from cdcbus.tasks.verify.report import exit_code
     from cdcbus.tasks.verify.run import opened
     from cdcbus.tasks.verify.run import verify as verify_tables
+    from cdcbus.tasks.zookeeper.znode import now
 
     options = Options(sample, patience, throttle or 0, shows_values)
     reports: list[TableReport] = []
+    begun = now()
     try:
         with _Progress(not as_json) as told, opened(word, bus, source) as both:
             for report, comparison in verify_tables(both, options, tables, where, told):
@@ -138,6 +152,8 @@ def verify(
                         told.resume()
                 if not as_json:
                     told.print(report)
+            if not (tables or where) and sample == 1 and not is_file(word):
+                _keep(both, reports, begun)
     except CdcError as error:
         if as_json:
             print_json({"error": str(error), "tables": [each.to_fields() for each in reports]})
@@ -146,6 +162,42 @@ def verify(
     if as_json:
         print_json({"error": "", "tables": [each.to_fields() for each in reports]})
     sys.exit(exit_code(reports))
+
+
+def _keep(both: Opened, reports: list[TableReport], begun: str) -> None:
+    """For --last. Where that is refused, what was found stands."""
+    from cdcbus.tasks.process_identity import operator
+    from cdcbus.tasks.verify.last import VerifyNodes, last_verify
+    from cdcbus.tasks.zookeeper.znode import now
+
+    nodes, task_id = VerifyNodes(both.zookeeper), both.task.task_id
+    try:
+        nodes.put_last(task_id, last_verify(reports, nodes.last(task_id), begun, now(), operator()))
+    except CdcError as error:
+        click.secho(f"what was found is not kept for --last: {error}", fg="yellow", err=True)
+
+
+def _show_last(word: str, bus: BusSettings, *, as_json: bool) -> NoReturn:
+    """Exits as the verify did."""
+    from cdcbus.ops.services.zookeeper_client import bus_client
+    from cdcbus.tasks.control.source_of import consumer_task
+    from cdcbus.tasks.verify.last import VerifyNodes, line_of
+
+    task_id = consumer_task(word, bus).task_id
+    with bus_client(bus) as client:
+        last = VerifyNodes(client).last(task_id)
+    if as_json:
+        print_json(last.to_fields() if last else None)
+    elif last is None:
+        click.echo(f"task {task_id} has not been verified yet", err=True)
+    else:
+        click.echo(line_of(last))
+        for each in last.tables:
+            since = f", since {each.since} UTC" if each.since else ""
+            why = f": {each.error}" if each.error else ""
+            click.echo(f"  {each.table}: {each.result}, {each.differences:,} rows{since}{why}")
+    codes = {"equal": 0, "different": 1, "behind": 1}
+    sys.exit(FAILED if last is None else codes.get(last.word, FAILED))
 
 
 def _repair(both: Opened, comparison: Comparison, *, dry_run: bool, yes: bool, shows: bool) -> None:

@@ -102,6 +102,7 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show how task ID is: lag, delays, the last hour, tables, failures. Exits 1 when the task
     waits for a person."""
     from cdcbus.ops.alarms.store import AlarmNodes
+    from cdcbus.tasks.verify.last import VerifyNodes, line_of
 
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
@@ -113,6 +114,7 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
         minutes = ThroughputHistory(client).read(task_id)
         failures = nodes.errors(task_id)
         alarms = AlarmNodes(client).get(task_id)[0].raised
+        verified = VerifyNodes(client).last(task_id)
     if as_json:
         print_json(
             {
@@ -121,10 +123,13 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
                 "minutes": list(map(asdict, minutes)),
                 "failures": list(map(asdict, failures)),
                 "alarms": list(alarms),
+                "verify": verified.to_fields() if verified else None,
             }
         )
     else:
         _print_status(found, locks, minutes, failures)
+        if verified is not None:
+            click.echo(f"  {line_of(verified)}")
         for rule, alarm in alarms.items():
             click.echo(f"  alarm {rule}: {alarm.sentence}")
     if found.state is State.ERROR:

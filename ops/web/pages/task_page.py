@@ -22,6 +22,7 @@ from cdcbus.ops.web.pages.shared import DONE, shared, task_address
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError, PositionUnavailable
 from cdcbus.producer.snapshot.progress import Wish, WishKind
 from cdcbus.tasks.runtime.throughput_history import ThroughputHistory
+from cdcbus.tasks.verify.last import VerifyNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 router = APIRouter()
@@ -60,6 +61,7 @@ def _task_values(request: Request, task_id: str) -> dict[str, Any]:
         "alarms": alarms.alarms_of(bus, task_id),
         "of_state": OF_STATE,
         **_snapshots(bus, task_id),
+        "verified": VerifyNodes(bus.client).last(task_id),
         "failures": nodes.errors(task_id)[::-1],
         "log": lines,
         "no_log": no_log,

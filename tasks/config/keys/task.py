@@ -33,6 +33,7 @@ from cdcbus.tasks.config.keys.types import (
     POSITIVE,
     REGEXES,
     ROW_IMAGE,
+    SCHEDULE,
     SECONDS,
     SECRET,
     SERVER_ID,
@@ -110,6 +111,24 @@ TASK_KEYS = (
             "not known",
         )
         for key in ALARM_LIMIT_KEYS
+    ),
+    Key(
+        "verify.schedule",
+        SCHEDULE,
+        "",
+        "When the node that runs the task [verifies](verify.md#by-schedule) all its tables: an "
+        "interval (`30m`, `6h`, `1d`), or the five fields of cron (`0 3 * * *`), by the clock of "
+        "the node's machine; absent: never.",
+        "not known",
+        Route.LOAD,
+    ),
+    Key(
+        "verify.throttle",
+        POSITIVE,
+        "50000",
+        "Rows of the source in a second that this verify reads at most.",
+        "not known",
+        Route.LOAD,
     ),
     Key("restartRetries", NUMBER, "20", "How often a node starts a failed task again."),
     Key(

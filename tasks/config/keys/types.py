@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from cdcbus.plugins.mysql_tls import TlsMode
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.config.keys.schedule import Schedule, read_schedule
 
 Window = tuple[int, int]
 """From and to, in minutes of the day."""
@@ -205,6 +206,13 @@ BYTES: ValueType[int] = ValueType(
 SECONDS: ValueType[float] = ValueType("seconds", _seconds, "seconds above 0", "1")
 WINDOWS: ValueType[tuple[Window, ...]] = ValueType(
     "times of day", _windows, "HH:MM-HH:MM, several separated by commas", "08:00-20:00,22:00-02:00"
+)
+SCHEDULE: ValueType[Schedule] = ValueType(
+    "schedule",
+    read_schedule,
+    "an interval in minutes, hours or days (30m, 6h, 1d), or the five fields of cron (minute, "
+    "hour, day, month, weekday)",
+    "0 3 * * *",
 )
 NAMES: ValueType[tuple[str, ...]] = ValueType(
     "list", split_list, "names separated by commas", "T_ORDER,T_USER"

@@ -10,6 +10,7 @@ import pytest
 from cdcbus.ops.alarms.limits import Limits
 from cdcbus.ops.alarms.rules import Seen, conditions
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.verify.last import LastVerify, NotEqual
 from cdcbus.tasks.zookeeper.stat import Stat
 
 LIMITS = Limits()
@@ -132,3 +133,29 @@ def test_a_condition_says_numbers_and_how_long_it_must_last() -> None:
         "it stopped with an error and waits for a person: no topic t",
         0,
     )
+
+
+DIFFERENT = NotEqual("shop.a", "different", 2, "2024-05-01 03:04:05")
+AWAY = NotEqual("shop.b", "error", error="away")
+
+
+@pytest.mark.parametrize(
+    ("last", "wanted"),
+    [
+        (LastVerify("x"), []),
+        (LastVerify("x", tables=(DIFFERENT,)), ["unequal"]),
+        (LastVerify("x", tables=(AWAY,)), ["unverified"]),
+        (LastVerify("x", tables=(DIFFERENT, AWAY)), ["unequal", "unverified"]),
+        (LastVerify("x", error="away"), ["unverified"]),
+        (LastVerify("x", tables=(NotEqual("shop.b", "behind"),)), ["unverified"]),
+    ],
+)
+def test_what_a_verify_has_found_is_wrong_at_once_and_while_the_task_is_started(
+    last: LastVerify, wanted: list[str]
+) -> None:
+    assert rules(replace(WORKING, verified=last)) == wanted
+    found = conditions(replace(WORKING, verified=last), LIMITS)
+    assert all(each.hold_seconds == 0 for each in found)
+    starting = rules(replace(WORKING, state=State.STARTING, verified=last))
+    assert [rule for rule in starting if rule != "starting"] == wanted
+    assert rules(replace(WORKING, state=State.STOPPED, verified=last)) == []

@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from cdcbus.ops.web.metrics import METRICS, Described, of_node, of_task
+from cdcbus.ops.web.metrics import METRICS, Described, of_node, of_task, of_verify
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.verify.last import LastVerify, NotEqual
 from cdcbus.tasks.zookeeper.node_registry import NodeInfo, NodeWish
 from cdcbus.tasks.zookeeper.stat import Percentiles, Stat, TableCounts
 from cdcbus.tasks.zookeeper.status import Status
@@ -89,7 +90,12 @@ def test_every_metric_is_told_with_its_labels() -> None:
     info = NodeInfo(
         "n1", True, NodeWish(False), work_limit=9, tasks={"shop": ("t",)}, silent_seconds=1.0
     )
-    samples = [*of_node(info), *of_task(STATUS, [Failure("2024-05-01 03:04:05", "n1", "x")])]
+    verified = LastVerify("", "2024-05-01 03:04:05", results={"equal": 3})
+    samples = [
+        *of_node(info),
+        *of_task(STATUS, [Failure("2024-05-01 03:04:05", "n1", "x")]),
+        *of_verify("shop", verified),
+    ]
     told = {name: labels for name, labels, value in samples if value is not None}
     assert {name: len(labels) for name, labels in told.items()} == {
         name: len(metric.labels) for name, metric in METRICS.items() if name != "cdcbus_build_info"
@@ -120,6 +126,26 @@ def test_values_are_those_of_the_task() -> None:
     assert [
         values[f"cdcbus_table_{each}_rows_total", "shop", "t", "shop.orders"] for each in others
     ] == [5, 6, 7, 8]
+
+
+def test_what_a_verify_has_found_is_told() -> None:
+    last = LastVerify(
+        "",
+        "2024-05-01 03:04:05",
+        seconds=7.5,
+        results={"equal": 3, "different": 1, "error": 1},
+        tables=(NotEqual("a", "different", 2, "2024-05-01 03:04:05"), NotEqual("b", "error")),
+    )
+    values = {(name, *labels): value for name, labels, value in of_verify("shop", last)}
+    assert values == {
+        ("cdcbus_task_verify_timestamp_seconds", "shop"): 1714532645,
+        ("cdcbus_task_verify_seconds", "shop"): 7.5,
+        ("cdcbus_task_verified_tables", "shop", "equal"): 3,
+        ("cdcbus_task_verified_tables", "shop", "different"): 1,
+        ("cdcbus_task_verified_tables", "shop", "error"): 1,
+        ("cdcbus_task_unequal_tables", "shop"): 1,
+        ("cdcbus_task_verify_failed", "shop"): 1,
+    }
 
 
 def test_what_is_not_known_of_a_task_is_not_told_as_zero() -> None:

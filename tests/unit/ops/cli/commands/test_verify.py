@@ -13,14 +13,18 @@ from click.testing import CliRunner, Result
 
 from cdcbus.ops.cli.commands.verify import lines_of
 from cdcbus.ops.cli.main import main
+from cdcbus.ops.services import zookeeper_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import Op
+from cdcbus.tasks.control import source_of
 from cdcbus.tasks.verify import repair as repairs
 from cdcbus.tasks.verify import run
 from cdcbus.tasks.verify.compare import Options
+from cdcbus.tasks.verify.last import VerifyNodes, last_verify
 from cdcbus.tasks.verify.repair import Planned
 from cdcbus.tasks.verify.report import Example, Kind, TableReport
 from cdcbus.tasks.zookeeper import audit
+from tests.support.memory_zookeeper import MemoryZooKeeper
 
 
 def report(**fields: Any) -> TableReport:
@@ -40,6 +44,7 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *reports: TableReport) -> None:
         self.reports = reports
         self.error: ConfigError | None = None
+        self.zookeeper = MemoryZooKeeper()
         self.refusal = ""
         self.published: list[int] = []
         self.audited: list[str] = []
@@ -59,7 +64,7 @@ class World:
 
     @contextmanager
     def _opened(self, *_: object) -> Iterator[Any]:
-        yield SimpleNamespace(zookeeper=None, lag=None, task=SimpleNamespace(task_id="7"))
+        yield SimpleNamespace(zookeeper=self.zookeeper, lag=None, task=SimpleNamespace(task_id="7"))
 
     def _verify(
         self, _: object, options: Options, tables: Sequence[str], where: str, told: Any
@@ -261,3 +266,66 @@ def test_what_is_not_known_of_a_table_is_said(fields: dict[str, Any], text: str)
 )
 def test_a_row_that_differs_is_told_by_its_key(example: Example, text: str) -> None:
     assert lines_of(different(example))[1:] == ["  2 missing", f"  {text}"]
+
+
+def test_what_was_found_of_all_tables_of_a_task_in_zookeeper_is_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, report(), different())
+    nodes = VerifyNodes(world.zookeeper)
+    for words in (("--table", "orders"), ("--where", "id = 1"), ("--sample", "5%")):
+        world.run(*words)
+        assert nodes.last("7") is None
+    world.run()
+    last = nodes.last("7")
+    assert last is not None
+    assert (last.word, last.results) == ("different", {"different": 1, "equal": 1})
+    world.run("--repair", "--yes")
+    last = nodes.last("7")
+    assert last is not None
+    assert last.word == "equal"
+
+
+def test_that_it_cannot_be_kept_does_not_change_what_was_found(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, different())
+    world.zookeeper.is_silent = True
+    found = world.run()
+    assert found.exit_code == 1
+    assert "what was found is not kept" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("reports", "code", "lines"),
+    [
+        (None, 2, ["task 7 has not been verified yet"]),
+        ([report()], 0, ["equal (tables: 1 equal)"]),
+        ([different()], 1, ["shop.orders: different, 2 rows, since 2024-05-01 03:04:05 UTC"]),
+        ([report(behind=1)], 1, ["shop.orders: behind, 0 rows"]),
+        ([report(error="away")], 2, ["shop.orders: error, 0 rows: away"]),
+    ],
+)
+def test_the_last_verify_is_shown_and_its_exit_code_is_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+    reports: list[TableReport] | None,
+    code: int,
+    lines: list[str],
+) -> None:
+    zookeeper, stamp = MemoryZooKeeper(), "2024-05-01 03:04:05"
+    if reports is not None:
+        VerifyNodes(zookeeper).put_last("7", last_verify(reports, None, stamp, stamp, "n1"))
+
+    @contextmanager
+    def client(_: object) -> Iterator[MemoryZooKeeper]:
+        yield zookeeper
+
+    monkeypatch.setattr(zookeeper_client, "bus_client", client)
+    monkeypatch.setattr(source_of, "consumer_task", lambda word, bus: SimpleNamespace(task_id=word))
+    found = CliRunner().invoke(main, ["verify", "7", "--last"])
+    assert found.exit_code == code
+    for line in lines:
+        assert line in found.output
+    shown = CliRunner().invoke(main, ["verify", "7", "--last", "--json"])
+    assert shown.exit_code == code
+    assert (json.loads(shown.stdout) is None) == (reports is None)

@@ -1,0 +1,188 @@
+"""`verify.schedule`: a node verifies the tasks that it runs, one after the other, each in a process
+of its own.
+
+When it was begun last is in ZooKeeper, and so goes on with the next node that has the task. A
+verify whose node has ended before it is begun again; one that was missed while no node had the task
+is done once.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+
+from cdcbus.ops.alarms.cached_reads import CachedReads
+from cdcbus.ops.node.held_tasks import Complaints, NodeSettings
+from cdcbus.ops.node.task_process import TaskProcess, child_environment
+from cdcbus.ops.services.periodic import repeating
+from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.tasks.config.keys.schedule import Schedule
+from cdcbus.tasks.config.keys.task import KEYS
+from cdcbus.tasks.config.placeholders import interpolate
+from cdcbus.tasks.verify.last import Begun, VerifyNodes, failed_verify
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from cdcbus.tasks.zookeeper.znode import now
+
+LOG = logging.getLogger(__name__)
+LOOK_SECONDS: Final = 5.0
+SCHEDULE, THROTTLE = "verify.schedule", "verify.throttle"
+
+
+def verifying(client: KazooClient, settings: NodeSettings) -> AbstractContextManager[None]:
+    """Verifies while the block runs; then what is under way ends."""
+    schedule = VerifySchedule(client, settings)
+    return repeating("verify", LOOK_SECONDS, schedule.look)
+
+
+@dataclass(frozen=True, slots=True)
+class VerifyOrder:
+    """What a task's text says."""
+
+    schedule: Schedule
+    throttle: int
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A verify under way."""
+
+    task_id: str
+    begun: Begun
+    process: TaskProcess
+
+
+class VerifySchedule:
+    """Used on one thread, with which a verify under way ends."""
+
+    def __init__(
+        self,
+        client: KazooClient,
+        settings: NodeSettings,
+        start: Callable[[str, VerifyOrder, NodeSettings], TaskProcess] | None = None,
+    ) -> None:
+        cached = CachedReads(client)  # most of what it looks at stays as it is
+        self._tasks, self._dists = TaskNodes(cached), DistNodes(cached)
+        self._nodes = VerifyNodes(client)  # not cached: what was just written counts
+        self._settings, self._complain = settings, Complaints().complain
+        self._start_process = start or start_verify
+        self._running: Running | None = None
+
+    def look(self) -> None:
+        """Begins what is due, sees what has ended. Never raises a CdcError."""
+        try:
+            if self._running is not None:
+                self._see(self._running)
+            if self._running is None:
+                self._begin()
+            self._complain("zookeeper", "")
+        except CdcError as error:
+            self._complain("zookeeper", f"verify.schedule: {error}")
+
+    def _see(self, running: Running) -> None:
+        code = running.process.ended()
+        if code is None:
+            if not self._is_own(running.task_id):
+                running.process.kill()
+                self._running = None  # the next node begins it again
+            return
+        last = self._nodes.last(running.task_id)
+        if last is None or last.begun != running.begun.stamp:
+            self._put_failed(running, code)
+        self._nodes.put_begun(running.task_id, replace(running.begun, is_over=True))
+        self._running = None
+
+    def _put_failed(self, running: Running, code: int) -> None:
+        error = f"its process was ended by signal {-code}" if code < 0 else ""
+        error = error or running.process.last_words() or f"its process has ended with {code}"
+        LOG.warning("verify of task %s could not be done: %s", running.task_id, error)
+        failed = failed_verify(
+            error,
+            self._nodes.last(running.task_id),
+            running.begun.stamp,
+            now(),
+            f"node {self._settings.node_id}",
+        )
+        self._nodes.put_last(running.task_id, failed)
+
+    def _begin(self) -> None:
+        """The task that waits for longest."""
+        due: list[tuple[float, str, VerifyOrder]] = []
+        for task_id in self._tasks.ids():
+            if not self._is_own(task_id):
+                continue
+            try:
+                wanted = wanted_of(self._dists.get(task_id) or {}, self._settings.environment)
+                self._complain(task_id, "")
+            except ConfigError as error:
+                self._complain(task_id, f"task {task_id} is not verified: {error}")
+                continue
+            if wanted is not None and (at := self._due_at(task_id, wanted)) <= time.time():
+                due.append((at, task_id, wanted))
+        if due:
+            _, task_id, wanted = min(due, key=lambda each: each[:2])
+            self._start(task_id, wanted)
+
+    def _is_own(self, task_id: str) -> bool:
+        return self._tasks.claimed_by(task_id) == self._settings.node_id
+
+    def _due_at(self, task_id: str, wanted: VerifyOrder) -> float:
+        begun = self._nodes.begun(task_id)
+        if begun is None:
+            # its times count from now on
+            begun = Begun(time.time())
+            self._nodes.put_begun(task_id, begun)
+        if not begun.is_over:
+            return begun.at
+        at = wanted.schedule.after(begun.at)
+        return float("inf") if at is None else at
+
+    def _start(self, task_id: str, wanted: VerifyOrder) -> None:
+        begun = Begun(time.time(), now(), self._settings.node_id, is_over=False)
+        self._nodes.put_begun(task_id, begun)
+        process = self._start_process(task_id, wanted, self._settings)
+        self._running = Running(task_id, begun, process)
+
+
+def start_verify(task_id: str, wanted: VerifyOrder, settings: NodeSettings) -> TaskProcess:
+    """The process; it ends with the thread that starts it."""
+    words = [sys.executable, "-m", "cdcbus", "node", "verify", task_id]
+    process = subprocess.Popen(
+        [*words, "--throttle", str(wanted.throttle)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=child_environment(settings.environment, settings.node_id),
+        start_new_session=True,
+    )
+    return TaskProcess(process, settings.log_of(f"{task_id}-verify"), lambda: None)
+
+
+def wanted_of(dist: Mapping[str, Any], environ: Mapping[str, str]) -> VerifyOrder | None:
+    """None where the task is not to be verified, or is none that can be. Raises ConfigError for a
+    value that cannot be used."""
+    consumer = dist.get("consumer")
+    is_load = isinstance(consumer, dict) and consumer.get("consumerName") == "KafkaFetch"
+    if not is_load or not dist.get(SCHEDULE):
+        return None
+    return VerifyOrder(_value(dist, SCHEDULE, environ), _value(dist, THROTTLE, environ))
+
+
+def _value(dist: Mapping[str, Any], name: str, environ: Mapping[str, str]) -> Any:
+    key = KEYS[name]
+    text = str(dist.get(name) or key.default)
+    try:
+        return key.value_type.read(interpolate(text, environ).strip())
+    except ValueError as error:
+        raise ConfigError(
+            f"{name}: wrong value; expected {key.value_type.expected}; example: "
+            f"{name}={key.value_type.example}"
+        ) from error

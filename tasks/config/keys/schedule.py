@@ -1,0 +1,115 @@
+"""When something is done again and again: every so often, or at times as cron has them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from typing import Final
+
+UNITS: Final = {"m": 60, "h": 3600, "d": 86400}
+NAMED: Final = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+}
+MONTHS: Final = (
+    *("jan", "feb", "mar", "apr", "may", "jun"),
+    *("jul", "aug", "sep", "oct", "nov", "dec"),
+)
+DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+DAYS_LOOKED_AT: Final = 366 * 8
+"""The 29th of February comes once in eight years at the least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """`every`: seconds, 0 where the rest says when. `weekdays`: 0 is Sunday. A day is right by
+    both its number and its weekday, or by one of them where both are given (`is_either`), as cron
+    has it."""
+
+    every: float = 0.0
+    minutes: tuple[int, ...] = ()
+    hours: tuple[int, ...] = ()
+    days: frozenset[int] = frozenset()
+    months: frozenset[int] = frozenset()
+    weekdays: frozenset[int] = frozenset()
+    is_either: bool = False
+
+    def after(self, epoch: float) -> float | None:
+        """The next time, in epoch seconds, by the clock of this machine; None where there is none.
+        A time that the change to summer time leaves out is an hour later; one that comes twice is
+        the first."""
+        if self.every:
+            return epoch + self.every
+        first = datetime.fromtimestamp(epoch).date()
+        for number in range(DAYS_LOOKED_AT):
+            day = first + timedelta(days=number)
+            if not self._is_day(day):
+                continue
+            for hour in self.hours:
+                for minute in self.minutes:
+                    found = datetime.combine(day, time(hour, minute)).timestamp()
+                    if found > epoch:
+                        return found
+        return None
+
+    def _is_day(self, day: date) -> bool:
+        if day.month not in self.months:
+            return False
+        by_number, by_weekday = day.day in self.days, day.isoweekday() % 7 in self.weekdays
+        return by_number or by_weekday if self.is_either else by_number and by_weekday
+
+
+def read_schedule(text: str) -> Schedule:
+    """`30m`, `6h`, `1d`, or five fields of cron. Raises ValueError."""
+    if found := re.fullmatch(r"([1-9][0-9]{0,4})([mhd])", text):
+        return Schedule(every=float(int(found[1]) * UNITS[found[2]]))
+    fields = NAMED.get(text.lower(), text).split()
+    if len(fields) != 5:
+        raise ValueError("not a schedule")
+    minutes, hours = _numbers(fields[0], 0, 59), _numbers(fields[1], 0, 23)
+    days, months = _numbers(fields[2], 1, 31), _numbers(fields[3], 1, 12, MONTHS, 1)
+    weekdays = {day % 7 for day in _numbers(fields[4], 0, 7, DAYS)}
+    schedule = Schedule(
+        minutes=tuple(sorted(minutes)),
+        hours=tuple(sorted(hours)),
+        days=frozenset(days),
+        months=frozenset(months),
+        weekdays=frozenset(weekdays),
+        is_either=not any(field.startswith("*") for field in (fields[2], fields[4])),
+    )
+    if schedule.after(0.0) is None:
+        raise ValueError("never")
+    return schedule
+
+
+def _numbers(
+    field: str, least: int, most: int, names: tuple[str, ...] = (), first: int = 0
+) -> set[int]:
+    """Of `*`, `5`, `1-5`, `*/10`, `10-50/10`, several with commas. `names`: other words for the
+    numbers from `first`."""
+    found: set[int] = set()
+    for part in field.split(","):
+        span, slash, step = part.partition("/")
+        low, dash, high = span.partition("-")
+        if span == "*":
+            begin, end = least, most
+        else:
+            begin = _number(low, names, first)
+            end = _number(high, names, first) if dash else (most if slash else begin)
+        width = int(step) if re.fullmatch(r"[1-9][0-9]?", step) else 0
+        if (slash and not width) or not least <= begin <= end <= most:
+            raise ValueError("out of range")
+        found.update(range(begin, end + 1, width or 1))
+    return found
+
+
+def _number(text: str, names: tuple[str, ...], first: int) -> int:
+    if text.lower() in names:
+        return names.index(text.lower()) + first
+    if not re.fullmatch(r"[0-9]{1,2}", text):
+        raise ValueError("not a number")
+    return int(text)

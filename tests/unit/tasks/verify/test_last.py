@@ -1,0 +1,107 @@
+"""What is kept of a verify, and what operators are told of it."""
+
+import pytest
+
+from cdcbus.tasks.verify.last import (
+    Begun,
+    LastVerify,
+    NotEqual,
+    VerifyNodes,
+    failed_verify,
+    last_verify,
+    line_of,
+    sentence_of_different,
+    sentence_of_unproved,
+)
+from cdcbus.tasks.verify.report import Kind, TableReport
+from tests.support.memory_zookeeper import MemoryZooKeeper
+
+BEGUN, ENDED, LATER = "2024-05-01 03:00:00", "2024-05-01 03:04:05", "2024-05-02 03:04:05"
+
+
+def report(table: str, differing: int = 0, behind: int = 0, error: str = "") -> TableReport:
+    found = TableReport(table, [table], source_rows=100, seconds=1.5, behind=behind, error=error)
+    found.counts[Kind.MISSING] = differing
+    return found
+
+
+def test_tables_that_differ_do_so_until_a_verify_finds_them_equal() -> None:
+    first = last_verify(
+        [report("a", 3), report("b"), report("c", 1), report("d", 2)], None, BEGUN, ENDED, "n"
+    )
+    assert first.results == {"different": 3, "equal": 1}
+    assert [(each.table, each.differences, each.since) for each in first.different] == [
+        ("a", 3, ENDED),
+        ("c", 1, ENDED),
+        ("d", 2, ENDED),
+    ]
+    reports = [report("a", error="away"), report("b", behind=4), report("c"), report("d", 5)]
+    second = last_verify(reports, first, ENDED, LATER, "n")
+    assert [(each.table, each.differences, each.since) for each in second.different] == [
+        ("a", 3, ENDED),
+        ("d", 5, ENDED),
+    ]
+    assert [each.table for each in second.unproved] == ["a", "b"]
+    assert (second.word, second.rows, second.seconds) == ("different", 400, 6.0)
+    failed = failed_verify("no access", second, LATER, LATER, "n")
+    assert (failed.word, [each.table for each in failed.different]) == ("error", ["a", "d"])
+    third = last_verify([report("a"), report("d")], failed, LATER, LATER, "n")
+    assert (third.word, third.tables) == ("equal", ())
+
+
+def test_the_sentences_name_tables_and_say_what_to_do() -> None:
+    found = last_verify([report("shop.a", 3), report("shop.b", 1)], None, BEGUN, ENDED, "node n1")
+    assert sentence_of_different(found, "7") == (
+        "2 target tables differ from the source, as the verify of 2024-05-01 03:04:05 UTC has "
+        "found: shop.a (3 rows), shop.b (1 rows); cdcbus verify 7 shows the rows, with --repair it "
+        "sends them again"
+    )
+    assert sentence_of_unproved(found) == ""
+    many = last_verify([report(f"t{number}", 1) for number in range(9)], None, BEGUN, ENDED, "n")
+    assert "t4 (1 rows) and 4 more;" in sentence_of_different(many, "7")
+    behind = last_verify(
+        [report("a", behind=1), report("b", error="away")], None, BEGUN, ENDED, "n"
+    )
+    assert sentence_of_different(behind, "7") == ""
+    assert sentence_of_unproved(behind) == (
+        "the verify of 2024-05-01 03:04:05 UTC could not tell whether 2 target tables are equal: "
+        "a: changes up to then had not arrived; b: away"
+    )
+    failed = failed_verify("the source is away", None, BEGUN, ENDED, "n")
+    assert sentence_of_unproved(failed).endswith("could not be done: the source is away")
+    assert line_of(found) == (
+        "verify by node n1, ended 2024-05-01 03:04:05 UTC: different (tables: 2 different), "
+        "200 rows, 3.0 s"
+    )
+
+
+def test_what_was_kept_is_read_again() -> None:
+    nodes = VerifyNodes(MemoryZooKeeper())
+    assert (nodes.last("7"), nodes.begun("7")) == (None, None)
+    nodes.put_begun("7", Begun(1714532645.5, BEGUN, "n1", is_over=False))
+    assert nodes.begun("7") == Begun(1714532645.5, BEGUN, "n1", is_over=False)
+    found = last_verify(
+        [report("a", 3), report("b", error="away"), report("c")], None, BEGUN, ENDED, "n"
+    )
+    nodes.put_last("7", found)
+    assert nodes.last("7") == found
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "",
+        "{",
+        "[]",
+        {"begun": 7},
+        {"begun": BEGUN, "tables": 5, "results": []},
+        {"begun": BEGUN, "tables": [5, {"table": "a"}, {"other": 1}, {"table": 7, "result": "x"}]},
+    ],
+)
+def test_what_is_damaged_counts_as_none(written: object) -> None:
+    zookeeper = MemoryZooKeeper()
+    zookeeper.put("/datas/task/7/verify", written)
+    last = VerifyNodes(zookeeper).last("7")
+    assert last is None or isinstance(last, LastVerify)
+    if last is not None:
+        assert set(last.tables) <= {NotEqual("a", "")}
