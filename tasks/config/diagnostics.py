@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
+
+ALLOW: Final = "check.allow"
+"""The key that names the keys whose unsafe lines are meant."""
 
 
 class Severity(StrEnum):
@@ -18,12 +23,13 @@ class Severity(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One sentence about one key. `line` counts from 1; 0 where it is about the file as a whole
-    (a key that is missing)."""
+    (a key that is missing). `may_be_meant`: an error only until the file says that it is meant."""
 
     severity: Severity
     line: int
     key: str
     sentence: str
+    may_be_meant: bool = False
 
     def located(self, file: str) -> str:
         """`file:line: key: sentence`, without the parts that do not apply."""
@@ -48,6 +54,29 @@ class Diagnostics:
 
     def note(self, line: int, key: str, sentence: str) -> None:
         self.add(Severity.NOTE, line, key, sentence)
+
+    def unsafe(self, line: int, key: str, sentence: str) -> None:
+        """An error about a line that looks as if it protected rows, and does not; `allow` makes
+        it a note."""
+        self.found.append(
+            Diagnostic(Severity.ERROR, line, printable(key), printable(sentence), may_be_meant=True)
+        )
+
+    def allow(self, keys: Collection[str]) -> set[str]:
+        """What is unsafe about these keys becomes a note; about others the error says how to
+        allow it. The keys about which there was something."""
+        allowed: set[str] = set()
+        for i, each in enumerate(self.found):
+            if not each.may_be_meant:
+                continue
+            if each.key in keys:
+                allowed.add(each.key)
+                sentence = f"{each.sentence} ({ALLOW} says that this is meant)"
+                self.found[i] = replace(each, severity=Severity.NOTE, sentence=sentence)
+            else:
+                sentence = f"{each.sentence}; or write {ALLOW}={each.key} if this is meant"
+                self.found[i] = replace(each, sentence=sentence)
+        return allowed
 
     def of(self, severity: Severity) -> list[Diagnostic]:
         """The diagnostics of one severity, by line."""

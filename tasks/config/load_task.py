@@ -195,10 +195,9 @@ def _processor(settings: Settings) -> str:
     name = settings.get(PROCESSOR_KEY, TEXT) or ""
     if not name or is_python(name):
         return name
-    settings.note(
+    settings.unsafe(
         PROCESSOR_KEY,
-        "Java classes are not run, rows pass unchanged: check that the target can do without, or "
-        "name a Python function",
+        "Java classes are not run, and rows would pass unchanged: name a Python function",
     )
     return ""
 

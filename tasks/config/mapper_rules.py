@@ -8,8 +8,14 @@ from cdcbus.plugins.transform.cells.expression import Expression, constant
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.plugins.transform.mapper import is_pattern, selector, targets
 from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.tasks.config.guards.unsafe_rules import (
+    KEEPS_BACK,
+    keeping_back,
+    report_column_patterns,
+    report_idle_rules,
+)
 from cdcbus.tasks.config.keys.mapper import EXPRESSION, MASK
-from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TEXT
+from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TABLES, TEXT
 from cdcbus.tasks.config.settings import Settings
 
 MAPPER_KEY = re.compile(
@@ -31,10 +37,14 @@ def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
             )
         elif settings.has(name):
             numbers.add(int(found[1]))
+        elif KEEPS_BACK.fullmatch(name):
+            settings.unsafe(name, "empty, so nothing is kept back: give it a value, or remove it")
         else:
             settings.warn(name, "empty, the same as no line: remove it, or give it a value")
     rules = {number: _rule(settings, f"mapper[{number}]") for number in sorted(numbers)}
     _report_repeated(settings, rules)
+    report_column_patterns(settings)
+    report_idle_rules(settings, rules, settings.get("consumer.includes", TABLES) or ())
     return tuple(rules.values())
 
 
@@ -104,9 +114,11 @@ def _report_repeated(settings: Settings, rules: dict[int, MapperRule]) -> None:
     seen: dict[tuple[object, ...], int] = {}
     for number, rule in rules.items():
         if (first := seen.setdefault((*selector(rule), *targets(rule)), number)) != number:
+            sentence = f"without effect: mapper[{first}] is for the same tables and the same target"
+            for name in keeping_back(settings, number):
+                settings.unsafe(name, f"{sentence}; put the line there")
             key = "table" if rule.table else "schema" if rule.schema else "forceMatched"
             settings.warn(
                 f"mapper[{number}].{key}",
-                f"without effect: mapper[{first}] is for the same tables and the same target; put "
-                "its lines there",
+                f"{sentence}; put its lines there",
             )

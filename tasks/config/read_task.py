@@ -12,10 +12,17 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.registry import is_added_loader, loader_names
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
+from cdcbus.tasks.config.diagnostics import ALLOW, Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.fetch_task import fetch_task
 from cdcbus.tasks.config.keys.definition import Route
-from cdcbus.tasks.config.keys.types import ANY_ADDRESS, CONSUMER, PATH_NAME, ValueType, word
+from cdcbus.tasks.config.keys.types import (
+    ANY_ADDRESS,
+    CONSUMER,
+    PATH_NAME,
+    ValueType,
+    split_list,
+    word,
+)
 from cdcbus.tasks.config.load_task import load_task
 from cdcbus.tasks.config.named_sources import Lookup, add_sources, in_folders, source_folders
 from cdcbus.tasks.config.parser import Entry, read_entries, read_text
@@ -132,7 +139,22 @@ def _inspect(
     settings = Settings(known, diagnostics, _other_kinds(known))
     # Without its source a task would seem to miss all keys that the source has.
     task = None if entries is None else _task(settings)
+    _allow(own, diagnostics)
     return Inspection(None if diagnostics.of(Severity.ERROR) else task, diagnostics, own)
+
+
+def _allow(own: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
+    """Only the task's own file can allow something."""
+    written = own.get(ALLOW)
+    keys = split_list(written.value) if written else ()
+    allowed = diagnostics.allow(keys)
+    for key in keys:
+        if written is not None and key not in allowed:
+            diagnostics.warning(
+                written.line,
+                ALLOW,
+                f"there is nothing to allow about {key}; check its spelling, or remove it",
+            )
 
 
 def _task(settings: Settings) -> FetchTask | LoadTask | None:

@@ -100,6 +100,12 @@ class Settings:
         """Reports an error that lies in how keys go together."""
         self._report(Severity.ERROR, name, sentence)
 
+    def unsafe(self, name: str, sentence: str) -> None:
+        """Reports an error that `check.allow` makes a note."""
+        entry = self.entries.get(name)
+        line, origin = (entry.line, entry.origin) if entry else (0, "")
+        self._diagnostics.unsafe(line, name, sentence + origin)
+
     def warn(self, name: str, sentence: str) -> None:
         self._report(Severity.WARNING, name, sentence)
 

@@ -46,6 +46,11 @@ class Key:
         """Whether it has an effect on a route."""
         return route in self.route
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has no effect on any route."""
+        return bool(self.dead) or (bool(self.answer) and self.route == Route.ANY)
+
     def matches(self, written: str) -> bool:
         return _pattern(self.name).fullmatch(written) is not None
 

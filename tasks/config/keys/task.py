@@ -9,6 +9,7 @@ from __future__ import annotations
 import difflib
 import re
 
+from cdcbus.tasks.config.diagnostics import ALLOW
 from cdcbus.tasks.config.keys.bus import ALARM_LIMIT_KEYS
 from cdcbus.tasks.config.keys.definition import Key, Route
 from cdcbus.tasks.config.keys.loader import (
@@ -129,6 +130,14 @@ TASK_KEYS = (
         "Rows of the source in a second that this verify reads at most.",
         "not known",
         Route.LOAD,
+    ),
+    Key(
+        ALLOW,
+        NAMES,
+        "",
+        "Keys of this file, spelled as they stand in it, whose lines are meant although a start is "
+        "[refused](#what-refuses-a-start) for them.",
+        "not known",
     ),
     Key("restartRetries", NUMBER, "20", "How often a node starts a failed task again."),
     Key(

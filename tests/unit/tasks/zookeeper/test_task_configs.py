@@ -152,14 +152,14 @@ def test_without_a_key_each_secret_is_refused_with_its_line_and_what_to_do() -> 
 def test_placeholders_and_unknown_keys_stay_as_they_are_written() -> None:
     text = (
         LOAD.replace("s3cret", "${env:NOT_HERE}")
-        + "mapper[7].column.A=a\nconsumer.source.topic=x\nconsumer=y\nnodeId=${env:N}\n"
+        + "mapper[7].column.A=a\nconsumer.source.colour=x\nconsumer=y\nnodeId=${env:N}\n"
     )
     (dist, _) = stored(text, {}).values()
     assert dist["loader"]["source"]["password"] == "${env:NOT_HERE}"
     assert dist["mapper"] == [{"column": {"A": "a"}}]
     assert dist["nodeId"] == "${env:N}"
-    assert dist["consumer.source.topic"] == "x"
-    assert "consumer.source.topic=x\n" in properties_text(dist)
+    assert dist["consumer.source.colour"] == "x"
+    assert "consumer.source.colour=x\n" in properties_text(dist)
 
 
 FIELDS = st.sampled_from(

@@ -1,0 +1,1 @@
+"""What refuses a task file that looks as if it protected rows, and does not."""

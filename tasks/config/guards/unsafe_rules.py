@@ -1,0 +1,65 @@
+"""Lines of `mapper[i].*` that look as if they kept cells back, and cannot act."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from cdcbus.consumer.config import MapperRule
+from cdcbus.consumer.transform.mapper import Mapper, is_pattern, selector, targets
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.tasks.config.keys.types import NAMES
+from cdcbus.tasks.config.settings import Settings
+
+COLUMN_LISTS = re.compile(r"mapper\[[0-9]+\]\.(ignore|include)")
+OF_A_COLUMN = re.compile(r"mapper\[[0-9]+\]\.(?:mask|column)\.(.+)", re.DOTALL)
+KEEPS_BACK = re.compile(r"mapper\[[0-9]+\]\.(ignore|include|mask\..+)", re.DOTALL)
+
+
+def report_column_patterns(settings: Settings) -> None:
+    """Columns are named one by one: a pattern would match the column of that very name."""
+    for name in settings.entries:
+        columns: tuple[str, ...] = ()
+        if COLUMN_LISTS.fullmatch(name):
+            columns = settings.get(name, NAMES) or ()
+        elif found := OF_A_COLUMN.fullmatch(name):
+            columns = (found[1],)
+        for column in columns:
+            if is_pattern(column):
+                settings.unsafe(
+                    name,
+                    f"{column} is taken as the name of one column, not as a pattern: name the "
+                    "columns one by one",
+                )
+
+
+def report_idle_rules(
+    settings: Settings, rules: Mapping[int, MapperRule], includes: Collection[str]
+) -> None:
+    """Rules that keep cells back, and are for none of the tables that the task takes. Nothing is
+    known of these where they are not named."""
+    named = [TableId(*name.split(".", 1)) for name in includes if not is_pattern(name)]
+    if not named or len(named) < len(includes):
+        return
+    mapper = Mapper(tuple(rules.values()))
+    acting = [_role(route.rule) for table in named for route in mapper.routes(table)]
+    for number, rule in rules.items():
+        if _role(rule) not in acting:
+            for name in keeping_back(settings, number):
+                settings.unsafe(
+                    name,
+                    "without effect: none of the tables in consumer.includes is one that "
+                    f"mapper[{number}] is for; correct its schema and table, or remove the line",
+                )
+
+
+def _role(rule: MapperRule) -> tuple[object, ...]:
+    """Of two rules with the same one the first counts, which is said elsewhere."""
+    return (*selector(rule), *targets(rule))
+
+
+def keeping_back(settings: Settings, number: int) -> Iterator[str]:
+    """The keys of a rule that keep columns or cells back."""
+    for name in settings.entries:
+        if name.startswith(f"mapper[{number}].") and KEEPS_BACK.fullmatch(name):
+            yield name
