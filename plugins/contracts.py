@@ -63,6 +63,15 @@ class JoiningConverter(Converter, Protocol):
         ...
 
 
+@runtime_checkable
+class MarkingConverter(Converter, Protocol):
+    """A converter whose records may say themselves that a snapshot has sent them; of any other's a
+    Kafka header does, which costs more. `marks_snapshots`: whether they do."""
+
+    @property
+    def marks_snapshots(self) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Landmark:
     """A record by which a log is known again: its offset, and when it came into Kafka, in epoch

@@ -97,7 +97,8 @@ class Origin:
     all); `commit_us` is epoch microseconds on the server where the transaction was committed first,
     in whole seconds from a server that knows no more (MariaDB); `server_uuid` is that server's,
     which MariaDB does not have. `epoch`: which holder of the swimlane's lock sends the row
-    (`plugins/epoch.py`); it is not read back.
+    (`plugins/epoch.py`). `is_snapshot`: it was there already, and is sent by a snapshot. These two
+    are not read back.
     """
 
     file: str = ""
@@ -107,6 +108,7 @@ class Origin:
     commit_us: int = 0
     server_uuid: str = ""
     epoch: str = ""
+    is_snapshot: bool = False
 
     @property
     def commit_ms(self) -> int:

@@ -2,9 +2,9 @@
 
 One row per record when writing; any number when reading. All of canal's keys (`id` is always 0:
 there are no batches here), then ours: `file`, `pos`, `row` (number in the transaction), `serverId`,
-`txLast`, and before all others `epoch` (`plugins/epoch.py`). Values are text, see
-`cdcbus.plugins.rowchange`. `old` holds the changed columns' values before an UPDATE. The format:
-canal's `FlatMessage`.
+`txLast`, before all others `epoch` (`plugins/epoch.py`), and `snapshot` in what a snapshot sends.
+Values are text, see `cdcbus.plugins.rowchange`. `old` holds the changed columns' values before an
+UPDATE. The format: canal's `FlatMessage`.
 
 A record without `txLast` is canal's own: its values are read as canal renders them, see
 `cdcbus.plugins.converters.canal_values`. DDL records and canal's other records without rows are
@@ -51,7 +51,7 @@ _OLD = b'"old":['
 _LAST = b'"txLast":true,'
 _NOT_LAST = b'"txLast":false,'
 _VARCHAR = 12  # of java.sql.Types: what a column is taken for whose type is not named
-OUR_KEYS = {"epoch", "file", "pos", "row", "serverId", "txLast"}
+OUR_KEYS = {"epoch", "file", "pos", "row", "serverId", "snapshot", "txLast"}
 
 
 @lru_cache(maxsize=1000)
@@ -65,6 +65,8 @@ def _json(value: Any) -> str:
 
 class CanalRow:
     """The `canalRow` converter."""
+
+    marks_snapshots = True
 
     def to_bytes(self, change: RowChange) -> bytes:
         """One flat message with one row."""
@@ -111,6 +113,7 @@ class CanalRow:
             "pos": origin.pos,
             "row": change.row,
             "serverId": origin.server_id,
+            **({"snapshot": True} if origin.is_snapshot else {}),
             "sql": f"TRUNCATE TABLE `{table.id.table}`" if is_ddl else "",
             "sqlType": None if is_ddl else numbers,
             "table": table.id.table,
@@ -143,7 +146,8 @@ class CanalRow:
             head = f'{{"epoch":"{origin.epoch}",{start}' if origin.epoch else "{" + start
             to_old = f'{to_es}{commit_ms},"file":{file},"gtid":"{origin.gtid}{gtid_to_old}'
             to_row = f'{old_to_pos}{origin.pos},"row":'
-            to_last = f',"serverId":{origin.server_id}{server_to_ts}{now_ms},"txLast":'
+            mark = ',"snapshot":true' if origin.is_snapshot else ""
+            to_last = f',"serverId":{origin.server_id}{mark}{server_to_ts}{now_ms},"txLast":'
             if is_update:
                 return head, to_old, to_row, to_last, end
             return head, to_old + to_row, to_last, end
@@ -173,6 +177,8 @@ class CanalRow:
 class CanalCompat(CanalRow):
     """The `canalCompat` converter: canal's own rendering of values, and no keys but canal's.
     Reads what `canalRow` reads."""
+
+    marks_snapshots = False
 
     def template(self, table: Table, op: Op) -> RecordTemplate | None:
         """None: each value is looked at."""

@@ -1,9 +1,10 @@
 """oggJson: Oracle GoldenGate's JSON, as porter and other GoldenGate readers expect it.
 
 Written: `table`, `op_type` (I, U, D, T), `op_ts` and `current_ts` (UTC, 24-hour, microseconds),
-`pos` (20 digits: binlog file number and place), `primary_keys`, `before`, `after`; SQL NULL is JSON
-null. An insert has no `before`, a delete no `after`. Read as well: porter's long words for op_type,
-numbers as values, `<COLUMN>_isMissing` flags, images that hold only some columns, no primary_keys.
+`pos` (20 digits: binlog file number and place), `primary_keys`, `before`, `after`, and `snapshot`
+in what a snapshot sends; SQL NULL is JSON null. An insert has no `before`, a delete no `after`.
+Read as well: porter's long words for op_type, numbers as values, `<COLUMN>_isMissing` flags, images
+that hold only some columns, no primary_keys.
 
 `table` is SCHEMA.TABLE; a third part before it, the container database, is passed over. A name that
 itself holds a dot or a double quote is written in double quotes, as SQL does, so that it is read as
@@ -50,6 +51,8 @@ _PART = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
 class OggJson:
     """The `oggJson` converter."""
 
+    marks_snapshots = True
+
     def to_bytes(self, change: RowChange) -> bytes:
         """One GoldenGate operation."""
         message: dict[str, Any] = {
@@ -64,6 +67,8 @@ class OggJson:
             message["before"] = change.before
         if change.after is not None:
             message["after"] = change.after
+        if change.origin.is_snapshot:
+            message["snapshot"] = True
         if change.origin.epoch:
             # last, where readers find it without parsing the rest
             message["epoch"] = change.origin.epoch
@@ -86,7 +91,8 @@ class OggJson:
             op_ts = _utc(origin.commit_us).replace("T", " ")
             now = _utc(time.time_ns() // 1000)
             head = f'{start}"op_ts":"{op_ts}","current_ts":"{now}","pos":"{_pos(origin)}",{end}'
-            tail = f',"epoch":"{origin.epoch}"}}' if origin.epoch else "}"
+            mark = ',"snapshot":true' if origin.is_snapshot else ""
+            tail = mark + (f',"epoch":"{origin.epoch}"}}' if origin.epoch else "}")
             return (head, ',"after":', tail) if op is Op.UPDATE else (head, tail)
 
         return RecordTemplate(placeholders, texts)

@@ -16,6 +16,8 @@ Record = dict[str, Any]
 NEW_KEY = "cdcbus-new-key"
 OLD_KEY = "cdcbus-old-key"
 """Headers of a delete and an insert that were one update: each has the record key of the other."""
+SNAPSHOT = {"cdcbus-snapshot": b"1"}
+"""The header of a snapshot's records, where the format has no such mark of its own."""
 
 
 def key_columns(table: Table, config: PublishConfig) -> tuple[str, ...]:

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from threading import Event
 from typing import NamedTuple
 
-from cdcbus.plugins.contracts import Converter, DdlConverter, JoiningConverter
+from cdcbus.plugins.contracts import (
+    Converter,
+    DdlConverter,
+    JoiningConverter,
+    MarkingConverter,
+)
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, UnreadableEvent
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_REMEDY, KafkaWriter
 from cdcbus.plugins.kafka.record_key import (
+    SNAPSHOT,
     Record,
     key_columns,
     key_text,
@@ -91,6 +97,9 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._takes_partial = takes_partial
         self._rows_per_record = rows_per_record
         self._converter = converter
+        self._marks_snapshots = (
+            isinstance(converter, MarkingConverter) and converter.marks_snapshots
+        )
         # these go to the dead-letter topic when they come again
         self._dead: set[LargeRecord] = set()
         # the same of rows that have another place when they are read again
@@ -101,10 +110,9 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._row = 0  # the next row's number in its transaction
         self._is_prompt = not _LINGER & config.kafka_options.keys()
 
-    def send(self, parts: Iterable[Part], headers: Mapping[str, bytes] | None = None) -> int:
+    def send(self, parts: Iterable[Part]) -> int:
         """Queues rows and DDL in order; waits while the queue is full. Gives the number of row
-        changes. `headers`: of each record of
-        inserts.
+        changes.
 
         Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable
         when the task is to stop while it waits, ConfigError for a table that has no topic.
@@ -142,7 +150,9 @@ class KafkaPublisher(KafkaWriter[_Large]):
                         number,
                     )
                     large = _Large(which, record["key"], len(record["value"]))
-                    if which in self._dead or (headers and large.size in self._dead_sizes):
+                    if which in self._dead or (
+                        rows.origin.is_snapshot and large.size in self._dead_sizes
+                    ):
                         waiting.setdefault(self._config.dead_letter_topic, []).append(
                             dead_letter(self._task_id, *large)
                         )
@@ -159,9 +169,9 @@ class KafkaPublisher(KafkaWriter[_Large]):
                         self._batch_bytes,
                         self._converter.joined,
                     )
-                if headers:
+                if rows.origin.is_snapshot and not self._marks_snapshots:
                     for record in made:
-                        record["headers"] = headers
+                        record["headers"] = SNAPSHOT
                 records = waiting.setdefault(route.topic, [])
                 records += made
                 self._row += count

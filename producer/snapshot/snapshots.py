@@ -51,8 +51,6 @@ from cdcbus.producer.source.row_events import Batch, Part, Rows
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
-MARK = {"cdcbus-snapshot": b"1"}
-"""The header of its records."""
 CHUNK_BYTES = 8_000_000
 FIRST_ROWS = 1_000
 CHUNKS_AHEAD = 3
@@ -354,8 +352,9 @@ class Snapshots:
             max(read.high_us, here.timestamp_ms * 1000),
             self._server.server_uuid,
             self._epoch,
+            is_snapshot=True,
         )
-        count = self._publisher.send(row_events(table, rows, origin), MARK)
+        count = self._publisher.send(row_events(table, rows, origin))
         self._on_sent(count)
         before = course.latest
         course.sent.append(

@@ -72,8 +72,5 @@ def tables_in(kafka: str, topic: str) -> dict[str, Table]:
 
 def marked(kafka: str, topic: str) -> list[dict[str, Any]]:
     """The records that a snapshot has sent."""
-    return [
-        json.loads(message.value() or b"")
-        for message in messages(kafka, topic)
-        if ("cdcbus-snapshot", b"1") in (message.headers() or [])
-    ]
+    records = [json.loads(message.value() or b"") for message in messages(kafka, topic)]
+    return [record for record in records if record.get("snapshot") is True]

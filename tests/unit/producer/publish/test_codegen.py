@@ -18,6 +18,7 @@ from pymysqlreplication.constants import BINLOG
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.kafka.record_key import Record, key_text, split_key_change
 from cdcbus.plugins.registry import make_converter
@@ -34,6 +35,7 @@ from cdcbus.producer.source.row_events import Rows
 
 FORMATS = ("canalRow", "oggJson")
 ORIGIN = Origin("mysql-bin.000042", 4711, "0-1-17", 9, 1_700_000_000_123)
+ORIGINS = (ORIGIN, replace(ORIGIN, is_snapshot=True, epoch=epoch_text(7, "shop", "shop")))
 WRITE, UPDATE, DELETE = (
     BINLOG.WRITE_ROWS_EVENT_V2,
     BINLOG.UPDATE_ROWS_EVENT_V2,
@@ -262,7 +264,11 @@ def cases(draw: DrawFn) -> tuple[Rows, tuple[str, ...]]:
 
     images = [image(mask) for _ in range(draw(st.integers(1, 6))) for mask in masks]
     return Rows(
-        table, kind, _event(kind, len(values), masks, images), ORIGIN, is_last=draw(st.booleans())
+        table,
+        kind,
+        _event(kind, len(values), masks, images),
+        draw(st.sampled_from(ORIGINS)),
+        is_last=draw(st.booleans()),
     ), key
 
 

@@ -41,7 +41,7 @@ from cdcbus.producer.snapshot.progress import (
 )
 from cdcbus.producer.snapshot.reader import CannotTell, Read
 from cdcbus.producer.snapshot.rows import images, row_events
-from cdcbus.producer.snapshot.snapshots import MARK, TRIES, Snapshots
+from cdcbus.producer.snapshot.snapshots import TRIES, Snapshots
 from cdcbus.producer.source.row_events import Batch, Rows
 
 ORDERS, ITEMS, BEATS = TableId("shop", "orders"), TableId("shop", "items"), TableId("shop", "beats")
@@ -213,12 +213,12 @@ class World:
 
     # As a publisher and its deliveries
 
-    def send(self, parts: Iterable[Rows], headers: Mapping[str, bytes]) -> int:
-        assert headers == MARK
+    def send(self, parts: Iterable[Rows]) -> int:
         found = [change for part in parts for change in part.changes()]
         for change in found:
             assert change.after is not None
             self.published.append((str(change.table.id), int(change.after["id"] or "")))
+            assert change.origin.is_snapshot
             self.origins.append(change.origin)
         self.sent += len(found)
         return len(found)
