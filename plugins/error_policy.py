@@ -98,7 +98,8 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ),
     PositionUnavailable: Policy(
         Action.RETRY,
-        "Nothing to do unless it lasts: then check that ZooKeeper runs and its address is right.",
+        "Nothing to do unless it lasts: then check that ZooKeeper runs and its address is right, "
+        "or that there is room for the file of positions.",
     ),
     PositionConflict: Policy(
         Action.RETRY,

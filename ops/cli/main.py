@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -184,15 +185,28 @@ def task() -> None:
     "time, file:position or a GTID set; a consumer task a time by Kafka's clock, or the last "
     "offset to apply. now: what is there at the start.",
 )
+@click.option(
+    "--positions",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Keep positions, and all else that the task stores, in this file: no ZooKeeper is needed. "
+    "One process at a time; nodes, console, alarms and other commands do not see the task.",
+)
 @bus_options
-def run(word: str, until: str | None, bus: BusSettings) -> None:
+def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) -> None:
     """Run the task of FILE, or task ID of ZooKeeper, here, until it is stopped by Ctrl-C or
     SIGTERM, or with --until has done what there was.
 
     A word with / in it or .properties at its end is a file; any other too, if there is such a file.
     """
+    if positions is not None and click.get_current_context().params["zookeeper"] is not None:
+        raise click.UsageError("give --zookeeper or --positions: each says where positions are")
     from cdcbus.tasks.config.diagnostics import Severity
-    from cdcbus.tasks.control.named_task import inspect_named, ready_task
+    from cdcbus.tasks.control.named_task import (
+        inspect_named,
+        inspect_without_zookeeper,
+        ready_task,
+    )
     from cdcbus.tasks.control.until import bounded_by
     from cdcbus.tasks.process_identity import end_with_node, patiently
 
@@ -201,12 +215,21 @@ def run(word: str, until: str | None, bus: BusSettings) -> None:
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     end_with_node()
-    task = ready_task(word, bus, patiently(lambda: inspect_named(word, bus, Severity.ERROR)))
+    if positions is not None:
+        inspection = inspect_without_zookeeper(word, bus, Severity.ERROR)
+    else:
+        inspection = patiently(lambda: inspect_named(word, bus, Severity.ERROR))
+    task = ready_task(word, bus, inspection)
     if until is not None:
         task = bounded_by(task, until)
-    from cdcbus.tasks.runtime.runner import run_task
+    if positions is not None:
+        from cdcbus.tasks.runtime.without_zookeeper import run_with_file
 
-    is_over = run_task(task, bus.zookeeper, bus.zookeeper_auth, bus.lock_times)
+        is_over = run_with_file(task, positions)
+    else:
+        from cdcbus.tasks.runtime.runner import run_task
+
+        is_over = run_task(task, bus.zookeeper, bus.zookeeper_auth, bus.lock_times)
     if until is not None and not is_over:
         raise click.Abort
 

@@ -40,6 +40,17 @@ def inspect_named(word: str, bus: BusSettings, unfilled: Severity) -> Inspection
     return inspect_stored(word, bus, unfilled)
 
 
+def inspect_without_zookeeper(word: str, bus: BusSettings, unfilled: Severity) -> Inspection:
+    """The same of a file, whose named sources are in files, too. ConfigError for a task's id."""
+    if not is_file(word):
+        raise ConfigError(
+            f"{word} is no file, and a task is looked up by its id in ZooKeeper; give a task file: "
+            f"cdcbus task export {word} writes it"
+        )
+    file = Path(word)
+    return read_task.inspect_task(file, bus.filling, unfilled, bus.local_source_lookup(file))
+
+
 def inspect_stored(task_id: str, bus: BusSettings, unfilled: Severity) -> Inspection:
     """The same of a task in ZooKeeper, never of a file."""
     inspection = read_task.inspect_dist(

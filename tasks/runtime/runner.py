@@ -158,7 +158,7 @@ def _run(
 ) -> None:
     """What is away at the start is told to whoever has started it by hand (`is_attended`); a
     node's task waits for it, as it does later."""
-    report = both(_Reporter(task.task_id), reporter)
+    report = both(ProgressLog(task.task_id), reporter)
 
     def is_lost() -> bool:
         return stop.is_lost
@@ -225,7 +225,7 @@ def stop_signals() -> Iterator[Stop]:
             signal.signal(number, handler)
 
 
-class _Reporter:
+class ProgressLog:
     """Logs what a task has done, every REPORT_SECONDS in which it did something."""
 
     def __init__(self, task_id: str) -> None:

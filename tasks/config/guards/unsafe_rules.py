@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from cdcbus.consumer.config import MapperRule
-from cdcbus.consumer.transform.mapper import Mapper, is_pattern, selector, targets
+from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.plugins.transform.mapper import Mapper, is_pattern, selector, targets
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.config.keys.types import NAMES
 from cdcbus.tasks.config.settings import Settings

@@ -1,0 +1,1 @@
+"""Positions in a file, for tasks that run without ZooKeeper."""

@@ -1,0 +1,179 @@
+"""What a task stores, in a file: the twins of the stores in ZooKeeper."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import orjson
+
+from cdcbus.plugins.contracts import NO_MARK, Mark, Written
+from cdcbus.plugins.errors import PositionConflict, PositionError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.schema.history_codec import entry_name
+from cdcbus.producer.snapshot.progress import TableProgress, Wish
+from cdcbus.tasks.local.state_file import Fields, StateFile
+from cdcbus.tasks.zookeeper.positions import written_from_json, written_to_json
+
+
+def next_epoch(state: StateFile, swimlane: str) -> int:
+    """An epoch that is higher than that of all processes that had the file before."""
+    number = state.next_number()
+    state.change(swimlane, lambda fields: fields.update(epoch=number))
+    return number
+
+
+class FilePositions:
+    """The position of one swimlane: its `position`; `change`, a number that grows with each of
+    them, and `numbered`, of which position that is; `written`, what the task itself wrote last.
+
+    Whoever edits the position leaves all else as it is: it counts as set, and gets a number. To
+    write the same again is no edit.
+    """
+
+    def __init__(self, state: StateFile, swimlane: str) -> None:
+        self._state, self._swimlane = state, swimlane
+        self._fields: Fields = {}
+
+    @property
+    def path(self) -> str:
+        return f"{self._state.path} ({self._swimlane})"
+
+    @property
+    def position_version(self) -> int:
+        return int(self._fields.get("change", 0)) if "position" in self._fields else 0
+
+    @property
+    def written(self) -> Written | None:
+        written = self._fields.get("written")
+        return None if written is None else written_from_json(orjson.dumps(written), self.path)
+
+    @property
+    def is_own(self) -> bool:
+        return "position" in self._fields and self._is_written(self._fields)
+
+    @property
+    def trace(self) -> str:
+        is_gone = not self._text(self._fields) and bool({"written", "schema"} & self._fields.keys())
+        return self.path if is_gone else ""
+
+    def load(self) -> str | None:
+        fields = self._state.swimlane(self._swimlane)
+        if "position" in fields and not self._is_numbered(fields):
+            number = self._state.next_number()
+            self._state.change(
+                self._swimlane,
+                lambda each: each.update(change=number, numbered=each["position"]),
+            )
+            fields = self._state.swimlane(self._swimlane)
+        self._fields = fields
+        return self._text(fields) or None
+
+    def save(self, text: str, mark: Mark = NO_MARK) -> None:
+        number = self._state.next_number()
+        written = orjson.loads(written_to_json(Written(text, mark))) | {"change": number}
+
+        def write(fields: Fields) -> None:
+            if self._is_other(fields):
+                raise PositionConflict(
+                    f"{self.path} was set by somebody else meanwhile; their position holds"
+                )
+            position = _as_fields(text)
+            fields.update(position=position, change=number, numbered=position, written=written)
+
+        self._state.change(self._swimlane, write)
+        self._fields = self._state.swimlane(self._swimlane)
+
+    def is_edited(self) -> bool:
+        return self._is_other(self._state.swimlane(self._swimlane))
+
+    def _is_other(self, fields: Fields) -> bool:
+        return any(fields.get(name) != self._fields.get(name) for name in ("position", "change"))
+
+    def _is_written(self, fields: Fields) -> bool:
+        written = fields.get("written") or {}
+        return (written.get("change"), written.get("position")) == (
+            fields.get("change"),
+            self._text(fields),
+        )
+
+    def _is_numbered(self, fields: Fields) -> bool:
+        """Whether the number is of this position."""
+        return "change" in fields and fields["position"] == fields.get("numbered")
+
+    def _text(self, fields: Fields) -> str:
+        found = fields.get("position", "")
+        if isinstance(found, str):
+            return found.strip()
+        if isinstance(found, dict | list):
+            return orjson.dumps(found).decode()
+        raise PositionError(
+            f"{self.path}: position is {type(found).__name__}; expected an object, an array, or a "
+            "text"
+        )
+
+
+def _as_fields(text: str) -> object:
+    """A position as people can read and edit it, where it comes back as the same text."""
+    try:
+        fields = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return text
+    is_same = isinstance(fields, dict | list) and orjson.dumps(fields).decode() == text
+    return fields if is_same else text
+
+
+class FileSchemas:
+    """The schema history of one swimlane."""
+
+    def __init__(self, state: StateFile, swimlane: str) -> None:
+        self._state, self._swimlane = state, swimlane
+
+    @property
+    def path(self) -> str:
+        return f"{self._state.path} ({self._swimlane})"
+
+    def load(self) -> dict[str, str]:
+        return dict(self._state.swimlane(self._swimlane).get("schema", {}))
+
+    def save(self, entries: Mapping[str, str | None]) -> None:
+        if not entries:
+            return
+        known = {**self.load(), **entries}
+        kept = {name: text for name, text in known.items() if text is not None}
+        self._state.change(self._swimlane, lambda fields: fields.update(schema=kept))
+
+
+class FileSnapshots:
+    """The snapshots of one swimlane. There are no wishes: commands do not reach the task."""
+
+    def __init__(self, state: StateFile, swimlane: str) -> None:
+        self._state, self._swimlane = state, swimlane
+
+    def load(self) -> dict[TableId, TableProgress]:
+        found = {}
+        for name, fields in self._state.swimlane(self._swimlane).get("snapshot", {}).items():
+            try:
+                table = TableId(str(fields["schema"]), str(fields["table"]))
+                found[table] = TableProgress.from_fields(fields)
+            except (KeyError, TypeError, ValueError) as error:
+                raise PositionError(
+                    f"{self._state.path}: snapshot of {name}: {error}; take its entry out, then it "
+                    "begins anew"
+                ) from error
+        return found
+
+    def save(self, tables: Mapping[TableId, TableProgress]) -> None:
+        known = dict(self._state.swimlane(self._swimlane).get("snapshot", {}))
+        for table, progress in tables.items():
+            known[entry_name(table)] = {
+                "schema": table.schema,
+                "table": table.table,
+                **progress.to_fields(),
+            }
+        self._state.change(self._swimlane, lambda fields: fields.update(snapshot=known))
+
+    def wishes(self) -> list[Wish]:
+        return []
+
+    def heeded(self) -> None:
+        """There were none."""

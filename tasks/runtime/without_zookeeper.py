@@ -1,0 +1,50 @@
+"""Runs one task without ZooKeeper: all that it stores is in a file."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.epoch import epoch_text
+from cdcbus.plugins.task_status import TaskStatus
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.local.state_file import state_file
+from cdcbus.tasks.local.stores import FilePositions, FileSchemas, FileSnapshots, next_epoch
+from cdcbus.tasks.runtime.runner import ProgressLog, stop_signals
+
+LOG = logging.getLogger(__name__)
+
+
+def run_with_file(task: FetchTask | LoadTask, file: Path) -> bool:
+    """As `run_task`, with positions, schema history, snapshots and epochs in the file. Raises
+    CdcError, also where another process runs with the file."""
+    with stop_signals() as stop, state_file(file, task.task_id) as state:
+        LOG.info(
+            "task %s keeps its positions in %s, not in ZooKeeper: nodes, the console, alarms, "
+            "task list, offset and snapshot commands do not see it",
+            task.task_id,
+            state.path,
+        )
+        status, report = TaskStatus(task.task_id), ProgressLog(task.task_id)
+        if isinstance(task, FetchTask):
+            from cdcbus.producer import run as producer
+
+            swimlane = task.swimlane
+            producer.run(
+                task,
+                FilePositions(state, swimlane),
+                FileSchemas(state, swimlane),
+                stop,
+                status,
+                report,
+                epoch_text(next_epoch(state, swimlane), task.task_id, swimlane),
+                FileSnapshots(state, swimlane),
+            )
+        else:
+            from cdcbus.consumer import run as consumer
+
+            stores = {topic: FilePositions(state, topic) for topic in task.source.topics}
+            consumer.run(task, stores, stop, status, report, None)
+        LOG.info("task %s has stopped", task.task_id)
+        return not stop.is_set()

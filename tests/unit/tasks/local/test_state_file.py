@@ -1,0 +1,209 @@
+import errno
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from cdcbus.plugins.contracts import Mark, PositionStore
+from cdcbus.plugins.errors import PositionError, PositionUnavailable
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.progress import TableProgress, TableState
+from cdcbus.tasks.local.state_file import StateFile, state_file
+from cdcbus.tasks.local.stores import FilePositions, FileSchemas, FileSnapshots, next_epoch
+from tests.contract.position_store import PositionStoreContract
+from tests.contract.schema_store import MakeStore, SchemaStoreContract
+
+POSITION = '{"logfileName":"mysql-bin.000003","offset":1234}'
+
+
+class FileHand:
+    """An operator with an editor: the task's own process never sees the edit but in the file."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    def store(self) -> PositionStore:
+        return FilePositions(StateFile(self._file, "1084"), "shop")
+
+    def set(self, text: str) -> None:
+        """To write the same again is no edit of a file: here the number goes with it."""
+        fields = self._fields()
+        if fields.get("position") == text:
+            fields.pop("change", None)
+        self._put(fields | {"position": text})
+
+    def delete(self) -> None:
+        self._put({name: each for name, each in self._fields().items() if name != "position"})
+
+    def text(self) -> str:
+        return str(self._fields()["position"])
+
+    def _fields(self) -> dict[str, Any]:
+        if not self._file.exists():
+            return {}
+        found: dict[str, Any] = orjson.loads(self._file.read_bytes())["swimlanes"]["shop"]
+        return found
+
+    def _put(self, fields: dict[str, Any]) -> None:
+        whole = {"format": 1, "task": "1084", "swimlanes": {"shop": fields}}
+        self._file.write_bytes(orjson.dumps(whole))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "positions.json"
+
+
+class TestFilePositions(PositionStoreContract):
+    @pytest.fixture
+    def node(self, file: Path) -> FileHand:
+        return FileHand(file)
+
+
+class TestFileSchemas(SchemaStoreContract):
+    @pytest.fixture
+    def make(self, file: Path) -> MakeStore:
+        return lambda: FileSchemas(StateFile(file, "1084"), "shop")
+
+
+def test_a_position_is_readable_and_comes_back_as_the_same_text(file: Path) -> None:
+    store = FilePositions(StateFile(file, "1084"), "shop")
+    store.load()
+    store.save(POSITION)
+    position = orjson.loads(file.read_bytes())["swimlanes"]["shop"]["position"]
+    assert position == {"logfileName": "mysql-bin.000003", "offset": 1234}
+    after = FilePositions(StateFile(file, "1084"), "shop")
+    assert (after.load(), after.is_own) == (POSITION, True)
+
+
+def test_each_edit_has_a_number_of_its_own(file: Path) -> None:
+    hand, numbers = FileHand(file), []
+    store = hand.store()
+    for text in ("first", "second", "third"):
+        hand.set(text)
+        assert store.load() == text
+        numbers.append(store.position_version)
+        assert not store.is_own
+    assert sorted(set(numbers)) == numbers
+
+
+def test_numbers_go_on_growing_where_the_file_is_lost(file: Path) -> None:
+    store = FilePositions(StateFile(file, "1084"), "shop")
+    store.load()
+    store.save("a")
+    file.unlink()
+    again = FilePositions(StateFile(file, "1084"), "shop")
+    assert again.load() is None
+    again.save("a")
+    assert again.position_version > store.position_version
+
+
+def test_a_schema_history_without_a_position_is_a_trace(file: Path) -> None:
+    FileSchemas(StateFile(file, "1084"), "shop").save({"shop.orders": "1"})
+    store = FilePositions(StateFile(file, "1084"), "shop")
+    assert store.load() is None
+    assert str(file) in store.trace
+
+
+def test_epochs_grow(file: Path) -> None:
+    state = StateFile(file, "1084")
+    first = next_epoch(state, "shop")
+    assert next_epoch(StateFile(file, "1084"), "shop") > first
+
+
+def test_snapshots_are_kept_table_by_table(file: Path) -> None:
+    orders, items = TableId("shop", "orders"), TableId("shop", "Items")
+    snapshots = FileSnapshots(StateFile(file, "1084"), "shop")
+    snapshots.save({orders: TableProgress(TableState.RUNNING, rows=3, after=("3",), until=("9",))})
+    snapshots.save({items: TableProgress(TableState.DONE)})
+    found = FileSnapshots(StateFile(file, "1084"), "shop").load()
+    assert found[orders] == TableProgress(TableState.RUNNING, rows=3, after=("3",), until=("9",))
+    assert found[items].state is TableState.DONE
+    assert snapshots.wishes() == []
+
+
+def test_swimlanes_do_not_touch_each_other(file: Path) -> None:
+    state = StateFile(file, "1084")
+    shop, bank = FilePositions(state, "shop"), FilePositions(state, "bank")
+    for store in (shop, bank):
+        store.load()
+        store.save(store.path, Mark(True, "id"))
+    assert not shop.is_edited()
+    assert FilePositions(StateFile(file, "1084"), "bank").load() == bank.path
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("", "is empty"),
+        ("nonsense", "is not a file of positions"),
+        ("[]", "is not a file of positions"),
+        ('{"format":1,"swimlanes":{}}', "is not a file of positions"),
+        ('{"format":2,"task":"1084","swimlanes":{}}', "of a version of cdcbus that is not known"),
+        ('{"format":1,"task":"7","swimlanes":{}}', "the positions of task 7, not of task 1084"),
+    ],
+)
+def test_any_other_file_is_refused_and_left_as_it_is(file: Path, text: str, why: str) -> None:
+    file.write_text(text)
+    with pytest.raises(PositionError, match=why), state_file(file, "1084"):
+        pass
+    assert file.read_text() == text
+
+
+def test_a_folder_is_no_file_and_a_missing_one_is_named(tmp_path: Path) -> None:
+    with pytest.raises(PositionError, match="is not a file"), state_file(tmp_path, "1084"):
+        pass
+    missing = tmp_path / "gone" / "positions.json"
+    with pytest.raises(PositionError, match=r"gone.*No such file"), state_file(missing, "1084"):
+        pass
+
+
+def _hold(file: Path, ready: Any, end: Any) -> None:
+    with state_file(file, "1084"):
+        ready.set()
+        end.wait()
+
+
+def test_a_second_process_is_refused_until_the_first_ends_however_it_ends(file: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    ready, end = context.Event(), context.Event()
+    process = context.Process(target=_hold, args=(file, ready, end))
+    process.start()
+    try:
+        assert ready.wait(30)
+        link = file.with_name("link.json")
+        link.symlink_to(file)
+        for name in (file, link):
+            with (
+                pytest.raises(PositionError, match=f"in use by process {process.pid}"),
+                state_file(name, "1084"),
+            ):
+                pass
+    finally:
+        process.kill()
+        process.join()
+    with state_file(file, "1084") as state:
+        assert next_epoch(state, "shop")
+
+
+def test_a_write_that_fails_leaves_the_file_as_it_was(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = FilePositions(StateFile(file, "1084"), "shop")
+    store.load()
+    store.save("before")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(PositionUnavailable, match="No space left on device; make room"):
+            store.save("after")
+    assert [each.name for each in file.parent.iterdir()] == [file.name]
+    assert FilePositions(StateFile(file, "1084"), "shop").load() == "before"
+    store.save("after")  # may be repeated
+    assert FilePositions(StateFile(file, "1084"), "shop").load() == "after"
