@@ -3,7 +3,7 @@
 - Requests from this machine may read everything; from elsewhere everything except /healthz, /login
   and /static needs the token. A request is from this machine if it arrived on loopback, asks for a
   `Host` that is this machine (so that no foreign name that points here becomes our own site), and
-  was not forwarded by a proxy that says so.
+  no request has shown another way in yet: `access/origin.py`. `http.closed`: none is.
 - Any other method than GET and HEAD always needs the token; where none is set it is refused.
 - Programs send `Authorization: Bearer TOKEN`, and optionally `X-Operator: NAME` for the audit.
   People post name and token at /login and get a cookie that ends after SESSION_SECONDS, or when the
@@ -22,24 +22,27 @@ from typing import Annotated
 from urllib.parse import quote, unquote, urlsplit
 
 from fastapi import APIRouter, Form, Request
-from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cdcbus.ops.web.answers import Refused, refusal
-from cdcbus.ops.web.bus import WebBus, bus_of, is_loopback
+from cdcbus.ops.web.bus import WebBus, bus_of
 
 SESSION_SECONDS = 12 * 3600
 COOKIE = "cdcbus_session"
 BODY_BYTES = 64 << 10
 FREE = ("/healthz", "/login")
-PASSED_ON = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
 NAME = re.compile(r"[\w.@-]{1,40}", re.ASCII)
 NO_TOKEN = (
     "this node has no token, so nothing can be changed here: set http.token in its "
     "cdcbus.properties, or the environment variable "
     "CDCBUS_HTTP_TOKEN, to at least 16 characters, and start the node again"
+)
+NO_WAY_IN = (
+    "others than this machine may be able to reach this node, and it has no token: set http.token "
+    "in its cdcbus.properties, or the environment variable CDCBUS_HTTP_TOKEN, to at least 16 "
+    "characters, and start it again"
 )
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -82,7 +85,7 @@ class Guard:
     `request.state.is_here`. Refuses what is too large."""
 
     def __init__(self, app: ASGIApp, bus: WebBus) -> None:
-        self._app, self._bus = app, bus
+        self._app, self._bus, self._entrance = app, bus, bus.entrance()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -99,11 +102,10 @@ class Guard:
             await send(message)
 
         try:
-            is_here = self._bus.is_loopback and _is_here(connection.headers)
             scope["state"] = {
                 **scope.get("state", {}),
+                "is_here": self._entrance.is_here(connection),
                 "operator": self._operator(connection),
-                "is_here": is_here,
             }
             self._check(connection, scope["method"])
             taken = await _whole_body(connection, receive)
@@ -133,6 +135,8 @@ class Guard:
             if is_change and self._bus.token is None:
                 raise Refused(403, NO_TOKEN)
             if is_change or not connection.scope["state"]["is_here"]:
+                if self._bus.token is None:
+                    raise Refused(403, NO_WAY_IN)
                 raise Refused(
                     401,
                     "this needs the token of this node: Authorization: Bearer TOKEN, or log in at "
@@ -225,21 +229,6 @@ def _own_page(path: str) -> str:
 
 def _signature(token: str, told: str) -> str:
     return hmac.new(token.encode(), f"cdcbus session {told}".encode(), hashlib.sha256).hexdigest()
-
-
-def _name_of(host: str) -> str:
-    try:
-        return urlsplit(f"//{host}").hostname or ""
-    except ValueError:
-        return ""
-
-
-def _is_here(headers: Headers) -> bool:
-    """Whether nothing in a request that came in on loopback shows that it comes from elsewhere
-    after all."""
-    return is_loopback(_name_of(headers.get("host", ""))) and not any(
-        name in headers for name in PASSED_ON
-    )
 
 
 def _is_of(origin: str | None, host: str) -> bool:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, field
-from ipaddress import ip_address
 from threading import Event
 
 from fastapi import Request
 from kazoo.client import KazooClient
 
+from cdcbus.ops.web.access.origin import Entrance, is_loopback
 from cdcbus.tasks.control.bus_settings import BusSettings
 
 
@@ -29,16 +29,12 @@ class WebBus:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine can ask."""
+        """Whether it listens on this machine's own address only."""
         return is_loopback(self.host)
 
-
-def is_loopback(host: str) -> bool:
-    """Whether a name or address is this machine's own, without asking a name server."""
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
+    def entrance(self) -> Entrance:
+        """Tells requests of this machine from others; one for all requests."""
+        return Entrance(self.is_loopback, self.settings.http_closed)
 
 
 def bus_of(request: Request) -> WebBus:

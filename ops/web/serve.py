@@ -10,8 +10,9 @@ from threading import Thread
 
 import uvicorn
 
+from cdcbus.ops.web.access.origin import is_loopback
 from cdcbus.ops.web.app import make_app
-from cdcbus.ops.web.bus import WebBus, is_loopback
+from cdcbus.ops.web.bus import WebBus
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.zookeeper.positions import connect
@@ -25,7 +26,7 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
     """Serves as long as the block lasts; gives the address, as http://HOST:PORT. A port that is
     in use is told in the log, and the block goes on without pages (None), as the rows matter
     more. Raises ConfigError where http.bind is open to other machines and there is no
-    http.token."""
+    http.token, or where http.closed wants one."""
     bind, token = settings.http_bind, settings.http_token
     if bind is None:
         yield None
@@ -35,6 +36,10 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
         raise ConfigError(
             f"http.bind={host}:{port} is open to other machines; set http.token too, or bind to "
             "127.0.0.1"
+        )
+    if settings.http_closed and token is None:
+        raise ConfigError(
+            "http.closed=true wants a token for every page, but there is none; set http.token too"
         )
     listening = _listen(host, port)
     if listening is None:

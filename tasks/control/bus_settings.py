@@ -147,6 +147,11 @@ class BusSettings:
         return token
 
     @property
+    def http_closed(self) -> bool:
+        """Whether every page needs the token."""
+        return bool(self._value("http.closed"))
+
+    @property
     def alarm(self) -> dict[str, Any]:
         """The settings `alarm.*`, by key; None where one is not set."""
         return {key.name: self._value(key.name) for key in ALARM_KEYS}

@@ -221,6 +221,13 @@ BUS_KEYS: dict[str, Key] = {
             "What changing something over HTTP needs, 16 characters or more; absent: nothing can "
             "be changed there.",
         ),
+        Key(
+            "http.closed",
+            FLAG,
+            "false",
+            "Every page needs `http.token`, also on this machine. Set it where a proxy is in "
+            "front.",
+        ),
         *ALARM_KEYS,
     )
 }

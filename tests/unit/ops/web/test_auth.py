@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.ops.web import auth
+from cdcbus.ops.web.access.origin import is_loopback
 from cdcbus.ops.web.app import make_app
-from cdcbus.ops.web.bus import WebBus, is_loopback
+from cdcbus.ops.web.bus import WebBus
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 
 TOKEN = "0123456789abcdef-token"

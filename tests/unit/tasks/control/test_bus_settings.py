@@ -166,6 +166,7 @@ def test_the_variable_of_each_key() -> None:
         "CDCBUS_NODE_LOGDIRECTORY",
         "CDCBUS_HTTP_BIND",
         "CDCBUS_HTTP_TOKEN",
+        "CDCBUS_HTTP_CLOSED",
         "CDCBUS_ALARM_LAGSECONDS",
         "CDCBUS_ALARM_STUCKSECONDS",
         "CDCBUS_ALARM_HEARTBEATSECONDS",

@@ -1,0 +1,1 @@
+"""Who gets in: where requests come from, sessions, guesses, and what people may do."""
