@@ -6,18 +6,20 @@
   no request has shown another way in yet: `access/origin.py`. `http.closed`: none is.
 - Any other method than GET and HEAD always needs the token; where none is set it is refused.
 - Programs send `Authorization: Bearer TOKEN`, and optionally `X-Operator: NAME` for the audit.
-  People post name and token at /login and get a cookie that ends after SESSION_SECONDS, or when the
-  token changes. It is SameSite=Strict, which does not tell the ports of a host apart: with a cookie
-  a change is accepted only if the browser's `Origin` is the address that it asks.
+  People post name and token at /login and get a cookie that ends after SESSION_SECONDS, when they
+  log out, or when the token changes. It is SameSite=Strict, which does not tell the ports of a host
+  apart: with a cookie a change is accepted only if the browser's `Origin` is the address that it
+  asks. Behind TLS it is Secure.
+- Who gives wrong tokens waits, longer each time: `access/guesses.py`.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import html
 import re
 import time
+from math import ceil
 from typing import Annotated
 from urllib.parse import quote, unquote, urlsplit
 
@@ -26,10 +28,11 @@ from starlette.requests import HTTPConnection
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from cdcbus.ops.web.access.origin import client_of, is_tls
+from cdcbus.ops.web.access.sessions import SESSION_SECONDS, Session, new_session, read_cookie
 from cdcbus.ops.web.answers import Refused, refusal
 from cdcbus.ops.web.bus import WebBus, bus_of
 
-SESSION_SECONDS = 12 * 3600
 COOKIE = "cdcbus_session"
 BODY_BYTES = 64 << 10
 FREE = ("/healthz", "/login")
@@ -119,13 +122,14 @@ class Guard:
         header = connection.headers.get("authorization")
         if header is not None:
             kind, _, given = header.partition(" ")
-            if kind.lower() != "bearer" or not is_token(self._bus, given.strip()):
+            if kind.lower() != "bearer" or not is_token(self._bus, given.strip(), connection):
                 if self._bus.token is None:
                     raise Refused(401, NO_TOKEN)
                 raise Refused(401, "this is not the token of this node")
             name = connection.headers.get("x-operator", "")
             return name if NAME.fullmatch(name) else "token"
-        return session_name(self._bus, connection.cookies.get(COOKIE, ""))
+        session = session_of(self._bus, connection)
+        return session.name if session is not None else None
 
     def _check(self, connection: HTTPConnection, method: str) -> None:
         path = connection.url.path
@@ -153,27 +157,29 @@ class Guard:
             )
 
 
-def is_token(bus: WebBus, given: str) -> bool:
-    """Compares in constant time, so that the time does not tell how much of a guess is right."""
-    return bus.token is not None and hmac.compare_digest(given.encode(), bus.token.encode())
+def is_token(bus: WebBus, given: str, connection: HTTPConnection) -> bool:
+    """Whether it is the node's token. Compares in constant time, so that the time does not tell how
+    much of a guess is right. Raises Refused for a client that has to wait."""
+    if bus.token is None:
+        return False
+    client, now = client_of(connection), time.monotonic()
+    if wait_seconds := bus.guesses.wait_seconds(client, now):
+        raise Refused(
+            429,
+            f"too many wrong tokens; try again in {ceil(wait_seconds)} s, the token was not looked "
+            "at",
+        )
+    is_right = hmac.compare_digest(given.encode(), bus.token.encode())
+    bus.guesses.note(client, is_right, now)
+    return is_right
 
 
-def session(bus: WebBus, name: str, now: float) -> str:
-    """A cookie's text: name, end, and their signature by the token."""
-    signed = f"{name}.{int(now) + SESSION_SECONDS}"
-    return f"{signed}.{_signature(bus.token or '', signed)}"
-
-
-def session_name(bus: WebBus, cookie: str) -> str | None:
-    """The name of a valid cookie; None for one that is not ours, or over."""
-    signed, _, signature = cookie.rpartition(".")
-    name, _, end = signed.rpartition(".")
+def session_of(bus: WebBus, connection: HTTPConnection) -> Session | None:
+    """The session of a valid cookie; None for one that is not ours, or over."""
     if bus.token is None:
         return None
-    expected = _signature(bus.token, signed)
-    if not hmac.compare_digest(signature.encode(), expected.encode()):
-        return None
-    return name if time.time() < int(end) else None
+    session = read_cookie(bus.token, connection.cookies.get(COOKIE, ""))
+    return None if session is None or session in bus.ended_sessions else session
 
 
 @router.get("/login")
@@ -198,23 +204,33 @@ def login(
         raise Refused(403, NO_TOKEN)
     if not NAME.fullmatch(name):
         return HTMLResponse(_login(next, "A name has 1 to 40 letters, digits, or . _ @ -"), 400)
-    if not is_token(bus, token):
-        return HTMLResponse(_login(next, "This is not the token of this node."), 401)
+    try:
+        if not is_token(bus, token, request):
+            return HTMLResponse(_login(next, "This is not the token of this node."), 401)
+    except Refused as refused:
+        return HTMLResponse(_login(next, f"Refused: {refused.sentence}."), refused.status)
     answer = RedirectResponse(_own_page(next), 303)
     answer.set_cookie(
         COOKIE,
-        session(bus, name, time.time()),
+        new_session(name, time.time()).cookie(bus.token),
         max_age=SESSION_SECONDS,
         httponly=True,
         samesite="strict",
+        secure=is_tls(request),
     )
     return answer
 
 
 @router.post("/logout")
-def logout() -> Response:
+def logout(request: Request) -> Response:
+    """The cookie is worth nothing then, wherever it was copied to. While ZooKeeper is away the
+    answer says that only this node knows of it."""
+    bus = bus_of(request)
+    session = session_of(bus, request)
+    if session is not None:
+        bus.ended_sessions.end(bus.client, session)
     answer = RedirectResponse("/", 303)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=is_tls(request))
     return answer
 
 
@@ -225,10 +241,6 @@ def _login(next: str, sentence: str) -> str:
 def _own_page(path: str) -> str:
     """The page to go on with: one of ours, whatever was asked for."""
     return path if re.fullmatch(r"/([\w.~%?=&+,:@-][\w./~%?=&+,:@-]*)?", path, re.ASCII) else "/"
-
-
-def _signature(token: str, told: str) -> str:
-    return hmac.new(token.encode(), f"cdcbus session {told}".encode(), hashlib.sha256).hexdigest()
 
 
 def _is_of(origin: str | None, host: str) -> bool:

@@ -9,7 +9,9 @@ from threading import Event
 from fastapi import Request
 from kazoo.client import KazooClient
 
+from cdcbus.ops.web.access.guesses import Guesses
 from cdcbus.ops.web.access.origin import Entrance, is_loopback
+from cdcbus.ops.web.access.sessions import EndedSessions
 from cdcbus.tasks.control.bus_settings import BusSettings
 
 
@@ -26,6 +28,8 @@ class WebBus:
     host: str = "127.0.0.1"
     started: float = field(default_factory=time.time)
     ending: Event = field(default_factory=Event)
+    ended_sessions: EndedSessions = field(default_factory=EndedSessions)
+    guesses: Guesses = field(default_factory=Guesses)
 
     @property
     def is_loopback(self) -> bool:

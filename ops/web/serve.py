@@ -49,6 +49,13 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
     client = connect(settings.zookeeper, auth=settings.zookeeper_auth)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     bus = WebBus(client, settings, node_id, token, host)
+    try:
+        bus.ended_sessions.follow(client)
+    except BaseException:
+        client.stop()
+        client.close()
+        listening.close()
+        raise
     config = uvicorn.Config(
         make_app(bus),
         log_config=None,

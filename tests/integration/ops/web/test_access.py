@@ -8,7 +8,8 @@ import httpx
 import pytest
 
 from cdcbus.plugins.errors import ConfigError
-from tests.support.web import BEARER, pages
+from tests.support.waiting import wait_until
+from tests.support.web import BEARER, TOKEN, pages
 
 pytestmark = pytest.mark.integration
 
@@ -60,3 +61,31 @@ def test_without_a_token_a_proxy_closes_all_and_the_sentence_says_what_to_set(
         refused = web.get("/api/nodes")
         assert refused.status_code == 403
         assert "set http.token" in refused.json()["error"]
+
+
+def logged_in(web: httpx.Client) -> dict[str, str]:
+    """The headers of a person's browser after a log-in."""
+    own = {"origin": str(web.base_url).rstrip("/")}
+    answer = web.post("/login", headers=own, data={"name": "ada", "token": TOKEN})
+    assert answer.status_code == 303
+    cookie = answer.headers["set-cookie"].partition(";")[0]
+    web.cookies.clear()
+    return {**own, "cookie": cookie}
+
+
+def test_who_logs_out_takes_the_session_from_every_node_wherever_the_cookie_was_copied(
+    zookeeper: str,
+) -> None:
+    with (
+        pages(zookeeper, CDCBUS_HTTP_CLOSED="true") as one,
+        pages(zookeeper, node_id="n2", CDCBUS_HTTP_CLOSED="true") as two,
+    ):
+        copied, other = logged_in(one), logged_in(one)
+        assert two.get("/api/tasks", headers=copied).status_code == 200
+        assert one.post("/logout", headers=copied).status_code == 303
+        assert one.get("/api/tasks", headers=copied).status_code == 401
+        wait_until(lambda: two.get("/api/tasks", headers=copied).status_code == 401, "the other")
+        assert one.get("/api/tasks", headers=other).status_code == 200
+    with pages(zookeeper, CDCBUS_HTTP_CLOSED="true") as again:  # a start knows of it, too
+        assert again.get("/api/tasks", headers=copied).status_code == 401
+        assert again.get("/api/tasks", headers=other).status_code == 200

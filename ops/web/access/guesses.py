@@ -1,0 +1,73 @@
+"""Guesses of tokens are slowed down: each client's, and those of all clients together.
+
+After some wrong tokens a client waits, longer with each one, and what it gives meanwhile is not
+looked at. Clients by the thousand share one allowance, so that many addresses do not help; a client
+that has given a right token before does not depend on it. What is kept is bounded.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from threading import Lock
+from typing import TypeVar
+
+FREE_GUESSES = 5
+LONGEST_SECONDS = 60.0
+FORGET_SECONDS = 900.0
+CLIENTS = 1000
+ALL_GUESSES = 100.0  # of clients that are not known; one a second comes back
+_Entry = TypeVar("_Entry")
+
+
+@dataclass(frozen=True, slots=True)
+class _Wrong:
+    count: int
+    at: float
+    until: float
+
+
+class Guesses:
+    """What clients have tried. Times are seconds of one clock. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._wrong: OrderedDict[str, _Wrong] = OrderedDict()
+        self._known: OrderedDict[str, None] = OrderedDict()
+        self._left, self._at = ALL_GUESSES, 0.0
+        self._lock = Lock()
+
+    def wait_seconds(self, client: str, now: float) -> float:
+        """How long the client has to wait before its token is looked at; 0: not at all."""
+        with self._lock:
+            wrong = self._wrong.get(client)
+            if wrong is not None and now < wrong.until:
+                return wrong.until - now
+            if client in self._known:
+                return 0.0
+            return max(0.0, 1.0 - self._allowed(now))
+
+    def note(self, client: str, is_right: bool, now: float) -> None:
+        """To be called once the token was looked at. A right one forgives nothing: others may ask
+        from the same address."""
+        with self._lock:
+            if is_right:
+                _put(self._known, client, None)
+                return
+            self._left, self._at = self._allowed(now) - 1.0, now
+            before = self._wrong.get(client)
+            is_new = before is None or now - before.at > FORGET_SECONDS
+            count = 1 if is_new or before is None else before.count + 1
+            pause = min(LONGEST_SECONDS, 2.0 ** min(count - FREE_GUESSES, 10))
+            until = now + pause if count >= FREE_GUESSES else now
+            _put(self._wrong, client, _Wrong(count, now, until))
+
+    def _allowed(self, now: float) -> float:
+        return min(ALL_GUESSES, self._left + max(0.0, now - self._at))
+
+
+def _put(kept: OrderedDict[str, _Entry], client: str, entry: _Entry) -> None:
+    """Keeps it as the newest of CLIENTS."""
+    kept[client] = entry
+    kept.move_to_end(client)
+    if len(kept) > CLIENTS:
+        kept.popitem(last=False)

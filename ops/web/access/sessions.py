@@ -1,0 +1,97 @@
+"""Sessions of people: a cookie that the node's token has signed, until it ends or its person logs
+out.
+
+Any node with the same token takes a cookie, so that a proxy may ask any of them. A session that was
+logged out is kept in ZooKeeper, `/datas/session/<end>-<id>`, until it would have ended; nodes learn
+of it at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import time
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError
+
+from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.znode import answer, drop_node, get_children, reported
+
+SESSIONS = f"{ROOT}/session"
+SESSION_SECONDS = 12 * 3600
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A person's session; `key` is its end in seconds since 1970 and an id."""
+
+    name: str
+    key: str
+
+    @property
+    def end(self) -> int:
+        return int(self.key.partition("-")[0])
+
+    def cookie(self, token: str) -> str:
+        """Its text as the browser keeps it, signed."""
+        signed = f"{self.name}.{self.key}"
+        return f"{signed}.{_signature(token, signed)}"
+
+
+def new_session(name: str, now: float) -> Session:
+    return Session(name, f"{int(now) + SESSION_SECONDS}-{secrets.token_hex(16)}")
+
+
+def read_cookie(token: str, cookie: str) -> Session | None:
+    """The session of a cookie that this token has signed, and that has not ended; else None."""
+    signed, _, signature = cookie.rpartition(".")
+    if not hmac.compare_digest(signature.encode(), _signature(token, signed).encode()):
+        return None
+    name, _, key = signed.rpartition(".")
+    session = Session(name, key)
+    return session if time.time() < session.end else None
+
+
+class EndedSessions:
+    """The sessions that were logged out, on this node or another."""
+
+    def __init__(self) -> None:
+        self._here: set[str] = set()
+        self._anywhere: frozenset[str] = frozenset()
+
+    def __contains__(self, session: Session) -> bool:
+        return session.key in self._here or session.key in self._anywhere
+
+    def follow(self, client: KazooClient) -> None:
+        """Learns of other nodes' sessions from now on. Raises PositionUnavailable."""
+        with reported(SESSIONS):
+            answer(client.ensure_path_async(SESSIONS))
+
+        @client.ChildrenWatch(SESSIONS)  # type: ignore[untyped-decorator]
+        def learn(keys: list[str]) -> None:
+            self._anywhere = frozenset(keys)
+
+    def end(self, client: KazooClient, session: Session) -> None:
+        """Ends it here at once, and on all nodes; forgets those that would have ended by now.
+        Raises PositionUnavailable where other nodes could not be told."""
+        self._here = {key for key in self._here if not _is_over(key)} | {session.key}
+        with reported(SESSIONS):
+            try:
+                answer(client.create_async(f"{SESSIONS}/{session.key}", b"", makepath=True))
+            except NodeExistsError:
+                return
+        for key in get_children(client, SESSIONS):
+            if _is_over(key):
+                drop_node(client, f"{SESSIONS}/{key}")
+
+
+def _is_over(key: str) -> bool:
+    end = key.partition("-")[0]
+    return end.isdigit() and int(end) < time.time()
+
+
+def _signature(token: str, told: str) -> str:
+    return hmac.new(token.encode(), f"cdcbus session {told}".encode(), hashlib.sha256).hexdigest()
