@@ -19,6 +19,7 @@ from cdcbus.tasks.process_identity import NODE_VARIABLE, PARENT_VARIABLE
 
 LOG_BYTES = 10 << 20
 LOG_FILES = 5
+LOG_MODE = 0o640
 # a line of the log, not the sentence that the task ends with
 _LOGGED = re.compile(r"\d{4}-\d\d-\d\d |\s+at |WARNING|\d\d/\d\d/\d\d ")
 
@@ -159,4 +160,13 @@ class RotatedLog:
     def _open(self) -> None:
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._file = self._path.open("ab")
+            self._file = os.fdopen(_opened(self._path), "ab")
+
+
+def _opened(path: Path) -> int:
+    """To append. For owner and group only, also where it was there with more rights: logs name
+    tables, hosts and users."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, LOG_MODE)
+    with suppress(OSError):  # somebody else's file
+        os.fchmod(file, LOG_MODE)
+    return file
