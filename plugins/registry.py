@@ -38,6 +38,11 @@ def converter_names() -> tuple[str, ...]:
     return _with_added(tuple(_CONVERTERS), CONVERTER_GROUP)
 
 
+def is_added_converter(name: str) -> bool:
+    """Whether a converter is of another package."""
+    return name not in _CONVERTERS and name in converter_names()
+
+
 def make_converter(name: str) -> Converter:
     """A converter by name. Raises ConfigError for a name that it does not know, listing those it
     knows, and for a converter of another package that cannot be made."""

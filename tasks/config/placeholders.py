@@ -10,6 +10,7 @@ from pathlib import Path
 import javaproperties
 
 from cdcbus.tasks.config.encryption import decrypt, encrypt
+from cdcbus.tasks.config.keys.allow_lists import FILES, may_read
 
 PLACEHOLDER = re.compile(r"\$\{(env|file|encrypted):([^}]*)\}")
 HIDDEN = "***"
@@ -50,6 +51,12 @@ def _filled(source: str, name: str, environ: Mapping[str, str]) -> str:
         return decrypt(name, environ)
     if source == "file":
         path, _, key = name.partition(":")
+        if not may_read(path, environ):
+            raise ValueError(
+                f"file {path!r} may not be read for a task: the setting {FILES} of this machine "
+                "names the files and folders that may; move it there, or add it to them in "
+                "cdcbus.properties"
+            )
         return _from_file(path, key)
     if name not in environ:
         raise ValueError(

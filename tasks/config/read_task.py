@@ -14,6 +14,7 @@ from cdcbus.plugins.registry import is_added_loader, loader_names
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import ALLOW, Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.fetch_task import fetch_task
+from cdcbus.tasks.config.keys.allow_lists import forbidden_code
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.types import (
     ANY_ADDRESS,
@@ -137,6 +138,8 @@ def _inspect(
     entries = add_sources(own, sources, environ, unfilled, diagnostics)
     known = own if entries is None else entries
     settings = Settings(known, diagnostics, _other_kinds(known))
+    for key, sentence in forbidden_code({key: each.value for key, each in known.items()}, environ):
+        settings.reject(key, sentence)
     # Without its source a task would seem to miss all keys that the source has.
     task = None if entries is None else _task(settings)
     _allow(own, diagnostics)

@@ -16,6 +16,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
+from cdcbus.tasks.config.keys.allow_lists import FILES, MODULES
 from cdcbus.tasks.config.keys.bus import ALARM_KEYS, BUS_KEYS, SPARK_KEY, nearest_bus_key
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.named_sources import (
@@ -166,11 +167,18 @@ class BusSettings:
     @property
     def filling(self) -> Mapping[str, str]:
         """What fills the placeholders of tasks and sources: the environment, with the key file
-        that these settings name."""
-        key_file = self._value(KEY_FILE)
-        if not key_file:
-            return self.environ
-        return {**self.environ, KEY_FILE_VARIABLE: key_file}
+        that these settings name, and the limits that they set to tasks."""
+        filling = dict(self.environ)
+        if key_file := self._value(KEY_FILE):
+            filling[KEY_FILE_VARIABLE] = key_file
+        for key, allowed in self.allow_lists.items():
+            filling[key] = ",".join(allowed)
+        return filling
+
+    @property
+    def allow_lists(self) -> dict[str, tuple[str, ...]]:
+        """What tasks may read and load here, by the setting's key; none where all is allowed."""
+        return {key: allowed for key in (FILES, MODULES) if (allowed := self._value(key))}
 
     def source_lookup(self, task_file: Path | None = None) -> Lookup:
         """Finds named sources: in files, then in the settings' own file, and only then in

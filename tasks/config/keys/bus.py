@@ -6,6 +6,7 @@ import difflib
 import re
 
 from cdcbus.tasks.config.encryption import KEY_FILE
+from cdcbus.tasks.config.keys.allow_lists import FILES, MODULES
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.keys.types import (
     DIGEST,
@@ -207,6 +208,20 @@ BUS_KEYS: dict[str, Key] = {
             "How many swimlanes it runs at most, unless `cdcbus node limit` says otherwise.",
         ),
         Key("node.logDirectory", TEXT, "logs", "The folder of the logs of its tasks."),
+        Key(
+            FILES,
+            NAMES,
+            "",
+            "The files and folders that `${file:...}` of tasks and sources may read on this "
+            "machine; absent: all.",
+        ),
+        Key(
+            MODULES,
+            NAMES,
+            "",
+            "What tasks may have loaded on this machine: modules and entry points of event "
+            "processors, converters and loaders, and `spark.*` keys; `none`: nothing; absent: all.",
+        ),
         Key(
             "http.bind",
             BIND,

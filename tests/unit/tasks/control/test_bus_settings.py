@@ -164,6 +164,8 @@ def test_the_variable_of_each_key() -> None:
         "CDCBUS_NODE_ID",
         "CDCBUS_NODE_WORKLIMIT",
         "CDCBUS_NODE_LOGDIRECTORY",
+        "CDCBUS_NODE_FILES",
+        "CDCBUS_NODE_MODULES",
         "CDCBUS_HTTP_BIND",
         "CDCBUS_HTTP_TOKEN",
         "CDCBUS_HTTP_CLOSED",

@@ -1,0 +1,64 @@
+"""What tasks may make a machine do, where its settings limit it: which files `${file:...}` reads,
+and which code is loaded by name.
+
+Who can write to ZooKeeper writes tasks and sources, and nodes run what these say. The limits come
+with the environment that fills a task's placeholders, by the keys of their settings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from cdcbus.plugins.registry import is_added_converter, is_added_loader
+from cdcbus.tasks.config.keys.types import split_list
+
+FILES = "node.files"
+MODULES = "node.modules"
+
+
+def may_read(path: str, environ: Mapping[str, str]) -> bool:
+    """Whether a task may read a file: `node.files` names it, or a folder above it. Links are
+    followed first."""
+    if not environ.get(FILES):
+        return True
+    real = Path(path).resolve()
+    return any(real.is_relative_to(Path(each).resolve()) for each in split_list(environ[FILES]))
+
+
+def forbidden_code(
+    values: Mapping[str, str], environ: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
+    """The keys of a task that would have code loaded which `node.modules` does not name, and a
+    sentence for each. Settings of Spark count as code, as many of them are: which jars, which
+    options of Java, which cluster."""
+    if not environ.get(MODULES):
+        return
+    allowed = split_list(environ[MODULES])
+    for key, name in _named_code(values):
+        if name not in allowed and not _is_in_module(name, allowed):
+            yield (
+                key,
+                f"{name} may not be used here: the setting {MODULES} of this machine names what "
+                f"tasks may load; add {name.partition(':')[0]} to it in cdcbus.properties, or use "
+                "another",
+            )
+
+
+def _named_code(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    for key, value in values.items():
+        name = value.strip()
+        if (
+            (key == "consumer.eventProcessor.className" and name)
+            or (key == "consumer.converter" and is_added_converter(name))
+            or (key == "loader.loaderName" and is_added_loader(name))
+        ):
+            yield key, name
+        elif key.startswith("spark.") or key.endswith("plugin.library.paths"):
+            yield key, key
+
+
+def _is_in_module(name: str, allowed: Iterable[str]) -> bool:
+    """Of `module:function`: whether the module, or one above it, is allowed."""
+    module, colon, _ = name.partition(":")
+    return bool(colon) and any(f"{module}.".startswith(f"{each}.") for each in allowed)

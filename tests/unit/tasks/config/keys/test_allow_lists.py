@@ -1,0 +1,117 @@
+"""What tasks may read and load on a machine whose settings limit it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.control.bus_settings import read_bus_settings
+
+LOAD = """taskId=t
+consumer.consumerName=KafkaFetch
+consumer.source.servers=k:9092
+consumer.source.topics=t
+consumer.source.firstConsumeFrom=earliest
+loader.loaderName=JdbcBatch
+loader.source.url=jdbc:postgresql://db/d
+loader.source.userName=u
+"""
+
+
+def errors(line: str, limits: str, tmp_path: Path) -> list[str]:
+    """What is wrong with a consumer task that has one more line, by settings with these."""
+    file = tmp_path / "cdcbus.properties"
+    file.write_text(limits, encoding="utf-8")
+    filling = read_bus_settings({}, file, {}).filling
+    found = inspect_text(f"{LOAD}{line}\n", filling, Severity.ERROR).diagnostics
+    return [f"{each.key}: {each.sentence}" for each in found.of(Severity.ERROR)]
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    """A folder with a password, beside one that is nobody's business, and links."""
+    folder = tmp_path / "secrets"
+    folder.mkdir()
+    for file in (folder / "password", tmp_path / "shadow", tmp_path / "secrets-of-others"):
+        file.write_text("pw", encoding="utf-8")
+    (folder / "out").symlink_to(tmp_path / "shadow")
+    (tmp_path / "in").symlink_to(folder)
+    return folder
+
+
+@pytest.mark.parametrize("path", ["secrets/password", "in/password", "secrets/../secrets/password"])
+def test_a_file_below_a_folder_that_is_named_is_read(
+    path: str, secrets: Path, tmp_path: Path
+) -> None:
+    line = f"loader.source.password=${{file:{tmp_path}/{path}}}"
+    assert errors(line, f"node.files=/etc/x, {secrets}", tmp_path) == []
+    assert errors(line, f"node.files={secrets}/password", tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "path", ["shadow", "secrets/../shadow", "secrets/out", "secrets-of-others", "nowhere"]
+)
+def test_no_other_file_is_read_and_the_sentence_names_the_setting(
+    path: str, secrets: Path, tmp_path: Path
+) -> None:
+    line = f"loader.source.password=${{file:{tmp_path}/{path}}}"
+    (found,) = errors(line, f"node.files={secrets}", tmp_path)
+    assert found.startswith("loader.source.password: ")
+    assert "may not be read for a task: the setting node.files" in found
+    assert "cannot be read" not in found  # nor whether it exists
+
+
+def test_without_limits_all_is_allowed_as_before(secrets: Path, tmp_path: Path) -> None:
+    line = f"loader.source.password=${{file:{secrets}/out}}\nspark.executor.memory=1g"
+    assert errors(line, "", tmp_path) == []
+
+
+def test_the_settings_own_files_are_not_limited(secrets: Path, tmp_path: Path) -> None:
+    file = tmp_path / "cdcbus.properties"
+    file.write_text(f"node.files=none\nzookeeper=${{file:{secrets}/password}}:1\n")
+    assert read_bus_settings({}, file, {}).zookeeper == "pw:1"
+
+
+@pytest.mark.parametrize(
+    ("line", "allowed"),
+    [
+        ("consumer.eventProcessor.className=shop.rules:mask", "shop"),
+        ("consumer.eventProcessor.className=shop.rules:mask", "shop.rules"),
+        ("consumer.eventProcessor.className=shop.rules:mask", "other,shop.rules:mask"),
+        ("spark.executor.memory=1g", "spark.executor.memory"),
+        ("consumer.converter=canalRow", "none"),
+        ("kafka.client.id=x", "none"),
+    ],
+)
+def test_what_is_named_or_built_in_is_loaded(line: str, allowed: str, tmp_path: Path) -> None:
+    assert errors(line, f"node.modules={allowed}", tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "allowed"),
+    [
+        ("consumer.eventProcessor.className=os:system", "none"),
+        ("consumer.eventProcessor.className=shop.rules:mask", "shop.rule"),
+        ("consumer.eventProcessor.className=shopping:mask", "shop"),
+        ("spark.jars=/tmp/x.jar", "spark"),
+        ("spark.driver.extraJavaOptions=-javaagent:/tmp/x.jar", "shop"),
+        ("kafka.plugin.library.paths=/tmp/x.so", "shop"),
+    ],
+)
+def test_no_other_code_is_loaded(line: str, allowed: str, tmp_path: Path) -> None:
+    (found,) = errors(line, f"node.modules={allowed}", tmp_path)
+    assert found.startswith(line.partition("=")[0])
+    assert "the setting node.modules of this machine" in found
+
+
+def test_a_task_that_is_refused_is_not_run(tmp_path: Path) -> None:
+    file = tmp_path / "cdcbus.properties"
+    file.write_text("node.modules=none\n", encoding="utf-8")
+    filling = read_bus_settings({}, file, {}).filling
+    line = "consumer.eventProcessor.className=os:system\n"
+    with pytest.raises(ConfigError, match=r"os:system may not be used here"):
+        inspect_text(LOAD + line, filling, Severity.ERROR).ready("task t")
