@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.ops.doctor.access import check_access
 from cdcbus.ops.doctor.clocks import node_clocks, source_clock
 from cdcbus.ops.doctor.kafka import check_kafka
 from cdcbus.ops.doctor.machine import check_machine
@@ -44,6 +45,7 @@ def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
     task files, or ids; none: every task that ZooKeeper holds."""
     yield "this machine", lambda: check_machine(bus.node_logs)
     yield "ZooKeeper", lambda: check_zookeeper(bus.zookeeper)
+    yield "access", lambda: probe("ZooKeeper access", lambda: check_access(bus))
     tasks: dict[str, FetchTask | LoadTask] = {}
     yield "nodes", lambda: probe("nodes", lambda: _nodes(bus))
     yield "tasks", lambda: _read(bus, list(words), tasks)

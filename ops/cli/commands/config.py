@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def config() -> None:
-    """Look at the settings that all tasks and commands share."""
+    """Look at the settings that all tasks and commands share, and protect what they lead to."""
 
 
 @config.command()
@@ -41,6 +41,42 @@ def show(as_json: bool, bus: BusSettings) -> None:
         click.secho(error, fg="red", err=True)
     if errors:
         sys.exit(1)
+
+
+@config.command()
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@bus_options
+def protect(yes: bool, as_json: bool, bus: BusSettings) -> None:
+    """Give all that the bus keeps in ZooKeeper to the user of zookeeper.auth.
+
+    For an installation that began without zookeeper.auth: what was made before is open to all. Set
+    it on every node first, and start them again: a process without it has no access afterwards.
+    """
+    from cdcbus.ops.services.zookeeper_client import bus_client
+    from cdcbus.plugins.errors import ConfigError
+    from cdcbus.tasks.control.protect import protect as protect_nodes
+    from cdcbus.tasks.process_identity import operator
+
+    if bus.zookeeper_auth is None:
+        raise ConfigError(
+            "zookeeper.auth is not set, so there is no user to give them to; set it to "
+            "user:password in cdcbus.properties"
+        )
+    user = bus.zookeeper_auth.partition(":")[0]
+    with bus_client(bus) as client:
+        if not yes:
+            click.confirm(
+                f"Let only user {user} read and write what the bus keeps at {bus.zookeeper}? "
+                "Processes without zookeeper.auth have no access then.",
+                abort=True,
+                err=True,
+            )
+        count = protect_nodes(client, operator())
+    if as_json:
+        print_json({"user": user, "nodes": count})
+    else:
+        click.echo(f"{count} nodes in ZooKeeper belong to user {user}")
 
 
 def _print_table(bus: BusSettings) -> None:
