@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 
-from cdcbus.plugins.transform.rules import MapperRule
-from cdcbus.plugins.transform.mapper import Mapper, is_pattern, selector, targets
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.transform.mapper import Mapper, is_pattern, selector, targets
+from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.tasks.config.keys.types import NAMES
 from cdcbus.tasks.config.settings import Settings
 
