@@ -9,6 +9,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.mysql_tls import BY_ITSELF, MysqlTls
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import BinlogStart, Edge
+from cdcbus.plugins.transform.rules import MapperRule
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,25 @@ class DdlConfig:
     definitions: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class RowTransform:
+    """What becomes of rows on their way to Kafka: `rules` of the mapper, before that `processor`,
+    `module:function` or an entry point, empty = none. `includes` and `excludes` are the task's,
+    which tell what tables there are; rows of `heartbeats` stay as they are."""
+
+    rules: tuple[MapperRule, ...] = ()
+    processor: str = ""
+    includes: frozenset[str] = frozenset()
+    excludes: frozenset[str] = frozenset()
+    heartbeats: TableId | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.rules or self.processor)
+
+
+AS_THEY_ARE = RowTransform()
+
+
 class SnapshotMode(StrEnum):
     """Whether rows that tables have already are read, too. INITIAL: once per table. ONLY: so, and
     then the task ends."""
@@ -69,7 +89,7 @@ class FetchTask:
     refuse. `on_position_lost`: where to go on when the server no longer has what comes next;
     None = stop. `heartbeat`: None = none is written. `rows_per_record`: at most.
     `skips_statements`: goes on without what a statement has changed that was logged as text.
-    `until`: where the run ends; None = nowhere."""
+    `until`: where the run ends; None = nowhere. `transform`: what becomes of rows."""
 
     task_id: str
     swimlane: str
@@ -85,3 +105,4 @@ class FetchTask:
     skips_statements: bool = False
     until: BinlogStart | None = None
     snapshot: SnapshotMode = SnapshotMode.NEVER
+    transform: RowTransform = AS_THEY_ARE

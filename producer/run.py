@@ -148,6 +148,7 @@ def run(
         task_id=task.task_id,
         takes_partial=task.source.takes_partial,
         rows_per_record=task.rows_per_record,
+        transform=task.transform,
         on_queued=progress.queued,
     ) as publisher:
         deliver, progress.tables = deliveries(publisher, task.publish, positions), publisher.tables

@@ -73,11 +73,11 @@ class Mapper:
             return bool(self._included_by_target.get(_lower(target), set()) - {_lower(source)})
         leading: list[MapperRule] = []
         for rules in self._rules.values():
-            leading += [rule for rule in rules.values() if _leads_to(rule, target)]
+            leading += [rule for rule in rules.values() if leads_to(rule, target)]
         if any(_has_pattern(rule) for rule in leading):
             return True
         named = [rule for rule in leading if rule.schema or rule.table]
-        others = {_lower(_source(rule, target)) for rule in named} - {_lower(source)}
+        others = {_lower(source_of(rule, target)) for rule in named} - {_lower(source)}
         for other in others:
             if str(other).upper() in self._excludes:
                 continue
@@ -389,7 +389,8 @@ def targets(rule: MapperRule) -> tuple[str | None, str | None]:
     return schema, table
 
 
-def _leads_to(rule: MapperRule, target: TableId) -> bool:
+def leads_to(rule: MapperRule, target: TableId) -> bool:
+    """Whether the rule gives rows that name."""
     return _lower(_target(rule, target)) == _lower(target)
 
 
@@ -424,7 +425,7 @@ def _target(rule: MapperRule, source: TableId) -> TableId:
     )
 
 
-def _source(rule: MapperRule, target: TableId) -> TableId:
+def source_of(rule: MapperRule, target: TableId) -> TableId:
     """The source table, as the rule spells it, whose rows the rule sends to a target that it
     leads to."""
     return TableId(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -63,26 +64,40 @@ class RecordTransform:
         """What is written of a change, for each way of its table. Raises DataError for a change
         that its form or its key cannot hold, UnreadableEvent where images lack columns of the
         key; ConfigError."""
-        for plan, topic, key in self.ways(change.table):
-            mapped = plan.map(change)
-            parts = split_key_change(mapped, key)
-            records = [
-                {"key": key_text(part, key), "value": self._converter.to_bytes(part)}
-                for part in parts
-            ]
-            yield Written(topic, mapped.table.id, mapped.op, marked_pair(records))
+        for way in self.ways(change.table):
+            yield self.written(way, change)
+
+    def written(self, way: Way, change: RowChange) -> Written:
+        """What is written of a change on one of the ways of its table. Raises as `records`."""
+        plan, topic, key = way
+        mapped = plan.map(change)
+        records = [
+            {"key": key_text(part, key), "value": self._converter.to_bytes(part)}
+            for part in split_key_change(mapped, key)
+        ]
+        return Written(topic, mapped.table.id, mapped.op, marked_pair(records))
 
     def _new_ways(self, table: Table) -> tuple[Way, ...]:
         return tuple(self._way(route, table) for route in self._mapper.routes(table.id))
 
     def _way(self, route: Route, table: Table) -> Way:
-        plan = route.plan(table, _as_it_comes(route, table))
+        plan = _described(route.plan(table, _as_it_comes(route, table)))
         # A TRUNCATE may come without columns, and has no key.
         return Way(
             plan,
             topic_of(plan.table.id, self._config),
             key_columns(plan.table, self._config) if table.columns else (),
         )
+
+
+def _described(plan: Plan) -> Plan:
+    """Masked cells are text, whatever they were: a topic's records tell their types."""
+    masks = {plan.names[column]: mask for column, mask in plan.masks.items()}
+    columns = tuple(
+        mask.column(column) if (mask := masks.get(column.name)) else column
+        for column in plan.table.columns
+    )
+    return replace(plan, table=replace(plan.table, columns=columns)) if masks else plan
 
 
 def _as_it_comes(route: Route, table: Table) -> TargetTable:

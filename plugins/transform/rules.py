@@ -29,3 +29,12 @@ class MapperRule:
     computed: Mapping[str, Expression] = field(default_factory=dict)
     masks: Mapping[str, Mask] = field(default_factory=dict)
     force_matched: bool = True
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows stay as they are where no target is looked at, as with porter's entry of
+        only `forceMatched`."""
+        pairs = (self.schema, self.table)
+        return all(pair is None or pair[0] == pair[1] for pair in pairs) and not (
+            self.columns or self.included or self.ignored or self.computed or self.masks
+        )

@@ -29,6 +29,7 @@ class Plan:
         same: tuple[int, ...],
         key: tuple[int, ...],
         slots: tuple[int, ...],
+        constants: bytes,
         /,
     ) -> None: ...
     def write(

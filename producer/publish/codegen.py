@@ -1,9 +1,10 @@
 """Functions written for one table: from row images straight to Kafka records.
 
-`Rows.changes`, `record_key` and the converter's `to_bytes` say what must come out; this is the
-same, faster. A function is made for each operation, set of columns present and pattern of NULLs,
-and runs over the rows of an event for as long as they have that pattern. What is rare takes the
-row-at-a-time path: key changes, patterns beyond `PATTERNS`, and whatever a function stumbles on.
+`Rows.changes`, the mapper, `record_key` and the converter's `to_bytes` say what must come out; this
+is the same, faster. A function is made for each operation, set of columns present and pattern of
+NULLs, and runs over the rows of an event for as long as they have that pattern. What is rare takes
+the row-at-a-time path: key changes, patterns beyond `PATTERNS`, and whatever a function stumbles
+on.
 
 Where the compiled part is there (`native.py`), it takes the functions' place.
 """
@@ -25,6 +26,7 @@ from cdcbus.producer.decoding.row_image import Layout, images_at, is_set, presen
 from cdcbus.producer.decoding.table import DecodableTable
 from cdcbus.producer.publish import native
 from cdcbus.producer.publish.codegen_columns import CellCode, cell_code
+from cdcbus.producer.publish.mapped_columns import RecordColumns, as_they_are
 from cdcbus.producer.publish.native import MakePlan, Plan
 from cdcbus.producer.source.row_events import Rows
 
@@ -55,7 +57,8 @@ class _Shape:
 
 class TableWriter:
     """Records from the rows of one table. `key` names the record key's columns; `row_at_a_time`
-    makes the records of one row change; `takes_partial` says whether row images may lack columns;
+    makes the records of one row change; `columns` says what becomes of the table's in records, None
+    = nothing; `takes_partial` says whether row images may lack columns;
     `on_code` is told when code or a plan is made, for how many columns; `make_plan` is the compiled
     part, None = without it."""
 
@@ -66,6 +69,7 @@ class TableWriter:
         key: tuple[str, ...],
         row_at_a_time: RowAtATime,
         *,
+        columns: RecordColumns | None = None,
         takes_partial: bool = False,
         on_code: Callable[[int], None] = lambda _: None,
         make_plan: MakePlan | None = native.make_plan,
@@ -78,10 +82,17 @@ class TableWriter:
         )
         self._takes_partial, self._on_code = takes_partial, on_code
         self._make_plan = make_plan
-        self._cells = tuple(map(native.cell, table.columns, table.readers)) if make_plan else ()
+        self._columns = columns = columns or as_they_are(table)
+        self._cells = (
+            tuple(map(native.cell, columns.columns, columns.readers, columns.names))
+            if make_plan
+            else ()
+        )
         self._codes = [
-            cell_code(*column)
-            for column in zip(table.columns, range(len(table.columns)), table.readers, strict=True)
+            cell_code(column, number, read)
+            for number, (column, read) in enumerate(
+                zip(columns.columns, columns.readers, strict=True)
+            )
         ]
         self._shapes: dict[Layout, _Shape | None] = {}
         # What stands before the rows is nearly always the same: by kind its length, and by its
@@ -117,7 +128,7 @@ class TableWriter:
             self._check_whole(found, origin)
         converter, shape = self._converter, None
         template = (
-            converter.template(self._table.table, found.op)
+            converter.template(self._columns.table, found.op)
             if isinstance(converter, TemplateConverter)
             else None
         )
@@ -136,12 +147,14 @@ class TableWriter:
 
     def _plan(self, shape: _Shape) -> Plan | None:
         """None where the functions are to write the records."""
-        names = [column.name for column in self._table.columns]
+        columns, names = self._columns, self._columns.names
         key = tuple(map(names.index, self._key))
         if self._make_plan is None or not {*shape.first, *shape.second}.issuperset(key):
             return None
+        if not columns.is_constant:
+            return None
         op, both = shape.layout.op, {*shape.first} & {*shape.second}
-        same = tuple(sorted(both & {*key, *map(names.index, self._table.table.key)}))
+        same = tuple(sorted(both & {*key, *map(names.index, columns.table.key)}))
         placeholders = native.placeholders(shape.template.placeholders, op)
         try:
             return self._make_plan(
@@ -152,6 +165,7 @@ class TableWriter:
                 same,
                 key,
                 placeholders,
+                native.constants(columns.computed),
             )
         except ValueError:  # a column as no server has it
             return None
@@ -204,7 +218,7 @@ class TableWriter:
         if function is None:
             if len(shape.functions) < PATTERNS:
                 function = _Writing(
-                    self._table, self._codes, self._key, shape, first, second, self._plain_row
+                    self._columns, self._codes, self._key, shape, first, second, self._plain_row
                 ).function()
                 shape.functions[first, second] = function
                 self._on_code(len(shape.first) + len(shape.second))
@@ -232,7 +246,7 @@ class _Writing:
 
     def __init__(
         self,
-        table: DecodableTable,
+        columns: RecordColumns,
         codes: Sequence[CellCode],
         key: Sequence[str],
         shape: _Shape,
@@ -240,9 +254,9 @@ class _Writing:
         second_nulls: bytes,
         plain_row: _Function,
     ) -> None:
-        self._names = [column.name for column in table.columns]
+        self._columns, self._names = columns, columns.names
         self._codes, self._key, self._shape = codes, key, shape
-        self._table_key = table.table.key
+        self._table_key = columns.table.key
         self._nulls = {"v": first_nulls, "w": second_nulls}
         self._present = {"v": shape.first, "w": shape.second}
         self._null = {
@@ -253,6 +267,7 @@ class _Writing:
             "json_string": json_string,
             "from_bytes": int.from_bytes,
             "plain_row": plain_row,
+            "json_cell": lambda cell: "null" if cell is None else json_string(cell),
         }
         for code in codes:
             self._globals |= code.names
@@ -264,7 +279,7 @@ class _Writing:
             any(self._names.index(name) in self._present[side] for side in "vw")
             for name in self._key
         )
-        has_columns = any(self._present.values())
+        has_columns = any(self._present.values()) and self._has_taken()
         if not has_key or not has_columns or (is_update and self._key_changes() is None):
             function: _Function = self._globals["plain_row"]
             return function
@@ -282,6 +297,7 @@ class _Writing:
             self._line(f"if {changed}:")
             self._line("    at, row, _ = plain_row(body, at, end, row, rows, records)")
             self._line("    continue")
+        self._compute()
         if Placeholder.OLD in self._shape.template.placeholders:
             self._old()
         self._line(
@@ -326,6 +342,36 @@ class _Writing:
                 fields = []
         self._unpack(fields)
 
+    def _has_taken(self) -> bool:
+        """Whether each image has all that expressions take."""
+        has = {
+            side: {self._columns.columns[number].name for number in self._present[side]}
+            for side in self._sides()
+        }
+        return all(each.takes <= has[side] for each in self._columns.computed for side in has)
+
+    def _sides(self) -> str:
+        return "vw" if self._shape.layout.op is Op.UPDATE else "v"
+
+    def _compute(self) -> None:
+        """The computed cells of each image, but for constants: `v_1` is that of the second
+        computed column in the first image."""
+        numbers = {column.name: number for number, column in enumerate(self._columns.columns)}
+        for i, computed in enumerate(self._columns.computed):
+            self._globals[f"computed{i}"] = computed.cell
+            for side in self._sides() if computed.takes else "":
+                cells = ", ".join(
+                    f"{name!r}: {self._cell_or_none(side, numbers[name])}"
+                    for name in sorted(computed.takes)
+                )
+                self._line(f"{side}_{i} = computed{i}({{{cells}}})")
+
+    def _cell_or_none(self, side: str, column: int) -> str:
+        """A cell's text, or None, as an expression."""
+        if column in self._null[side]:
+            return "None"
+        return f"f'''{self._cell(side, column, self._codes[column].text)}'''"
+
     def _unpack(self, fields: Sequence[tuple[str, str]]) -> None:
         if [kind for kind, _ in fields] == ["B"]:
             self._line(f"{fields[0][1]} = body[p]")
@@ -363,7 +409,7 @@ class _Writing:
         key columns have not changed."""
         self._line("old = []")
         for column in self._present["v"]:
-            if self._is_key(column):
+            if self._is_key(column) or self._names[column] is None:
                 continue
             member = f"old.append(f'''{self._member('v', column)}''')"
             null = [column in self._null[side] for side in "vw"]
@@ -373,11 +419,26 @@ class _Writing:
                 decode = self._codes[column].decode
                 is_other = f" and {decode}(v{column}_0) != {decode}(w{column}_0)" if decode else ""
                 self._line(f"if {self._differs(column)}{is_other}: {member}")
+        for i, computed in enumerate(self._columns.computed):
+            if computed.takes:
+                member = f"old.append(f'''{self._computed_member('v', i)}''')"
+                self._line(f"if v_{i} != w_{i}: {member}")
 
     def _member(self, side: str, column: int) -> str:
         """`"name":value` of a JSON object, as part of an f-string."""
+        name = self._names[column]
+        assert name is not None  # which is left out
         cell = self._cell(side, column, self._codes[column].json)
-        return f"{_literal(json_string(self._names[column]))}:{cell}"
+        return f"{_literal(json_string(name))}:{cell}"
+
+    def _computed_member(self, side: str, i: int) -> str:
+        computed = self._columns.computed[i]
+        cell = (
+            f"{{json_cell({side}_{i})}}"
+            if computed.takes
+            else _literal(json_string(computed.cell({}) or ""))
+        )
+        return f"{_literal(json_string(computed.name))}:{cell}"
 
     def _cell(self, side: str, column: int, text: str) -> str:
         if column in self._null[side]:
@@ -414,7 +475,10 @@ class _Writing:
         return f"f'''{{t0}}{filled}'''"
 
     def _object(self, side: str) -> str:
-        return "{{" + ",".join(self._member(side, column) for column in self._present[side]) + "}}"
+        shown = [column for column in self._present[side] if self._names[column] is not None]
+        members = [self._member(side, column) for column in shown]
+        members += [self._computed_member(side, i) for i in range(len(self._columns.computed))]
+        return "{{" + ",".join(members) + "}}"
 
 
 def _literal(text: str) -> str:

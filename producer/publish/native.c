@@ -1,6 +1,6 @@
 /* Rows of a binlog event straight to Kafka records, for the types that rows are mostly made of.
 
-   `Rows.changes`, `record_key` and the converter's `to_bytes` say what must come out; producer/publish/codegen.py does the same in Python. Here
+   `Rows.changes`, the mapper, `record_key` and the converter's `to_bytes` say what must come out; producer/publish/codegen.py does the same in Python. Here
    nothing is ever wrong with a row: one that does not fit, whose key changes, or that holds what this code does not know, is left to the
    row-at-a-time path, which knows better or says what is wrong. All reads stay within the event, whatever it holds. */
 
@@ -11,7 +11,7 @@
 #include <string.h>
 
 /* Goes up when what Python gives or gets here changes: cdcbus.producer.publish.native then takes no older build. */
-#define INTERFACE 1
+#define INTERFACE 2
 
 typedef enum { INTEGER, DOUBLE, DECIMAL, YEAR, DATE, TIME, DATETIME, TIMESTAMP, ENUM, UTF8, BYTES, READ, KINDS } Kind;
 typedef enum { FIRST, SECOND, OLD, ROW, IS_LAST, PLACEHOLDERS } Placeholder;
@@ -26,11 +26,11 @@ typedef enum { DONE, NOT_MINE, FAILED } Outcome;
     } while (0)
 
 /* Of a column: `size` of its value in bytes, or of the length before it; `digits` of a fraction, or all of a DECIMAL's; `scale` of a
-   DECIMAL; `member` is `"name":`. `texts` and `json_texts`: of ENUM a tuple of labels, of BYTES what each byte is: 256 times a length and
+   DECIMAL; `member` is `"name":`, empty where the column is not written. `texts` and `json_texts`: of ENUM a tuple of labels, of BYTES what each byte is: 256 times a length and
    up to 7 bytes. `read` is a Python reader. All objects live as long as the plan. */
 typedef struct {
     Kind kind;
-    int size, digits, scale, is_signed, is_key;
+    int size, digits, scale, is_signed, is_key, is_shown;
     PyObject *member, *json_texts, *texts, *read;
 } Column;
 
@@ -56,6 +56,7 @@ typedef struct {
     int *key;  /* columns of the record key */
     int *placeholders;
     PyObject *owner;  /* what the columns' objects belong to */
+    PyObject *constants;  /* members behind those of each image, as bytes */
 } Plan;
 
 /* ---- what is written ---- */
@@ -499,11 +500,20 @@ static Outcome put_member(const Plan *plan, Text *text, const Cell *cells, int n
 }
 
 static Outcome put_object(const Plan *plan, Text *text, const Image *image, const Cell *cells) {
+    char before = '{';
     for (Py_ssize_t i = 0; i < image->count; i++) {
-        TRY(put_character(text, i ? ',' : '{'));
+        if (!plan->columns[image->columns[i]].is_shown)
+            continue;
+        TRY(put_character(text, before));
         TRY(put_member(plan, text, cells, image->columns[i]));
+        before = ',';
     }
-    return image->count ? put_character(text, '}') : put(text, "{}", 2);
+    if (plan->constants != NULL) {
+        TRY(put_character(text, before));
+        TRY(put_bytes(text, plan->constants));
+        before = ',';
+    }
+    return before == ',' ? put_character(text, '}') : put(text, "{}", 2);
 }
 
 /* The members of the first image that the second lacks or has another text for: the same bytes are, others may be. `has` says which
@@ -515,7 +525,7 @@ static Outcome put_old(const Plan *plan, Text *text, const Cell *first, const Ce
         int number = plan->first.columns[i];
         const Column *column = &plan->columns[number];
         const Cell *before = &first[number], *after = &second[number];
-        if (column->is_key)
+        if (column->is_key || !column->is_shown)
             continue;
         int is_both = has[number] && before->is_null == after->is_null;
         if (is_both && (before->is_null || are_same(before, after)))
@@ -759,15 +769,20 @@ static int fill(Column *column, PyObject *from) {
         ))
         return -1;
     column->kind = kind >= 0 && kind < KINDS ? (Kind)kind : KINDS;
+    column->is_shown = PyBytes_Size(column->member) > 0;
     if (!is_sound(column))
         return PyErr_SetString(PyExc_ValueError, "a column is not one that can be read"), -1;
     return 0;
 }
 
 static int fill_plan(Plan *plan, PyObject *args) {
-    PyObject *columns, *first, *second, *same, *key, *placeholders;
-    if (!PyArg_ParseTuple(args, "O!OOpOOO:Plan", &PyTuple_Type, &columns, &first, &second, &plan->is_update, &same, &key, &placeholders))
+    PyObject *columns, *first, *second, *same, *key, *placeholders, *constants;
+    if (!PyArg_ParseTuple(
+            args, "O!OOpOOOS:Plan", &PyTuple_Type, &columns, &first, &second, &plan->is_update, &same, &key, &placeholders, &constants
+        ))
         return -1;
+    if (PyBytes_Size(constants) > 0)
+        plan->constants = Py_NewRef(constants);
     Py_ssize_t count = PyTuple_Size(columns), same_count;
     plan->columns = PyMem_Calloc((size_t)count + 1, sizeof(Column));
     if (plan->columns == NULL)
@@ -810,13 +825,14 @@ static void Plan_dealloc(PyObject *self) {
     PyMem_Free(plan->key);
     PyMem_Free(plan->placeholders);
     Py_XDECREF(plan->owner);
+    Py_XDECREF(plan->constants);
     PyTypeObject *type = Py_TYPE(self);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(self);
     Py_DECREF(type);
 }
 
 PyDoc_STRVAR(
-    plan_doc, "Plan(columns, first, second, is_update, same, key, placeholders): how the rows of one table and operation become records."
+    plan_doc, "Plan(columns, first, second, is_update, same, key, placeholders, constants): how the rows of one table and operation become records."
 );
 
 static PyMethodDef plan_methods[] = {{"write", Plan_write, METH_VARARGS, write_doc}, {NULL, NULL, 0, NULL}};

@@ -20,18 +20,20 @@ from cdcbus.plugins.rowchange import Op
 from cdcbus.producer.decoding.charsets import BYTES_PER_CHARACTER, decoder
 from cdcbus.producer.decoding.column_types import BINARY, BinlogColumn, Reader
 from cdcbus.producer.decoding.decimals import decimal_size
+from cdcbus.producer.publish.mapped_columns import Computed
 
 try:
     from cdcbus.producer.publish import _native as built
 except ImportError:
     built = None  # type: ignore[assignment]
 
-INTERFACE = 1
+INTERFACE = 2
 """Of what is given to the compiled part, and comes back."""
 
 
 class CellPlan(NamedTuple):
-    """How a column is read and written: as `Column` in native.c."""
+    """How a column is read and written: as `Column` in native.c. Without `member` it is not
+    written."""
 
     kind: int
     size: int = 0
@@ -75,10 +77,11 @@ class MakePlan(Protocol):
         same: tuple[int, ...],
         key: tuple[int, ...],
         placeholders: tuple[int, ...],
+        constants: bytes,
         /,
     ) -> Plan:
         """`first`, `second`: the columns in the images. `same`: those whose change is one of the
-        key. `key`: those of the record key."""
+        key. `key`: those of the record key. `constants`: members behind those of each image."""
         ...
 
 
@@ -112,12 +115,19 @@ def placeholders(template: Sequence[Placeholder], op: Op) -> tuple[int, ...]:
     return tuple(numbers[placeholder] for placeholder in template)
 
 
-def cell(column: BinlogColumn, read: Reader) -> CellPlan:
-    """What is told of a column."""
+def constants(computed: Sequence[Computed]) -> bytes:
+    """The members of computed columns that hold the same in every row."""
+    return ",".join(
+        f"{json_string(each.name)}:{json_string(each.cell({}) or '')}" for each in computed
+    ).encode()
+
+
+def cell(column: BinlogColumn, read: Reader, name: str | None) -> CellPlan:
+    """What is told of a column. `name`: what records call it, None = it is left out."""
     make = _CELLS.get(column.type)
     made = make(column) if make is not None else None
     return (made or CellPlan(built.READ, read=read))._replace(
-        member=f"{json_string(column.name)}:".encode()
+        member=b"" if name is None else f"{json_string(name)}:".encode()
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from threading import Event
 from typing import NamedTuple
 
@@ -17,23 +17,17 @@ from cdcbus.plugins.contracts import (
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, UnreadableEvent
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_REMEDY, KafkaWriter
-from cdcbus.plugins.kafka.record_key import (
-    SNAPSHOT,
-    Record,
-    key_columns,
-    key_text,
-    marked_pair,
-    split_key_change,
-)
+from cdcbus.plugins.kafka.record_key import SNAPSHOT, Record
 from cdcbus.plugins.kafka.topic_names import topic_of
-from cdcbus.plugins.rowchange import Op, RowChange, Table, TableDdl, TableId
+from cdcbus.plugins.rowchange import Op, TableDdl, TableId
+from cdcbus.plugins.transform.processor import make_processor
+from cdcbus.producer.config import AS_THEY_ARE, RowTransform
 from cdcbus.producer.decoding.row_image import OPS
-from cdcbus.producer.decoding.table import DecodableTable
-from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.publish.oversized import LargeRecord, dead_letter
+from cdcbus.producer.publish.routes import Made, TableRoutes
 from cdcbus.producer.publish.row_batching import many_rows
 from cdcbus.producer.source.ddl_events import TRUNCATE
-from cdcbus.producer.source.row_events import Part
+from cdcbus.producer.source.row_events import Part, Rows
 
 LOG = logging.getLogger(__name__)
 BATCH_RECORDS = 1000
@@ -44,17 +38,6 @@ CODE_COLUMNS = 50_000
 PUSH_SECONDS, SLOW_PUSH_SECONDS = 0.001, 0.02
 PUSHES, SLOW_PUSHES = 10, 5
 _LINGER = {"linger.ms", "queue.buffering.max.ms"}
-
-
-class _Route(NamedTuple):
-    """What is kept for a table: how its records are made, and where they go; `partitions` where
-    records hold many rows."""
-
-    writer: TableWriter
-    topic: str
-    key: tuple[str, ...]
-    sent: Counter[Op]
-    partitions: int = 0
 
 
 class _Large(NamedTuple):
@@ -87,14 +70,16 @@ class KafkaPublisher(KafkaWriter[_Large]):
         task_id: str = "",
         takes_partial: bool = False,
         rows_per_record: int = 1,
+        transform: RowTransform = AS_THEY_ARE,
         on_queued: Callable[[int], None] = lambda _: None,
     ) -> None:
         """`task_id` is part of the keys of dead letters. `takes_partial`: rows whose images lack
-        columns are sent, too. `rows_per_record` is how many at most. `on_queued` is told about
-        once a second how many bytes of records wait for Kafka, of `config.queue_bytes`."""
+        columns are sent, too. `rows_per_record` is how many at most. `transform`: what
+        becomes of rows before. `on_queued` is told about once a second how many bytes of records
+        wait for Kafka, of `config.queue_bytes`. Raises ConfigError for an event processor that
+        cannot be imported."""
         super().__init__(config, stop, on_queued)
         self._task_id = task_id
-        self._takes_partial = takes_partial
         self._rows_per_record = rows_per_record
         self._converter = converter
         self._marks_snapshots = (
@@ -104,7 +89,16 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._dead: set[LargeRecord] = set()
         # the same of rows that have another place when they are read again
         self._dead_sizes: set[_Size] = set()
-        self._routes: dict[DecodableTable, _Route] = {}
+        self._routes = TableRoutes(
+            config,
+            converter,
+            transform,
+            make_processor(transform.processor),
+            lambda topic: self._topics.need([topic]),
+            takes_partial=takes_partial,
+            on_code=self._add_code,
+        )
+        self._partitions_of: dict[str, int] = {}
         self._code = 0  # columns for which they have code
         self.tables: dict[TableId, Counter[Op]] = {}
         self._row = 0  # the next row's number in its transaction
@@ -119,71 +113,83 @@ class KafkaPublisher(KafkaWriter[_Large]):
         """
         if self._code > CODE_COLUMNS:
             self._routes.clear()
+            self._partitions_of.clear()
             self._code = 0
         sent = 0
         waiting: dict[str, list[Record]] = {}
         try:
             for part in parts:
                 if isinstance(part, TableDdl):
-                    topic, made = self._of_ddl(part)
-                    waiting.setdefault(topic, []).extend(made)
+                    for topic, records in self._of_ddl(part):
+                        waiting.setdefault(topic, []).extend(records)
                     sent += part.kind == TRUNCATE
                     continue
-                rows = part
-                if rows.is_first:
+                if part.is_first:
                     self._row = 0
-                route = self._routes.get(rows.table) or self._new_route(rows.table)
-                made, count = route.writer.records(rows, self._row)
-                for number in [
-                    number
-                    for number, record in enumerate(made)
-                    if len(record["value"]) > self._batch_bytes
-                ][::-1]:
-                    origin, record = rows.origin, made[number]
-                    which = LargeRecord(
-                        route.topic,
-                        str(rows.table.table.id),
-                        route.key,
-                        origin.file,
-                        origin.pos,
-                        self._row,
-                        number,
-                    )
-                    large = _Large(which, record["key"], len(record["value"]))
-                    if which in self._dead or (
-                        rows.origin.is_snapshot and large.size in self._dead_sizes
-                    ):
-                        waiting.setdefault(self._config.dead_letter_topic, []).append(
-                            dead_letter(self._task_id, *large)
-                        )
-                        del made[number]
-                    else:
-                        self._watch(record, large)
-                if self._rows_per_record > 1:
-                    # which the task file is checked for
-                    assert isinstance(self._converter, JoiningConverter)
-                    made = many_rows(
-                        made,
-                        route.partitions,
-                        self._rows_per_record,
-                        self._batch_bytes,
-                        self._converter.joined,
-                    )
-                if rows.origin.is_snapshot and not self._marks_snapshots:
-                    for record in made:
-                        record["headers"] = SNAPSHOT
-                records = waiting.setdefault(route.topic, [])
-                records += made
+                made, count = self._routes.made(part, self._row)
+                for each in made:
+                    self._look_for_large(part, each, waiting)
+                    records = self._joined(part, each)
+                    if part.origin.is_snapshot and not self._marks_snapshots:
+                        for record in records:
+                            record["headers"] = SNAPSHOT
+                    waiting.setdefault(each.topic, []).extend(records)
                 self._row += count
                 sent += count
-                route.sent[OPS[rows.kind]] += count
-                if len(records) >= BATCH_RECORDS:
-                    self._produce(route.topic, waiting.pop(route.topic))
+                self.tables.setdefault(part.table.table.id, Counter())[OPS[part.kind]] += count
+                for each in made:
+                    if len(waiting[each.topic]) >= BATCH_RECORDS:
+                        self._produce(each.topic, waiting.pop(each.topic))
         except UnreadableEvent:
             self._produce_all(waiting)  # what comes before it is sent
             raise
         self._produce_all(waiting)
         return sent
+
+    def _look_for_large(self, rows: Rows, made: Made, waiting: dict[str, list[Record]]) -> None:
+        """Has the delivery of records watched that may be too large, and takes out those that were:
+        dead letters of these are added to `waiting`."""
+        numbers = [
+            number
+            for number, record in enumerate(made.records)
+            if len(record["value"]) > self._batch_bytes
+        ]
+        for number in reversed(numbers):
+            origin, record = rows.origin, made.records[number]
+            which = LargeRecord(
+                made.topic,
+                str(made.table),
+                made.key,
+                origin.file,
+                origin.pos,
+                self._row,
+                number,
+            )
+            large = _Large(which, record["key"], len(record["value"]))
+            if which in self._dead or (origin.is_snapshot and large.size in self._dead_sizes):
+                waiting.setdefault(self._config.dead_letter_topic, []).append(
+                    dead_letter(self._task_id, *large)
+                )
+                del made.records[number]
+            else:
+                self._watch(record, large)
+
+    def _joined(self, rows: Rows, made: Made) -> list[Record]:
+        """Records of many rows, where the task wants them: of an event, but not of what a
+        processor makes of it, which may be of other tables and operations."""
+        if self._rows_per_record == 1 or self._routes.is_processed(rows.table.table.id):
+            return made.records
+        # which the task file is checked for
+        assert isinstance(self._converter, JoiningConverter)
+        if made.topic not in self._partitions_of:
+            self._partitions_of[made.topic] = self._partitions(made.topic)
+        return many_rows(
+            made.records,
+            self._partitions_of[made.topic],
+            self._rows_per_record,
+            self._batch_bytes,
+            self._converter.joined,
+        )
 
     def push(self, has_more: Callable[[], bool]) -> bool:
         """Hands what was sent to Kafka without waiting for more to fill its batches, and waits a
@@ -199,27 +205,31 @@ class KafkaPublisher(KafkaWriter[_Large]):
             self._raise_failure()
         return is_done
 
-    def _of_ddl(self, ddl: TableDdl) -> tuple[str, list[Record]]:
-        """The topic, and a record for each of its partitions: in each, rows follow that the
+    def _of_ddl(self, ddl: TableDdl) -> Iterator[tuple[str, list[Record]]]:
+        """By topic a record for each of its partitions: in each, rows follow that the
         statement may matter to. A TRUNCATE is for one partition only: readers of others may be
         ahead, and would lose rows that were written after it. Raises UnreadableEvent where there
         are others."""
-        topic = topic_of(ddl.table, self._config)
-        self._topics.need([topic])
-        partitions = self._partitions(topic)
         if ddl.kind == TRUNCATE:
-            if partitions > 1:
-                raise UnreadableEvent(_truncate_refused(ddl, topic, partitions))
+            for made in self._routes.truncate(ddl):
+                partitions = self._partitions(made.topic)
+                if partitions > 1:
+                    raise UnreadableEvent(_truncate_refused(ddl, made.topic, partitions))
+                yield made.topic, made.records
             self.tables.setdefault(ddl.table, Counter())[Op.TRUNCATE] += 1
-            change = RowChange(
-                Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True
-            )
-            return topic, [{"key": b"", "value": self._converter.to_bytes(change)}]
+            return
         assert isinstance(self._converter, DdlConverter)  # which the task file is checked for
-        value = self._converter.ddl_to_bytes(ddl)
-        return topic, [
-            {"key": None, "value": value, "partition": number} for number in range(partitions)
-        ]
+        for named in self._routes.ddl(ddl):
+            topic = topic_of(named.table, self._config)
+            self._topics.need([topic])
+            value = self._converter.ddl_to_bytes(named)
+            yield (
+                topic,
+                [
+                    {"key": None, "value": value, "partition": number}
+                    for number in range(self._partitions(topic))
+                ],
+            )
 
     def _produce_all(self, waiting: dict[str, list[Record]]) -> None:
         for topic, records in waiting.items():
@@ -239,37 +249,11 @@ class KafkaPublisher(KafkaWriter[_Large]):
         else:
             self._produce_one(dead_letter_topic, dead_letter(self._task_id, *refused))
 
-    def _new_route(self, table: DecodableTable) -> _Route:
-        topic, key = topic_of(table.table.id, self._config), key_columns(table.table, self._config)
-        self._topics.need([topic])
-        writer = TableWriter(
-            table,
-            self._converter,
-            key,
-            self._row_at_a_time,
-            takes_partial=self._takes_partial,
-            on_code=self._add_code,
-        )
-        partitions = self._partitions(topic) if self._rows_per_record > 1 else 0
-        route = self._routes[table] = _Route(
-            writer, topic, key, self.tables.setdefault(table.table.id, Counter()), partitions
-        )
-        return route
-
     def _add_code(self, columns: int) -> None:
         self._code += columns
 
     def _partitions(self, topic: str) -> int:
         return len(self._metadata(topic, CONNECT_SECONDS).topics[topic].partitions)
-
-    def _row_at_a_time(self, change: RowChange) -> list[Record]:
-        key = key_columns(change.table, self._config)
-        return marked_pair(
-            [
-                {"key": key_text(part, key), "value": self._converter.to_bytes(part)}
-                for part in split_key_change(change, key)
-            ]
-        )
 
 
 def _truncate_refused(ddl: TableDdl, topic: str, partitions: int) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.config import (
+    AS_THEY_ARE,
     DdlConfig,
     FetchTask,
     FilterConfig,
     HeartbeatConfig,
+    RowTransform,
     SnapshotMode,
     SourceConfig,
 )
@@ -31,6 +33,7 @@ from cdcbus.tasks.config.keys.types import (
     TEXT,
     word,
 )
+from cdcbus.tasks.config.mapper_rules import mapper_rules, processor_name
 from cdcbus.tasks.config.publish_keys import publish_config
 from cdcbus.tasks.config.settings import Settings, tables
 from cdcbus.tasks.config.source_tls import source_tls
@@ -40,6 +43,7 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
     """The task; whatever is missing or impossible is reported to the settings' diagnostics."""
     settings.get("consumer.converter", word("canalRow"))
     includes, excludes = tables(settings)
+    heartbeat = _heartbeat(settings)
     return FetchTask(
         task_id=task_id,
         swimlane=settings.get("consumer.source.database", PATH_NAME) or "",
@@ -54,9 +58,10 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
         ddl=_ddl(settings),
         rows_per_record=_rows_per_record(settings),
         on_position_lost=settings.get("consumer.source.onPositionLost", ON_POSITION_LOST),
-        heartbeat=_heartbeat(settings),
+        heartbeat=heartbeat,
         snapshot=SnapshotMode(settings.get("consumer.snapshot", SNAPSHOT) or SnapshotMode.NEVER),
         skips_statements=settings.get("consumer.onStatement", ON_STATEMENT) == "skip",
+        transform=_transform(settings, includes, excludes, heartbeat),
     )
 
 
@@ -69,6 +74,20 @@ def source_config(settings: Settings) -> SourceConfig:
         server_id=settings.get("consumer.source.slaveId", SERVER_ID) or None,
         tls=source_tls(settings),
         takes_partial=settings.get("consumer.source.rowImage", ROW_IMAGE) == "any",
+    )
+
+
+def _transform(
+    settings: Settings,
+    includes: frozenset[str],
+    excludes: frozenset[str],
+    heartbeat: HeartbeatConfig | None,
+) -> RowTransform:
+    rules, processor = mapper_rules(settings), processor_name(settings)
+    if not processor and all(rule.is_plain for rule in rules):
+        return AS_THEY_ARE
+    return RowTransform(
+        rules, processor, includes, excludes, heartbeat.table if heartbeat else None
     )
 
 

@@ -10,8 +10,6 @@ from cdcbus.plugins.kafka.client_options import CONNECTING, Client
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.registry import converter_names, is_added_loader
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
-from cdcbus.plugins.transform.processor import KEY as PROCESSOR_KEY
-from cdcbus.plugins.transform.processor import is_python
 from cdcbus.tasks.config.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.config.keys.start import KAFKA_START
 from cdcbus.tasks.config.keys.task import ISOLATED
@@ -35,7 +33,7 @@ from cdcbus.tasks.config.keys.types import (
     ValueType,
     word,
 )
-from cdcbus.tasks.config.mapper_rules import mapper_rules
+from cdcbus.tasks.config.mapper_rules import mapper_rules, processor_name
 from cdcbus.tasks.config.publish_keys import publish_config
 from cdcbus.tasks.config.settings import Settings, tables
 
@@ -54,7 +52,7 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
         includes=includes,
         excludes=excludes,
         rules=mapper_rules(settings),
-        processor=_processor(settings),
+        processor=processor_name(settings),
         insert_on_update_error=bool(settings.get("loader.insertOnUpdateError", FLAG)),
         merge=bool(settings.get("loader.merge", FLAG)),
         weights=_weights(settings),
@@ -189,17 +187,6 @@ def _spark_options(settings: Settings) -> dict[str, str]:
         )
     settings.get(ISOLATED, FLAG)  # nodes read it; here it is checked
     return {name: value for name, value in options.items() if name != ISOLATED}
-
-
-def _processor(settings: Settings) -> str:
-    name = settings.get(PROCESSOR_KEY, TEXT) or ""
-    if not name or is_python(name):
-        return name
-    settings.unsafe(
-        PROCESSOR_KEY,
-        "Java classes are not run, and rows would pass unchanged: name a Python function",
-    )
-    return ""
 
 
 def _weights(settings: Settings) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""Settings -> the rules of `mapper[i].*`."""
+"""Settings -> the rules of `mapper[i].*`, and the event processor before them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ import re
 from cdcbus.plugins.transform.cells.expression import Expression, constant
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.plugins.transform.mapper import is_pattern, selector, targets
+from cdcbus.plugins.transform.processor import KEY as PROCESSOR_KEY
+from cdcbus.plugins.transform.processor import is_python
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.tasks.config.guards.unsafe_rules import (
     KEEPS_BACK,
@@ -46,6 +48,17 @@ def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
     report_column_patterns(settings)
     report_idle_rules(settings, rules, settings.get("consumer.includes", TABLES) or ())
     return tuple(rules.values())
+
+
+def processor_name(settings: Settings) -> str:
+    name = settings.get(PROCESSOR_KEY, TEXT) or ""
+    if not name or is_python(name):
+        return name
+    settings.unsafe(
+        PROCESSOR_KEY,
+        "Java classes are not run, and rows would pass unchanged: name a Python function",
+    )
+    return ""
 
 
 def _rule(settings: Settings, name: str) -> MapperRule:

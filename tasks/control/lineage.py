@@ -11,7 +11,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.plugins.transform.mapper import Mapper, is_pattern
+from cdcbus.plugins.transform.mapper import Mapper, is_pattern, leads_to, source_of
 from cdcbus.producer.config import FetchTask, FilterConfig
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.control.lineage_topics import (
@@ -103,7 +103,8 @@ def _topics(feed: FetchTask, asked: set[TableId]) -> set[str]:
     """The topics that a fetch task is known to write to."""
     topics: set[str] = set()
     for selection in _passing(feed, _named(feed), asked):
-        topics.update(topics_of(selection.table, feed.publish))
+        for name in _sent(feed, selection.table):
+            topics.update(topics_of(name, feed.publish))
     return topics
 
 
@@ -133,12 +134,35 @@ def _selected_for(
 ) -> list[Selection]:
     """The tables of a fetch task whose rows go to a topic."""
     # A topic named after a table tells of a table that no task may name.
-    tables = set(named)
+    names = set(named)
     for own in _selections(feed):
-        if table := table_in(topic, own.table.schema, feed.publish):
-            tables.add(table)
+        for sent in _sent(feed, own.table):
+            if table := table_in(topic, sent.schema, feed.publish):
+                names.add(table)
+    tables = set[TableId]().union(*(_sources(feed, name) for name in names))
     passing = _passing(feed, tables, asked)
-    return [each for each in passing if topic in topics_of(each.table, feed.publish)]
+    return [
+        each
+        for each in passing
+        if any(topic in topics_of(sent, feed.publish) for sent in _sent(feed, each.table))
+    ]
+
+
+def _sent(feed: FetchTask, table: TableId) -> list[TableId]:
+    """What records of a fetch task call a table."""
+    if str(table).upper() == str(feed.transform.heartbeats or "").upper():
+        return [table]
+    return [route.target for route in Mapper(feed.transform.rules).routes(table)]
+
+
+def _sources(feed: FetchTask, name: TableId) -> set[TableId]:
+    """The tables that records of a fetch task may call so, as far as its mapper names them; and the
+    table of this name."""
+    rules = [rule for rule in feed.transform.rules if leads_to(rule, name)]
+    # one that names the table says more than one for its schema
+    naming = [rule for rule in rules if rule.table] or rules
+    sources = {source_of(rule, name) for rule in naming}
+    return {name, *(each for each in sources if not any(map(is_pattern, each)))}
 
 
 def _unfed(reader: LoadTask, topic: str, feeds: list[FetchTask]) -> list[TableId]:
@@ -153,8 +177,12 @@ def _unfed(reader: LoadTask, topic: str, feeds: list[FetchTask]) -> list[TableId
 
 def _is_fed(table: TableId, topic: str, feeds: list[FetchTask]) -> bool:
     for feed in feeds:
-        if TableFilter(feed.tables).accepts(table) and topic in topics_of(table, feed.publish):
-            return True
+        accepts = TableFilter(feed.tables).accepts
+        for source in _sources(feed, table):
+            sent = {str(name).upper() for name in _sent(feed, source)}
+            is_sent = accepts(source) and str(table).upper() in sent
+            if is_sent and topic in topics_of(table, feed.publish):
+                return True
     return False
 
 
@@ -169,12 +197,17 @@ def _fed(
     not, where tables that it lets pass go on."""
     taken = {}
     for selection in selections:
-        taken[selection] = [reader for reader in readers if _takes(reader, selection.table)]
+        taken[selection] = [
+            (reader, name)
+            for name in _sent(feed, selection.table)
+            for reader in readers
+            if topic in topics_of(name, feed.publish) and _takes(reader, name)
+        ]
     is_read = any(taken.values())
     for selection, takers in taken.items():
         head = _head(feed, topic, selection)
-        for reader in takers:
-            yield from _onward(head, selection.table, reader, loads)
+        for reader, name in takers:
+            yield from _onward(head, name, reader, loads)
         if not takers and not (is_read and ANY in selection.table):
             yield head
 

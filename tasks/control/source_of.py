@@ -183,7 +183,15 @@ def source_connection(config: SourceConfig, read_timeout_seconds: float) -> Iter
 
 def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
     """Each source table that both tasks' filters let through into the feed's topics, once for each
-    target table that it goes to, by name. Raises ConfigError where there is none."""
+    target table that it goes to, by name. Raises ConfigError where there is none, and for a fetch
+    task with a mapper or an event processor: its records are not the source's rows."""
+    if feed.fetch.transform:
+        raise ConfigError(
+            f"{feed.place} has mapper[i] or consumer.eventProcessor of its own, so that its "
+            "records are not the rows of the source, and target tables cannot be told from these: "
+            f"give mapper and processor to consumer task {feed.load.task_id} instead, or do this "
+            "by hand"
+        )
     reader = SchemaReader(connection)
     accepts = TableFilter(feed.fetch.tables).accepts
     topics: dict[TableId, str] = {}

@@ -187,9 +187,8 @@ def _started(addresses: Addresses, name: str, schema: str, bus: Bus) -> None:
     keys = {"consumer.source.slaveId": str(random.randrange(10**6, 10**9))}
     text = fetch_text("fetch", addresses.source, addresses.kafka, name, **keys)
     bus.load(text.replace(f"source.topic={name}", f"source.topic={topic}"))
-    mapped = {"mapper[0].sourceDatabase": name, "mapper[0].targetDatabase": schema}
-    keys = {} if schema == name else mapped
-    bus.load(load_text("load", addresses, topic, **keys))
+    mapped = {} if schema == name else {"mapper[0].schema": f"{name},{schema}"}
+    bus.load(load_text("load", addresses, topic, **mapped))
     bus.node("n1")
     for task in ("fetch", "load"):
         bus.tasks.want(task, True, "soak")

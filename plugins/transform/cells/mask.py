@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from cdcbus.plugins.rowchange import Cell
+from cdcbus.plugins.rowchange import Cell, Column
 
+TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
+CHAR, VARCHAR = 1, 12  # of java.sql.Types
 FORMS = "hash, hash:SALT, truncate:N or fixed:TEXT"
 
 
@@ -33,6 +35,17 @@ class Mask:
         if self.kind == "hash":
             return hashlib.sha256((self.text + cell).encode()).hexdigest()
         return cell[: self.length] if self.kind == "truncate" else self.text
+
+    def column(self, column: Column) -> Column:
+        """The column as masked cells need it: these are texts, whatever it held, but for the
+        beginning of bytes."""
+        if self.kind == "hash":
+            return replace(column, mysql_type="char(64)", sql_type=CHAR)
+        if self.kind == "fixed":
+            return replace(column, mysql_type=f"varchar({len(self.text)})", sql_type=VARCHAR)
+        if column.is_binary or column.mysql_type.startswith(TEXTS):
+            return column
+        return replace(column, mysql_type=f"varchar({self.length})", sql_type=VARCHAR)
 
 
 def read_mask(text: str) -> Mask:

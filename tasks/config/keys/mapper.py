@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdcbus.plugins.transform.cells.expression import Expression, read_expression
 from cdcbus.plugins.transform.cells.mask import FORMS, Mask, read_mask
-from cdcbus.tasks.config.keys.definition import Key, Route
+from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TEXT, ValueType
 
 EXPRESSION: ValueType[Expression] = ValueType(
@@ -25,7 +25,6 @@ MAPPER_KEYS = (
         "its name at the target; absent: any. "
         "See [mapping](loading.md#mapping).",
         "anything but two names is ignored; no expressions",
-        Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].table",
@@ -34,14 +33,12 @@ MAPPER_KEYS = (
         "`source,target`: the table this entry is for, or a regular expression for several, and "
         "its name at the target; absent: any.",
         "anything but two names is ignored; no expressions",
-        Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].column.<COLUMN>",
         TEXT,
         "",
         "The target's name of this source column; others keep theirs.",
-        route=Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].include",
@@ -49,7 +46,6 @@ MAPPER_KEYS = (
         "",
         "Only these source columns are written, any case; absent: all.",
         "not known",
-        Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].ignore",
@@ -57,7 +53,6 @@ MAPPER_KEYS = (
         "",
         "These source columns are not written, any case.",
         "not known",
-        Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].constant.<COLUMN>",
@@ -65,7 +60,6 @@ MAPPER_KEYS = (
         "",
         "What this target column holds in every row.",
         "not known",
-        Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].expression.<COLUMN>",
@@ -74,7 +68,6 @@ MAPPER_KEYS = (
         "What this target column holds: text with source columns in it, see [computed "
         "columns](loading.md#computed-columns).",
         "not known",
-        Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].mask.<COLUMN>",
@@ -84,7 +77,6 @@ MAPPER_KEYS = (
         "`truncate:N` (the first N characters), "
         "`fixed:TEXT`; NULL stays NULL.",
         "not known",
-        Route.FROM_KAFKA,
     ),
     Key(
         "mapper[i].forceMatched",

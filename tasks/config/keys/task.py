@@ -217,8 +217,6 @@ CONSUMER_KEYS = (
         "entry point, see [event processors](loading.md#event-processors). A Java class is not "
         "run.",
         "a Java class",
-        Route.FROM_KAFKA,
-        answer="accepted; a fetch task changes no rows: give it to the consumer task",
     ),
     Key(
         "consumer.eventProcessor.content",

@@ -564,7 +564,7 @@ def test_a_plan_that_would_reach_beyond_its_bounds_is_refused(
     make_plan: MakePlan, place: int, wrong: Any
 ) -> None:
     column = native.CellPlan(1, 8)
-    arguments: list[Any] = [(column,), (0,), (), False, (), (0,), ()]
+    arguments: list[Any] = [(column,), (0,), (), False, (), (0,), (), b""]
     plan = make_plan(*arguments)
     with pytest.raises(ValueError, match="the texts are one more than the placeholders"):
         plan.write(b"", 0, 0, False, (), [])

@@ -16,6 +16,7 @@ from cdcbus.plugins.rowchange import Origin
 from cdcbus.producer.decoding.table import decodable
 from cdcbus.producer.decoding.table_map import parse
 from cdcbus.producer.publish import publisher as module
+from cdcbus.producer.publish import routes
 from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.producer.source.row_events import Rows
@@ -37,7 +38,7 @@ def test_code_is_kept_by_what_it_takes_not_by_how_many_tables_there_are(
         return TableWriter(*arguments, **keywords)
 
     monkeypatch.setattr(module, "CODE_COLUMNS", columns)
-    monkeypatch.setattr(module, "TableWriter", writer)
+    monkeypatch.setattr(routes, "TableWriter", writer)
     publisher = KafkaPublisher(
         PublishConfig("127.0.0.1:1", "t", "canalRow"), make_converter("canalRow"), Event()
     )

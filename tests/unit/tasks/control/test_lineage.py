@@ -6,7 +6,7 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.transform.rules import MapperRule
-from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.config import FetchTask, FilterConfig, RowTransform, SourceConfig
 from cdcbus.tasks.config.keys.topics import TOPIC_RULES
 from cdcbus.tasks.control.lineage import Way, ways
 
@@ -320,3 +320,36 @@ def test_tasks_that_send_in_a_circle_are_followed_once() -> None:
         forward("3", topic="shop", topics="x"),
     ]
     assert "shop.a 1 shop 2 shop.a > shop.a 2 x 3 shop.a" in chains(ways(tasks))
+
+
+def mapped(task_id: str, *regexes: str, rules: tuple[MapperRule, ...]) -> Task:
+    """A fetch task with a mapper of its own."""
+    task = fetch(task_id, *regexes)
+    assert isinstance(task, FetchTask)
+    return replace(task, transform=RowTransform(rules))
+
+
+def test_names_that_a_fetch_task_gives_are_those_that_its_readers_include() -> None:
+    rules = (MapperRule(("shop", "STORE"), ("orders", "SALES")), MapperRule(("shop", "STORE")))
+    tasks = [
+        mapped("1", r"shop\..*", rules=rules),
+        load("2", includes="STORE.SALES STORE.PARTS SHOP.ORDERS"),
+    ]
+    assert shown(ways(tasks)) == [
+        "SHOP.ORDERS - shop 2 SHOP.ORDERS",
+        "shop.PARTS 1 shop 2 STORE.PARTS",
+        "shop.orders 1 shop 2 STORE.SALES",
+    ]
+
+
+def test_a_row_may_go_out_under_two_names_to_two_readers() -> None:
+    rules = (MapperRule(table=("orders", "a")), MapperRule(table=("orders", "b")))
+    tasks = [
+        mapped("1", r"shop\.orders", rules=rules),
+        load("2", includes="SHOP.A"),
+        load("3", includes="SHOP.B"),
+    ]
+    assert shown(ways(tasks)) == [
+        "shop.orders 1 shop 2 shop.a",
+        "shop.orders 1 shop 3 shop.b",
+    ]

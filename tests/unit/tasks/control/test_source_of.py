@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -229,3 +229,17 @@ def test_a_feed_that_lets_no_table_pass_is_refused_with_what_to_correct(
     Source(monkeypatch)
     with pytest.raises(ConfigError, match=r"lets no table of its source pass into topic shop"):
         tables_of(tmp_path, bus, filter_=r"other\\..*")
+
+
+def test_a_fetch_task_that_changes_rows_is_refused_rather_than_taken_for_the_source(
+    tmp_path: Path, bus: BusSettings
+) -> None:
+    put(tmp_path, "a", "shop", r"shop\\..*")
+    with (tmp_path / "a.properties").open("a") as file:
+        file.write("mapper[0].mask.a=hash\n")
+    word = load(tmp_path, "shop")
+    [feed] = feeds_of(word, consumer_task(word, bus), bus, None)
+    with pytest.raises(
+        ConfigError, match=r"a\.properties has mapper.* give mapper and processor to"
+    ):
+        mapped_tables(feed, cast(Any, None))

@@ -1,0 +1,82 @@
+"""A table's columns as the mapper wants them in records: what the fast writers are told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from pymysqlreplication.constants import FIELD_TYPE as TYPE
+
+from cdcbus.plugins.rowchange import Row, Table
+from cdcbus.plugins.transform.cells.expression import Expression
+from cdcbus.plugins.transform.cells.mask import Mask
+from cdcbus.plugins.transform.mapper import Plan
+from cdcbus.producer.decoding.column_types import BinlogColumn, Reader
+from cdcbus.producer.decoding.table import DecodableTable
+
+ONLY_READ = TYPE.GEOMETRY
+"""A type for which no writer has code of its own: its cells are what the reader gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class Computed:
+    """A computed column. `takes`: the source columns that it needs, by their names there."""
+
+    name: str
+    takes: frozenset[str]
+    cell: Callable[[Row], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordColumns:
+    """`table`: what records describe. `names`: of each source column, what records call it, None
+    = it is left out; `columns` and `readers` are the source's, but that masked ones are read as
+    what stands in their place. `computed` follow, in order."""
+
+    table: Table
+    names: tuple[str | None, ...]
+    columns: tuple[BinlogColumn, ...]
+    readers: tuple[Reader, ...]
+    computed: tuple[Computed, ...] = ()
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether computed columns, if any, hold the same in every row."""
+        return not any(each.takes for each in self.computed)
+
+
+def as_they_are(table: DecodableTable) -> RecordColumns:
+    """Without a mapper."""
+    names = tuple(column.name for column in table.columns)
+    return RecordColumns(table.table, names, table.columns, table.readers)
+
+
+def record_columns(table: DecodableTable, plan: Plan, key: tuple[str, ...]) -> RecordColumns | None:
+    """`key`: the record key's columns. None for what the row-at-a-time path alone does: keys that
+    are computed, expressions of masked columns, or of such that the table does not have."""
+    computed = tuple(
+        Computed(name, made.columns, _cell(made, plan)) for name, made in plan.computed.items()
+    )
+    taken = frozenset[str]().union(*(each.takes for each in computed))
+    known = frozenset(column.name for column in table.columns)
+    if {*key, *plan.table.key} & plan.computed.keys() or taken & plan.masks.keys() or taken - known:
+        return None
+    columns, readers = [], []
+    for column, read in zip(table.columns, table.readers, strict=True):
+        mask = plan.masks.get(column.name)
+        columns.append(column if mask is None else replace(column, type=ONLY_READ))
+        readers.append(read if mask is None else _masked(read, mask))
+    names = tuple(plan.names[column.name] for column in table.columns)
+    return RecordColumns(plan.table, names, tuple(columns), tuple(readers), computed)
+
+
+def _cell(made: Expression, plan: Plan) -> Callable[[Row], str | None]:
+    return lambda row: made.cell(plan.source.id, row)
+
+
+def _masked(read: Reader, mask: Mask) -> Reader:
+    def masked(body: bytes, at: int) -> tuple[str, int]:
+        text, at = read(body, at)
+        return mask.cell(text) or "", at
+
+    return masked

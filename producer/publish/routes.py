@@ -1,0 +1,243 @@
+"""Where the rows of a table go: one topic, key and writer for each of its names in records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.errors import DataError, UnreadableEvent
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.record_key import (
+    Record,
+    key_columns,
+    key_text,
+    marked_pair,
+    split_key_change,
+)
+from cdcbus.plugins.kafka.topic_names import topic_of
+from cdcbus.plugins.rowchange import Op, RowChange, Table, TableDdl, TableId
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.processor import Processor
+from cdcbus.plugins.transform.record_transform import RecordTransform, Way
+from cdcbus.producer.config import RowTransform
+from cdcbus.producer.decoding.table import DecodableTable
+from cdcbus.producer.publish.codegen import TableWriter
+from cdcbus.producer.publish.mapped_columns import record_columns
+from cdcbus.producer.source.row_events import Rows
+
+
+class Made(NamedTuple):
+    """Records of one event that go to one topic under one name, in order; `key` are the columns of
+    their keys."""
+
+    topic: str
+    table: TableId
+    key: tuple[str, ...]
+    records: list[Record]
+
+
+class _Route(NamedTuple):
+    """What is kept for a table under one name."""
+
+    topic: str
+    table: TableId
+    key: tuple[str, ...]
+    writer: TableWriter
+
+
+class TableRoutes:
+    """The ways of one task's rows. `process`: its event processor; `need` is called with each topic
+    before it is first written to; `on_code` as a writer's."""
+
+    def __init__(
+        self,
+        config: PublishConfig,
+        converter: Converter,
+        transform: RowTransform,
+        process: Processor | None,
+        need: Callable[[str], None],
+        *,
+        takes_partial: bool,
+        on_code: Callable[[int], None],
+    ) -> None:
+        self._config, self._converter, self._transform = config, converter, transform
+        self._process, self._need = process, need
+        self._takes_partial, self._on_code = takes_partial, on_code
+        self._mapper = Mapper(transform.rules, transform.includes, transform.excludes)
+        self._mapped = RecordTransform(self._mapper, config)
+        self._unmapped = RecordTransform(Mapper(()), config)
+        self._routes: dict[DecodableTable, tuple[_Route, ...]] = {}
+        self._processors: dict[DecodableTable, TableWriter] = {}
+        self._processed: dict[tuple[str, TableId], Made] = {}
+
+    def clear(self) -> None:
+        """Forgets the writers, and the code that they have."""
+        self._routes.clear()
+        self._processors.clear()
+
+    def is_processed(self, table: TableId) -> bool:
+        """Whether the event processor sees its rows, which may become any others then."""
+        return self._process is not None and not self._is_own(table)
+
+    def made(self, rows: Rows, first_row: int) -> tuple[list[Made], int]:
+        """The records of an event, and the number of its row changes. Raises UnreadableEvent, also
+        for a row that the mapper or the event processor cannot take; ConfigError for what the task
+        file says and the table does not have."""
+        if self.is_processed(rows.table.table.id):
+            writer = self._processors.get(rows.table) or self._new_processor(rows.table)
+            self._processed = {}
+            _, count = writer.records(rows, first_row)
+            return list(self._processed.values()), count
+        made = []
+        count = 0
+        for route in self._routes.get(rows.table) or self._new_routes(rows.table):
+            records, count = route.writer.records(rows, first_row)
+            made.append(Made(route.topic, route.table, route.key, records))
+        return made, count
+
+    def truncate(self, ddl: TableDdl) -> list[Made]:
+        """The records of a TRUNCATE. Raises UnreadableEvent where other tables share its name in
+        records, and as `made`."""
+        change = RowChange(
+            Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True
+        )
+        transform = self._transform_of(ddl.table)
+        for way in transform.ways(change.table):
+            if way.plan.is_shared:
+                raise UnreadableEvent(_shared_refused(ddl, way.plan.table.id))
+        self._processed = {}
+        if self.is_processed(ddl.table):
+            self._process_one(change)
+        else:
+            self._collect(transform, change)
+        return list(self._processed.values())
+
+    def ddl(self, ddl: TableDdl) -> Iterator[TableDdl]:
+        """The statement under each name of its table. Its text is the source's, with the source's
+        names; it is left out where records are not to hold all that the table has, as it may hold
+        what they must not."""
+        if self._is_own(ddl.table):
+            yield ddl
+            return
+        for route in self._mapper.routes(ddl.table):
+            rule = route.rule
+            is_hiding = rule.included or rule.ignored or rule.masks
+            yield TableDdl(route.target, ddl.kind, "" if is_hiding else ddl.sql, ddl.origin)
+
+    def _is_own(self, table: TableId) -> bool:
+        """Whether it is the table of the task's heartbeats, which readers know by its name."""
+        own = self._transform.heartbeats
+        return own is not None and str(own).upper() == str(table).upper()
+
+    def _transform_of(self, table: TableId) -> RecordTransform:
+        return self._unmapped if self._is_own(table) else self._mapped
+
+    def _new_processor(self, table: DecodableTable) -> TableWriter:
+        writer = self._processors[table] = TableWriter(
+            table,
+            _Plain(self._converter),
+            (),
+            self._process_one,
+            takes_partial=self._takes_partial,
+        )
+        return writer
+
+    def _process_one(self, change: RowChange) -> list[Record]:
+        """Nothing, as what comes out is kept by topic and name."""
+        assert self._process is not None
+        with placed(change):
+            changes = self._process(change)
+        for each in changes:
+            self._collect(self._mapped, each)
+        return []
+
+    def _collect(self, transform: RecordTransform, change: RowChange) -> None:
+        with placed(change):
+            for way in transform.ways(change.table):
+                name = way.topic, way.plan.table.id
+                if name not in self._processed:
+                    self._need(way.topic)
+                    self._processed[name] = Made(*name, way.key, [])
+                self._processed[name].records.extend(transform.written(way, change).records)
+
+    def _new_routes(self, table: DecodableTable) -> tuple[_Route, ...]:
+        is_mapped = self._transform.rules and not self._is_own(table.table.id)
+        routes = tuple(self._mapped_routes(table)) if is_mapped else (self._as_it_is(table),)
+        for route in routes:
+            self._need(route.topic)
+        self._routes[table] = routes
+        return routes
+
+    def _as_it_is(self, table: DecodableTable) -> _Route:
+        name = table.table.id
+        topic, key = topic_of(name, self._config), key_columns(table.table, self._config)
+
+        def row_at_a_time(change: RowChange) -> list[Record]:
+            return marked_pair(
+                [
+                    {"key": key_text(part, key), "value": self._converter.to_bytes(part)}
+                    for part in split_key_change(change, key)
+                ]
+            )
+
+        writer = TableWriter(
+            table,
+            self._converter,
+            key,
+            row_at_a_time,
+            takes_partial=self._takes_partial,
+            on_code=self._on_code,
+        )
+        return _Route(topic, name, key, writer)
+
+    def _mapped_routes(self, table: DecodableTable) -> Iterator[_Route]:
+        for way in self._mapped.ways(table.table):
+            columns = record_columns(table, way.plan, way.key)
+            writer = TableWriter(
+                table,
+                self._converter if columns is not None else _Plain(self._converter),
+                way.key,
+                row_at_a_time(self._mapped, way),
+                columns=columns,
+                takes_partial=self._takes_partial,
+                on_code=self._on_code,
+            )
+            yield _Route(way.topic, way.plan.table.id, way.key, writer)
+
+
+def row_at_a_time(transform: RecordTransform, way: Way) -> Callable[[RowChange], list[Record]]:
+    """The plain reference of what a mapped row becomes. What it gives raises UnreadableEvent."""
+
+    def records(change: RowChange) -> list[Record]:
+        with placed(change):
+            return transform.written(way, change).records
+
+    return records
+
+
+@contextmanager
+def placed(change: RowChange) -> Iterator[None]:
+    """What is wrong with a row, with its place in the binlog: there the task stops."""
+    try:
+        yield
+    except DataError as error:
+        origin = change.origin
+        raise UnreadableEvent(f"{origin.file}:{origin.pos}: {error}") from error
+
+
+def _shared_refused(ddl: TableDdl, name: TableId) -> str:
+    return (
+        f"{ddl.origin.file}:{ddl.origin.pos}: TRUNCATE of {ddl.table}, whose rows mapper[i] sends "
+        f"out as {name} beside those of other tables: targets would lose these too. Once all "
+        "before it is applied, delete the table's rows at the targets, and go on with "
+        "loader.source.truncate=false"
+    )
+
+
+class _Plain:
+    """A converter as one that has no templates: then each row is looked at."""
+
+    def __init__(self, converter: Converter) -> None:
+        self.to_bytes, self.from_bytes = converter.to_bytes, converter.from_bytes
