@@ -36,6 +36,7 @@ from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
+from cdcbus.producer.mapped_tables import check_mapper
 from cdcbus.producer.publish.delivery import Deliveries, deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.producer.publish.stages import Stages
@@ -113,6 +114,7 @@ def run(
             if task.publish.transactional_id and positions.load() is None:
                 deliver.take_over()  # Kafka may know the position
             start_position(there, positions, source)
+        check_mapper(there)
 
     def attempt() -> None:
         with (

@@ -38,7 +38,7 @@ from cdcbus.tasks.preflight.server import (
     is_full,
 )
 from cdcbus.tasks.preflight.snapshot import check_snapshot
-from cdcbus.tasks.preflight.source_tables import check_tables
+from cdcbus.tasks.preflight.source_tables import check_rules, check_tables
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -77,6 +77,7 @@ def check_source(task: FetchTask, store: PositionStore) -> list[CheckResult]:
     seen += _look(task, "source server ids", lambda connection: describe_replicas(task, connection))
     seen += _look(task, "heartbeats", lambda connection: describe_heartbeats(task, connection))
     seen += _look(task, "source tables", lambda connection: check_tables(task, connection))
+    seen += probe("mapper", lambda: check_rules(task))
     seen += _look(task, "snapshot", lambda connection: check_snapshot(task, connection))
     return seen + probe("start", lambda: _start(task, store))
 

@@ -10,7 +10,10 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import key_columns
 from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.producer.config import FetchTask
+from cdcbus.producer.mapped_tables import check_mapper
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
@@ -33,13 +36,28 @@ def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
     accepts = TableFilter(task.tables).accepts
     read = [table for table in tables if accepts(table)]
     seen = list(describe_filter(task, read, _keyed(connection, {table.schema for table in read})))
-    by_name = {str(table).upper(): table for table in read}
+    mapper = Mapper(task.transform.rules)
+    by_name = {str(route.target).upper(): route for each in read for route in mapper.routes(each)}
     for name in sorted(task.publish.partition_keys):
-        table = by_name.get(name)
-        columns = _columns(connection, table) if table else []
-        key = _primary_key(connection, table) if table else []
-        seen.append(describe_partition_key(name, table, columns, task.publish, key))
+        route = by_name.get(name)
+        if route is None:
+            seen.append(describe_partition_key(name, None, [], task.publish))
+            continue
+        source = Table(route.source, tuple(map(Column, _columns(connection, route.source))), ())
+        columns = [column.name for column in route.columns(source)]
+        key = [route.wanted(column) or "" for column in _primary_key(connection, route.source)]
+        seen.append(describe_partition_key(name, route.target, columns, task.publish, key))
     return seen
+
+
+def check_rules(task: FetchTask) -> Iterator[CheckResult]:
+    """Whether the task's mapper and event processor can be applied. Raises as these do."""
+    if task.transform.processor:
+        make_processor(task.transform.processor)
+        yield ok("event processor", f"{task.transform.processor} can be imported here")
+    if task.transform.rules:
+        check_mapper(task)
+        yield ok("mapper", "can be applied to the tables that are read")
 
 
 def describe_filter(

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from confluent_kafka import Message
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.errors import ConfigError, UnreadableEvent
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.plugins.start import Edge
@@ -22,6 +23,8 @@ from cdcbus.producer.config import DdlConfig, FetchTask, RowTransform, SnapshotM
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, messages
 from tests.integration.producer.snapshot.following import SnapshotRunning
+from tests.support.shop import Shop
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -31,6 +34,12 @@ FORMATS = pytest.mark.parametrize("converter", ["canalRow", "oggJson", "porterCo
 
 def hashed(text: str) -> str:
     return hashlib.sha256(f"salt{text}".encode()).hexdigest()
+
+
+def texts_of(message: Message) -> list[bytes]:
+    """All bytes of a record."""
+    values = dict(message.headers() or ()).values()
+    return [text for text in (message.key(), message.value(), *values) if isinstance(text, bytes)]
 
 
 def rule(name: str, expression: str = "EU") -> MapperRule:
@@ -85,8 +94,7 @@ def test_rows_come_under_target_names_and_never_with_what_is_masked(
 
     found = messages(kafka, name)
     for message in found:
-        texts = [message.key(), message.value(), *dict(message.headers() or ()).values()]
-        assert not any(b"pan-" in (text or b"") or b"note" in (text or b"") for text in texts)
+        assert not any(b"pan-" in text or b"note" in text for text in texts_of(message))
         assert message.key() in {
             *(f"{hashed(f'pan-{number}')}_".encode() for number in (1, 2, 4)),
             b"null_",
@@ -216,3 +224,64 @@ def test_ddl_and_truncate_come_under_the_target_s_name(
         ("STORE", "CARDS", "ALTER", ""),
         (name, "other", "ALTER", alter.format("u")),
     ]
+
+
+def test_a_mapper_that_cannot_be_applied_refuses_the_start(
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    make_topic: Callable[..., str],
+    positions: PositionStore,
+) -> None:
+    make_topic(name)
+    source_cursor.execute(TABLE.format("t"))
+    task = mapped(fetch_task(source, name, servers=kafka), MapperRule(ignored=frozenset(("id",))))
+    with (
+        pytest.raises(ConfigError, match=rf"leaves out column id, .* key of {name}\.t"),
+        Running(replace(task, start=Edge.LATEST), positions) as running,
+    ):
+        running.ends()
+    assert positions.load() is None
+
+
+def test_a_consumer_task_loads_the_mapped_topic_and_finds_no_word_of_what_is_masked(
+    shop: Shop, source: Database
+) -> None:
+    """Task files as an operator writes them, a snapshot, and a target with other names."""
+    shop.cursor.execute(TABLE.format("t"))
+    shop.cursor.execute("INSERT INTO t VALUES (1, 'pan-1', 'Ada', 'x'), (2, 'pan-2', 'Bob', 'y')")
+    shop.postgresql(
+        f'CREATE TABLE {shop.name}.cards (no int PRIMARY KEY, pan char(64), holder text, "from" text)'
+    )
+    fetch = shop.fetch(source, consumer__snapshot="initial")
+    with (shop.folder / f"{fetch.task_id}.properties").open("a") as file:
+        file.write(
+            f"""
+mapper[0].schema={shop.name},{shop.name}
+mapper[0].table=t,cards
+mapper[0].column.id=no
+mapper[0].column.owner=holder
+mapper[0].ignore=note
+mapper[0].constant.from=EU
+mapper[0].mask.pan=hash:salt
+loader.source.partitionKey.{shop.name}.cards=no
+"""
+        )
+    load = shop.load("postgresql", consumer__includes=f"{shop.name}.cards")
+    fetch.start()
+    load.start()
+
+    def rows() -> list[tuple[object, ...]]:
+        return sorted(shop.postgresql(f"SELECT * FROM {shop.name}.cards"))
+
+    wait_until(lambda: len(rows()) == 2, "the snapshot is at the target", 120)
+    shop.cursor.execute("UPDATE t SET pan = 'pan-3', id = 3 WHERE id = 2")
+    shop.cursor.execute("DELETE FROM t WHERE id = 1")
+    shop.cursor.execute("INSERT INTO t VALUES (4, NULL, 'Eve', 'z')")
+    expected = [(3, hashed("pan-3"), "Bob", "EU"), (4, None, "Eve", "EU")]
+    wait_until(lambda: rows() == expected, "the changes are at the target", 120)
+    texts = [
+        text for message in messages(shop.addresses.kafka, shop.name) for text in texts_of(message)
+    ]
+    assert not any(b"pan-" in text for text in texts)

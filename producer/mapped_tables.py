@@ -1,0 +1,50 @@
+"""Whether the mapper can be applied to the source's tables as they are now, before rows come."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.record_transform import RecordTransform
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.ddl.table_schema import TableSchema
+from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.server import connection as servers
+from cdcbus.producer.table_filter import TableFilter
+
+READ_SECONDS = 60.0
+
+
+def check_mapper(task: FetchTask) -> None:
+    """Raises ConfigError, which names all tables that are read and that the mapper cannot take; as
+    a connection does. Asks the source only where there are rules."""
+    if not task.transform.rules:
+        return
+    accepts = TableFilter(task.tables).accepts
+    with (
+        closing(servers.connect(task.source, READ_SECONDS)) as connection,
+        servers.reported(task.source),
+    ):
+        reader = SchemaReader(connection)
+        tables = [table for table in reader.tables() if accepts(table)]
+        schemas = reader.read_all(tables)[0] if tables else {}
+    if wrong := list(unfit(task, schemas)):
+        raise ConfigError("; ".join(wrong))
+
+
+def unfit(task: FetchTask, schemas: dict[TableId, TableSchema]) -> Iterator[str]:
+    """A sentence for each table that the mapper cannot take."""
+    transform = task.transform
+    mapper = Mapper(transform.rules, transform.includes, transform.excludes)
+    records = RecordTransform(mapper, task.publish)
+    for name, schema in sorted(schemas.items()):
+        if transform.heartbeats and str(name).upper() == str(transform.heartbeats).upper():
+            continue
+        columns = tuple(Column(column.name) for column in schema.columns)
+        try:
+            records.ways(Table(name, columns, schema.key))
+        except ConfigError as error:
+            yield str(error)

@@ -1,0 +1,50 @@
+"""Tables that a mapper cannot take, before rows come."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.transform.cells.mask import Mask
+from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.producer.config import FetchTask, FilterConfig, RowTransform, SourceConfig
+from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
+from cdcbus.producer.mapped_tables import unfit
+
+CARDS = TableId("shop", "cards")
+SCHEMAS = {
+    CARDS: TableSchema(
+        (TableColumn("id", "int(11)"), TableColumn("pan", "varchar(20)")),
+        (UniqueKey("PRIMARY", ("id",)),),
+    )
+}
+TASK = FetchTask(
+    "1",
+    "shop",
+    SourceConfig((("db1", 3306),), "u"),
+    FilterConfig(),
+    PublishConfig("k:9092", "t", "canalRow", {"STORE.CARDS": ("pan", "owner")}),
+)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (MapperRule(ignored=frozenset(("id",))), "leaves out column id, which is part of the key"),
+        (MapperRule(masks={"id": Mask("fixed", text="x")}), "would become one: use hash"),
+        (MapperRule(columns={"pan": "id"}), "both go to column id of shop.cards"),
+        (MapperRule(schema=("shop", "STORE")), "the table has no column owner; it has id, pan"),
+    ],
+)
+def test_what_a_rule_cannot_do_to_a_table_is_said(rule: MapperRule, said: str) -> None:
+    [found] = unfit(replace(TASK, transform=RowTransform((rule,))), SCHEMAS)
+    assert said in found
+
+
+def test_heartbeats_are_not_mapped() -> None:
+    rule = MapperRule(ignored=frozenset(("id",)))
+    task = replace(TASK, transform=RowTransform((rule,), heartbeats=TableId("SHOP", "Cards")))
+    assert list(unfit(task, SCHEMAS)) == []
