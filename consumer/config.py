@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.contracts import Converter, JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Edge, KafkaStart
 from cdcbus.plugins.transform.rules import MapperRule
@@ -66,7 +67,8 @@ class LoadTask:
     called `cdcbus_heartbeat`, are heartbeats. `start` is `consumer.offset`, `first_consume_from`
     what holds when nothing else says where to begin; None and None = refuse. `until` says where the
     run ends, None: nowhere; `ends` is the same as an offset for each partition, once these are
-    known: the run ends when all before it is in the target.
+    known: the run ends when all before it is in the target. `time_zone`: of times in records that
+    name none; empty: UTC.
     """
 
     task_id: str
@@ -92,6 +94,12 @@ class LoadTask:
     heartbeats: TableId | None = None
     until: KafkaStart | None = None
     ends: Mapping[TopicPartition, int] | None = None
+    time_zone: str = ""
+
+    @property
+    def reader(self) -> Converter:
+        """What reads the task's records. Raises ConfigError."""
+        return make_converter(self.converter, self.time_zone)
 
     def is_heartbeat(self, table: TableId) -> bool:
         """Whether rows of this source table are heartbeats, any case: they are timed, not

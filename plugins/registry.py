@@ -4,6 +4,7 @@ packages add by entry point."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import tzinfo
 from importlib.metadata import entry_points
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from cdcbus.plugins.converters.maxwell_json import MaxwellJson
 from cdcbus.plugins.converters.ogg_json import OggJson, PorterCompat
 from cdcbus.plugins.converters.porter_json import PorterJson
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.time_zone import read_zone
 
 CONVERTER_GROUP: Final = "cdcbus.converters"
 LOADER_GROUP: Final = "cdcbus.loaders"
@@ -26,6 +28,13 @@ _CONVERTERS: Final[dict[str, Callable[[], Converter]]] = {
     "debeziumJson": DebeziumJson,
     "maxwellJson": MaxwellJson,
     "porterJson": PorterJson,
+    "auto": Auto,
+}
+_ZONED: Final[dict[str, Callable[[tzinfo], Converter]]] = {
+    "oggJson": OggJson,
+    "canalRow": CanalRow,
+    "porterCompat": PorterCompat,
+    "canalCompat": CanalCompat,
     "auto": Auto,
 }
 # Names only: `plugins.loaders` has the classes, and imports SQLAlchemy, for which reading a task
@@ -43,13 +52,31 @@ def is_added_converter(name: str) -> bool:
     return name not in _CONVERTERS and name in converter_names()
 
 
-def make_converter(name: str) -> Converter:
-    """A converter by name. Raises ConfigError for a name that it does not know, listing those it
-    knows, and for a converter of another package that cannot be made."""
+def takes_zone(name: str) -> bool:
+    """Whether a converter reads records with times that name no zone."""
+    return name in _ZONED
+
+
+def make_converter(name: str, time_zone: str = "") -> Converter:
+    """A converter by name. `time_zone`: that of times which name none; empty: UTC. Raises
+    ConfigError for a name that it does not know, listing those it knows, and for a converter of
+    another package that cannot be made."""
+    if time_zone and name in _ZONED:
+        return _ZONED[name](_zone(time_zone))
     if name in _CONVERTERS:
         return _CONVERTERS[name]()
     converter: Converter = _made("converter", name, CONVERTER_GROUP, converter_names())
     return converter
+
+
+def _zone(name: str) -> tzinfo:
+    try:
+        return read_zone(name)
+    except ValueError as error:
+        raise ConfigError(
+            f"time zone {name} is not known on this machine: correct consumer.source.timeZone, or "
+            "install the Python package tzdata here"
+        ) from error
 
 
 def loader_names() -> tuple[str, ...]:

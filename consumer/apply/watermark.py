@@ -16,7 +16,6 @@ from cdcbus.consumer.records.records import Record
 from cdcbus.plugins.contracts import Converter, RowVersion
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.start import Replay
 
 IN_FLIGHT_SECONDS = 120.0
@@ -47,7 +46,7 @@ def low_watermark_of(
     That two records came into Kafka in one millisecond says nothing of which is the earlier one: a
     key that changes is a delete in one partition and an insert in another.
     """
-    converter = make_converter(task.converter)
+    converter = task.reader
     with TopicLogs(task) as logs:
         others = [other for other in logs.all_partitions() if other != partition]
         if not others:

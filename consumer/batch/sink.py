@@ -18,7 +18,6 @@ from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.transform.processor import make_processor
 
 
@@ -120,7 +119,7 @@ def make_applier(
 ) -> Applier:
     """A task's applier, made of the task alone; it connects at first use. `put_dead_letters`:
     see there. Raises ConfigError."""
-    converter, process = make_converter(task.converter), make_processor(task.processor)
+    converter, process = task.reader, make_processor(task.processor)
     if isinstance(task.target, JdbcTarget):
         loader, partitions_at_once = make_loader(task.loader, task.target), task.target.pool_size
         return PartitionApplier(

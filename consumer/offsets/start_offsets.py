@@ -259,12 +259,13 @@ class TopicLogs:
 
     def newest(
         self, partitions: Iterable[TopicPartition], count: int
-    ) -> list[tuple[TopicPartition, int, bytes | None]]:
-        """The records at the last `count` offsets of each partition: partition, offset, value, in
-        order. Those that do not come in time are left out. Raises BusError."""
+    ) -> list[tuple[TopicPartition, int, bytes | None, int]]:
+        """The records at the last `count` offsets of each partition, in order: partition, offset,
+        value, and when it came into Kafka in epoch milliseconds. Those that do not come in time
+        are left out. Raises BusError."""
         bounds = {partition: self.bounds(partition) for partition in partitions}
         ends = {partition: end for partition, (low, end) in bounds.items() if low < end}
-        return self._between(
+        return self._read(
             {partition: max(bounds[partition][0], end - count) for partition, end in ends.items()},
             ends,
         )

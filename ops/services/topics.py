@@ -32,6 +32,7 @@ class Access:
     servers: str
     options: Mapping[str, str]
     converter: str
+    time_zone: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ def access_of(task: FetchTask | LoadTask) -> Access:
     from cdcbus.consumer.config import LoadTask
 
     if isinstance(task, LoadTask):
-        return Access(task.source.servers, task.source.look_up_options, task.converter)
+        return Access(
+            task.source.servers, task.source.look_up_options, task.converter, task.time_zone
+        )
     return access_to(task.publish)
 
 

@@ -10,6 +10,8 @@ anything else              debeziumJson, which answers what it does not know eit
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import tzinfo
+from functools import partial
 from typing import Any, Final
 
 from cdcbus.plugins.converters import canal_row, debezium_json, maxwell_json, ogg_json, porter_json
@@ -26,19 +28,23 @@ class Auto(ReadOnly):
 
     NAME = "auto"
 
+    def __init__(self, zone: tzinfo | None = None) -> None:
+        """`zone`: for the formats whose times name none."""
+        self._read: dict[str, Callable[[Any], list[RowChange]]] = {
+            **_READ,
+            "canalRow": partial(canal_row.read, zone=zone),
+            "oggJson": partial(ogg_json.read, zone=zone),
+        }
+
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """What the record's own converter reads. Raises ConversionError."""
         # Debezium's, and most of its bytes: not parsed each time
         if value.startswith(b'{"schema":{'):
             return _DEBEZIUM.from_bytes(value)
         try:
-            return parsed(value, _read)
+            return parsed(value, lambda message: self._read[format_of(message)](message))
         except ValueError as error:
             raise ConversionError("a record that is not JSON") from error
-
-
-def _read(message: Any) -> list[RowChange]:
-    return _READ[format_of(message)](message)
 
 
 def format_of(message: Any) -> str:

@@ -16,7 +16,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
+from datetime import tzinfo
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -64,7 +65,10 @@ def _json(value: Any) -> str:
 
 
 class CanalRow:
-    """The `canalRow` converter."""
+    """The `canalRow` converter. `zone`: that of canal's own TIMESTAMP cells; None: UTC."""
+
+    def __init__(self, zone: tzinfo | None = None) -> None:
+        self._zone = zone
 
     marks_snapshots = True
 
@@ -162,7 +166,7 @@ class CanalRow:
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The rows of a flat message, in order. Raises ConversionError."""
         try:
-            return parsed(value, read)
+            return parsed(value, partial(read, zone=self._zone))
         except ValueError as error:
             raise ConversionError("not a canalRow record: not JSON") from error
 
@@ -216,8 +220,8 @@ def _cut(value: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
     )
 
 
-def read(message: Any) -> list[RowChange]:
-    """The rows of a parsed message. Raises ConversionError."""
+def read(message: Any, zone: tzinfo | None = None) -> list[RowChange]:
+    """The rows of a parsed message. `zone`: as in `CanalRow`. Raises ConversionError."""
     if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         raise ConversionError(
             "not a canalRow record: an object with the keys database, table, type and data was "
@@ -228,7 +232,7 @@ def read(message: Any) -> list[RowChange]:
         return []
     if kind not in Op.__members__:
         raise ConversionError(f"canalRow record of unknown type {kind!r}")
-    table, readings = _table(message)
+    table, readings = _table(message, None if "txLast" in message else zone)
     origin = _origin(message)
     if kind == Op.TRUNCATE:
         return [RowChange(table, Op.TRUNCATE, None, None, origin)]
@@ -246,7 +250,7 @@ def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:
     return changed
 
 
-def _table(message: Mapping[str, Any]) -> tuple[Table, dict[str, Rendering]]:
+def _table(message: Mapping[str, Any], zone: tzinfo | None) -> tuple[Table, dict[str, Rendering]]:
     """The table, and how canal's own cells are read."""
     schema = message.get("database")
     name = message.get("table")
@@ -257,9 +261,14 @@ def _table(message: Mapping[str, Any]) -> tuple[Table, dict[str, Rendering]]:
         if not isinstance(key, list):
             raise TypeError
         types = message.get("mysqlType") or _untyped(message.get("data"))
+        if zone is not None and types and not message.get("mysqlType"):
+            raise ConversionError(
+                f"canalRow record of {schema}.{name} names no types (mysqlType), so its TIMESTAMP "
+                "columns are not known: without consumer.source.timeZone they are taken as UTC"
+            )
         numbers = message.get("sqlType") or {}
         return _known_table(
-            TableId(schema, name), tuple(types.items()), tuple(numbers.items()), tuple(key)
+            TableId(schema, name), tuple(types.items()), tuple(numbers.items()), tuple(key), zone
         )
     except (AttributeError, TypeError) as error:
         raise ConversionError(
@@ -281,6 +290,7 @@ def _known_table(
     types: tuple[tuple[str, str], ...],
     sql_types: tuple[tuple[str, int], ...],
     key: tuple[str, ...],
+    zone: tzinfo | None,
 ) -> tuple[Table, dict[str, Rendering]]:
     """One object per table and shape: what is planned for a table is kept by it."""
     numbers = dict(sql_types)
@@ -292,7 +302,7 @@ def _known_table(
     columns = []
     for column, mysql_type in types:
         columns.append(Column(column, mysql_type, numbers.get(column, _VARCHAR)))
-    return Table(name, tuple(columns), key), ours(dict(types))
+    return Table(name, tuple(columns), key), ours(dict(types), zone)
 
 
 def _origin(message: Mapping[str, Any]) -> Origin:

@@ -2,19 +2,21 @@
 the zero bytes at its end.
 
 Everything else is the same text in both, but for floating point numbers, which canal writes as Java
-does, and TIMESTAMP: canal renders it in the time zone of its JVM, which no record names. Both
-directions take that zone as UTC.
+does, and TIMESTAMP: canal renders it in the time zone of its JVM, which no record names. A reader
+is told that zone; without it, and in what is written, it is UTC.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import tzinfo
 from decimal import Decimal
 from functools import lru_cache
 
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Row, Table
+from cdcbus.plugins.time_zone import in_utc
 
 Rendering = Callable[[str], str]
 
@@ -30,11 +32,14 @@ _INTEGERS = {
 }
 
 
-def ours(columns: Mapping[str, str]) -> dict[str, Rendering]:
-    """How to read canal's cells, for the columns (name -> MySQL type) whose text differs."""
+def ours(columns: Mapping[str, str], zone: tzinfo | None = None) -> dict[str, Rendering]:
+    """How to read canal's cells, for the columns (name -> MySQL type) whose text differs. `zone`:
+    that of canal's JVM; None: UTC."""
     found = {}
     for name, mysql_type in columns.items():
         reading = _reading(name, mysql_type)
+        if zone is not None and mysql_type.lower().startswith("timestamp"):
+            reading = _timestamp_reading(name, zone)
         if reading is not None:
             found[name] = reading
     return found
@@ -112,6 +117,19 @@ def _set_reading(name: str, labels: list[str]) -> Rendering:
         bits = int(cell)
         chosen = [label for i, label in enumerate(labels) if bits >> i & 1]
         return _known(name, ",".join(chosen), labels)
+
+    return read
+
+
+def _timestamp_reading(name: str, zone: tzinfo) -> Rendering:
+    def read(cell: str) -> str:
+        try:
+            return in_utc(zone, cell)
+        except ValueError:
+            raise ConversionError(
+                f"column {name} holds no time that clocks of {zone} show: check "
+                "consumer.source.timeZone, which is to be the zone of canal's JVM"
+            ) from None
 
     return read
 

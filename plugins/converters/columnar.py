@@ -13,7 +13,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import tzinfo
+from functools import partial
 from itertools import accumulate
 from typing import Any, Final
 
@@ -25,6 +27,7 @@ from pyarrow import csv
 from cdcbus.plugins.contracts import ColumnarConverter, Converter
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
+from cdcbus.plugins.time_zone import seconds_ahead
 
 MIN_ROWS: Final = 32  # fewer are read faster one by one
 # of records of one table and operation, as updates that change different columns
@@ -174,6 +177,16 @@ def _utc_times(times: pa.Array) -> pa.Array:
     return pc.fill_null(pc.cast(moments, pa.int64()), 0)
 
 
+def _clock_times(zone: tzinfo, times: pa.Array) -> pa.Array:
+    """The same of clocks in a zone."""
+    clock_us = _utc_times(times)
+    whole = pc.floor_temporal(clock_us.cast(pa.timestamp("us")), unit="second")
+    seen = whole.cast(pa.timestamp("s")).cast(pa.int64()).dictionary_encode()
+    ahead_us = [seconds_ahead(zone, each) * 1_000_000 for each in seen.dictionary.to_pylist()]
+    moments = pc.subtract(clock_us, pa.array(ahead_us, pa.int64()).take(seen.indices))
+    return pc.if_else(times.is_null(), clock_us, moments)
+
+
 def _has_no_missing_flag(message: Mapping[str, Any]) -> bool:
     """Whether the images hold no `<COLUMN>_isMissing` of GoldenGate's."""
     names = [*(message.get("before") or ()), *(message.get("after") or ())]
@@ -209,6 +222,13 @@ OGG_JSON: Final = Wire(
     # up to the operation, or a part of the table's name
     marks=lambda records: pc.binary_slice(records, 0, 38),
 )
+
+
+def ogg_json(zone: tzinfo | None) -> Wire:
+    """oggJson whose times are those of clocks in a zone; None: UTC."""
+    if zone is None:
+        return OGG_JSON
+    return replace(OGG_JSON, commit_us=partial(_clock_times, zone))
 
 
 @dataclass(frozen=True, slots=True)

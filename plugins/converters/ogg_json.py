@@ -18,8 +18,8 @@ import re
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
-from functools import lru_cache
+from datetime import UTC, datetime, timedelta, tzinfo
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -28,6 +28,7 @@ from cdcbus.plugins.converters.json_cells import cells, parsed
 from cdcbus.plugins.converters.record_template import Placeholder, RecordTemplate
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
+from cdcbus.plugins.time_zone import read_zone
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,11 +46,15 @@ _MISSING_FLAG = "_isMissing"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _QUOTED = re.compile(r'(?:[^."]+|"(?:[^"]|"")*")(?:\.(?:[^."]+|"(?:[^"]|"")*"))*')
 _POS = re.compile(r"[0-9]{20}")
+_WITH_ZONE = re.compile(r"(.{16,}?)(Z|[+-][0-9]{2}(?::?[0-5][0-9])?)")
 _PART = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
 
 
 class OggJson:
-    """The `oggJson` converter."""
+    """The `oggJson` converter. `zone`: that of times that name none; None: UTC."""
+
+    def __init__(self, zone: tzinfo | None = None) -> None:
+        self._zone = zone
 
     marks_snapshots = True
 
@@ -100,16 +105,16 @@ class OggJson:
     def from_bytes(self, value: bytes) -> list[RowChange]:
         """The operation as one row change. Raises ConversionError."""
         try:
-            return parsed(value, read)
+            return parsed(value, partial(read, zone=self._zone))
         except ValueError as error:
             raise ConversionError("not an oggJson record: not JSON") from error
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
         """Many records at once."""
         # brings Arrow, which writers do not need
-        from cdcbus.plugins.converters.columnar import OGG_JSON, columns_on_wire
+        from cdcbus.plugins.converters.columnar import columns_on_wire, ogg_json
 
-        return columns_on_wire(records, self, OGG_JSON)
+        return columns_on_wire(records, self, ogg_json(self._zone))
 
 
 class PorterCompat(OggJson):
@@ -161,8 +166,8 @@ def _quoted(part: str) -> str:
     return f'"{doubled}"'
 
 
-def read(message: Any) -> list[RowChange]:
-    """The operation of a parsed message. Raises ConversionError."""
+def read(message: Any, zone: tzinfo | None = None) -> list[RowChange]:
+    """The operation of a parsed message. `zone`: as in `OggJson`. Raises ConversionError."""
     if not isinstance(message, dict):
         raise ConversionError(
             "not an oggJson record: an object with the keys table and op_type was expected"
@@ -175,7 +180,7 @@ def read(message: Any) -> list[RowChange]:
     before = _image(message, "before")
     after = _image(message, "after")
     table = _table(message, {**(before or {}), **(after or {})})
-    return [_change(table, _OPS[word], before, after, _origin(message))]
+    return [_change(table, _OPS[word], before, after, _origin(message, zone))]
 
 
 def _change(
@@ -277,7 +282,7 @@ def _file_number(file: str) -> str:
     return f"{int(number):010d}"
 
 
-def _origin(message: Mapping[str, Any]) -> Origin:
+def _origin(message: Mapping[str, Any], zone: tzinfo | None) -> Origin:
     """Only the number of the file is written; 0 is none."""
     text = message.get("pos")
     file = ""
@@ -286,14 +291,18 @@ def _origin(message: Mapping[str, Any]) -> Origin:
         pos = int(text[10:])
         if text[:10].strip("0"):
             file = text[:10]
-    return Origin(file, pos, commit_us=_commit_us(message))
+    return Origin(file, pos, commit_us=_commit_us(message, zone))
 
 
-def _commit_us(message: Mapping[str, Any]) -> int:
-    """op_ts with 0 to 9 fraction digits, taken as UTC; 0 when it is absent or in no such form."""
-    text = str(message.get("op_ts") or "")[:26]  # to the microsecond
+def _commit_us(message: Mapping[str, Any], zone: tzinfo | None) -> int:
+    """op_ts with 0 to 9 fraction digits, in its own zone, else in the given one, else in UTC; 0
+    when it is absent or in no such form."""
+    text = str(message.get("op_ts") or "")
+    named = _WITH_ZONE.fullmatch(text)
+    clock = named[1] if named else text
     try:
-        moment = datetime.fromisoformat(text).replace(tzinfo=UTC)
+        moment = datetime.fromisoformat(clock[:26])  # to the microsecond
+        moment = moment.replace(tzinfo=read_zone(named[2]) if named else zone or UTC)
     except ValueError:
         return 0
     return (moment - _EPOCH) // timedelta(microseconds=1)

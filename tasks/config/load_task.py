@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import UTC
 
 from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, SchemaChange, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
 from cdcbus.plugins.kafka.client_options import CONNECTING, Client
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.registry import converter_names, is_added_loader
+from cdcbus.plugins.registry import converter_names, is_added_loader, takes_zone
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
+from cdcbus.plugins.time_zone import read_zone
 from cdcbus.tasks.config.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.config.keys.start import KAFKA_START
 from cdcbus.tasks.config.keys.task import ISOLATED
@@ -29,6 +31,7 @@ from cdcbus.tasks.config.keys.types import (
     SECRET,
     TABLE,
     TEXT,
+    TIME_ZONE,
     ZERO_DATE,
     ValueType,
     word,
@@ -36,6 +39,8 @@ from cdcbus.tasks.config.keys.types import (
 from cdcbus.tasks.config.mapper_rules import mapper_rules, processor_name
 from cdcbus.tasks.config.publish_keys import publish_config
 from cdcbus.tasks.config.settings import Settings, tables
+
+TIME_ZONE_KEY = "consumer.source.timeZone"
 
 
 def load_task(task_id: str, settings: Settings) -> LoadTask:
@@ -46,7 +51,8 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
     return LoadTask(
         task_id=task_id,
         source=source,
-        converter=settings.get("consumer.converter", word(*converter_names())) or "oggJson",
+        converter=_converter(settings),
+        time_zone=_time_zone(settings),
         loader=loader,
         target=_target(task_id, loader, settings),
         includes=includes,
@@ -71,6 +77,23 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
         spark_options=_spark_options(settings),
         heartbeats=settings.get("consumer.source.heartbeatTable", TABLE),
     )
+
+
+def _converter(settings: Settings) -> str:
+    return settings.get("consumer.converter", word(*converter_names())) or "oggJson"
+
+
+def _time_zone(settings: Settings) -> str:
+    """Empty for UTC, which costs nothing."""
+    zone = settings.get(TIME_ZONE_KEY, TIME_ZONE) or ""
+    if not settings.has(TIME_ZONE_KEY) or not zone:
+        return ""
+    if not takes_zone(converter := _converter(settings)):
+        settings.unsafe(
+            TIME_ZONE_KEY,
+            f"without effect: times in records of {converter} need no zone; remove it",
+        )
+    return "" if read_zone(zone) is UTC else zone
 
 
 def _loader(settings: Settings) -> str:

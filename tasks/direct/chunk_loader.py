@@ -85,7 +85,7 @@ class _Worker:
         loader = make_loader(work.load.loader, work.load.target)
         self._applier = PartitionApplier(
             work.load,
-            make_converter(work.load.converter),
+            work.load.reader,
             cast(Loader, _GuardedLoader(loader, work.guard)),
             make_processor(work.load.processor),
         )

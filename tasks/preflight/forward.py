@@ -14,7 +14,6 @@ from cdcbus.plugins.contracts import AppliedOffset, OffsetTable
 from cdcbus.plugins.errors import BusRejected
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topics import named_topics
-from cdcbus.plugins.registry import make_converter
 from cdcbus.tasks.preflight.fetch import check_written_topics
 from cdcbus.tasks.preflight.result import CheckResult, has_failed, ok, probe
 
@@ -25,9 +24,7 @@ def check_forward(task: LoadTask, config: PublishConfig) -> tuple[list[CheckResu
 
     def look() -> Iterator[CheckResult]:
         there = replace(config, new_topics=None)
-        with closing(
-            Forwarder(task, there, make_converter(task.converter), None, None, Event())
-        ) as forwarder:
+        with closing(Forwarder(task, there, task.reader, None, None, Event())) as forwarder:
             forwarder.check_circle(named_topics(config))
             with suppress(BusRejected):  # topics that a start makes
                 applied.extend(forwarder.committed_offsets())

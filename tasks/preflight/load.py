@@ -17,7 +17,6 @@ from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionSt
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
 from cdcbus.plugins.transform.mapper import Mapper, Route
@@ -55,7 +54,7 @@ def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[Chec
 def _records(
     task: LoadTask, topic: str, starts: Mapping[TopicPartition, int], samples: dict[TableId, Sample]
 ) -> Iterator[CheckResult]:
-    return check_records(task, topic, make_converter(task.converter), starts, samples)
+    return check_records(task, topic, task.reader, starts, samples)
 
 
 def check_topics(task: LoadTask) -> list[CheckResult]:

@@ -12,6 +12,7 @@ from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, RowChange, TableId
+from cdcbus.tasks.preflight.record_times import RecordTimes
 from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CheckResult, error, ok, warning
 
 RECORDS, RECORDS_PER_PARTITION = 1000, 10
@@ -62,7 +63,8 @@ def check_records(
     with TopicLogs(task, ANSWER_SECONDS) as logs:
         partitions = partitions_of(task, logs, topic)
         records = logs.newest(partitions, max(RECORDS_PER_PARTITION, RECORDS // len(partitions)))
-    for partition, offset, value in records:
+    times = RecordTimes()
+    for partition, offset, value, came_ms in records:
         if value is None:
             continue
         record = f"{partition}@{offset}"
@@ -76,10 +78,12 @@ def check_records(
             continue
         count += 1
         for change in changes:
+            times.add(change, came_ms)
             if task.wants(change.table.id):
                 samples.setdefault(change.table.id, Sample()).add(change, record, is_ahead)
     if not unreadable:
         yield ok(subject, f"the newest {count} can be read" if count else "none yet")
+    yield from times.results(topic, task.converter, task.time_zone)
 
 
 def describe_unreadable(

@@ -18,7 +18,6 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.start_offsets import LIBRARY_LOG, TopicLogs
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.server import connection as servers
@@ -75,7 +74,7 @@ class _LoadLag:
     def __init__(self, task: LoadTask) -> None:
         options = {**task.source.look_up_options, **_ONE_RECORD}
         self._task = replace(task, source=replace(task.source, look_up_options=options))
-        self._converter = make_converter(task.converter)
+        self._converter = task.reader
         self._logs: TopicLogs | None = None
         self._retention = Retention()
         self._retention_due = 0.0

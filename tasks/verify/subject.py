@@ -300,7 +300,7 @@ def _expecting(
         if is_plain:
             return [change]
         value = make_converter(feed.fetch.publish.converter).to_bytes(change)
-        return make_converter(task.converter).from_bytes(value)
+        return task.reader.from_bytes(value)
 
     return lambda row: list(mapped_rows(row))
 

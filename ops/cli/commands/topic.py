@@ -6,6 +6,7 @@ import logging
 import re
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final
 
@@ -97,7 +98,7 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
         access = Access(servers or "", {}, "auto") if word is None else access_of(_task(word, bus))
         return command(
             *args,
-            access=Access(servers or access.servers, access.options, access.converter),
+            access=replace(access, servers=servers or access.servers),
             **kwargs,
         )
 
@@ -236,7 +237,7 @@ def tail(
 
     A record that cannot be read is named on standard error, and the exit code is then 1.
     """
-    reader = make_converter(converter or access.converter)
+    reader = make_converter(converter or access.converter, access.time_zone)
     console = Console(soft_wrap=True, highlight=False)
     has_unreadable = False
     with TopicLog(access) as log:

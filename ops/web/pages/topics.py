@@ -144,7 +144,7 @@ def tail(
     """The row changes in the newest `count` records of each partition, newest first, at most ROWS.
     Raises BusError."""
     access = access_of(task)
-    converter = make_converter(access.converter)
+    converter = make_converter(access.converter, access.time_zone)
     with TopicLog(access) as log:
         records = log.newest(topic, count)
     ops = (op,) if op else ()

@@ -43,6 +43,7 @@ from cdcbus.tasks.config.keys.types import (
     TABLE,
     TABLES,
     TEXT,
+    TIME_ZONE,
     TLS_MODE,
     word,
 )
@@ -175,6 +176,17 @@ CONSUMER_KEYS = (
         "KafkaFetch: the form of the records, `oggJson` when absent; [all forms](formats.md). "
         "CanalFetch: names the input, always `canalRow`.",
         "KafkaFetch with canalRow drops every record",
+    ),
+    Key(
+        "consumer.source.timeZone",
+        TIME_ZONE,
+        "UTC",
+        "KafkaFetch: the zone of [times that name none](formats.md#time-zones): canal's own "
+        "TIMESTAMP cells, and `op_ts` of porter and GoldenGate. A name (`Asia/Shanghai`) or an "
+        "offset (`+08:00`).",
+        "not known; the zone of its JVM",
+        Route.FROM_KAFKA,
+        answer="accepted; a binlog holds moments, which are written in UTC",
     ),
     Key(
         "consumer.includes",

@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from cdcbus.plugins.mysql_tls import TlsMode
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.time_zone import read_zone
 from cdcbus.tasks.config.keys.schedule import Schedule, read_schedule
 
 Window = tuple[int, int]
@@ -177,6 +178,18 @@ def _jdbc_url(text: str) -> str:
     return text
 
 
+def _zone(text: str) -> str:
+    read_zone(text)
+    return text
+
+
+TIME_ZONE: ValueType[str] = ValueType(
+    "time zone",
+    _zone,
+    "a name of the IANA's time zones, with its capital letters, or an offset; abbreviations such "
+    "as CST mean several",
+    "Asia/Shanghai or +08:00",
+)
 TEXT: ValueType[str] = ValueType("text", str, "text", "abc")
 SECRET: ValueType[str] = ValueType(
     "secret", str, "text", "${env:DB_PASSWORD}", is_secret=True, is_shown=False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import orjson
@@ -40,8 +41,8 @@ def update(before: Row, after: Row) -> RowChange:
     return RowChange(TABLE, Op.UPDATE, before, after, Origin(commit_us=1_700_000_000_000_000))
 
 
-def read(records: list[bytes | None], converter: str) -> Columns:
-    return read_columns(pa.array(records, pa.binary()), make_converter(converter))
+def read(records: list[bytes | None], converter: str, zone: str = "") -> Columns:
+    return read_columns(pa.array(records, pa.binary()), make_converter(converter, zone))
 
 
 def rows(group: RowGroup) -> list[tuple[int, Any]]:
@@ -64,9 +65,9 @@ def rows(group: RowGroup) -> list[tuple[int, Any]]:
     ]
 
 
-def check(records: list[bytes | None], converter: str) -> Columns:
+def check(records: list[bytes | None], converter: str, zone: str = "") -> Columns:
     """Each record is in one place, and those in groups say what `from_bytes` says."""
-    found, reader = read(records, converter), make_converter(converter)
+    found, reader = read(records, converter, zone), make_converter(converter, zone)
     seen = [row for group in found.groups for row in rows(group)]
     assert sorted([place for place, _ in seen] + found.rest) == list(range(len(records)))
     assert all(
@@ -351,3 +352,49 @@ def test_no_module_is_looked_for(converter: str) -> None:
     with module_searches() as names:
         assert read([value] * MIN_ROWS, converter).groups
     assert names == []
+
+
+ZONES = ("Europe/Berlin", "Asia/Shanghai", "America/St_Johns", "-09:30", "UTC")
+CLOCKS = st.one_of(
+    st.datetimes(datetime(1, 1, 2), datetime(9999, 12, 30)),
+    # around the hours that are skipped and that come twice
+    st.datetimes(datetime(2024, 3, 31, 0), datetime(2024, 3, 31, 6)),
+    st.datetimes(datetime(2024, 10, 27, 0), datetime(2024, 10, 27, 6)),
+).map(lambda clock: clock.isoformat(" "))
+OP_TS = st.one_of(
+    CLOCKS,
+    CLOCKS.map(lambda text: text + "+05:30"),
+    CLOCKS.map(lambda text: text[:19] + "Z"),
+    st.sampled_from(["1970-01-01 00:00:00", "", "soon", None]),
+)
+
+
+@given(st.sampled_from(ZONES), st.lists(OP_TS, min_size=1, max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_times_of_a_zone_are_the_same_moments_in_columns(
+    zone: str, times: list[str | None]
+) -> None:
+    """A time in a form of its own leaves all of its shape, so the others are read once more."""
+    plain = [each for each in times if each and len(each) > 18 and each[-1] not in "0Z"]
+    for some in (times, plain):
+        records: list[bytes | None] = []
+        for each in some * MIN_ROWS:
+            records.append(changed("oggJson", op_ts=each))
+        check(records, "oggJson", zone)
+
+
+def test_a_zone_is_no_reason_to_leave_columns() -> None:
+    found = check(
+        [changed("oggJson", op_ts="2024-05-01 03:04:05.5")] * MIN_ROWS, "oggJson", "+08:00"
+    )
+    (group,) = found.groups
+    assert group.commit_us[0].as_py() == 1_714_503_845_500_000
+
+
+@pytest.mark.parametrize("zone", ZONES)
+def test_cells_of_our_own_are_utc_whatever_zone_is_named(zone: str) -> None:
+    table = Table(TABLE.id, (Column("at", "timestamp", 93),), ())
+    change = RowChange(table, Op.INSERT, None, {"at": "2024-05-01 03:04:05"}, insert().origin)
+    value = make_converter("canalRow").to_bytes(change)
+    found = check([value] * MIN_ROWS, "canalRow", zone)
+    assert (found.groups[0].after or {})["at"][0].as_py() == "2024-05-01 03:04:05"

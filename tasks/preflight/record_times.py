@@ -1,0 +1,123 @@
+"""Whether the times in records agree with when Kafka got the records: those of another time zone
+are off by whole or half hours."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from cdcbus.plugins.registry import takes_zone
+from cdcbus.plugins.rowchange import Op, RowChange, TableId
+from cdcbus.plugins.time_zone import EPOCH, offset_of, read_zone
+from cdcbus.tasks.preflight.result import CheckResult, warning
+
+STEP_S: Final = 1800
+"""All zones but a few are so far from UTC, or a multiple of it."""
+NEAR_S: Final = 120
+"""How long a record may have been under way."""
+MOST_STEPS: Final = 28  # 14 hours
+LEAST_CELLS: Final = 3
+SHARE: Final = 0.8
+HALF_DAY: Final = 24
+CLOCKS_12: Final = (
+    "porter writes op_ts by a clock of 12 hours: half of the day it is 12 hours too early, which "
+    "no zone puts right"
+)
+
+
+@dataclass(slots=True)
+class RecordTimes:
+    """How far records' times are from Kafka's, in seconds, above 0 where they are earlier: of
+    commits, and of TIMESTAMP cells that were just written."""
+
+    commits: list[float] = field(default_factory=list)
+    cells: dict[tuple[TableId, str], list[float]] = field(default_factory=dict)
+
+    def add(self, change: RowChange, came_ms: int) -> None:
+        if came_ms <= 0:
+            return
+        if change.origin.commit_ms:
+            self.commits.append((came_ms - change.origin.commit_ms) / 1000)
+        if change.op not in (Op.INSERT, Op.UPDATE):
+            return
+        before, after = change.before or {}, change.after or {}
+        for column in change.table.columns:
+            cell = after.get(column.name)
+            is_new = cell is not None and before.get(column.name) != cell
+            if is_new and column.mysql_type.lower().startswith("timestamp"):
+                moment = _moment(cell or "")
+                if moment is not None:
+                    place = (change.table.id, column.name)
+                    self.cells.setdefault(place, []).append(came_ms / 1000 - moment)
+
+    def results(self, topic: str, converter: str, time_zone: str) -> Iterator[CheckResult]:
+        """What is off by hours. `time_zone`: as the task has it."""
+        subject = f"times in {topic}"
+        steps = usual_steps(self.commits)
+        if steps:
+            found = f"the newest records are of times {_words(steps)} those when Kafka got them"
+            yield warning(subject, found, _remedy(steps, converter, time_zone))
+        off = {place: usual_steps(seconds, LEAST_CELLS) for place, seconds in self.cells.items()}
+        if 0 in off.values():  # some are right, so the others may be of another time on purpose
+            return
+        for (table, column), steps in off.items():
+            if steps:
+                yield warning(
+                    subject,
+                    f"column {column} of {table}, a TIMESTAMP, has times {_words(steps)} those "
+                    "when Kafka got its rows",
+                    _zone_remedy(steps, time_zone),
+                )
+                return
+
+
+def usual_steps(seconds: Sequence[float], least: int = 1) -> int | None:
+    """By how many half hours times are off, where most of them are off by as many; None where
+    nothing can be told: they are few, or differ, as those of rows that were under way for long."""
+    found = Counter(map(_steps, seconds))
+    if not found:
+        return None
+    steps, count = found.most_common(1)[0]
+    return steps if count >= max(least, SHARE * len(seconds)) else None
+
+
+def _steps(seconds: float) -> int | None:
+    steps = round(seconds / STEP_S)
+    is_near = abs(seconds - steps * STEP_S) <= NEAR_S
+    return steps if is_near and abs(steps) <= MOST_STEPS else None
+
+
+def _moment(cell: str) -> float | None:
+    try:
+        return (datetime.fromisoformat(cell[:26]).replace(tzinfo=None) - EPOCH).total_seconds()
+    except ValueError:
+        return None
+
+
+def _words(steps: int) -> str:
+    hours = f"{abs(steps) / 2:g} hour{'' if abs(steps) == 2 else 's'}"
+    return f"{hours} before" if steps > 0 else f"{hours} after"
+
+
+def _remedy(steps: int, converter: str, time_zone: str) -> str:
+    if not takes_zone(converter) or converter.startswith("canal"):
+        return "Check the clock of the source: these times are epoch seconds, which have no zone."
+    if abs(steps) == HALF_DAY:
+        return f"{CLOCKS_12}. Lag, retention and alarms go by Kafka's times."
+    return _zone_remedy(steps, time_zone)
+
+
+def _zone_remedy(steps: int, time_zone: str) -> str:
+    zone = read_zone(time_zone or "UTC")
+    now = datetime.now(UTC).astimezone(zone).replace(tzinfo=None)
+    ahead = offset_of(zone, now) - timedelta(seconds=steps * STEP_S)
+    minutes = abs(ahead) // timedelta(minutes=1)
+    sign = "-" if ahead < timedelta() else "+"
+    return (
+        f"They are taken as {time_zone or 'UTC'}. If their writer runs in another time zone, name "
+        f"it: consumer.source.timeZone={sign}{minutes // 60:02}:{minutes % 60:02}, or the zone's "
+        "name, which knows of summer time."
+    )
