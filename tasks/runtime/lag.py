@@ -36,10 +36,12 @@ _ONE_RECORD = {"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}
 class Lag:
     """What a task still has to do. None: not known.
 
-    `seconds`: since the oldest row that is not done was committed at the source, by the source's
-    clock. `bytes`: of a binlog. `last_row_ms`: when the newest row that is done was committed
-    there, 0 before the first. `skew_seconds`: how far the source's clock is ahead of this
-    machine's.
+    `seconds`: of topics, since the oldest record that is not applied came into Kafka, by Kafka's
+    times: those in records may be of another zone, or of a clock that is wrong. Of a binlog, since
+    the last transaction that is in Kafka was committed, by the source's clock, whose distance is
+    known. `bytes`: of a binlog. `last_row_ms`: when the newest row that is done was committed at
+    the source, as its record says; 0 before the first. `skew_seconds`: how far the source's clock
+    is ahead of this machine's.
 
     `retention_seconds`: how long topics or binlog are kept. `kept_unread`: where they keep a
     number of bytes instead, the share that is still unread; 1: all, so that the next deletion
@@ -69,12 +71,11 @@ def lag_meter(task: FetchTask | LoadTask) -> Callable[[Any], Lag]:
 
 class _LoadLag:
     """Counts the records from what is applied to the end of the topics. Seconds are since the
-    first of these records; at the end they come from the last heartbeat."""
+    first of these came into Kafka, 0 at the end."""
 
     def __init__(self, task: LoadTask) -> None:
         options = {**task.source.look_up_options, **_ONE_RECORD}
         self._task = replace(task, source=replace(task.source, look_up_options=options))
-        self._converter = task.reader
         self._logs: TopicLogs | None = None
         self._retention = Retention()
         self._retention_due = 0.0
@@ -95,10 +96,9 @@ class _LoadLag:
                 if end > offset:
                     records += end - offset
                     behind[partition] = offset
+            seconds: float | None = 0.0
             if behind:
-                seconds = self._seconds(logs, behind, last_row_ms)
-            else:
-                seconds = progress.lag_seconds or 0.0
+                seconds = self._seconds(logs, behind, progress.total.last_kafka_ms)
             retention = self._kept()
             unread, place = self._unread(retention.bytes, offsets, bounds)
             return Lag(
@@ -112,30 +112,23 @@ class _LoadLag:
         return Lag(last_row_ms=last_row_ms)
 
     def _seconds(
-        self, logs: TopicLogs, offsets: dict[TopicPartition, int], last_row_ms: int
+        self, logs: TopicLogs, offsets: dict[TopicPartition, int], last_came_ms: int
     ) -> float | None:
-        """Since the oldest of the first rows that are not applied was committed. Where Kafka does
-        not give these in time, since the last row that is applied."""
+        """Since the oldest of the first records that are not applied came into Kafka. Where Kafka
+        does not give these in time, since the last row that is applied."""
         deadline = time.monotonic() + ASK_SECONDS
-        commits_ms = []
+        came_ms = []
         for partition, offset in offsets.items():
             if time.monotonic() >= deadline:
                 break
             if record := logs.first(partition, offset):
-                commits_ms.append(self._commit_ms(*record))
+                came_ms.append(record[0])
                 self._sampled_records += 1
                 self._sampled_bytes += len(record[1] or b"")
-        oldest_ms = min(commits_ms, default=last_row_ms)
+        oldest_ms = min(came_ms, default=last_came_ms)
         if oldest_ms <= 0:
             return None
         return max(0.0, time.time() - oldest_ms / 1000)
-
-    def _commit_ms(self, kafka_ms: int, value: bytes | None) -> int:
-        """When a record's row was committed at the source, else when it arrived in Kafka."""
-        with suppress(CdcError):
-            for change in self._converter.from_bytes(value or b""):
-                return change.origin.commit_ms or kafka_ms
-        return kafka_ms
 
     def _unread(
         self,
