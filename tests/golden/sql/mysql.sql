@@ -20,13 +20,13 @@ UPDATE `Shop`.`cdcbus_stage` AS s STRAIGHT_JOIN `Shop`.`order` AS t ON t.`k` = s
 INSERT INTO `Shop`.`order` (`k2`, `k`, `Group`) SELECT s.`k2`, s.`k`, s.`Group` FROM `Shop`.`cdcbus_stage` AS s LEFT JOIN `Shop`.`order` AS t ON t.`k` = s.`k` AND t.`k2` = s.`k2` WHERE t.`k` IS NULL;
 
 -- delete
-DELETE FROM `Shop`.`order` WHERE (`k`, `k2`) IN ((1, 5), (-2, 0));
+DELETE FROM `Shop`.`order` WHERE (`k` = 1 AND `k2` = 5) OR (`k` = -2 AND `k2` = 0);
 
 -- delete of one key
-DELETE FROM `Shop`.`order` WHERE (`k`) IN (('a'), ('a'));
+DELETE FROM `Shop`.`order` WHERE `k` IN ('a');
 
 -- mark invalid labels
-/*M! SET STATEMENT sql_mode = 'NO_BACKSLASH_ESCAPES' FOR */ UPDATE /*+ SET_VAR(sql_mode = 'NO_BACKSLASH_ESCAPES') */ `Shop`.`order` SET `e` = 0, `at` = `at`, `since` = `since` WHERE (`k`, `k2`) IN ((1, 2), (3, 4));
+/*M! SET STATEMENT sql_mode = 'NO_BACKSLASH_ESCAPES' FOR */ UPDATE /*+ SET_VAR(sql_mode = 'NO_BACKSLASH_ESCAPES') */ `Shop`.`order` SET `e` = 0, `at` = `at`, `since` = `since` WHERE (`k` = 1 AND `k2` = 2) OR (`k` = 3 AND `k2` = 4);
 
 -- truncate
 DELETE FROM `Shop`.`order`;

@@ -46,12 +46,12 @@ from cdcbus.plugins.loaders.dialects.mysql.errors import (
 )
 from cdcbus.plugins.loaders.dialects.mysql.sql import (
     QUOTED,
-    compared,
     create_stage_sql,
     delete_sql,
     drop_stage_sql,
     insert_missing_sql,
     insert_sql,
+    key_sql,
     locked_sql,
     mark_sql,
     spelled_sql,
@@ -259,8 +259,7 @@ class Mysql:
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         """As for many rows; a few take statements of their own instead of the temporary table."""
         table = batch.table
-        # twice, as a lone key is
-        keys = [_unknown(table.key)] * 2
+        keys = [key_sql(table, "?" * len(table.key))] * 2
         return previewed(
             batch,
             truncate=QUOTED.delete_all(table.id),
@@ -314,16 +313,8 @@ def _is_direct(table: TargetTable, writes: Writes) -> bool:
 def _key_literals(
     connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
 ) -> Iterator[list[str]]:
-    """The keys as row literals, in parts for one statement each."""
-    if any(table.columns[name].type == "float" for name in table.key):
-        literals = []
-        for row in literal_rows(table, table.key, keys):
-            cells = zip(table.key, row, strict=True)
-            literals.append(
-                row_literal(compared(table.columns[name], cell) for name, cell in cells)
-            )
-    else:
-        literals = row_literals(table, table.key, keys)
+    """The keys, in parts for one statement each."""
+    literals = [key_sql(table, key) for key in literal_rows(table, table.key, keys)]
     for rows in in_statements(literals, _room(connection)):
         for start in range(0, len(rows), KEYS_PER_STATEMENT):
             yield rows[start : start + KEYS_PER_STATEMENT]

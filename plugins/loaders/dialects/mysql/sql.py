@@ -170,12 +170,12 @@ def locked_sql(table: TargetTable, columns: Sequence[str], number: int, key: Seq
 
 
 def delete_sql(table: TargetTable, keys: Sequence[str]) -> str:
-    """`keys` are row literals."""
+    """`keys`: as `key_sql` gives them."""
     return f"DELETE FROM {QUOTED.table(table.id)} WHERE {_is_one_of(table, keys)}"
 
 
 def spelled_sql(table: TargetTable, keys: Sequence[str]) -> str:
-    """The keys that the table has of these, as text. `keys` are row literals."""
+    """The keys that the table has of these, as text. `keys`: as `key_sql` gives them."""
     names = ", ".join(f"CAST({QUOTED.name(name)} AS CHAR)" for name in table.key)
     return f"SELECT {names} FROM {QUOTED.table(table.id)} WHERE {_is_one_of(table, keys)}"
 
@@ -190,8 +190,8 @@ def weights_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[Seque
 
 
 def mark_sql(table: TargetTable, column: str, keys: Sequence[str]) -> str:
-    """`keys` are row literals. Without strict mode for this statement only, in the words of
-    MariaDB and in those of MySQL 8.0 and later."""
+    """`keys`: as `key_sql` gives them. Without strict mode for this statement only, in the words
+    of MariaDB and in those of MySQL 8.0 and later."""
     changes = [f"{QUOTED.name(column)} = 0"]
     for name, other in table.columns.items():
         # set to itself, as ON UPDATE CURRENT_TIMESTAMP would change it
@@ -204,10 +204,22 @@ def mark_sql(table: TargetTable, column: str, keys: Sequence[str]) -> str:
     )
 
 
+def key_sql(table: TargetTable, key: Sequence[str]) -> str:
+    """One of the keys that a statement is for. `key`: a literal per column.
+
+    Of several columns each is compared by itself. MariaDB finds not all rows by `(a, b) IN
+    (('x', 'y'), ...)` where a column's character set is not the literals', and reads the whole
+    table for one pair there.
+    """
+    if len(table.key) > 1:
+        return f"({_has(table, dict(zip(table.key, key, strict=True)))})"
+    return compared(table.columns[table.key[0]], key[0])
+
+
 def _is_one_of(table: TargetTable, keys: Sequence[str]) -> str:
-    """A lone key is named twice: MariaDB reads the whole table for `(a, b) IN ((1, 2))`."""
-    keys = keys if len(keys) > 1 else [*keys, *keys]
-    return f"({QUOTED.names(table.key)}) IN ({', '.join(keys)})"
+    if len(table.key) > 1:
+        return " OR ".join(keys)
+    return f"{QUOTED.name(table.key[0])} IN ({', '.join(keys)})"
 
 
 def _same_key(table: TargetTable) -> str:

@@ -102,10 +102,20 @@ STATEMENTS = {
         "update of key columns only": mysql_sql.update_sql(MY_KEY_ONLY, ["k"]),
         "insert what is missing": mysql_sql.insert_missing_sql(MY, ["k2", "k", "Group"]),
         "delete": mysql_sql.delete_sql(
-            MY, mysql_cells.row_literals(MY, MY.key, [row[:2] for row in ROWS])
+            MY,
+            [
+                mysql_sql.key_sql(MY, key)
+                for key in mysql_cells.literal_rows(MY, MY.key, [row[:2] for row in ROWS])
+            ],
         ),
-        "delete of one key": mysql_sql.delete_sql(MY_KEY_ONLY, ["('a')"]),
-        "mark invalid labels": mysql_sql.mark_sql(MY_MOMENTS, "e", ["(1, 2)", "(3, 4)"]),
+        "delete of one key": mysql_sql.delete_sql(
+            MY_KEY_ONLY, [mysql_sql.key_sql(MY_KEY_ONLY, ["'a'"])]
+        ),
+        "mark invalid labels": mysql_sql.mark_sql(
+            MY_MOMENTS,
+            "e",
+            [mysql_sql.key_sql(MY_MOMENTS, key) for key in (("1", "2"), ("3", "4"))],
+        ),
         "truncate": mysql_sql.QUOTED.delete_all(MY.id),
         "update of one row": mysql_sql.update_row_sql(MY, ["k2", "k", "Group"], ["5", "1", "'a'"]),
         "one of equal rows goes": mysql_sql.swap_sql(

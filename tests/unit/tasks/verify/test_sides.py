@@ -167,7 +167,7 @@ def test_keys_stand_in_sql_as_literals_of_their_types() -> None:
     key = ("id", "part", "number")
     side = source(Server(), subject([mapped(types, key)], target(theirs, key)))
     assert side.among([("it's", "\x00ÿ", "-7")]) == (
-        "(`id`, `part`, `number`) IN (('it''s', x'00ff', -7))"
+        "((`id` = 'it''s' AND `part` = x'00ff' AND `number` = -7))"
     )
 
 
