@@ -1,0 +1,6 @@
+"""On the path of a fetch task's process: a small table has many chunks in its snapshot."""
+
+from cdcbus.producer.snapshot import snapshots
+
+snapshots.FIRST_ROWS = 40
+snapshots.CHUNK_BYTES = 8_000
