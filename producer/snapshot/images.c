@@ -1,4 +1,4 @@
-/* Rows as a server answers them to row images: `producer/snapshot/rows.py` says in Python what must come out.
+/* Rows as a server answers them to row images, and these to columns: `producer/snapshot/rows.py` says in Python what must come out.
 
    A row whose bytes end too early, or whose float is none, is refused with ValueError; all reads stay within the row. */
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* Goes up when what Python gives or gets here changes: cdcbus.producer.snapshot.rows then takes no older build. */
-#define INTERFACE 1
+#define INTERFACE 2
 #define NULL_CELL 251
 #define FLOAT_CHARACTERS 63
 
@@ -130,8 +130,123 @@ static PyObject *images(PyObject *self, PyObject *args) {
     return made;
 }
 
+/* ---- images to columns ---- */
+
+typedef struct {
+    PyObject *present, *ends, *data; /* bytes */
+    unsigned char *bits, *end, *to;
+    uint64_t size;
+} Column;
+
+/* The cells of an image, in order: calls for each that is no NULL. Whether it is all there, and ends with the last. */
+static int each_cell(PyObject *image, const unsigned char *forms, Py_ssize_t count, Column *columns, Py_ssize_t row, int is_copying) {
+    char *raw;
+    Py_ssize_t length;
+    if (PyBytes_AsStringAndSize(image, &raw, &length) < 0)
+        return 0;
+    const unsigned char *nulls = (const unsigned char *)raw, *at = nulls + (count + 7) / 8, *end = nulls + length;
+    if (at > end)
+        return 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Column *column = &columns[i];
+        if (!(nulls[i / 8] >> (i % 8) & 1)) {
+            uint64_t size = forms[i] == FLOAT ? 4 : 8;
+            if (forms[i] == TEXT) {
+                if (end - at < 4)
+                    return 0;
+                size = at[0] | (uint64_t)at[1] << 8 | (uint64_t)at[2] << 16 | (uint64_t)at[3] << 24;
+                at += 4;
+            }
+            if ((uint64_t)(end - at) < size)
+                return 0;
+            if (is_copying) {
+                memcpy(column->to, at, size);
+                column->to += size;
+            } else {
+                column->bits[row / 8] |= (unsigned char)(1 << (row % 8));
+            }
+            column->size += size;
+            at += size;
+        }
+        if (!is_copying)
+            put(column->end + 4 * row, column->size, 4);
+    }
+    return at == end;
+}
+
+static int over_all(PyObject *rows, const unsigned char *forms, Py_ssize_t count, Column *columns, int is_copying) {
+    Py_ssize_t size = PyList_Size(rows);
+    for (Py_ssize_t row = 0; row < size; row++)
+        if (!each_cell(PyList_GetItem(rows, row), forms, count, columns, row, is_copying)) {
+            if (!PyErr_Occurred())
+                PyErr_SetString(PyExc_ValueError, "a row image is not as long as its cells");
+            return -1;
+        }
+    return 0;
+}
+
+/* `size` zeros. */
+static PyObject *zeros(Py_ssize_t size, unsigned char **start) {
+    PyObject *made = PyBytes_FromStringAndSize(NULL, size);
+    if (made != NULL) {
+        *start = (unsigned char *)PyBytes_AsString(made);
+        memset(*start, 0, (size_t)size);
+    }
+    return made;
+}
+
+static int fill(PyObject *rows, const unsigned char *forms, Py_ssize_t count, Column *columns) {
+    Py_ssize_t size = PyList_Size(rows);
+    for (Py_ssize_t i = 0; i < count; i++) {
+        columns[i].present = zeros((size + 7) / 8, &columns[i].bits);
+        columns[i].ends = zeros(4 * (size + 1), &columns[i].end);
+        if (columns[i].present == NULL || columns[i].ends == NULL)
+            return -1;
+        columns[i].end += 4; /* the first cell begins at 0 */
+    }
+    if (over_all(rows, forms, count, columns, 0) < 0)
+        return -1;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        if (columns[i].size > INT32_MAX)
+            return PyErr_SetString(PyExc_ValueError, "a column has more than 2 GB"), -1;
+        columns[i].data = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)columns[i].size);
+        if (columns[i].data == NULL)
+            return -1;
+        columns[i].to = (unsigned char *)PyBytes_AsString(columns[i].data);
+    }
+    return over_all(rows, forms, count, columns, 1);
+}
+
+static PyObject *columns(PyObject *self, PyObject *args) {
+    PyObject *rows;
+    const char *forms;
+    Py_ssize_t count;
+    if (!PyArg_ParseTuple(args, "O!y#", &PyList_Type, &rows, &forms, &count))
+        return NULL;
+    Column *found = PyMem_Calloc((size_t)count + 1, sizeof(Column));
+    if (found == NULL)
+        return PyErr_NoMemory();
+    PyObject *made = NULL;
+    if (fill(rows, (const unsigned char *)forms, count, found) == 0 && (made = PyList_New(count)) != NULL)
+        for (Py_ssize_t i = 0; made != NULL && i < count; i++) {
+            PyObject *one = Py_BuildValue("OOO", found[i].present, found[i].ends, found[i].data);
+            if (one == NULL || PyList_SetItem(made, i, one) < 0)
+                Py_CLEAR(made);
+        }
+    for (Py_ssize_t i = 0; i < count; i++) {
+        Py_XDECREF(found[i].present);
+        Py_XDECREF(found[i].ends);
+        Py_XDECREF(found[i].data);
+    }
+    PyMem_Free(found);
+    return made;
+}
+
 PyDoc_STRVAR(images_doc, "images(packets, forms): the row images of rows in the protocol's text form; `forms` has a byte for each cell.");
-static PyMethodDef methods[] = {{"images", images, METH_VARARGS, images_doc}, {NULL, NULL, 0, NULL}};
+PyDoc_STRVAR(columns_doc, "columns(images, forms): of each cell which rows have it, as bits, where it ends in each, as four bytes behind a zero, and its bytes.");
+static PyMethodDef methods[] = {
+    {"images", images, METH_VARARGS, images_doc}, {"columns", columns, METH_VARARGS, columns_doc}, {NULL, NULL, 0, NULL}
+};
 static struct PyModuleDef module = {
     PyModuleDef_HEAD_INIT, "_images", "Rows as a server answers them to row images, in C.", -1, methods, NULL, NULL, NULL, NULL
 };

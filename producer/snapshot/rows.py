@@ -19,18 +19,19 @@ try:
 except ImportError:
     built = None  # type: ignore[assignment]
 
-INTERFACE = 1
+INTERFACE = 2
 """Of what is given to the compiled part, and comes back."""
-compiled = (
-    built.images
-    if built is not None
-    and built.INTERFACE == INTERFACE
-    and not os.environ.get("CDCBUS_PURE_PYTHON")
-    else None
-)
+if built is not None and (
+    built.INTERFACE != INTERFACE or os.environ.get("CDCBUS_PURE_PYTHON")
+):  # from another version, or not to be used
+    built = None  # type: ignore[assignment]
+compiled = built.images if built is not None else None
+compiled_columns = built.columns if built is not None else None
 """None where it is not built, or not to be used."""
 EVENT_BYTES = 1 << 20
 _PACKED = 251
+_SIZES = {CellForm.FLOAT: 4, CellForm.DOUBLE: 8}
+_MOST_BYTES = 2**31 - 1
 _SIZE, _FLOAT, _DOUBLE = (struct.Struct(form).pack for form in ("<I", "<f", "<d"))
 
 
@@ -59,6 +60,53 @@ def images(packets: list[bytes], selected: SelectedTable) -> list[bytes]:
     if compiled is None:
         return plain_images(packets, selected.forms)
     return compiled(packets, bytes(selected.forms))
+
+
+CellColumn = tuple[bytes, bytes, bytes]
+"""A column of many rows: a bit for each row that has a cell, not NULL, the lowest of each byte
+first; where each row's cell ends, four bytes each, behind a zero; and the cells' bytes."""
+
+
+def plain_columns(rows: Sequence[bytes], forms: Sequence[CellForm]) -> list[CellColumn]:
+    """Row images as columns: what the compiled part does, too, and faster."""
+    nulls_bytes = (len(forms) + 7) // 8
+    places = [nulls_bytes] * len(rows)
+    nulls = [int.from_bytes(row[:nulls_bytes], "little") for row in rows]
+    made: list[CellColumn] = []
+    for number, form in enumerate(forms):
+        present, ends = bytearray((len(rows) + 7) // 8), [0]
+        found: list[bytes] = []
+        for place, row in enumerate(rows):
+            size = 0
+            if not nulls[place] >> number & 1:
+                at = places[place]
+                size = _SIZES.get(form, 0)
+                if form is CellForm.TEXT:
+                    size = int.from_bytes(row[at : at + 4], "little")
+                    at += 4
+                present[place >> 3] |= 1 << (place & 7)
+                found.append(row[at : at + size])
+                places[place] = at + size
+            ends.append(ends[-1] + size)
+        if ends[-1] > _MOST_BYTES:
+            raise ValueError("a column has more than 2 GB")
+        made.append(
+            (
+                bytes(present),
+                struct.pack(f"<{len(ends)}I", *ends),
+                b"".join(found),
+            )
+        )
+    if places != list(map(len, rows)):
+        raise ValueError("a row image is not as long as its cells")
+    return made
+
+
+def cell_columns(rows: list[bytes], selected: SelectedTable) -> list[CellColumn]:
+    """Row images as columns. Raises ValueError for what is none, or too much."""
+    if compiled_columns is None:
+        return plain_columns(rows, selected.forms)
+    return compiled_columns(rows, bytes(selected.forms))
 
 
 def key_texts(row: bytes, table: DecodableTable, columns: Sequence[int]) -> tuple[str, ...]:

@@ -1,6 +1,7 @@
 """A chunk of a table into the target, where Spark runs it: read as a snapshot reads it, made into
-the very records that the fetch task would send, and applied as the consumer task applies these. So
-cells, filters, processors and mappers have one code; only Kafka is left out.
+what the consumer task reads of the very records that the fetch task would send, and applied as that
+applies it. So cells, filters, processors and mappers have one code; only Kafka is left out, and
+where the formats allow it the records, too (`row_columns.py`).
 
 A chunk may come again, after a kill: then its rows are there, and are written once more.
 """
@@ -21,7 +22,14 @@ from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget, Loader, LoadTransaction
-from cdcbus.plugins.errors import CdcError, DataError, RowConflict, TargetRejected, UnmappedColumn
+from cdcbus.plugins.errors import (
+    CdcError,
+    DataError,
+    RowConflict,
+    TargetRejected,
+    UnmappedColumn,
+    UnreadableEvent,
+)
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
@@ -35,6 +43,7 @@ from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.reader import ChunkReader
 from cdcbus.producer.snapshot.rows import row_events
 from cdcbus.tasks.direct.course import Chunk, Loaded, now_ms
+from cdcbus.tasks.direct.row_columns import AS_THEY_ARE, ReadRows, RowsOrRecords, read_rows
 
 SLICE_BYTES = 16_000_000
 """Of a chunk whose rows are larger than those before it, so much is one transaction."""
@@ -83,9 +92,10 @@ class _Worker:
         self._work = work
         self._converter = make_converter(work.fetch.publish.converter)
         loader = make_loader(work.load.loader, work.load.target)
+        self._read = RowsOrRecords(work.load.reader)
         self._applier = PartitionApplier(
             work.load,
-            work.load.reader,
+            self._read,
             cast(Loader, _GuardedLoader(loader, work.guard)),
             make_processor(work.load.processor),
         )
@@ -138,13 +148,14 @@ class _Worker:
         self, chunk: Chunk, selected: SelectedTable, writer: TableWriter, images: list[bytes]
     ) -> None:
         origin = Origin(server_id=self._work.server.server_id, commit_us=now_ms() * 1000)
-        values: list[bytes] = []
-        for event in row_events(selected.table, images, origin):
-            made, _ = writer.records(event, len(values))
-            values += [record["value"] for record in made]
+        self._read.rows = self._rows(selected, writer, images, origin)
+        if self._read.rows is None:
+            values = pa.array(_record_values(selected, writer, images, origin), pa.binary())
+        else:
+            values = self._read.rows.values()
         records = Records(
             pa.array(range(len(values)), pa.int64()),
-            pa.array(values, pa.binary()),
+            values,
             times=pa.nulls(len(values), pa.int64()),
         )
         place = TopicPartition(str(chunk.table), chunk.number)
@@ -158,6 +169,29 @@ class _Worker:
             raise type(error)(f"{_named(chunk, selected)}: {error}") from error
         except PartitionWaits as error:
             raise RowConflict(f"{_named(chunk, selected)}: {error}; {OTHER_ROW}") from error
+
+    def _rows(
+        self, selected: SelectedTable, writer: TableWriter, images: list[bytes], origin: Origin
+    ) -> ReadRows | None:
+        """The rows without records; None where they need some."""
+        if self._work.fetch.publish.converter not in AS_THEY_ARE:
+            return None
+        self._read.rows = None
+        try:
+            [value] = _record_values(selected, writer, images[:1], origin)
+            return read_rows(images, selected, self._read.from_bytes(value))
+        except (DataError, UnreadableEvent):  # which is said of the row's record
+            return None
+
+
+def _record_values(
+    selected: SelectedTable, writer: TableWriter, images: list[bytes], origin: Origin
+) -> list[bytes]:
+    values: list[bytes] = []
+    for event in row_events(selected.table, images, origin):
+        made, _ = writer.records(event, len(values))
+        values += [record["value"] for record in made]
+    return values
 
 
 OTHER_ROW = (

@@ -10,7 +10,16 @@ from cdcbus.plugins.rowchange import NO_ORIGIN, Op, TableId
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.snapshot.chunks import Key, KeyColumn, KeyKind
 from cdcbus.producer.snapshot.columns import CellForm, selected_table
-from cdcbus.producer.snapshot.rows import compiled, images, key_texts, plain_images, row_events
+from cdcbus.producer.snapshot.rows import (
+    cell_columns,
+    compiled,
+    compiled_columns,
+    images,
+    key_texts,
+    plain_columns,
+    plain_images,
+    row_events,
+)
 
 SCHEMA = TableSchema(
     (
@@ -85,6 +94,7 @@ def test_rows_come_through_whatever_is_in_them(
     ]
     found = images(answer, SELECTED)
     assert found == plain_images(answer, SELECTED.forms)
+    assert cell_columns(found, SELECTED) == plain_columns(found, SELECTED.forms)
     changes = [
         change
         for event in row_events(SELECTED.table, found, NO_ORIGIN)
@@ -120,3 +130,29 @@ def test_what_is_no_row_is_refused_and_nothing_beyond_it_is_read(
         assert compiled([garbled], bytes(forms)) == found or found is None
     except ValueError:
         """Python cuts a cell that is too short; the compiled part refuses it."""
+
+
+@pytest.mark.skipif(compiled_columns is None, reason="it is not built")
+@given(
+    st.lists(st.binary(max_size=40), max_size=3), st.lists(st.sampled_from(CellForm), max_size=20)
+)
+def test_what_is_no_row_image_is_refused_by_both(
+    garbled: list[bytes], forms: list[CellForm]
+) -> None:
+    assert compiled_columns is not None
+    try:
+        wanted = plain_columns(garbled, forms)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"not as long as its cells|more than 2 GB"):
+            compiled_columns(garbled, bytes(forms))
+    else:
+        assert compiled_columns(garbled, bytes(forms)) == wanted
+
+
+def test_columns_of_row_images_have_a_bit_an_end_and_the_bytes_of_each_cell() -> None:
+    forms = (CellForm.TEXT, CellForm.FLOAT)
+    rows = [b"\0\3\0\0\0abcFLOA", b"\3", b"\2\1\0\0\0d"]
+    assert plain_columns(rows, forms) == [
+        (b"\5", struct.pack("<4I", 0, 3, 3, 4), b"abcd"),
+        (b"\1", struct.pack("<4I", 0, 4, 4, 4), b"FLOA"),
+    ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import pickle
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -22,10 +22,11 @@ from cdcbus.plugins.errors import (
     SourceUnavailable,
     TargetRejected,
     UnmappedColumn,
+    UnreadableEvent,
 )
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.server.connection import Server
@@ -63,7 +64,9 @@ class World:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.pages = [[(1, 10), (2, 20)], [(3, 30)]]
         self.table: SelectedTable | None = TABLE
-        self.applied: list[list[dict[str, Any]]] = []
+        self.applied: list[list[RowChange]] = []
+        self.values: list[bytes] = []
+        self.converter: Any = None
         self.places: list[TopicPartition] = []
         self.error: Exception | None = None
         self.down: Exception | None = None
@@ -75,11 +78,16 @@ class World:
         monkeypatch.setattr(chunk_loader, "PartitionApplier", self._applier)
         chunk_loader._worker.cache_clear()
 
-    def load(self, of: Chunk | None = None, guard: AppliedOffset | None = GUARD) -> Any:
+    def load(
+        self,
+        of: Chunk | None = None,
+        guard: AppliedOffset | None = GUARD,
+        converter: str = "canalRow",
+    ) -> Any:
         load = LoadTask(
-            "7", TopicConfig("k:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget("")
+            "7", TopicConfig("k:9092", ("shop",)), converter, "JdbcBatch", JdbcTarget("")
         )
-        publish = PublishConfig("k:9092", "shop", "canalRow")
+        publish = PublishConfig("k:9092", "shop", converter)
         source = SourceConfig((("db", 3306),), "u")
         fetch = FetchTask("8", "lane", source, FilterConfig(), publish)
         work = Work(load, fetch, Server("9.7.0", "uuid", 5, True, True, {}), guard)
@@ -90,7 +98,7 @@ class World:
         return self
 
     def _applier(self, *given: Any) -> World:
-        self.loader = given[2]
+        _, self.converter, self.loader, *_ = given
         return self
 
     # As a ChunkReader
@@ -111,7 +119,10 @@ class World:
         if self.error:
             raise self.error
         self.places.append(place)
-        self.applied.append([json.loads(value) for value in records.values.to_pylist()])
+        self.values = records.values.to_pylist()
+        self.applied.append(
+            [change for value in self.values for change in self.converter.from_bytes(value)]
+        )
 
     def close(self) -> None:
         self.closed += 1
@@ -131,10 +142,10 @@ class World:
     @property
     def rows(self) -> list[tuple[str, str]]:
         return [
-            (row["id"], row["a"])
-            for records in self.applied
-            for record in records
-            for row in record["data"]
+            (change.after["id"] or "", change.after["a"] or "")
+            for changes in self.applied
+            for change in changes
+            if change.after is not None
         ]
 
 
@@ -150,12 +161,30 @@ def world(monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
     chunk_loader._worker.cache_clear()
 
 
-def test_rows_become_the_records_that_the_fetch_task_would_send(world: World) -> None:
-    loaded = world.load()
+@pytest.mark.parametrize(
+    ("converter", "is_by_records"),
+    [("canalRow", False), ("oggJson", False), ("canalCompat", True)],
+)
+def test_rows_are_what_the_consumer_task_reads_of_the_fetch_task_s_records(
+    world: World, converter: str, is_by_records: bool
+) -> None:
+    """By records only where cells may stand in them in another form."""
+    loaded = world.load(converter=converter)
     assert isinstance(loaded, Loaded), loaded
     assert (loaded.rows, loaded.bytes > 0) == (3, True)
     assert world.rows == [("1", "10"), ("2", "20"), ("3", "30")]
-    assert {record["type"] for records in world.applied for record in records} == {"INSERT"}
+    assert {change.op for changes in world.applied for change in changes} == {Op.INSERT}
+    assert {value[:1] for value in world.values} == (
+        {b"{"} if is_by_records else {b"\0", b"\1", b"\2"}
+    )
+
+
+def test_a_row_that_no_record_can_be_made_of_is_told_as_without_columns(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The way by columns gives way."""
+    monkeypatch.setattr(chunk_loader, "row_events", Mock(side_effect=UnreadableEvent("no text")))
+    assert str(world.load()) == "no text"
 
 
 def test_a_chunk_is_one_transaction_unless_its_rows_are_large(

@@ -1,0 +1,150 @@
+"""Rows of a table as the consumer task reads them, without a record in between: Arrow columns of
+texts straight from row images, which no JSON is written for and parsed again.
+
+How rows look to the consumer task (names, types, place) one of them tells, by way of a record; it
+also tells whether the formats of both tasks leave cells as they are. Where they do not, rows go by
+records (`chunk_loader.py`), which is what this must be equal to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import pyarrow as pa
+
+from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.converters.columnar import Columns, RowGroup, read_columns
+from cdcbus.plugins.errors import UnreadableEvent
+from cdcbus.plugins.rowchange import Cell, Row, RowChange
+from cdcbus.producer.decoding.column_types import BinlogColumn, Reader
+from cdcbus.producer.snapshot.columns import CellForm, SelectedTable
+from cdcbus.producer.snapshot.rows import CellColumn, cell_columns
+
+AS_THEY_ARE: Final = {"canalRow", "oggJson", "porterCompat"}
+"""The formats that write a cell's text as it stands."""
+_FLAG: Final = "_ismissing"
+_UTF8: Final = {"utf8mb4", "utf8mb3", "utf8"}
+_PLACE: Final = pa.binary(8)
+
+
+@dataclass(slots=True)
+class ReadRows:
+    """Rows that have been read. `like`: one of them, as the consumer task reads it; `columns`: the
+    cells of all, by the names that it has."""
+
+    like: RowChange
+    columns: dict[str, pa.Array]
+    _lists: list[list[Cell]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    def values(self) -> pa.BinaryArray:
+        """What stands for the rows where records have values: their places."""
+        return pa.array(range(len(self)), pa.int64()).view(_PLACE).cast(pa.binary())
+
+    def group(self, values: pa.BinaryArray) -> RowGroup:
+        """Some of the rows, by their values."""
+        columns = self.columns
+        if len(values) < len(self):
+            places = values.cast(_PLACE).view(pa.int64())
+            columns = {name: cells.take(places) for name, cells in columns.items()}
+        commit = pa.scalar(self.like.origin.commit_us, pa.int64())
+        return RowGroup(
+            self.like.table,
+            self.like.op,
+            pa.array(range(len(values)), pa.int64()),
+            None,
+            columns,
+            pa.repeat(commit, len(values)),
+        )
+
+    def change(self, value: bytes) -> RowChange:
+        """One of the rows, by its value."""
+        if not self._lists:  # all at once: each cell alone takes longer
+            self._lists = [cells.to_pylist() for cells in self.columns.values()]
+        place = int.from_bytes(value, "little")
+        after: Row = {
+            name: cells[place] for name, cells in zip(self.columns, self._lists, strict=True)
+        }
+        return replace(self.like, after=after)
+
+
+class RowsOrRecords:
+    """A converter that reads records, but while it has `rows`: then the values are these."""
+
+    def __init__(self, converter: Converter) -> None:
+        self._converter = converter
+        self.rows: ReadRows | None = None
+
+    def to_bytes(self, change: RowChange) -> bytes:
+        return self._converter.to_bytes(change)
+
+    def from_bytes(self, value: bytes) -> list[RowChange]:
+        """Raises ConversionError."""
+        if self.rows is None:
+            return self._converter.from_bytes(value)
+        return [self.rows.change(value)]
+
+    def read_columns(self, records: pa.BinaryArray) -> Columns:
+        """All of the rows by columns, or what the converter does with records."""
+        if self.rows is None:
+            return read_columns(records, self._converter)
+        return Columns([self.rows.group(records)], [])
+
+
+def read_rows(
+    images: list[bytes], selected: SelectedTable, first: Sequence[RowChange]
+) -> ReadRows | None:
+    """The rows; None where they are to go by records. `first`: what the consumer task reads of the
+    first image's record."""
+    names = [column.name for column in selected.table.table.columns]
+    if len(first) != 1 or any(name.lower().endswith(_FLAG) for name in names):
+        return None
+    like = first[0]
+    if like.after is None or len(like.after) != len(names):
+        return None
+    try:
+        columns = [
+            _texts(cells, len(images), form, column, read)
+            for cells, form, column, read in zip(
+                cell_columns(images, selected),
+                selected.forms,
+                selected.table.columns,
+                selected.table.readers,
+                strict=True,
+            )
+        ]
+    except (ValueError, UnreadableEvent):  # the way by records says what is wrong
+        return None
+    if [cells[0].as_py() for cells in columns] != list(like.after.values()):
+        return None
+    return ReadRows(like, dict(zip(like.after, columns, strict=True)))
+
+
+def _texts(
+    cells: CellColumn, rows: int, form: CellForm, column: BinlogColumn, read: Reader
+) -> pa.Array:
+    """A column's texts; `read` is asked for each of them where its bytes are none."""
+    buffers = [pa.py_buffer(part) for part in cells]
+    if form is CellForm.TEXT and column.charset in _UTF8:
+        texts = pa.Array.from_buffers(pa.string(), rows, buffers)
+        try:
+            texts.validate(full=True)
+        except pa.ArrowInvalid:
+            """Some of them are not UTF-8: the reader says what is to become of them."""
+        else:
+            return texts
+    found = pa.Array.from_buffers(pa.binary(), rows, buffers).to_pylist()
+    decode = _of_text(read) if form is CellForm.TEXT else _of_number(read)
+    return pa.array([None if cell is None else decode(cell) for cell in found], pa.string())
+
+
+def _of_text(read: Reader) -> Callable[[bytes], str]:
+    return lambda cell: read(len(cell).to_bytes(4, "little") + cell, 0)[0]
+
+
+def _of_number(read: Reader) -> Callable[[bytes], str]:
+    return lambda cell: read(cell, 0)[0]
