@@ -48,7 +48,10 @@ class Course:
     is_cut: bool = False
 
     def cut(self, chunk: Chunk) -> None:
-        """The next chunk is on its way."""
+        """The next chunk is on its way. Time counts from the table's first one on: before, Spark
+        may start, and other tables are loaded."""
+        if not self.progress.chunks and not self.parts:
+            self.progress = replace(self.progress, started_ms=now_ms())
         self.parts.append(_Part(chunk))
 
     def done(self, chunk: Chunk, loaded: Loaded) -> None:

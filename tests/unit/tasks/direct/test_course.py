@@ -6,6 +6,7 @@ import pytest
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
+from cdcbus.tasks.direct import course as course_module
 from cdcbus.tasks.direct.course import Chunk, Course, Loaded
 
 TABLE = TableId("shop", "orders")
@@ -45,6 +46,20 @@ def test_in_whatever_order_chunks_end_all_before_the_place_are_done(seed: int) -
         assert place not in ended
         assert course.progress.chunks == course.progress.rows == place
         assert course.shown.rows == len(ended)
+
+
+def test_time_counts_from_the_first_chunk_of_the_table_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not from the beginning of the load; and one that goes on counts from its own beginning."""
+    monkeypatch.setattr(course_module, "now_ms", lambda: 5_000)
+    course, chunks = course_of(2)
+    assert course.progress.started_ms == 5_000
+    monkeypatch.setattr(course_module, "now_ms", lambda: 9_000)
+    course.done(chunks[0], Loaded(1, 1))
+    course.cut(Chunk(TABLE, 3, ("2",), ("3",), ("id",)))
+    assert course.progress.started_ms == 5_000
+    again = Course(TABLE, course.progress)
+    again.cut(chunks[1])
+    assert again.progress.started_ms == 5_000
 
 
 def test_a_table_is_done_once_it_is_cut_to_its_end_and_all_chunks_are() -> None:
