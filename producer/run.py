@@ -5,8 +5,8 @@ ZooKeeper position (or start rule)
     -> KafkaPublisher.send  key, partition, bytes; queued
     -> Deliveries.published the last edge before which all is acknowledged, or committed in a Kafka
     transaction; once a second
-    -> positions.save       that edge; if an operator has set the node meanwhile, reading starts
-                            again from there
+    -> positions.save       that edge, on a thread of its own: a silent ZooKeeper holds up no row.
+                            If an operator has set the node, reading starts again from there
 
 Beside it, where that is wanted, Snapshots reads the rows that tables have already, and sends them
 at transaction edges; how far they are is saved after Kafka has confirmed them, too.
@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from threading import Event
 
 from cdcbus.plugins.contracts import PositionStore, SchemaStore
@@ -34,6 +35,7 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, TableId
+from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.mapped_tables import check_mapper
@@ -131,11 +133,13 @@ def run(
                 return
             status.reading(f"the binlog from {start}")
             try:
-                checkpoint = _Checkpoint(task, positions, deliver, start, progress, report)
-                with Snapshots(
-                    *(there, source.server, start, publisher, deliver, kept),
-                    *(source.has_more, epoch, progress.sent),
-                ) as snapshot:
+                with (
+                    _Checkpoint(task, positions, deliver, start, progress, report) as checkpoint,
+                    Snapshots(
+                        *(there, source.server, start, publisher, deliver, kept),
+                        *(source.has_more, epoch, progress.sent),
+                    ) as snapshot,
+                ):
                     _copy(source, start, publisher, checkpoint, snapshot, status, stop, end)
             except PositionLost as lost:
                 _began(source, source.instead(lost), positions, stop)
@@ -231,7 +235,8 @@ def _last_written(positions: PositionStore) -> str:
 
 class _Checkpoint:
     """The last transaction edge before which all is published, stored when due: first Kafka has
-    the rows, then ZooKeeper is written."""
+    the rows, then ZooKeeper is written. Only the last one is waited for. A context manager:
+    leaving it ends the writing, so that the next attempt reads what is stored."""
 
     def __init__(
         self,
@@ -248,7 +253,16 @@ class _Checkpoint:
         self._interval_seconds = task.position_interval_seconds
         self._positions, self._deliver, self._report = positions, deliver, report
         self._stored = progress.position = start
+        self._aside = SavedAside(positions.path)
+        # may be stored, though ZooKeeper has not said so
+        self._unsure: list[str] = []
         self._due = 0.0
+
+    def __enter__(self) -> _Checkpoint:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._aside.rest()
 
     def store_if_due(self) -> bool:
         """Stores once per interval; whether it has."""
@@ -256,23 +270,47 @@ class _Checkpoint:
         is_due = now >= self._due
         if is_due:
             self._due = now + self._interval_seconds
-            self.store()
+            edge = self._published()
+            if self._aside.is_free():
+                text, edge = self._next(edge)
+                if edge is not None:
+                    self._unsure.append(text)
+                # whatever is committed from here on may find one of these stored, or none
+                self._deliver.storing(self._unsure)
+                if edge is not None:
+                    self._aside.save(partial(self._save, edge, text))
+            self._report(self.progress)
         return is_due
 
     def store(self) -> None:
-        """Stores the edge once Kafka has what was sent before it. Raises PositionConflict, also
-        when nothing new is to be stored, BusRejected and BusUnavailable."""
+        """Stores the edge once Kafka has what was sent before it, and returns when it is. Raises
+        PositionConflict, also when nothing new is to be stored, BusRejected and BusUnavailable."""
+        edge = self._published()
+        self._aside.settle()
+        text, edge = self._next(edge)
+        if edge is not None:
+            self._save(edge, text)
+        self._report(self.progress)
+
+    def _published(self) -> BinlogPosition | None:
         if self._positions.is_edited():
             raise PositionConflict(
                 f"{self._positions.path} was set by somebody else; going on from there"
             )
-        edge = self._deliver.published()
-        if edge is not None and replace(edge, batch_id=self._stored.batch_id) != self._stored:
-            edge = replace(edge, batch_id=self._stored.batch_id + 1)
-            self._positions.save(edge.to_json())
-            self._stored = self.progress.position = edge
-            self.progress.stored += 1
-        self._report(self.progress)
+        return self._deliver.published()
+
+    def _next(self, edge: BinlogPosition | None) -> tuple[str, BinlogPosition | None]:
+        """The position to be stored, as text and as such; nothing where it is stored already."""
+        if edge is None or replace(edge, batch_id=self._stored.batch_id) == self._stored:
+            return "", None
+        edge = replace(edge, batch_id=self._stored.batch_id + 1)
+        return edge.to_json(), edge
+
+    def _save(self, edge: BinlogPosition, text: str) -> None:
+        self._positions.save(text)
+        self._unsure = []
+        self._stored = self.progress.position = edge
+        self.progress.stored += 1
 
 
 class _OpenXa:
@@ -344,10 +382,10 @@ def _copy(
     except SourceError:
         with snapshot.turn():
             checkpoint.store()
-            snapshot.acknowledged(checkpoint.confirmed())
+            snapshot.acknowledged(checkpoint.confirmed(), is_last=True)
         raise
     with snapshot.turn():
         checkpoint.store()
-        snapshot.acknowledged(checkpoint.confirmed())
+        snapshot.acknowledged(checkpoint.confirmed(), is_last=True)
     if snapshot.is_finished:
         snapshot.check()

@@ -114,6 +114,8 @@ class BatchApplier:
             raise
         else:
             self._save()
+        finally:
+            self._positions.rest()  # before anybody reads them again
 
     def close(self) -> None:
         """Returns when no partition is at work."""

@@ -2,18 +2,20 @@
 they are committed.
 
 In a transaction the rows and the transaction edge behind them become visible together. The edge is
-the metadata of a group offset, beside the version that the position in ZooKeeper had
-then. A start goes on from it only if ZooKeeper's node is still that one: then the task died between
-the commit and the write to ZooKeeper. Else somebody has set the node, or it was written later, and
-it holds.
+the metadata of a group offset, beside the version that the position in ZooKeeper had then. A start
+goes on from it only if ZooKeeper's node is still that one: then the task died between the commit
+and the write to ZooKeeper. Else somebody has set the node, or it was written later, and it holds.
+ZooKeeper is written beside the rows: where a write was under way at the commit, its digest is
+noted, too, and the node is still that one if it holds what that write has made of it.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Protocol
 
@@ -59,6 +61,10 @@ class Deliveries(Protocol):
     def published(self) -> BinlogPosition | None:
         """The last edge before which all is published, after waiting for what can be waited for;
         None before the first. Raises BusRejected, BusUnavailable."""
+        ...
+
+    def storing(self, texts: Iterable[str]) -> None:
+        """From here on one of these positions may be written to ZooKeeper at any time."""
         ...
 
 
@@ -107,6 +113,9 @@ class Acknowledgements:
             self._is_published, self._confirmed = True, self._publisher.sent
         return self._edge
 
+    def storing(self, texts: Iterable[str]) -> None:
+        """What was acknowledged says nothing of positions."""
+
 
 class Transactions:
     """Rows are published by the commit of their Kafka transaction, with the edge behind them."""
@@ -121,6 +130,7 @@ class Transactions:
 
     def _forget(self) -> None:
         self._edge: BinlogPosition | None = None  # the last one reached
+        self._storing: tuple[str, ...] = ()
         self._published: BinlogPosition | None = None
         # How many records were sent at the last commit, and at the last edge.
         self._committed_records = self._edge_records = self._publisher.sent
@@ -139,7 +149,11 @@ class Transactions:
         if stored is None:
             self._recover()
             return
-        committed = position_in(self._transaction.committed()[1], self._positions.position_version)
+        committed = position_in(
+            self._transaction.committed()[1],
+            self._positions.position_version,
+            stored if self._positions.is_own else "",
+        )
         if committed is not None:
             was = BinlogPosition.from_json(stored)
             LOG.info(
@@ -181,13 +195,18 @@ class Transactions:
             self._commit()
         return self._published
 
+    def storing(self, texts: Iterable[str]) -> None:
+        self._storing = tuple(texts)
+
     def _commit(self) -> None:
         """Of everything before the edge."""
         edge = self._edge
         if edge is not None and self._committed_records != self._edge_records:
             begun = time.monotonic()
             self._publisher.push(lambda: False)
-            self._transaction.commit(0, metadata(edge, self._positions.position_version))
+            self._transaction.commit(
+                0, metadata(edge, self._positions.position_version, self._storing)
+            )
             self._committed_at = time.monotonic()
             cost_seconds = (self._committed_at - begun) * COMMIT_COSTS
             self._interval_seconds = min(max(COMMIT_SECONDS, cost_seconds), LONGEST_COMMIT_SECONDS)
@@ -195,20 +214,26 @@ class Transactions:
         self._published = edge
 
 
-def metadata(edge: BinlogPosition, position_version: int) -> str:
-    """`position_version`, a blank, and the position's JSON; without its GTIDs where it would be
-    longer than brokers take."""
-    text = f"{position_version} {edge.to_json()}"
+def metadata(edge: BinlogPosition, position_version: int, storing: Iterable[str] = ()) -> str:
+    """`position_version`, with digests of the positions that may be stored by now, if any; a
+    blank, and the position's JSON; without its GTIDs where it would be longer than brokers
+    take."""
+    version = ":".join((str(position_version), *map(_digest, storing)))
+    text = f"{version} {edge.to_json()}"
     if len(text.encode()) <= METADATA_BYTES:
         return text
     published = edge.published and replace(edge.published, gtid="")
-    return f"{position_version} {replace(edge, gtid='', published=published).to_json()}"
+    return f"{version} {replace(edge, gtid='', published=published).to_json()}"
 
 
-def position_in(text: str, position_version: int) -> BinlogPosition | None:
-    """The position in a text that `metadata` has made beside this version; None for any other
-    text. Raises PositionError."""
+def position_in(text: str, position_version: int, own: str = "") -> BinlogPosition | None:
+    """The position in a text that `metadata` has made beside this version, or while `own`, what
+    the task itself has stored, was on its way; None for any other text. Raises PositionError."""
     noted, _, position = text.partition(" ")
-    return (
-        BinlogPosition.from_json(position) if position and noted == str(position_version) else None
-    )
+    version, *storing = noted.split(":")
+    is_still_that = version == str(position_version) or (own and _digest(own) in storing)
+    return BinlogPosition.from_json(position) if position and is_still_that else None
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -128,6 +128,11 @@ class SnapshotStore(Protocol):
         """These tables."""
         ...
 
+    def has_wishes(self) -> bool:
+        """Whether there are wishes to be told, or to be taken out as `heeded`. Waits for nothing,
+        so it may be late."""
+        ...
+
     def wishes(self) -> list[Wish]:
         """What was wished since the last call, in order. Until they are `heeded` they come again
         after the process has ended."""
@@ -150,6 +155,9 @@ class MemorySnapshots:
 
     def save(self, tables: Mapping[TableId, TableProgress]) -> None:
         self.tables |= tables
+
+    def has_wishes(self) -> bool:
+        return bool(self.wished)
 
     def wishes(self) -> list[Wish]:
         wished, self.wished = self.wished, []

@@ -27,6 +27,7 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Origin, TableId
+from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask, SnapshotMode
 from cdcbus.producer.ddl.named_tables import named
@@ -146,6 +147,10 @@ class Snapshots:
             if self._filter.accepts(table)
         }
         self._unsaved: dict[TableId, TableProgress] = {}
+        self._aside = SavedAside("the progress of snapshots")
+        # by the thread that saves, until the stream's takes it up
+        self._saved: dict[TableId, TableProgress] = {}
+        self._found: list[Wish] = []
         self._new: list[Wish | None] = []  # whose tables are to be found; None: those without one
         if task.snapshot is not SnapshotMode.NEVER:
             self._new.append(None)
@@ -165,6 +170,7 @@ class Snapshots:
                 self._reader.interrupt()
         if self._thread is not None:
             self._thread.join()
+        self._aside.rest()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
@@ -200,6 +206,7 @@ class Snapshots:
 
     def passed(self, batch: Batch) -> None:
         """The stream has brought a batch, of which what is closed was sent."""
+        self._take_up_saved()
         for statement in batch.ddl:
             self._alter(statement)
         self._see(batch.closed)
@@ -215,10 +222,10 @@ class Snapshots:
         if batch.edge is not None:
             self._changed.notify_all()
 
-    def acknowledged(self, records: int) -> None:
+    def acknowledged(self, records: int, *, is_last: bool = False) -> None:
         """Kafka has so many of the records that were sent, the first ones: stores what that means,
-        and looks what operators wish. What cannot be stored now is stored later. Raises
-        PositionError."""
+        and looks what operators wish, without waiting for it unless it `is_last`. What cannot be
+        stored now is stored later. Raises PositionError."""
         for course in self._courses.values():
             while course.sent and course.sent[0][0] <= records:
                 _, progress = course.sent.popleft()
@@ -229,20 +236,45 @@ class Snapshots:
                 self._unsaved[course.table] = course.progress
                 if state is TableState.DONE:
                     LOG.info("the snapshot of %s is done: %d rows", course.table, progress.rows)
-        try:
-            if self._unsaved:
-                self._store.save(self._unsaved)
-                self._unsaved = {}
-            if not self._new:
-                self._store.heeded()
-            for wish in self._store.wishes():
-                self._heed(wish)
-        except PositionUnavailable as error:
-            LOG.warning("the progress of snapshots is stored later: %s", error)
+        if is_last:
+            self._settle()
+        self._take_up_saved()
+        if self._aside.is_free() and (self._unsaved or self._store.has_wishes()):
+            # what was wished is done, or noted in what is saved before
+            self._aside.save(partial(self._save, dict(self._unsaved), is_heeded=not self._new))
+            if is_last:
+                self._settle()
+            self._take_up_saved()
         has_work = self._new or any(each.is_wanted for each in self._courses.values())
         if has_work and self._thread is None:
             self._thread = Thread(target=self._run, name="snapshot", daemon=True)
             self._thread.start()
+
+    def _save(self, tables: dict[TableId, TableProgress], *, is_heeded: bool) -> None:
+        """On a thread beside the stream."""
+        if tables:
+            self._store.save(tables)
+            self._saved = tables
+        if is_heeded:
+            self._store.heeded()
+        self._found = self._store.wishes()
+
+    def _take_up_saved(self) -> None:
+        if (self._saved or self._found) and self._aside.is_free():
+            saved, self._saved = self._saved, {}
+            for table, progress in saved.items():
+                if self._unsaved.get(table) is progress:
+                    del self._unsaved[table]
+            found, self._found = self._found, []
+            for wish in found:
+                self._heed(wish)
+
+    def _settle(self) -> None:
+        """Nothing is being saved any more. What could not be is left to the next attempt."""
+        try:
+            self._aside.settle()
+        except PositionUnavailable as error:
+            LOG.warning("the progress of snapshots is stored later: %s", error)
 
     def _set(self, course: _Course, state: TableState, reason: str = "") -> None:
         course.progress = replace(course.progress, state=state, reason=reason, updated_ms=_now_ms())
@@ -342,6 +374,8 @@ class Snapshots:
             course.rewind(chunk.after)
             return False
         if chunk.selected.key is None:
+            # before its rows, and never overtaken by what was to be saved before
+            self._settle()
             self._store.save({course.table: replace(course.progress, state=TableState.SENDING)})
         here = self._here
         origin = Origin(

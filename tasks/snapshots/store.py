@@ -76,9 +76,11 @@ class ZooKeeperSnapshots:
         }
         put_nodes(self._client, nodes)
 
+    def has_wishes(self) -> bool:
+        return bool(self._seen) or self._has_some()
+
     def wishes(self) -> list[Wish]:
-        """The new ones. The stream of rows calls this: a ZooKeeper that is silent holds it up only
-        where there are some."""
+        """The new ones. A ZooKeeper that is silent is waited for only where there are some."""
         if not self._has_some():
             return []
         wishes = []

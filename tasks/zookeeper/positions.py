@@ -318,6 +318,10 @@ class ZooKeeperPositions:
     def _write(self, data: bytes, written: bytes) -> None:
         self._unanswered = data
         while self._unanswered is not None:
+            if self._is_lost():
+                raise PositionUnavailable(
+                    f"{self._path} is not written: another process may have the task's lock"
+                )
             try:
                 self._node = self._put(data, written)
                 self._unanswered = None

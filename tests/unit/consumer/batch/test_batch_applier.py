@@ -522,7 +522,7 @@ class Silent(MemoryPositions):
         super().save(text, mark)
 
 
-def test_zookeeper_away_ends_the_query_and_the_next_start_goes_on_where_the_target_is(
+def test_zookeeper_away_holds_up_no_batch_and_the_next_start_goes_on_where_the_target_is(
     due: Callable[[bool], None],
 ) -> None:
     world = World()
@@ -533,7 +533,7 @@ def test_zookeeper_away_ends_the_query_and_the_next_start_goes_on_where_the_targ
     run.batch((1, 1, 1))
     run.end()
     assert isinstance(run.error, PositionUnavailable)
-    assert Run(world).progress.next_offsets == ends(3, 2, 1)
+    assert Run(world).progress.next_offsets == ends(4, 3, 2)
 
 
 # What can happen to a task, in any order

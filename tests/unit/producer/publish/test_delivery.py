@@ -27,6 +27,18 @@ def test_a_position_comes_back_for_the_same_change_number_only(
     assert position_in(text, position_version + 1) is None
 
 
+@given(POSITIONS, st.integers(0, 2**63), st.lists(st.text(min_size=1), min_size=1, max_size=3))
+def test_a_position_holds_where_one_that_was_on_its_way_to_zookeeper_has_arrived(
+    position: BinlogPosition, position_version: int, storing: list[str]
+) -> None:
+    text = metadata(position, position_version, storing)
+    assert position_in(text, position_version) == position
+    for stored in storing:
+        assert position_in(text, position_version + 1, stored) == position
+        assert position_in(text, position_version + 1, stored + "?") is None
+    assert position_in(text, position_version + 1) is None
+
+
 def test_gtids_are_left_out_where_the_text_would_be_too_long() -> None:
     position = BinlogPosition("mysql-bin.000001", 4, gtid="é" * METADATA_BYTES, server_uuid="u")
     text = metadata(position, 7)

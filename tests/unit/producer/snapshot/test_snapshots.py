@@ -18,6 +18,7 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import NO_ORIGIN, TableId
+from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import (
     FetchTask,
@@ -43,6 +44,7 @@ from cdcbus.producer.snapshot.reader import CannotTell, Read
 from cdcbus.producer.snapshot.rows import images, row_events
 from cdcbus.producer.snapshot.snapshots import TRIES, Snapshots
 from cdcbus.producer.source.row_events import Batch, Rows
+from tests.support.saved_at_once import SavedAtOnce
 
 ORDERS, ITEMS, BEATS = TableId("shop", "orders"), TableId("shop", "items"), TableId("shop", "beats")
 ID = TableColumn("id", "int", is_nullable=False)
@@ -74,8 +76,11 @@ class Store(MemorySnapshots):
         self.states: list[TableState] = []
         self.error: Exception | None = None
         self.heeds = 0
+        self.answers = threading.Event()
+        self.answers.set()
 
     def save(self, tables: Mapping[TableId, TableProgress]) -> None:
+        assert self.answers.wait(60), "somebody waits for it"
         if self.error is not None:
             raise self.error
         self.states += [progress.state for progress in tables.values()]
@@ -131,6 +136,7 @@ class World:
         monkeypatch.setattr(snapshots, "ChunkReader", self.open)
         monkeypatch.setattr(snapshots, "Condition", lambda: Waits(self))
         monkeypatch.setattr(snapshots, "Thread", self.thread)
+        monkeypatch.setattr(snapshots, "SavedAside", SavedAtOnce)
         monkeypatch.setattr(snapshots, "FIRST_ROWS", 2)
 
     def begin(self, mode: SnapshotMode = SnapshotMode.INITIAL, **settings: Any) -> Snapshots:
@@ -567,6 +573,24 @@ def test_progress_that_cannot_be_stored_is_stored_later(
     world.run(gone)
     assert TableState.DONE not in stored
     assert "the progress of snapshots is stored later: away" in caplog.text
+    assert world.progress().state is TableState.DONE
+
+
+def test_a_silent_store_holds_up_neither_the_stream_nor_the_reading(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(snapshots, "SavedAside", SavedAside)
+
+    def answers() -> None:
+        seen.append((world.ids(), list(world.store.states)))
+        world.store.answers.set()
+        world.snapshots._settle()
+
+    seen: list[tuple[list[int], list[TableState]]] = []
+    world.store.answers.clear()
+    world.run(world.acknowledge, world.reaches(150), world.acknowledge, answers)
+    assert seen == [([1, 2, 3, 4, 5], [])]
+    world.snapshots.acknowledged(world.sent, is_last=True)
     assert world.progress().state is TableState.DONE
 
 
