@@ -55,11 +55,21 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What happens next, and a sentence that says what the operator has to do."""
+    """What happens next, and a sentence that says what the operator has to do. `command`: of what
+    stays as it is until a person does something, the command for it, of a task `{id}`; empty: it
+    may pass by itself, as far as is known."""
 
     action: Action
     advice: str
+    command: str = ""
 
+
+_STARTED = "once that is done: cdcbus task start {id}"
+_IMPORTED = "correct its text, and it starts by itself: cdcbus task import FILE --force"
+_RESET = "set a position, and it starts by itself: cdcbus offset reset {id} --to PLACE"
+_LOST = (
+    _RESET + "; the rows between are read again by cdcbus snapshot start {id}, once that is done"
+)
 
 UNKNOWN = Policy(
     Action.STOP,
@@ -72,29 +82,35 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ConfigError: Policy(
         Action.STOP,
         "Correct the task file; `cdcbus task check FILE` lists everything that is wrong with it.",
+        _IMPORTED,
     ),
     PositionError: Policy(
         Action.STOP,
         "Look at the stored position with `cdcbus offset show ID` and set it to a form named "
         "above.",
+        _STARTED,
     ),
     NoPosition: Policy(
         Action.STOP,
         "Give the task a start: `consumer.offset` in its file, or a position set in ZooKeeper.",
+        _RESET,
     ),
     TargetReplaced: Policy(
         Action.STOP,
         "Load the target anew or restore it, then set the position by the command named above.",
+        _RESET,
     ),
     TopicRemade: Policy(
         Action.STOP,
         "Decide from where the new topic is to be read, and set the position by the command named "
         "above.",
+        _RESET,
     ),
     LogRefilled: Policy(
         Action.STOP,
         "Look which records the log has now, and set the position before the first new one by the "
         "command above.",
+        _RESET,
     ),
     PositionUnavailable: Policy(
         Action.RETRY,
@@ -115,24 +131,31 @@ POLICIES: Mapping[type[CdcError], Policy] = {
         "here.",
     ),
     SourceMisconfigured: Policy(
-        Action.STOP, "Change the server setting or grant named above, then start the task again."
+        Action.STOP,
+        "Change the server setting or grant named above, then start the task again.",
+        _STARTED,
     ),
     SourceRefused: Policy(
         Action.STOP,
         "Correct user, password, TLS, the server setting or grant named above, then start the "
         "task again.",
+        _STARTED,
     ),
     PositionLost: Policy(
         Action.STOP,
         "Choose a position that the source still has, load again the rows between, keep binlogs "
         "for longer.",
+        _LOST,
     ),
     UnusableHistory: Policy(
-        Action.STOP, "Delete the ZooKeeper node named above, then start the task again."
+        Action.STOP,
+        "Delete the ZooKeeper node named above, then start the task again.",
+        _STARTED,
     ),
     UnreadableEvent: Policy(
         Action.STOP,
         "Nothing was skipped: report the event, or leave its table out by `consumer.excludes`.",
+        _STARTED,
     ),
     BusError: Policy(Action.STOP, "Remove the cause at Kafka, then start the task again."),
     BusUnavailable: Policy(
@@ -144,6 +167,7 @@ POLICIES: Mapping[type[CdcError], Policy] = {
         Action.STOP,
         "Create the topic, grant the right or raise the limit named above, then start the task "
         "again.",
+        _STARTED,
     ),
     SparkUnavailable: Policy(
         Action.RETRY,
@@ -157,6 +181,7 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ConversionError: Policy(
         Action.STOP,
         "Check that `consumer.converter` names the format of this topic; nothing was skipped.",
+        _STARTED,
     ),
     UnmappedColumn: Policy(
         Action.RETRY,
@@ -175,10 +200,14 @@ POLICIES: Mapping[type[CdcError], Policy] = {
         "Nothing to do unless it lasts: then look for a second process that runs the same task.",
     ),
     TargetMisconfigured: Policy(
-        Action.STOP, "Correct user, password or rights at the target, then start the task again."
+        Action.STOP,
+        "Correct user, password or rights at the target, then start the task again.",
+        _STARTED,
     ),
     UnsafeOffsetTable: Policy(
-        Action.STOP, "Run the statement named above at the target, then start the task again."
+        Action.STOP,
+        "Run the statement named above at the target, then start the task again.",
+        _STARTED,
     ),
     TargetTableUnfit: Policy(
         Action.RETRY,
@@ -186,12 +215,15 @@ POLICIES: Mapping[type[CdcError], Policy] = {
         "the mapper and start it again.",
     ),
     TargetRejected: Policy(
-        Action.STOP, "Compare the table named above at source and target; nothing was skipped."
+        Action.STOP,
+        "Compare the table named above at source and target; nothing was skipped.",
+        _STARTED,
     ),
     RowConflict: Policy(
         Action.STOP,
         "Compare the unique and foreign keys of the table at source and target; nothing was "
         "skipped.",
+        _STARTED,
     ),
 }
 
@@ -203,6 +235,19 @@ def policy_of(error: BaseException) -> Policy:
         if ancestor in POLICIES:
             return POLICIES[ancestor]
     return UNKNOWN
+
+
+def needs_person(error: BaseException) -> bool:
+    """Whether it stays as it is until a person does something; what is not known may pass."""
+    return bool(policy_of(error).command)
+
+
+def told(error: BaseException, task_id: str) -> str:
+    """The error's sentence, with the command that ends it where there is one and the sentence
+    names none."""
+    told, command = str(error), policy_of(error).command.format(id=task_id)
+    words = command.partition("cdcbus ")[2].split()[:2]
+    return told if not command or " ".join(("cdcbus", *words)) in told else f"{told}; {command}"
 
 
 def growing_pause(failures: int) -> float:

@@ -201,6 +201,7 @@ def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) 
     """
     if positions is not None and click.get_current_context().params["zookeeper"] is not None:
         raise click.UsageError("give --zookeeper or --positions: each says where positions are")
+    from cdcbus.ops.node.task_end import told_to_node
     from cdcbus.tasks.config.diagnostics import Severity
     from cdcbus.tasks.control.named_task import (
         inspect_named,
@@ -215,21 +216,22 @@ def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) 
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     end_with_node()
-    if positions is not None:
-        inspection = inspect_without_zookeeper(word, bus, Severity.ERROR)
-    else:
-        inspection = patiently(lambda: inspect_named(word, bus, Severity.ERROR))
-    task = ready_task(word, bus, inspection)
-    if until is not None:
-        task = bounded_by(task, until)
-    if positions is not None:
-        from cdcbus.tasks.runtime.without_zookeeper import run_with_file
+    with told_to_node(word):
+        if positions is not None:
+            inspection = inspect_without_zookeeper(word, bus, Severity.ERROR)
+        else:
+            inspection = patiently(lambda: inspect_named(word, bus, Severity.ERROR))
+        task = ready_task(word, bus, inspection)
+        if until is not None:
+            task = bounded_by(task, until)
+        if positions is not None:
+            from cdcbus.tasks.runtime.without_zookeeper import run_with_file
 
-        is_over = run_with_file(task, positions)
-    else:
-        from cdcbus.tasks.runtime.runner import run_task
+            is_over = run_with_file(task, positions)
+        else:
+            from cdcbus.tasks.runtime.runner import run_task
 
-        is_over = run_task(task, bus.zookeeper, bus.zookeeper_auth, bus.lock_times)
+            is_over = run_task(task, bus.zookeeper, bus.zookeeper_auth, bus.lock_times)
     if until is not None and not is_over:
         raise click.Abort
 

@@ -12,7 +12,10 @@ from functools import partial
 from pathlib import Path
 from threading import Event
 
+from cdcbus.ops.alarms.cached_reads import CachedReads
+from cdcbus.ops.node.given import given
 from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
+from cdcbus.ops.node.task_end import NEEDS_PERSON
 from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
 from cdcbus.ops.services.offer import Offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
@@ -99,6 +102,7 @@ class HeldTasks:
         self._settings = settings
         self._id = settings.node_id
         self._nodes = nodes
+        self._cached = CachedReads(nodes.client)  # asked again and again while a task waits
         self._complaints = complaints
         self._woken = woken
         self._spark: SparkProcess | None = None
@@ -196,10 +200,19 @@ class HeldTasks:
             if held.is_reported:
                 held.is_reported = False
                 self._follow(task_id, held, process)
-        elif time.monotonic() >= held.start_at:
+        elif time.monotonic() >= held.start_at or self._is_given_anew(task_id, held):
             if held.offer.is_shared and self.is_crowded:
                 return
             self._start(task_id, held)
+
+    def _is_given_anew(self, task_id: str, held: HeldTask) -> bool:
+        """Whether operators have given it another text or position, which may be the cure."""
+        if given(self._cached, task_id) == held.run.given:
+            return False
+        LOG.info("task %s was given another text or position: it is started at once", task_id)
+        held.start_at = 0.0
+        held.run = replace(held.run, restarts=0)
+        return True
 
     def _compare_with_commands(self, task_id: str, held: HeldTask) -> None:
         """Stops a task that should no longer run here, or not as it was started."""
@@ -282,7 +295,7 @@ class HeldTasks:
             restarts = 0  # what failed before is over
         held.worked_since = 0.0
         restarts += 1
-        if restarts > offer.restart_retries:
+        if code == NEEDS_PERSON or restarts > offer.restart_retries:
             LOG.error("task %s: %s", task_id, reason)
             held.last_run = replace(held.run, state=State.ERROR, reason=reason, since=now())
             self._give_back(task_id, held)
@@ -314,7 +327,13 @@ class HeldTasks:
 
     def _start(self, task_id: str, held: HeldTask) -> None:
         log = self._settings.log_of(task_id)
-        self._put(task_id, held, replace(held.run, state=State.STARTING, since=now()))
+        # before it reads them itself
+        was_given = given(self._nodes.client, task_id)
+        self._put(
+            task_id,
+            held,
+            replace(held.run, state=State.STARTING, since=now(), given=was_given),
+        )
         held.started_at = time.monotonic()
         try:
             held.process = self._started(task_id, held.offer, log)

@@ -17,6 +17,8 @@ from threading import Event
 
 from kazoo.client import KazooClient
 
+from cdcbus.ops.alarms.cached_reads import CachedReads
+from cdcbus.ops.node.given import given
 from cdcbus.ops.node.held_tasks import Complaints, HeldTasks, NodeSettings
 from cdcbus.ops.services.offer import read_offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
@@ -41,6 +43,7 @@ class Node:
         self._tasks = TaskNodes(client)
         self._nodes = BusNodes(client)
         self._dists = DistNodes(client)
+        self._cached = CachedReads(client)  # of tasks that wait for a person
         self._wish = NodeWish()
         self._woken = Event()
         self._complaints = Complaints()
@@ -148,7 +151,10 @@ class Node:
         if before is not None and before.order != desired.order:
             before = None  # of an earlier command
         if before is not None and before.state in ENDED:
-            return False
+            if before.state is State.DONE or not self._is_given_anew(task_id, before):
+                return False
+            LOG.info("task %s was given another text or position: it is started again", task_id)
+            before = None
         fresh = Run(
             State.STARTING,
             order=desired.order,
@@ -156,6 +162,7 @@ class Node:
             host=socket.gethostname(),
             log=str(self._settings.log_of(task_id)),
             since=now(),
+            given=given(self._cached, task_id),
         )
         try:
             dist = self._dists.get(task_id)
@@ -179,6 +186,11 @@ class Node:
         restarts = before.restarts if before is not None else 0
         self._held.take(task_id, offer, replace(fresh, restarts=restarts))
         return True
+
+    def _is_given_anew(self, task_id: str, before: Run) -> bool:
+        """Whether operators have given it another text or position since it was started, which may
+        be the cure of its error."""
+        return bool(before.given) and before.given != given(self._cached, task_id)
 
     def _limit(self) -> int:
         return self._settings.work_limit if self._wish.work_limit is None else self._wish.work_limit

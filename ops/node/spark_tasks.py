@@ -35,6 +35,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.consumer.jvm.maven import java
 from cdcbus.consumer.spark.session import OpenSpark, shared_spark
+from cdcbus.ops.node.task_end import FAILED, end_of
 from cdcbus.ops.node.task_process import RotatedLog
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
@@ -222,7 +223,7 @@ class _Tasks:
 
     def _run(self, number: int, task_id: str, stop: Stop) -> None:
         TASK_AT_WORK.set(task_id)
-        sentence = ""
+        code, sentence = 0, ""
         try:
             task = ready_task(
                 task_id,
@@ -240,14 +241,15 @@ class _Tasks:
         except _StoppedBefore:
             pass
         except CdcError as error:
-            sentence = str(error)
+            code, sentence = end_of(error, task_id)
         except Exception as error:
+            code = FAILED
             sentence = (
                 f"unexpected {type(error).__name__}; please report it, with what `cdcbus "
                 f"--debug task run {task_id}` prints"
             )
         self._logs.close_of(task_id, sentence)
-        self._channel.tell({"ended": number, "code": 1 if sentence else 0, "sentence": sentence})
+        self._channel.tell({"ended": number, "code": code, "sentence": sentence})
         del self._running[number]
 
 

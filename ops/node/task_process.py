@@ -15,13 +15,14 @@ from pathlib import Path
 from threading import Thread
 from typing import IO
 
+from cdcbus.ops.node.task_end import SENTENCE_FOLLOWS
 from cdcbus.tasks.process_identity import NODE_VARIABLE, PARENT_VARIABLE
 
 LOG_BYTES = 10 << 20
 LOG_FILES = 5
 LOG_MODE = 0o640
 # a line of the log, not the sentence that the task ends with
-_LOGGED = re.compile(r"\d{4}-\d\d-\d\d |\s+at |WARNING|\d\d/\d\d/\d\d ")
+_LOGGED = re.compile(r"\d{4}-\d\d-\d\d |\s+at |WARNING|warning: |\d\d/\d\d/\d\d ")
 
 
 def start_task(
@@ -100,7 +101,7 @@ class TaskProcess:
         """The sentence that it ended with, as far as it said one."""
         words: list[str] = []
         for line in reversed(self._last):
-            if _LOGGED.match(line):
+            if line == SENTENCE_FOLLOWS or _LOGGED.match(line):
                 break
             words.insert(0, line)
         return "\n".join(words) or (self._last[-1] if self._last else "")

@@ -65,7 +65,7 @@ class DesiredState:
 @dataclass(frozen=True, slots=True)
 class Run:
     """A task as its node last saw it. `restarts`: how often it was restarted after failures. `host`
-    and `log`: where its log file is."""
+    and `log`: where its log file is. `given`: what operators had given it when it was started."""
 
     state: State
     reason: str = ""
@@ -75,6 +75,7 @@ class Run:
     log: str = ""
     restarts: int = 0
     since: str = ""
+    given: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +164,7 @@ class TaskNodes:
             node.text("log"),
             node.number("restarts"),
             node.text("since"),
+            node.text("given"),
         )
 
     def put_run(self, task_id: str, run: Run) -> None:

@@ -5,7 +5,15 @@ from threading import Event
 import pytest
 
 from cdcbus.plugins import errors
-from cdcbus.plugins.error_policy import POLICIES, UNKNOWN, Action, keep_trying, policy_of
+from cdcbus.plugins.error_policy import (
+    POLICIES,
+    UNKNOWN,
+    Action,
+    keep_trying,
+    needs_person,
+    policy_of,
+    told,
+)
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_status import TaskStatus
 
@@ -95,3 +103,26 @@ def test_a_stop_ends_trying_and_its_pause() -> None:
         raise errors.SourceUnavailable("away")
 
     keep_trying(TaskStatus("1"), attempt, lambda: 0, stop)
+
+
+MAY_PASS = {CdcError, errors.SourceError, errors.BusError, errors.TargetError, errors.DataError}
+
+
+@pytest.mark.parametrize("error", ERRORS)
+def test_what_stays_as_it_is_names_its_command_and_what_is_not_known_may_pass(
+    error: type[CdcError],
+) -> None:
+    is_lasting = policy_of(error("x")).action is Action.STOP and error not in MAY_PASS
+    assert needs_person(error("x")) is is_lasting
+    assert ("cdcbus " in told(error("x"), "1084")) is is_lasting
+    assert "{" not in told(error("x"), "1084")
+    assert not needs_person(ValueError("x"))
+
+
+def test_a_command_that_the_sentence_names_is_not_named_again() -> None:
+    lost = errors.NoPosition("it is gone; set one by cdcbus offset reset 7 --to PLACE")
+    assert told(lost, "7") == str(lost)
+    assert told(errors.NoPosition("it is gone"), "7") == (
+        "it is gone; set a position, and it starts by itself: cdcbus offset reset 7 --to PLACE"
+    )
+    assert told(errors.BusUnavailable("away"), "7") == "away"

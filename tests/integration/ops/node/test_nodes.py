@@ -310,19 +310,69 @@ def test_a_node_that_is_drained_or_ends_gives_its_tasks_to_others(
     )
 
 
-def test_a_task_that_fails_is_started_again_and_then_waits_for_a_person(
-    bus: Bus, kafka: str, source: Database, name: str, source_cursor: Cursor
+def test_a_task_that_ends_again_and_again_waits_for_a_person_in_the_end(
+    bus: Bus, fetch: str, kafka: str, source: Database, name: str
 ) -> None:
     keys = {"restartRetries": "1", "restartIncreaseBySecond": "1"}
-    bus.load(fetch_text("7", source, kafka, name, **keys))  # there is no such topic
+    bus.load(fetch_text(fetch, source, kafka, name, **keys), "--force")
     bus.node("n1")
-    failed = bus("task", "start", "7", code=1).stderr
-    assert "task 7 is RETRYING: " in failed and name in failed
-    wait_until(lambda: bus.status("7").state is State.ERROR, "the node to give up")
-    assert name in bus("task", "status", "7", code=1).stdout
-    assert bus.runner("7") == 0
-    bus("task", "start", "7", code=1)
-    bus("task", "stop", "7")
+    bus("task", "start", fetch)
+    first = bus.runner(fetch)
+    os.kill(first, signal.SIGKILL)
+    wait_until(lambda: bus.runner(fetch) not in (0, first), "it to be started again")
+    os.kill(bus.runner(fetch), signal.SIGKILL)
+    wait_until(lambda: bus.status(fetch).state is State.ERROR, "the node to give up")
+    wait_until(lambda: bus.runner(fetch) == 0, "its lock to go")
+    bus("task", "start", fetch)
+    bus("task", "stop", fetch)
+
+
+def test_what_only_a_person_can_change_waits_for_one_at_once(
+    bus: Bus,
+    kafka: str,
+    source: Database,
+    name: str,
+    source_cursor: Cursor,
+    make_topic: Callable[..., str],
+) -> None:
+    bus.load(fetch_text("7", source, kafka, name))  # there is no such topic
+    bus.node("n1")
+    assert "task 7 is ERROR: " in bus("task", "start", "7", code=1).stderr
+    status = bus.status("7")
+    assert status.reason.startswith(f"Kafka topic {name} at "), status.reason
+    assert status.reason.endswith("once that is done: cdcbus task start 7")
+    make_topic(name)
+    bus("task", "start", "7")
+
+
+def test_a_task_that_waits_for_a_person_starts_by_itself_once_it_is_given_what_it_lacks(
+    bus: Bus,
+    fetch: str,
+    kafka: str,
+    source: Database,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("SOURCE_PASSWORD", source.password)  # of `offset reset`
+    text = fetch_text(fetch, source, kafka, name)
+    without = text.replace("consumer.offset=latest\n", "")
+    assert without != text
+    bus.load(without, "--force")
+    bus.node("n1")
+    bus("task", "start", fetch, code=1)
+    assert bus.status(fetch).state is State.ERROR
+    assert f"cdcbus offset reset {fetch} --to PLACE" in bus.status(fetch).reason
+    bus("offset", "reset", fetch, "--to", "latest", "--yes")
+    wait_until(lambda: bus.status(fetch).state is State.WORKING, "the task to start by itself")
+    # and so by another text
+    bus("task", "stop", fetch)
+    bus.load(text.replace("{env:SOURCE_PASSWORD}", "{env:NO_SUCH_PASSWORD}"), "--force")
+    bus("task", "start", fetch, code=1)
+    assert "cdcbus task import FILE --force" in bus.status(fetch).reason
+    bus.load(text, "--force")
+    wait_until(lambda: bus.status(fetch).state is State.WORKING, "the task to start by itself")
+    run = bus.status(fetch).run
+    assert run is not None and run.restarts == 0
 
 
 def test_junk_in_zookeeper_harms_no_other_task(bus: Bus, fetch: str) -> None:

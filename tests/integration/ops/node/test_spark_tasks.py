@@ -157,6 +157,17 @@ def test_a_target_that_is_away_when_a_node_starts_a_task_is_waited_for(
         bus("task", "stop", "late")
 
 
+def test_a_task_whose_topic_is_not_there_waits_for_a_person_at_once(
+    bus: Bus, stack: Addresses, name: str
+) -> None:
+    bus.load(load_text("8", stack, name))
+    bus.node("n1")
+    bus("task", "start", "8", code=1)
+    status = bus.status("8")
+    assert (status.state, name in status.reason) == (State.ERROR, True), status
+    assert status.reason.endswith("; once that is done: cdcbus task start 8")
+
+
 def test_tasks_share_one_application_and_nothing_else(
     bus: Bus, stack: Addresses, feed: Feed
 ) -> None:

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.ops.node import task_process
+from cdcbus.ops.node.task_end import SENTENCE_FOLLOWS
 from cdcbus.ops.node.task_process import TaskProcess
 from cdcbus.ops.services.offer import Offer, read_offer
 from cdcbus.plugins.errors import ConfigError
@@ -96,6 +97,13 @@ def test_the_last_words_are_the_sentence_behind_the_log(tmp_path: Path) -> None:
         .last_words()
         .endswith("INFO x")
     )
+
+
+def test_a_warning_about_settings_is_no_part_of_the_last_words(tmp_path: Path) -> None:
+    text = f"warning: alarm.url: no such key\n{SENTENCE_FOLLOWS}\nTask 1: wrong\nwarning signs\n"
+    assert printed(text, tmp_path / "1.log", 78).last_words() == "Task 1: wrong\nwarning signs"
+    plain = printed("warning: alarm.url: no such key\nTask 1: wrong\n", tmp_path / "2.log", 1)
+    assert plain.last_words() == "Task 1: wrong"
 
 
 def test_a_log_is_rotated_and_loses_nothing(

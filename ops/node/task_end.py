@@ -1,0 +1,34 @@
+"""How a task tells its node that it has ended with an error: by its exit code, and a sentence."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from cdcbus.plugins.error_policy import needs_person, told
+from cdcbus.plugins.errors import CdcError
+from cdcbus.tasks.process_identity import NODE_VARIABLE
+
+FAILED, NEEDS_PERSON = 1, 78  # the latter as EX_CONFIG of sysexits.h
+SENTENCE_FOLLOWS = "the task has ended with this error:"
+
+
+def end_of(error: CdcError, task_id: str) -> tuple[int, str]:
+    """The exit code and the sentence."""
+    return NEEDS_PERSON if needs_person(error) else FAILED, told(error, task_id)
+
+
+@contextmanager
+def told_to_node(task_id: str) -> Iterator[None]:
+    """Ends the process where the block raises a CdcError and a node has started it: what was
+    printed before, as warnings about settings, is no part of the sentence."""
+    try:
+        yield
+    except CdcError as error:
+        if NODE_VARIABLE not in os.environ:
+            raise
+        code, sentence = end_of(error, task_id)
+        sys.stderr.write(f"{SENTENCE_FOLLOWS}\n{sentence}\n")
+        sys.exit(code)
