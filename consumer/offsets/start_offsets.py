@@ -24,7 +24,7 @@ from cdcbus.plugins.errors import (
     TargetReplaced,
     TopicRemade,
 )
-from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client_errors import RIGHTS, Refusals, denied
 from cdcbus.plugins.positions import TopicPartition, kafka_positions_from_json
 from cdcbus.plugins.start import AtTime, Edge, KafkaStart, Replay
 
@@ -199,6 +199,9 @@ class TopicLogs:
         except KafkaException as error:
             raise self._unavailable(error) from error
         if found.error is not None:
+            if found.error.code() in RIGHTS:
+                reason = f"topic {topic}: {found.error.str()}"
+                raise denied(self._servers, reason, found.error.code())
             raise BusRejected(
                 f"Kafka topic {topic} at {self._servers}: {found.error.str()}; check "
                 "consumer.source.topics"

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 from confluent_kafka.admin._metadata import ClusterMetadata
 
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
-from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.client_errors import RIGHTS, Refusals, denied
 from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record
@@ -169,7 +169,12 @@ class KafkaWriter(ABC, Generic[Large]):
         if seen is None and self._config.new_topics is not None:
             return None
         if seen is None:
-            raise missing(topic, self._config, "not there, or not for this user to see")
+            raise missing(
+                topic,
+                self._config,
+                "not there, or this user may not see it: that needs the ACLs Describe and Write on "
+                "it",
+            )
         replicas = min(
             (len(partition.replicas) for partition in seen.partitions.values()), default=0
         )
@@ -341,6 +346,10 @@ class KafkaWriter(ABC, Generic[Large]):
             )
         if code in _GONE:
             return missing(topic, self._config, error.str())
+        if code in RIGHTS:
+            return denied(servers, f"topic {topic}: {error.str()}", code)
+        if code == KafkaError._FATAL and self._refusals.code in RIGHTS:
+            return denied(servers, self._refusals.reason, self._refusals.code)
         remedy = ""
         if code in _TOO_LARGE:
             remedy = (

@@ -12,6 +12,7 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
+from cdcbus.plugins.kafka.client_errors import RIGHTS, denied
 from cdcbus.plugins.kafka.config import PublishConfig
 
 ANSWER_SECONDS = 10.0
@@ -52,6 +53,8 @@ class Topics:
         error = self._metadata(topic).topics[topic].error
         if error is None:
             return
+        if error.code() in RIGHTS:
+            raise denied(self._config.servers, f"topic {topic}: {error.str()}", error.code())
         if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or self._config.new_topics is None:
             raise missing(topic, self._config, error.str())
         self._make(topic)
@@ -65,6 +68,11 @@ class Topics:
                 timeout=ANSWER_SECONDS
             )
         except KafkaException as error:
+            if error.args[0].code() in RIGHTS:
+                raise BusRejected(
+                    f"Kafka at {servers} does not let this user make topic {topic} "
+                    "(loader.source.createTopic); give it the ACL: Create on the topic"
+                ) from error
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise BusRejected(
                     f"Kafka at {servers} does not make topic {topic} (loader.source.createTopic): "
