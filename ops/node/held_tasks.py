@@ -33,12 +33,14 @@ CROWD_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class NodeSettings:
-    """`environment`: of the child processes. `logs`: the folder of their logs."""
+    """`environment`: variables of the child processes. `logs`: the folder of their logs.
+    `bus_environment`: of the tasks that it runs, `prod` for example."""
 
     node_id: str
     work_limit: int
     logs: Path
     environment: Mapping[str, str]
+    bus_environment: str = ""
 
     def log_of(self, name: str) -> Path:
         """The log file of a task, or of a process of the node."""

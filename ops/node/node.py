@@ -178,7 +178,10 @@ class Node:
             return True
         if offer.is_shared and self._held.is_crowded:
             return False
-        if not offer.is_for(self._id) or len(offer.swimlanes) > free:
+        if (
+            not offer.is_for(self._id, self._settings.bus_environment)
+            or len(offer.swimlanes) > free
+        ):
             return False
         if not self._tasks.claim(task_id, self._id):
             return False
@@ -213,6 +216,7 @@ class Node:
             {
                 "status": "WORKING" if self._wish.is_taking else "SUSPEND",
                 "workLimit": self._limit(),
+                "environment": self._settings.bus_environment,
                 "tasks": tasks,
                 "healthLevel": "YELLOW" if troubled else "GREEN",
                 "healthLevelDesc": reason,

@@ -30,9 +30,11 @@ class Offer:
     restart_increase_seconds: int = 300
     is_shared: bool = False
     spark_keys: tuple[str, ...] = ()
+    environment: str = ""
 
-    def is_for(self, node_id: str) -> bool:
-        return not self.node_ids or node_id in self.node_ids
+    def is_for(self, node_id: str, environment: str = "") -> bool:
+        """Whether a node of an environment may run it."""
+        return environment == self.environment and (not self.node_ids or node_id in self.node_ids)
 
     def pause_seconds(self, restarts: int, exit_code: int) -> float:
         """How long to wait before restart number `restarts`, counted from 1: an error that the
@@ -52,6 +54,7 @@ def read_offer(dist: Dist, swimlanes: list[str]) -> Offer:
         _natural(dist, "restartRetries"),
         _natural(dist, "restartIncreaseBySecond"),
         *_sharing(dist),
+        str(dist.get("environment") or ""),
     )
 
 

@@ -35,8 +35,12 @@ def _reason(client: KazooClient, task_id: str) -> str:
     # Each reason rules out some of the nodes that are left; the first that rules out all is told.
     reasons: list[tuple[str, Callable[[NodeInfo], bool]]] = [
         (
+            f"no node of its environment runs (environment={offer.environment or 'none'})",
+            lambda info: info.environment == offer.environment,
+        ),
+        (
             f"none of its nodes (nodeId={','.join(offer.node_ids)}) runs",
-            lambda info: offer.is_for(info.node_id),
+            lambda info: offer.is_for(info.node_id, info.environment),
         ),
         (
             "the nodes that may run it are drained: cdcbus node resume NODE",

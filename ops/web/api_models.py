@@ -184,6 +184,7 @@ class Node(BaseModel):
     health_reason: str
     tasks: dict[str, list[str]]
     silent_seconds: float | None
+    environment: str
 
 
 class Limit(BaseModel):

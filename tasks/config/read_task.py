@@ -14,7 +14,12 @@ from cdcbus.plugins.registry import is_added_loader, loader_names
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import ALLOW, Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.fetch_task import fetch_task
-from cdcbus.tasks.config.keys.allow_lists import forbidden_code
+from cdcbus.tasks.config.keys.allow_lists import (
+    ENVIRONMENT,
+    FILLED_ENVIRONMENT,
+    forbidden_code,
+    other_environment,
+)
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.types import (
     ANY_ADDRESS,
@@ -140,6 +145,9 @@ def _inspect(
     settings = Settings(known, diagnostics, _other_kinds(known))
     for key, sentence in forbidden_code({key: each.value for key, each in known.items()}, environ):
         settings.reject(key, sentence)
+    theirs = settings.get(ENVIRONMENT, PATH_NAME) or ""
+    if sentence := other_environment(theirs, environ.get(FILLED_ENVIRONMENT, "")):
+        settings.reject(ENVIRONMENT, sentence)
     # Without its source a task would seem to miss all keys that the source has.
     task = None if entries is None else _task(settings)
     _allow(own, diagnostics)

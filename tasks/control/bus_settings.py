@@ -16,7 +16,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
-from cdcbus.tasks.config.keys.allow_lists import FILES, MODULES
+from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT, FILES, FILLED_ENVIRONMENT, MODULES
 from cdcbus.tasks.config.keys.bus import ALARM_KEYS, BUS_KEYS, SPARK_KEY, nearest_bus_key
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.named_sources import (
@@ -171,9 +171,16 @@ class BusSettings:
         filling = dict(self.environ)
         if key_file := self._value(KEY_FILE):
             filling[KEY_FILE_VARIABLE] = key_file
+        if self.environment:
+            filling[FILLED_ENVIRONMENT] = self.environment
         for key, allowed in self.allow_lists.items():
             filling[key] = ",".join(allowed)
         return filling
+
+    @property
+    def environment(self) -> str:
+        """What this installation is for; tasks must say the same. Empty: nothing is said."""
+        return str(self._value(ENVIRONMENT) or "")
 
     @property
     def allow_lists(self) -> dict[str, tuple[str, ...]]:

@@ -59,6 +59,7 @@ class NodeInfo:
     health_reason: str = ""
     tasks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     silent_seconds: float | None = None
+    environment: str = ""
 
     @property
     def used(self) -> int:
@@ -187,4 +188,5 @@ class BusNodes:
             if isinstance(tasks, dict)
             else {},
             age_seconds(told.text("heartbeat")),
+            told.text("environment"),
         )

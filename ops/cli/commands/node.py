@@ -62,7 +62,11 @@ def run(bus: BusSettings) -> None:
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     settings = NodeSettings(
-        _read_setting(bus), bus.node_work_limit, bus.node_logs.absolute(), bus.child_environment
+        _read_setting(bus),
+        bus.node_work_limit,
+        bus.node_logs.absolute(),
+        bus.child_environment,
+        bus.environment,
     )
     client = connect(
         bus.zookeeper,
@@ -166,6 +170,8 @@ def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
     click.echo(f"{node_id}: {found.status}{silent}")
     click.echo(f"  process {found.process_id} on {found.host or '?'} ({found.address or '?'})")
     click.echo(f"  {found.used} of {found.work_limit} swimlanes, health {health}")
+    if found.environment:
+        click.echo(f"  environment {found.environment}")
     for task_id, swimlanes in found.tasks.items():
         click.echo(f"  task {task_id}: {', '.join(swimlanes)}")
 

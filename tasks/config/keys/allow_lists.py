@@ -15,6 +15,8 @@ from cdcbus.tasks.config.keys.types import split_list
 
 FILES = "node.files"
 MODULES = "node.modules"
+ENVIRONMENT = "environment"
+FILLED_ENVIRONMENT = f"cdcbus.{ENVIRONMENT}"  # a machine may have a variable of the key's name
 
 
 def may_read(path: str, environ: Mapping[str, str]) -> bool:
@@ -24,6 +26,22 @@ def may_read(path: str, environ: Mapping[str, str]) -> bool:
         return True
     real = Path(path).resolve()
     return any(real.is_relative_to(Path(each).resolve()) for each in split_list(environ[FILES]))
+
+
+def other_environment(theirs: str, own: str) -> str:
+    """Why a task of one environment does not run in another; empty where they agree."""
+    if theirs == own:
+        return ""
+    if not theirs:
+        return (
+            f"missing; this machine is of environment {own}, by its cdcbus.properties; expected "
+            f"{ENVIRONMENT}={own}, if the task is meant for it"
+        )
+    machine = f"is of environment {own}" if own else "has no environment"
+    return (
+        f"the task is of environment {theirs}, and this machine {machine}, by its "
+        f"cdcbus.properties; run it where {ENVIRONMENT}={theirs} is set"
+    )
 
 
 def forbidden_code(

@@ -6,7 +6,7 @@ import difflib
 import re
 
 from cdcbus.tasks.config.encryption import KEY_FILE
-from cdcbus.tasks.config.keys.allow_lists import FILES, MODULES
+from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT, FILES, MODULES
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.keys.types import (
     DIGEST,
@@ -153,6 +153,13 @@ BUS_KEYS: dict[str, Key] = {
             TEXT,
             "127.0.0.1:2181",
             "Where positions and shared sources are kept: `host:port[,host:port][/chroot]`.",
+        ),
+        Key(
+            ENVIRONMENT,
+            PATH_NAME,
+            "",
+            "What this installation is for, such as `prod`; tasks run here only if they say the "
+            "same; absent: only those that say nothing.",
         ),
         Key(
             "zookeeper.auth",

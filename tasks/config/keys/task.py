@@ -10,6 +10,7 @@ import difflib
 import re
 
 from cdcbus.tasks.config.diagnostics import ALLOW
+from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT
 from cdcbus.tasks.config.keys.bus import ALARM_LIMIT_KEYS
 from cdcbus.tasks.config.keys.definition import Key, Route
 from cdcbus.tasks.config.keys.loader import (
@@ -61,6 +62,13 @@ TASK_KEYS = (
         "The task's id, and the name of its directory in ZooKeeper. Required.",
     ),
     Key("nodeId", NAMES, "", "The nodes that may run the task; absent: any."),
+    Key(
+        ENVIRONMENT,
+        PATH_NAME,
+        "",
+        "The environment that the task is meant for, such as `prod`: it runs only where the "
+        "setting `environment` says the same.",
+    ),
     Key(
         "status",
         word("NEW", "WORKING", "STOPPED", "DELETED"),

@@ -35,6 +35,16 @@ def test_a_task_is_for_the_nodes_that_its_text_names(node_ids: object, is_taken:
     assert read_offer({"nodeId": node_ids}, ["a"]).is_for("n1") is is_taken
 
 
+@pytest.mark.parametrize(
+    ("theirs", "own", "is_taken"),
+    [("", "", True), ("prod", "prod", True), ("prod", "", False), ("", "prod", False)],
+)
+def test_a_task_is_for_the_nodes_of_its_environment(theirs: str, own: str, is_taken: bool) -> None:
+    offer = read_offer({"environment": theirs, "nodeId": "n1"}, ["a"])
+    assert offer.is_for("n1", own) is is_taken
+    assert not offer.is_for("n2", own)
+
+
 def test_porters_numbers_and_texts_are_both_understood() -> None:
     assert read_offer({"restartRetries": "3", "restartIncreaseBySecond": 7}, ["a", "b"]) == Offer(
         ("a", "b"), (), 3, 7

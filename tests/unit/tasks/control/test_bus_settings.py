@@ -155,6 +155,7 @@ def test_the_variable_of_each_key() -> None:
     assert variable_of(KEY_FILE) == KEY_FILE_VARIABLE
     assert [variable_of(name) for name in BUS_KEYS] == [
         "CDCBUS_ZOOKEEPER",
+        "CDCBUS_ENVIRONMENT",
         "CDCBUS_ZOOKEEPER_AUTH",
         "CDCBUS_ZOOKEEPER_SESSIONSECONDS",
         "CDCBUS_ZOOKEEPER_LEASESECONDS",

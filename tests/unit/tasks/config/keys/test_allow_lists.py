@@ -115,3 +115,23 @@ def test_a_task_that_is_refused_is_not_run(tmp_path: Path) -> None:
     line = "consumer.eventProcessor.className=os:system\n"
     with pytest.raises(ConfigError, match=r"os:system may not be used here"):
         inspect_text(LOAD + line, filling, Severity.ERROR).ready("task t")
+
+
+@pytest.mark.parametrize(
+    ("line", "settings", "sentence"),
+    [
+        ("", "", None),
+        ("environment=prod", "environment=prod", None),
+        ("environment=prod", "", "is of environment prod, and this machine has no environment"),
+        ("environment=prod", "environment=test", "and this machine is of environment test"),
+        ("", "environment=prod", "missing; this machine is of environment prod"),
+    ],
+)
+def test_task_and_machine_must_agree_on_their_environment(
+    line: str, settings: str, sentence: str | None, tmp_path: Path
+) -> None:
+    found = errors(line, settings, tmp_path)
+    assert (sentence is None) == (found == [])
+    if sentence:
+        assert found[0].startswith("environment: ")
+        assert sentence in found[0]
