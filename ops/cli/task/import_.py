@@ -1,5 +1,5 @@
 """`cdcbus task import`: puts tasks from task files, or from porter's JSON, into ZooKeeper; or makes
-a task file of porter's JSON."""
+task files of porter's JSON, and of other tools' settings."""
 
 from __future__ import annotations
 
@@ -29,9 +29,17 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--output",
-    metavar="FILE.properties",
+    metavar="FILE.properties|FOLDER",
     type=click.Path(path_type=Path),
-    help="Make this task file of one JSON file instead.",
+    help="Make this task file of one JSON file instead. Of another tool's settings: where to write "
+    "task files; else ID.properties in the current folder.",
+)
+@click.option(
+    "--offsets",
+    metavar="WHERE",
+    help="Begin where the other tool is. canal: its ZooKeeper, HOST:PORT[,...], or meta.dat; "
+    "Debezium: TOPIC@BROKERS of Kafka Connect's offsets, or its file; auto: as the settings say, "
+    "Maxwell always.",
 )
 @click.option("--force", is_flag=True, help="Overwrite existing tasks.")
 @click.option(
@@ -41,7 +49,12 @@ if TYPE_CHECKING:
 )
 @bus_options
 def import_task(
-    files: tuple[Path, ...], output: Path | None, force: bool, strict: bool, bus: BusSettings
+    files: tuple[Path, ...],
+    output: Path | None,
+    offsets: str | None,
+    force: bool,
+    strict: bool,
+    bus: BusSettings,
 ) -> None:
     """Put the tasks of FILES into ZooKeeper, all or none, at /datas/task/ID/dist/SWIMLANE.
 
@@ -49,8 +62,20 @@ def import_task(
     An inline secret is encrypted with the key of the setting secret.keyFile; without a key it is
     refused. Errors and warnings are printed on standard error, as by `cdcbus task check`, and a
     task with errors is refused; with --output it is written nevertheless, and the exit code is 1.
+
+    Settings of canal (canal.properties and instance.properties, in one command), Debezium (Kafka
+    Connect's JSON, Debezium Server's properties) and Maxwell (config.properties) become task files,
+    with all that could not be carried over; nothing goes to ZooKeeper then.
     """
-    if output is not None:
+    from cdcbus.tasks.foreign.files import foreign_settings
+
+    if found := foreign_settings(files):
+        from cdcbus.ops.cli.task.foreign import write_task_files
+
+        write_task_files(found, output, offsets, force, strict, bus)
+    elif offsets is not None:
+        raise click.UsageError("--offsets is for settings of canal, Debezium or Maxwell")
+    elif output is not None:
         _make_file(files, output, force, strict, bus)
     else:
         _store(files, force, strict, bus)

@@ -1,0 +1,86 @@
+"""`cdcbus task import` of files of canal, Debezium and Maxwell: they become task files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.cli.new_file import refuse_existing, write_new
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
+from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.foreign.files import task_text
+from cdcbus.tasks.foreign.places import start_of
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+    from cdcbus.tasks.foreign.conversion import Conversion
+    from cdcbus.tasks.foreign.files import Settings
+
+
+def write_task_files(
+    found: list[Settings],
+    output: Path | None,
+    offsets: str | None,
+    force: bool,
+    strict: bool,
+    bus: BusSettings,
+) -> None:
+    """Writes a task file of each, and prints what could not be carried over. Exits 1 where one of
+    them has errors: its file is there nevertheless, to be corrected."""
+    if len(found) > 1 and (output is None or not output.is_dir()):
+        raise click.UsageError(f"these are {len(found)} tasks; name a folder with --output")
+    converted = [(settings, settings.converted()) for settings in found]
+    ids = [made.keys["taskId"] for _, made in converted]
+    for task_id in ids:
+        if ids.count(task_id) > 1:
+            raise ConfigError(f"two of these tasks are called {task_id}; import them one by one")
+    files = [_file(made, output) for _, made in converted]
+    for file in files:
+        refuse_existing(file, force)
+    is_good = True
+    for (settings, made), file in zip(converted, files, strict=True):
+        if offsets is not None:
+            _take_over(made, settings, offsets)
+        text = task_text(made, settings.tool)
+        write_new(file, text, force, is_secret=True)
+        name = click.format_filename(file)
+        click.echo(f"{name} written", err=True)
+        is_good &= _print(made.found, click.format_filename(settings.file), strict)
+        checked = inspect_text(text, bus.filling, Severity.NOTE, bus.local_source_lookup(file))
+        is_good &= _print(checked.diagnostics, name, strict)
+    if not is_good:
+        sys.exit(1)
+
+
+def _file(made: Conversion, output: Path | None) -> Path:
+    name = f"{made.keys['taskId']}.properties"
+    if output is None:
+        return Path(name)
+    return output / name if output.is_dir() else output
+
+
+def _take_over(made: Conversion, settings: Settings, offsets: str) -> None:
+    start = start_of(settings.tool, settings.entries, made.keys, offsets)
+    if start.remark:
+        made.warning("--offsets", start.remark)
+    if start.is_snapshot:
+        return
+    made.put("consumer.offset", start.offset)
+    if "consumer.snapshot" in made.keys:
+        made.put("consumer.snapshot", "never")
+    made.found.found[:] = [each for each in made.found.found if "--offsets" not in each.sentence]
+    made.note(
+        "--offsets",
+        f"consumer.offset={start.offset}: stop {settings.tool} before you look, as it goes on",
+    )
+
+
+def _print(diagnostics: Diagnostics, name: str, strict: bool) -> bool:
+    for severity in Severity:
+        for diagnostic in diagnostics.of(severity):
+            click.echo(f"{severity}: {diagnostic.located(name)}", err=True)
+    return not (diagnostics.of(Severity.ERROR) or (strict and diagnostics.of(Severity.WARNING)))

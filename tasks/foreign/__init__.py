@@ -1,0 +1,1 @@
+"""Settings and positions of canal, Debezium and Maxwell, as task files."""

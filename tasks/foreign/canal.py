@@ -1,0 +1,267 @@
+"""canal.properties with an instance.properties, as a task file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.foreign.conversion import (
+    NO_START,
+    Conversion,
+    Rule,
+    fetch_keys,
+    inside,
+    literal_table,
+    split_regexes,
+    yes,
+)
+
+TOOL = "canal"
+DESTINATION = "canal.instance.destination"
+DEFAULT_BLACK = r"mysql\.slave_.*"
+
+
+def is_canal(settings: Mapping[str, str]) -> bool:
+    return any(key.startswith(("canal.instance.", "canal.destinations")) for key in settings)
+
+
+def from_canal(settings: Mapping[str, str], destination: str) -> Conversion:
+    """Both files as one, the instance's winning. `destination` names the task."""
+    made = Conversion(TOOL, settings, fetch_keys())
+    made.put("loader.source.canalCompat", "true")
+    made.put("loader.source.ddl", "true")
+    made.name_task(destination, TOOL)
+    made.apply(RULES)
+    _tables(made)
+    _start(made)
+    if "canal.serverMode" not in settings:
+        _mode(made, "canal.serverMode", "tcp")
+    if not settings.get("canal.mq.partitionHash", "").strip():
+        made.warning(
+            "canal.mq.partition",
+            f"canal sent all rows to partition {settings.get('canal.mq.partition') or '0'}; here "
+            "the primary key chooses: give the topic one partition to keep one order",
+        )
+    return made
+
+
+def _mode(made: Conversion, key: str, value: str) -> None:
+    if value.lower() != "kafka":
+        made.error(
+            key,
+            f"{value}: clients of canal's port, and brokers other than Kafka, get no rows; name "
+            "brokers in loader.source.servers and a topic in loader.source.topic",
+        )
+
+
+def _tables(made: Conversion) -> None:
+    key = "canal.instance.filter.regex"
+    white = split_regexes(made.settings.get(key, "") or r".*\..*")
+    black = split_regexes(made.settings.get("canal.instance.filter.black.regex", ""))
+    made.filter(white, black, key)
+
+
+def _start(made: Conversion) -> None:
+    """canal's own order: GTIDs where they are on, a place, a time. Without one it begins at the
+    end, which is never meant."""
+    prefix = "canal.instance.master."
+    settings = made.settings
+    gtid, file, pos, time = (
+        settings.get(prefix + name, "").strip()
+        for name in ("gtid", "journal.name", "position", "timestamp")
+    )
+    if yes(settings.get("canal.instance.gtidon", "")) and gtid:
+        made.put("consumer.offset", gtid)
+    elif file:
+        made.put("consumer.offset", f"{file}:{pos}" if pos else file)
+    elif time.isdigit() and int(time):
+        at = datetime.fromtimestamp(int(time) / 1000, UTC)
+        made.put("consumer.offset", f"{at:%Y-%m-%dT%H:%M:%S}Z")
+    else:
+        made.warning(prefix + "position", NO_START)
+
+
+def _standby(made: Conversion, key: str, value: str) -> None:
+    made.put("consumer.source.address", f"{made.keys.get('consumer.source.address', '')},{value}")
+
+
+def _master(made: Conversion, key: str, value: str) -> None:
+    standby = made.keys.get("consumer.source.address", "")
+    made.put("consumer.source.address", value + standby)
+
+
+def _druid(made: Conversion, key: str, value: str) -> None:
+    if yes(value):
+        made.keys.pop("consumer.source.password", None)
+        made.error(
+            key,
+            "not carried over: the password is encrypted by Druid; write "
+            "consumer.source.password=${env:NAME}",
+        )
+
+
+def _password(made: Conversion, key: str, value: str) -> None:
+    if not yes(made.settings.get("canal.instance.enableDruid", "")):
+        made.put("consumer.source.password", value)
+
+
+def _columns(made: Conversion, key: str, value: str) -> None:
+    ours = "ignore" if ".black." in key else "include"
+    for item in split_regexes(value):
+        table, _, columns = item.partition(":")
+        found = literal_table(table)
+        if found is None:
+            made.error(key, f"not carried over: {table} is no name of a table; name each")
+            continue
+        made.map_column(key, found, ours, ",".join(columns.split("/")))
+
+
+def _flat(made: Conversion, key: str, value: str) -> None:
+    if not yes(value):
+        made.error(
+            key, "canal's protobuf form is not written: readers get canal's flat JSON messages"
+        )
+
+
+def _topics(made: Conversion, key: str, value: str) -> None:
+    made.put("loader.source.dynamicTopic", ",".join(re.split(r"[;,]", value)))
+
+
+def _partition_hash(made: Conversion, key: str, value: str) -> None:
+    for item in filter(None, map(str.strip, re.split(r"[;,]", value))):
+        table, colon, columns = item.partition(":")
+        if columns == "$pk$":
+            continue  # so it is without
+        found = literal_table(table)
+        if found is None or not colon:
+            made.warning(
+                key,
+                f"not carried over: {item}; here the primary key chooses the partition, or "
+                "loader.source.partitionKey.SCHEMA.TABLE for a table by its name",
+            )
+            continue
+        made.put(f"loader.source.partitionKey.{found[0]}.{found[1]}", columns.replace("^", ","))
+    made.note(
+        key, "keys are hashed as Kafka's own clients do: rows go to other partitions than canal's"
+    )
+
+
+def _no_ddl(made: Conversion, key: str, value: str) -> None:
+    if yes(value):
+        made.put("loader.source.ddl", "false")
+
+
+def _left_out(made: Conversion, key: str, value: str) -> None:
+    if yes(value):
+        made.error(key, "not carried over: rows that canal leaves out would be sent")
+
+
+def _detecting(made: Conversion, key: str, value: str) -> None:
+    if yes(value):
+        made.warning(
+            key,
+            "not carried over: heartbeats are rows of a table, consumer.source.heartbeatTable; a "
+            "dead connection is noticed after 15 s anyway",
+        )
+
+
+def _latest(made: Conversion, key: str, value: str) -> None:
+    if yes(value):
+        made.put("consumer.source.onPositionLost", "latest")
+        made.warning(key, "rows between are lost, as in canal, but with a line in the log")
+
+
+_MEMORY = "sizes and threads are canal's own"
+_OTHER_BROKER = "another broker's than Kafka"
+RULES: dict[str, Rule] = {
+    DESTINATION: Rule(convert=lambda *_: None),
+    "canal.instance.master.address": Rule(convert=_master),
+    "canal.instance.standby.address": Rule(convert=_standby),
+    "canal.instance.mysql.slaveId": Rule("consumer.source.slaveId"),
+    "canal.instance.dbUsername": Rule("consumer.source.username"),
+    "canal.instance.dbPassword": Rule(convert=_password),
+    "canal.instance.enableDruid": Rule(convert=_druid),
+    "canal.instance.filter.regex": Rule(convert=lambda *_: None),
+    "canal.instance.filter.black.regex": Rule(convert=lambda *_: None),
+    "canal.instance.filter.field": Rule(convert=_columns),
+    "canal.instance.filter.black.field": Rule(convert=_columns),
+    "canal.instance.filter.query.ddl": Rule(convert=_no_ddl),
+    "canal.instance.filter.dml.*": Rule(convert=_left_out),
+    "canal.instance.filter.rows": Rule(convert=_left_out),
+    "canal.instance.filter.table.error": Rule(
+        sentence="not carried over: a table that cannot be read stops the task, its rows are not "
+        "left out",
+        default="false",
+    ),
+    **{
+        f"canal.instance.filter.{name}": inside("statements and transactions are not published")
+        for name in ("query.dcl", "query.dml", "druid.ddl", "transaction.entry")
+    },
+    "canal.instance.gtidon": inside("GTIDs are kept beside each position, and used at a failover"),
+    "canal.instance.master.*": Rule(convert=lambda *_: None),
+    "canal.instance.standby.*": inside("the place on another server is found by GTID or time"),
+    "canal.instance.detecting.enable": Rule(convert=_detecting),
+    "canal.instance.detecting.*": inside("see canal.instance.detecting.enable"),
+    "canal.instance.connectionCharset": inside("each column's own character set counts"),
+    "canal.instance.defaultDatabaseName": inside("tables are named with their schema"),
+    "canal.instance.rds.*": Rule(
+        sentence="not carried over: binlogs that were archived are not read, only the server's own"
+    ),
+    "canal.instance.tsdb.*": inside("the schema history is kept beside the position"),
+    "canal.instance.pwdPublicKey": inside("see canal.instance.enableDruid"),
+    "canal.instance.binlog.*": inside("row images are looked at before the start"),
+    "canal.instance.fallbackIntervalInSeconds": inside("a failover goes by GTID, else a minute"),
+    **{
+        f"canal.instance.{name}": inside(_MEMORY)
+        for name in (
+            "memory.*", "network.*", "parser.*", "transaction.size", "get.ddl.isolation", "global.*"
+        )
+    },
+    "canal.serverMode": Rule(convert=_mode),
+    "canal.mq.servers": Rule("loader.source.servers"),
+    "canal.mq.topic": Rule("loader.source.topic"),
+    "canal.mq.dynamicTopic": Rule(convert=_topics),
+    "canal.mq.flatMessage": Rule(convert=_flat),
+    "canal.mq.partition": Rule(convert=lambda *_: None),
+    "canal.mq.partitionHash": Rule(convert=_partition_hash),
+    "canal.mq.partitionsNum": inside("the topic itself says how many partitions it has"),
+    "canal.mq.dynamicTopicPartitionNum": inside("the topics themselves say it"),
+    "canal.mq.database.hash": inside("keys are hashed as Kafka's own clients do"),
+    **{
+        f"canal.mq.{name}": inside(_MEMORY)
+        for name in (
+            "canalBatchSize", "canalGetTimeout", "accessChannel", "send.thread.size",
+            "build.thread.size",
+        )
+    },
+    "canal.auto.reset.latest.pos.mode": Rule(convert=_latest),
+    "canal.zkServers": inside("cdcbus has its own setting zookeeper; --offsets reads the cursor"),
+    "canal.admin.*": inside("nodes and the console take its place"),
+    "canal.aliyun.*": inside(_OTHER_BROKER),
+    "canal.destinations": inside("each instance is a task"),
+    **{
+        f"canal.{name}": inside("it is about canal's server")
+        for name in (
+            "id", "ip", "port", "register.ip", "metrics.pull.port", "user", "passwd",
+            "zookeeper.flush.period", "withoutNetty", "file.*", "conf.dir", "auto.scan*",
+        )
+    },
+    "kafka.bootstrap.servers": Rule("loader.source.servers"),
+    "kafka.acks": inside("all replicas acknowledge each record"),
+    "kafka.retries": inside("a record is sent again until it is acknowledged"),
+    "kafka.max.in.flight.requests.per.connection": inside("records are written idempotently"),
+    "kafka.max.request.size": Rule("kafka.message.max.bytes"),
+    "kafka.buffer.memory": Rule("loader.source.queueBytes"),
+    "kafka.kerberos.enable": Rule(
+        severity=Severity.ERROR,
+        sentence="not carried over: write kafka.security.protocol and kafka.sasl.* for Kerberos",
+        default="false",
+    ),
+    "kafka.kerberos.*": inside("see kafka.kerberos.enable"),
+    "kafka.*": Rule(convert=lambda made, key, value: made.put(key, value)),
+    "rocketmq.*": inside(_OTHER_BROKER),
+    "rabbitmq.*": inside(_OTHER_BROKER),
+    "pulsarmq.*": inside(_OTHER_BROKER),
+}  # fmt: skip

@@ -1,0 +1,189 @@
+"""From another tool's settings to a task file: a table of what becomes of each key, and what could
+not be carried over."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
+from cdcbus.tasks.config.keys.definition import Route
+from cdcbus.tasks.config.keys.task import find_key
+from cdcbus.tasks.config.keys.types import PATH_NAME
+
+NAME = re.compile(r"[\w$-]+")
+NO_START = (
+    "nothing says where to begin: take over the position with --offsets, or give consumer.offset; "
+    "without one the task does not start"
+)
+Convert = Callable[["Conversion", str, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What becomes of a key. `ours`: our key, which gets the value. `convert`: does it instead.
+    Else `sentence` says why there is none: as a note where `severity` is NOTE, which is only for
+    what touches no row. `default`: the value at which nothing is to be said."""
+
+    ours: str = ""
+    convert: Convert | None = None
+    severity: Severity = Severity.WARNING
+    sentence: str = ""
+    default: str | None = None
+
+
+def inside(what: str) -> Rule:
+    """A setting of the tool's own machinery."""
+    return Rule(severity=Severity.NOTE, sentence=f"not carried over: {what}")
+
+
+@dataclass(slots=True)
+class Conversion:
+    """A task file in the making. `settings`: of the other tool, as a converting function may have
+    to look at several."""
+
+    tool: str
+    settings: Mapping[str, str]
+    keys: dict[str, str] = field(default_factory=dict)
+    found: Diagnostics = field(default_factory=Diagnostics)
+    mappers: dict[tuple[str, str], dict[str, str]] = field(default_factory=dict)
+
+    def put(self, ours: str, value: str) -> None:
+        self.keys[ours] = value
+
+    def error(self, key: str, sentence: str) -> None:
+        self.found.error(0, key, sentence)
+
+    def warning(self, key: str, sentence: str) -> None:
+        self.found.warning(0, key, sentence)
+
+    def note(self, key: str, sentence: str) -> None:
+        self.found.note(0, key, sentence)
+
+    def apply(self, rules: Mapping[str, Rule]) -> None:
+        """Each setting by the rule of its name, else by the first pattern that fits; of one that
+        has none, too, is said that it was not carried over."""
+        for key, value in self.settings.items():
+            if not value.strip():
+                continue
+            rule = rules.get(key) or next(
+                (each for name, each in rules.items() if fnmatch.fnmatchcase(key, name)), None
+            )
+            if rule is None:
+                self.warning(key, f"not carried over: it is not known here what {self.tool} does")
+            elif value.strip() == rule.default:
+                continue
+            elif "${" in value and (rule.ours or rule.convert):
+                self.error(
+                    key, "not carried over: it has a placeholder; write its value, or ${env:NAME}"
+                )
+            elif rule.ours:
+                self.put(rule.ours, value.strip())
+            elif rule.convert:
+                rule.convert(self, key, value.strip())
+            else:
+                self.found.add(rule.severity, 0, key, rule.sentence)
+
+    def name_task(self, word: str, fallback: str) -> None:
+        """The task's id, of what the tool calls itself."""
+        name = re.sub(r"[^\w.-]+", "-", word).strip("-") or fallback
+        self.put("taskId", PATH_NAME.read(name))
+
+    def filter(self, included: list[str], excluded: list[str], key: str) -> None:
+        """Tables to read, as one regular expression: ours has no other way to leave some out."""
+        regex = _either(included) if included else ".*"
+        if excluded:
+            regex = f"(?!{_either(excluded)}\\Z){regex}"
+        self.put_filter(regex, key)
+
+    def put_filter(self, regex: str, key: str) -> None:
+        """For `schema.table`. One that cannot be carried over is an error: other rows would go."""
+        if "," in regex:
+            self.error(
+                key,
+                "not carried over: a regular expression has a comma, which separates them in "
+                "consumer.source.filter; write it without ({1,3} as x|xx|xxx)",
+            )
+            return
+        try:
+            re.compile(regex)
+        except re.error as error:
+            self.error(
+                key, f"not carried over: Java's regular expression is none here: {error}; change it"
+            )
+            return
+        self.put("consumer.source.filter", regex)
+
+    def map_column(self, key: str, table: tuple[str, str], ours: str, value: str) -> None:
+        """A key of `mapper[i]` for one source table. Where that has no effect on a fetch task, the
+        rows would be others: an error."""
+        known = find_key(f"mapper[0].{ours}")
+        if known is None or not known.is_for(Route.FETCH):
+            self.error(
+                key,
+                f"not carried over: mapper[i].{ours} has no effect on a task from a database to "
+                f"Kafka; set it in the tasks that read the topic, for {'.'.join(table)}",
+            )
+            return
+        mapper = self.mappers.setdefault(table, {})
+        mapper[ours] = f"{mapper[ours]},{value}" if ours in mapper else value
+
+    def finished(self) -> dict[str, str]:
+        """The keys of the task file, by their names."""
+        for number, ((schema, table), entries) in enumerate(self.mappers.items()):
+            self.put(f"mapper[{number}].schema", f"{schema},{schema}")
+            self.put(f"mapper[{number}].table", f"{table},{table}")
+            for ours, value in entries.items():
+                self.put(f"mapper[{number}].{ours}", value)
+        return self.keys
+
+
+def literal_table(pattern: str) -> tuple[str, str] | None:
+    """Schema and table, where a regular expression for `schema.table` is nothing but a name."""
+    parts = re.split(r"\\?\.", pattern)
+    if len(parts) == 2 and all(NAME.fullmatch(part) for part in parts):
+        return parts[0], parts[1]
+    return None
+
+
+def split_regexes(text: str) -> list[str]:
+    """Regular expressions that commas separate; not those in brackets, or behind a backslash."""
+    parts, part, depth = [], "", 0
+    for match in re.finditer(r"\\.|[^\\]|\\\Z", text, re.DOTALL):
+        piece = match[0]
+        if piece == "," and depth <= 0:
+            parts.append(part)
+            part = ""
+            continue
+        depth += (piece in "([{") - (piece in ")]}")
+        part += "," if piece == "\\," else piece
+    parts.append(part)
+    return [each.strip() for each in parts if each.strip()]
+
+
+def yes(value: str) -> bool:
+    return value.strip().lower() == "true"
+
+
+def fetch_keys() -> dict[str, str]:
+    """What each task has that comes of them."""
+    return {
+        "consumer.consumerName": "CanalFetch",
+        "loader.loaderName": "KAFKA_SYNC",
+        "loader.source.oggJson": "false",
+    }
+
+
+def address(host: str, port: str) -> str:
+    """host:port, of what may be an IPv6 address."""
+    if not host.strip():
+        raise ConfigError("no host is named; expected the database's")
+    bare = host.strip().strip("[]")
+    return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+
+
+def _either(regexes: list[str]) -> str:
+    return f"(?:{'|'.join(regexes)})"

@@ -1,0 +1,377 @@
+"""A Debezium connector for MySQL or MariaDB, as Kafka Connect's JSON or Debezium Server's
+properties, as a task file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.foreign.conversion import (
+    NO_START,
+    Conversion,
+    Rule,
+    address,
+    fetch_keys,
+    inside,
+    literal_table,
+    split_regexes,
+    yes,
+)
+
+TOOL = "Debezium"
+SERVER_PREFIX = "debezium.source."
+CONNECTORS = ("io.debezium.connector.mysql.MySqlConnector",
+              "io.debezium.connector.mariadb.MariaDbConnector")  # fmt: skip
+SNAPSHOTS = {
+    "initial": "initial",
+    "when_needed": "initial",
+    "always": "initial",
+    "initial_only": "only",
+    "never": "never",
+    "no_data": "never",
+    "schema_only": "never",
+    "recovery": "never",
+    "schema_only_recovery": "never",
+}
+TLS_MODES = {
+    "disable": "disabled",
+    "trust": "required",
+    "verify_full": "verify-identity",
+}
+OLD_NAMES = {
+    "database.server.name": "topic.prefix",
+    "database.whitelist": "database.include.list",
+    "database.blacklist": "database.exclude.list",
+    "table.whitelist": "table.include.list",
+    "table.blacklist": "table.exclude.list",
+    "column.whitelist": "column.include.list",
+    "column.blacklist": "column.exclude.list",
+}
+
+
+def is_debezium(settings: Mapping[str, str]) -> bool:
+    return "connector.class" in settings or f"{SERVER_PREFIX}connector.class" in settings
+
+
+def connector_of(settings: Mapping[str, str]) -> dict[str, str]:
+    """The connector's own settings, under today's names."""
+    is_server = f"{SERVER_PREFIX}connector.class" in settings
+    own = {
+        key.removeprefix(SERVER_PREFIX): value
+        for key, value in settings.items()
+        if not is_server or key.startswith(SERVER_PREFIX)
+    }
+    if is_server and "debezium.sink.kafka.producer.bootstrap.servers" in settings:
+        own["kafka.bootstrap.servers"] = settings["debezium.sink.kafka.producer.bootstrap.servers"]
+    return {OLD_NAMES.get(key, key): value for key, value in own.items()}
+
+
+def from_debezium(settings: Mapping[str, str]) -> Conversion:
+    """Of `connector_of`. Raises ConfigError for a connector of another database."""
+    kind = settings["connector.class"]
+    if kind not in CONNECTORS:
+        raise ConfigError(
+            f"connector.class={kind} does not read MySQL or MariaDB; expected one of "
+            f"{', '.join(CONNECTORS)}"
+        )
+    made = Conversion(TOOL, settings, fetch_keys())
+    prefix = settings.get("topic.prefix", "")
+    made.name_task(settings.get("name", "") or prefix, "debezium")
+    made.apply(RULES)
+    made.put(
+        "consumer.source.address",
+        address(settings.get("database.hostname", ""), settings.get("database.port", "3306")),
+    )
+    _tables(made)
+    _topics(made, prefix)
+    _servers(made)
+    _snapshot(made)
+    made.warning(
+        "value.converter",
+        "records have canalRow's form, not Debezium's envelope, and deletes no tombstones: readers "
+        "of the topics must know it (docs/formats.md)",
+    )
+    return made
+
+
+def _tables(made: Conversion) -> None:
+    settings = made.settings
+    schemas, no_schemas, tables, no_tables = (
+        split_regexes(settings.get(key, ""))
+        for key in (
+            "database.include.list",
+            "database.exclude.list",
+            "table.include.list",
+            "table.exclude.list",
+        )
+    )
+    excluded = [f"(?:{each})\\..*" for each in no_schemas] + no_tables
+    if schemas and tables:  # both must fit: what is in none of the schemas is left out
+        fitting = "|".join(f"(?:{each})\\..*" for each in schemas)
+        excluded.append(f"(?!(?:{fitting})\\Z).*")
+    included = tables or [f"(?:{each})\\..*" for each in schemas]
+    if not yes(settings.get("table.ignore.builtin", "true")):
+        made.warning("table.ignore.builtin", "not carried over: system tables are not read")
+    if included or excluded:
+        made.filter(included, excluded, "table.include.list")
+
+
+def _topics(made: Conversion, prefix: str) -> None:
+    """prefix.schema.table, where tables are named; ours are named after patterns otherwise."""
+    if not prefix:
+        made.error("topic.prefix", "there is none; name a topic in loader.source.topic")
+        return
+    made.put("loader.source.topic", prefix)
+    patterns = split_regexes(made.settings.get("table.include.list", ""))
+    found = [literal_table(each) for each in patterns]
+    if found and all(found):
+        rules = [
+            f"{prefix}.{table[0]}.{table[1]}:{table[0]}\\.{table[1]}" for table in found if table
+        ]
+        made.put("loader.source.dynamicTopic", ",".join(rules))
+        return
+    made.put("loader.source.dynamicTopic", r".*\..*")
+    made.warning(
+        "topic.prefix",
+        f"topics are named schema_table in lower case, not {prefix}.schema.table, as tables are "
+        "given by patterns; name each in loader.source.dynamicTopic to keep the names",
+    )
+
+
+def _servers(made: Conversion) -> None:
+    for key in (
+        "kafka.bootstrap.servers",
+        "producer.override.bootstrap.servers",
+        "schema.history.internal.kafka.bootstrap.servers",
+        "database.history.kafka.bootstrap.servers",
+    ):
+        if servers := made.settings.get(key, "").strip():
+            made.put("loader.source.servers", servers)
+            made.note(key, "taken for the brokers that rows go to; Kafka Connect's own count there")
+            return
+    made.error(
+        "bootstrap.servers",
+        "the connector does not say which brokers Kafka Connect writes to; name them in "
+        "loader.source.servers",
+    )
+
+
+def _snapshot(made: Conversion) -> None:
+    mode = made.settings.get("snapshot.mode", "initial").strip().lower()
+    ours = SNAPSHOTS.get(mode)
+    if ours is None:
+        made.error("snapshot.mode", f"not carried over: {mode}; set consumer.snapshot")
+        return
+    made.put("consumer.snapshot", ours)
+    if ours == "never":
+        made.warning("snapshot.mode", NO_START)
+    else:
+        made.put("consumer.offset", "latest")
+        made.note(
+            "snapshot.mode",
+            f"consumer.snapshot={ours}, and the binlog from its end at the first start; --offsets "
+            "takes over where the connector is",
+        )
+    if mode in ("always", "when_needed"):
+        made.warning(
+            "snapshot.mode", f"{mode}: rows are sent once; cdcbus snapshot sends them anew"
+        )
+
+
+def _tls(made: Conversion, key: str, value: str) -> None:
+    mode = value.lower().replace("-", "_")
+    made.put("consumer.source.sslMode", TLS_MODES.get(mode, mode.replace("_", "-")))
+
+
+def _columns_in(made: Conversion, key: str, value: str, ours: str, text: str = "") -> None:
+    """schema.table.column, each by its name."""
+    for pattern in split_regexes(value):
+        table, _, column = pattern.rpartition(".")
+        found = literal_table(table.removesuffix("\\"))
+        if found is None or not re.fullmatch(r"[\w$-]+", column):
+            made.error(key, f"not carried over: {pattern} is no name of a column; name each")
+        else:
+            made.map_column(key, found, f"{ours}{column}" if text else ours, text or column)
+
+
+def _masked(made: Conversion, key: str, value: str) -> None:
+    if found := re.fullmatch(r"column\.truncate\.to\.(\d+)\.chars", key):
+        _columns_in(made, key, value, "mask.", f"truncate:{found[1]}")
+    elif found := re.fullmatch(r"column\.mask\.with\.(\d+)\.chars", key):
+        _columns_in(made, key, value, "mask.", f"fixed:{'*' * int(found[1])}")
+    else:
+        made.error(
+            key, "not carried over: set mapper[i].mask.COLUMN=hash:SALT, which gives other hashes"
+        )
+
+
+def _keys(made: Conversion, key: str, value: str) -> None:
+    for item in filter(None, map(str.strip, value.split(";"))):
+        table, _, columns = item.partition(":")
+        found = literal_table(table)
+        if found is None:
+            made.error(key, f"not carried over: {table} is no name of a table; name each")
+        else:
+            made.put(f"loader.source.partitionKey.{found[0]}.{found[1]}", columns)
+
+
+def _skipped(made: Conversion, key: str, value: str) -> None:
+    operations = {each.strip().lower() for each in value.split(",")}
+    made.put("loader.source.truncate", "false" if "t" in operations else "true")
+    if operations & {"c", "u", "d"}:
+        made.error(key, "not carried over: rows that Debezium leaves out would be sent")
+
+
+def _new_topics(made: Conversion, key: str, value: str) -> None:
+    prefix = "topic.creation.default."
+    partitions = made.settings.get(f"{prefix}partitions", "1")
+    replicas = made.settings.get(f"{prefix}replication.factor", "-1")
+    if not partitions.isdigit() or not replicas.isdigit():
+        made.warning(key, "not carried over: loader.source.createTopic=PARTITIONS:REPLICAS")
+    else:
+        made.put("loader.source.createTopic", f"{partitions}:{replicas}")
+
+
+def _override(made: Conversion, key: str, value: str) -> None:
+    option = key.removeprefix("producer.override.")
+    if option != "bootstrap.servers":
+        made.put(f"kafka.{option}", value)
+
+
+def _done(made: Conversion, key: str, value: str) -> None:
+    """Elsewhere, with others."""
+
+
+_ENGINE = "sizes, threads and pauses are Debezium's own"
+_VALUES = "values are written as docs/values.md says"
+RULES: dict[str, Rule] = {
+    "name": Rule(convert=_done),
+    "connector.class": Rule(convert=_done),
+    "database.hostname": Rule(convert=_done),
+    "database.port": Rule(convert=_done),
+    "database.user": Rule("consumer.source.username"),
+    "database.password": Rule("consumer.source.password"),
+    "database.server.id": Rule("consumer.source.slaveId"),
+    "database.server.id.offset": inside("one server id is enough"),
+    "database.include.list": Rule(convert=_done),
+    "database.exclude.list": Rule(convert=_done),
+    "table.include.list": Rule(convert=_done),
+    "table.exclude.list": Rule(convert=_done),
+    "table.ignore.builtin": Rule(convert=_done),
+    "column.include.list": Rule(
+        convert=lambda made, key, value: _columns_in(made, key, value, "include")
+    ),
+    "column.exclude.list": Rule(
+        convert=lambda made, key, value: _columns_in(made, key, value, "ignore")
+    ),
+    "column.mask.*": Rule(convert=_masked),
+    "column.truncate.*": Rule(convert=_masked),
+    "column.propagate.source.type": inside(_VALUES),
+    "topic.prefix": Rule(convert=_done),
+    "topic.creation.default.*": Rule(convert=_new_topics),
+    "topic.creation.*": Rule(sentence="not carried over: loader.source.createTopic is for all"),
+    "topic.*": Rule(sentence="not carried over: loader.source.dynamicTopic names topics"),
+    "message.key.columns": Rule(convert=_keys),
+    "snapshot.mode": Rule(convert=_done),
+    "snapshot.include.collection.list": Rule(
+        severity=Severity.ERROR,
+        sentence="not carried over: consumer.snapshot=initial is for all tables; set it to never, "
+        "and ask for tables with cdcbus snapshot",
+    ),
+    "snapshot.select.statement.overrides*": Rule(
+        severity=Severity.ERROR,
+        sentence="not carried over: set consumer.snapshot=never, and ask for rows with cdcbus "
+        "snapshot start --where",
+    ),
+    "snapshot.*": inside("snapshots lock nothing here"),
+    "incremental.snapshot.*": inside("snapshots go in chunks beside the stream, always"),
+    "signal.*": inside("cdcbus snapshot takes its place"),
+    "read.only": inside("nothing is written at the source, but heartbeats"),
+    "include.schema.changes": inside("loader.source.ddl=true publishes DDL, in the tables' topics"),
+    "include.schema.comments": inside(_VALUES),
+    "include.query": inside("rows do not say their statement"),
+    "tombstones.on.delete": Rule(
+        sentence="not carried over: a delete is a record, without a tombstone; do not compact "
+        "the topics",
+        default="false",
+    ),
+    "skipped.operations": Rule(convert=_skipped),
+    "provide.transaction.metadata": Rule(
+        sentence="not carried over: there is no topic of transactions; rows say their GTID",
+        default="false",
+    ),
+    "gtid.source.*": Rule(
+        severity=Severity.ERROR, sentence="not carried over: rows of all servers would be sent"
+    ),
+    "heartbeat.interval.ms": Rule(
+        sentence="not carried over: heartbeats are rows of a table, consumer.source.heartbeatTable",
+        default="0",
+    ),
+    "heartbeat.*": inside("see heartbeat.interval.ms"),
+    "database.ssl.mode": Rule(convert=_tls),
+    "database.ssl.*": Rule(
+        severity=Severity.ERROR,
+        sentence="not carried over: write PEM files as consumer.source.sslCa, sslCert and sslKey",
+    ),
+    "decimal.handling.mode": inside(_VALUES),
+    "time.precision.mode": inside(_VALUES),
+    "bigint.unsigned.handling.mode": inside(_VALUES),
+    "binary.handling.mode": inside(_VALUES),
+    "enable.time.adjuster": inside(_VALUES),
+    "field.name.adjustment.mode": inside(_VALUES),
+    "schema.name.adjustment.mode": inside(_VALUES),
+    "sanitize.field.names": inside(_VALUES),
+    "event.processing.failure.handling.mode": Rule(
+        sentence="not carried over: an event that cannot be read stops the task", default="fail"
+    ),
+    "inconsistent.schema.handling.mode": Rule(
+        sentence="not carried over: a table whose columns are not known stops the task",
+        default="fail",
+    ),
+    "schema.history.internal.kafka.bootstrap.servers": Rule(convert=_done),
+    "database.history.kafka.bootstrap.servers": Rule(convert=_done),
+    "schema.history.internal.*": inside("the schema history is kept beside the position"),
+    "schema.history.internal": inside("the schema history is kept beside the position"),
+    "database.history.*": inside("the schema history is kept beside the position"),
+    "database.history": inside("the schema history is kept beside the position"),
+    "kafka.bootstrap.servers": Rule(convert=_done),
+    "producer.override.*": Rule(convert=_override),
+    "transforms*": Rule(
+        severity=Severity.ERROR,
+        sentence="not carried over: say what they do by mapper[i] or an event processor",
+    ),
+    "predicates*": Rule(
+        severity=Severity.ERROR, sentence="not carried over: they belong to transforms"
+    ),
+    "post.processors*": Rule(
+        severity=Severity.ERROR,
+        sentence="not carried over: say what they do by mapper[i] or an event processor",
+    ),
+    "converters": Rule(
+        severity=Severity.ERROR,
+        sentence="not carried over: say what they do by mapper[i] or an event processor",
+    ),
+    "key.converter*": inside("the key is the text of the key columns"),
+    "value.converter*": inside("see the finding on the form of records"),
+    "errors.tolerance": Rule(
+        sentence="not carried over: loader.onError=deadletter sets aside records that Kafka "
+        "refuses; nothing else is left out",
+        default="none",
+    ),
+    "errors.*": inside("see errors.tolerance"),
+    "offset.storage*": inside("--offsets reads the connector's position"),
+    "offset.*": inside("the position is stored once a second"),
+    **{
+        name: inside(_ENGINE)
+        for name in (
+            "tasks.max", "max.*", "poll.interval.ms", "connect.*", "connection.*", "retriable.*",
+            "min.row.count.to.stream.results", "database.connection*", "database.query.*",
+            "database.initial.statements", "database.jdbc.driver", "database.protocol",
+            "database.timezone", "exactly.once.support", "transaction.*", "custom.metric.tags",
+            "notification.*", "internal.*", "binlog.buffer.size", "use.nongraceful.disconnect",
+            "executor.*", "streaming.*", "extended.headers.enabled", "openlineage.*", "query.*",
+        )
+    },
+}  # fmt: skip

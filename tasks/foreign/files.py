@@ -1,0 +1,149 @@
+"""Files of canal, Debezium and Maxwell: which tool's they are, and the task files that they
+become."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import javaproperties
+import orjson
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
+from cdcbus.tasks.foreign import canal, debezium, maxwell
+from cdcbus.tasks.foreign.conversion import Conversion
+from cdcbus.tasks.porter.dist_json import properties_text
+
+INSTANCE = "canal.instance.master.address"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the files of one task say."""
+
+    tool: str
+    file: Path
+    entries: Mapping[str, str]
+
+    def converted(self) -> Conversion:
+        """Raises ConfigError where the tool reads another kind of database."""
+        if self.tool == canal.TOOL:
+            return canal.from_canal(self.entries, self.entries[canal.DESTINATION])
+        if self.tool == debezium.TOOL:
+            return debezium.from_debezium(self.entries)
+        return maxwell.from_maxwell(self.entries)
+
+
+def foreign_settings(files: Sequence[Path]) -> list[Settings]:
+    """Of each task that these files are about; empty where none is another tool's. Raises
+    ConfigError for a mixture."""
+    read = {file: _read(file) for file in files}
+    tools = {file: _tool(entries) for file, entries in read.items()}
+    if not any(tools.values()):
+        return []
+    if len(set(tools.values())) > 1:
+        own = ", ".join(str(file) for file, tool in tools.items() if not tool) or "them"
+        raise ConfigError(
+            f"these files are not all of one tool; import {own} in a command of their own"
+        )
+    if canal.TOOL in tools.values():
+        return _instances(read)
+    return [
+        Settings(
+            tools[file],
+            file,
+            debezium.connector_of(entries) if tools[file] == debezium.TOOL else entries,
+        )
+        for file, entries in read.items()
+    ]
+
+
+def task_text(made: Conversion, tool: str) -> str:
+    """The task file. What could not be carried over stands in it, too, as remarks."""
+    findings = [
+        each for severity in (Severity.ERROR, Severity.WARNING) for each in made.found.of(severity)
+    ]
+    lines = [f"# Made of settings of {tool} by cdcbus task import."]
+    lines += [f"# {each.severity}: {_said(each)}" for each in findings]
+    return "".join(f"{line}\n" for line in lines) + "\n" + properties_text(made.finished())
+
+
+def _said(finding: Diagnostic) -> str:
+    return f"{finding.key}: {finding.sentence}" if finding.key else finding.sentence
+
+
+def _instances(read: Mapping[Path, Mapping[str, str]]) -> list[Settings]:
+    """canal's server file is for all instances; what theirs say counts before it."""
+    instances = {file: each for file, each in read.items() if each.get(INSTANCE, "").strip()}
+    shared: dict[str, str] = {}
+    for file, entries in read.items():
+        if file not in instances:
+            shared |= entries
+    if not instances:
+        raise ConfigError(
+            f"no file has {INSTANCE}: canal.properties alone is no task; name the "
+            "instance.properties beside it"
+        )
+    found = []
+    for file, entries in instances.items():
+        destination = _destination(file, {**shared, **entries}, len(instances))
+        merged = {**shared, **entries, canal.DESTINATION: destination}
+        merged.pop("canal.destinations", None)
+        found.append(Settings(canal.TOOL, file, merged))
+    return found
+
+
+def _destination(file: Path, entries: Mapping[str, str], count: int) -> str:
+    """canal calls an instance as its folder; a file that was copied out of it, as the only one
+    that the server file names."""
+    names = [name.strip() for name in entries.get("canal.destinations", "").split(",")]
+    folder = file.resolve().parent.name
+    if folder in names or (count > 1 and folder):
+        return folder
+    return names[0] if len(names) == 1 and names[0] else folder
+
+
+def _tool(entries: Mapping[str, str]) -> str:
+    if debezium.is_debezium(entries):
+        return debezium.TOOL
+    if canal.is_canal(entries):
+        return canal.TOOL
+    return maxwell.TOOL if maxwell.is_maxwell(entries) else ""
+
+
+def _read(file: Path) -> dict[str, str]:
+    """The settings of a file, empty where it has another form: others say what is wrong then."""
+    try:
+        text = file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise ConfigError(
+            f"{file}: cannot be read: {error.strerror}; check its name and rights"
+        ) from error
+    except UnicodeDecodeError:
+        return {}
+    if file.suffix == ".json" or text.lstrip()[:1] == "{":
+        return _connector(text)
+    try:
+        return {key.strip(): value.strip() for key, value in javaproperties.loads(text).items()}
+    except ValueError:
+        return {}
+
+
+def _connector(text: str) -> dict[str, str]:
+    """Kafka Connect's JSON: a name and its config, or the config alone."""
+    try:
+        found: Any = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        return {}
+    if isinstance(found, dict) and isinstance(found.get("config"), dict):
+        found = {"name": found.get("name", ""), **found["config"]}
+    if not isinstance(found, dict) or "connector.class" not in found:
+        return {}
+    return {
+        str(key): value if isinstance(value, str) else orjson.dumps(value).decode()
+        for key, value in found.items()
+        if value is not None
+    }

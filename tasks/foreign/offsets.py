@@ -1,0 +1,143 @@
+"""Where canal, Debezium and Maxwell are, as the start of a task: `consumer.offset`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import orjson
+
+from cdcbus.plugins.errors import PositionError
+
+CANAL_CLIENT = "1001"  # canal's own, where it writes to a broker
+BEFORE = timedelta(seconds=60)
+_ARRAY = re.compile(rb"\x75(?:\x72\x00\x02\[B.{8}\x02\x00\x00\x78\x70|\x71.{4})(.{4})", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """`offset`: the text of consumer.offset; `remark`: what is to be known of it. `is_snapshot`:
+    the first copy was not finished there."""
+
+    offset: str
+    remark: str = ""
+    is_snapshot: bool = False
+
+
+def cursor_path(destination: str, client: str = CANAL_CLIENT) -> str:
+    """The znode of canal's cursor."""
+    return f"/otter/canal/destinations/{destination}/{client}/cursor"
+
+
+def from_cursor(text: str | bytes, address: str) -> Start:
+    """Of canal's cursor, for a task that reads at `address`: a place in a file is another one on
+    another server. Raises PositionError."""
+    cursor = _object(text, "canal's cursor")
+    place = _part(cursor, "postion") or _part(cursor, "position")
+    at = _part(_part(cursor, "identity"), "sourceAddress")
+    host = str(at.get("address", ""))
+    where = f"{host.rpartition('/')[2] or host.partition('/')[0]}:{at.get('port', '')}"
+    file, pos = place.get("journalName"), place.get("position")
+    is_same = address in (where, f"{host.partition('/')[0]}:{at.get('port', '')}")
+    if is_same and isinstance(file, str) and file and isinstance(pos, int):
+        return Start(f"{file}:{pos}")
+    if gtid := str(place.get("gtid") or ""):
+        return Start(gtid, f"by GTID, as canal's cursor is of {where}")
+    if isinstance(time := place.get("timestamp"), int) and time > 0:
+        before = datetime.fromtimestamp(time / 1000, UTC) - BEFORE
+        return Start(
+            f"{before:%Y-%m-%dT%H:%M:%S}Z",
+            f"a minute before canal's cursor, which is of {where or 'another server'}: rows of "
+            "that minute come again",
+        )
+    raise PositionError("canal's cursor has neither a place at this server, GTIDs, nor a time")
+
+
+def from_meta_file(text: str | bytes, address: str) -> Start:
+    """Of canal's meta.dat. Raises PositionError."""
+    clients = _object(text, "meta.dat").get("clientDatas")
+    cursors = [
+        each["cursor"]
+        for each in clients or ()
+        if isinstance(each, dict) and isinstance(each.get("cursor"), dict)
+    ]
+    if len(cursors) != 1:
+        raise PositionError(f"meta.dat has cursors of {len(cursors)} clients; expected one")
+    return from_cursor(orjson.dumps(cursors[0]), address)
+
+
+def from_debezium_offset(fields: Mapping[str, Any]) -> Start:
+    """Of a connector's stored offset, which is the begin of the transaction in hand. Raises
+    PositionError."""
+    if str(fields.get("snapshot") or "").lower() not in ("", "false", "last"):
+        return Start("", "its snapshot was not finished: it begins anew", is_snapshot=True)
+    rows = fields.get("row") or 0
+    events = fields.get("event") or 0
+    remark = "rows of the transaction in hand come again" if rows or events else ""
+    if gtids := str(fields.get("gtids") or ""):
+        return Start(re.sub(r"\s", "", gtids), remark)
+    file, pos = fields.get("file"), fields.get("pos")
+    if not isinstance(file, str) or not file or not isinstance(pos, int):
+        raise PositionError("the connector's offset has neither file and pos nor gtids")
+    return Start(f"{file}:{pos}", remark)
+
+
+def connector_offset(
+    pairs: Iterator[tuple[bytes, bytes | None]], name: str, prefix: str
+) -> Start | None:
+    """Of the records of Debezium's offsets, the newest one of this connector. `prefix`: its
+    topic.prefix. Raises PositionError."""
+    found: bytes | None = None
+    for key, value in pairs:
+        try:
+            connector, partition = orjson.loads(key)
+        except (orjson.JSONDecodeError, ValueError, TypeError):
+            continue  # of another tool
+        if isinstance(partition, dict) and (connector, partition.get("server")) == (name, prefix):
+            found = value
+    return from_debezium_offset(_object(found, "the connector's offset")) if found else None
+
+
+def offsets_in_file(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
+    """Of the file of Kafka Connect's FileOffsetBackingStore: a map of byte arrays as Java
+    serialises it. Raises PositionError."""
+    if data[:2] != b"\xac\xed":
+        raise PositionError("not a file of offsets; expected what Kafka Connect standalone writes")
+    arrays, at = [], 0
+    while found := _ARRAY.search(data, at):
+        end = found.end() + int.from_bytes(found[1], "big")
+        arrays.append((found.start(), data[found.end() : end]))
+        at = end
+        if data[at : at + 1] == b"\x70":  # null: no value to this key
+            arrays.append((at, b""))
+    if len(arrays) % 2:
+        raise PositionError("the file of offsets breaks off; copy it again")
+    for number in range(0, len(arrays), 2):
+        yield arrays[number][1], arrays[number + 1][1] or None
+
+
+def from_maxwell_row(file: str | None, pos: int | None, gtids: str | None) -> Start:
+    """Of a row of Maxwell's `positions`. Raises PositionError."""
+    if gtids:
+        return Start(re.sub(r"\s", "", gtids))
+    if not file or pos is None:
+        raise PositionError("Maxwell's positions have neither a file nor GTIDs")
+    return Start(f"{file}:{pos}")
+
+
+def _object(text: str | bytes, what: str) -> dict[str, Any]:
+    try:
+        fields = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        fields = None
+    if not isinstance(fields, dict):
+        raise PositionError(f"{what} is not a JSON object")
+    return fields
+
+
+def _part(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
+    found = fields.get(name)
+    return found if isinstance(found, dict) else {}

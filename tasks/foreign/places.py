@@ -1,0 +1,164 @@
+"""Asks canal's ZooKeeper, Debezium's offsets and Maxwell's tables where they are."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+from kazoo.exceptions import NoNodeError
+
+from cdcbus.plugins.errors import BusUnavailable, ConfigError, PositionError
+from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
+from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.server.connection import connect as connect_source
+from cdcbus.producer.server.connection import reported
+from cdcbus.tasks.foreign import canal, debezium
+from cdcbus.tasks.foreign.maxwell import source_of
+from cdcbus.tasks.foreign.offsets import (
+    Start,
+    connector_offset,
+    cursor_path,
+    from_cursor,
+    from_maxwell_row,
+    from_meta_file,
+    offsets_in_file,
+)
+from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.zookeeper.znode import answer
+
+AUTO = "auto"
+KAFKA_SECONDS = 20.0
+
+
+def start_of(tool: str, settings: Mapping[str, str], keys: Mapping[str, str], where: str) -> Start:
+    """Where the tool is. `where`: a file, ZooKeeper's address, TOPIC@BROKERS; `auto`: what the
+    settings say. Raises CdcError, also where nothing is stored there."""
+    address = keys.get("consumer.source.address", "").partition(",")[0]
+    if tool == canal.TOOL:
+        return _of_canal(settings, address, where)
+    if tool == debezium.TOOL:
+        return _of_debezium(settings, where)
+    if where != AUTO:
+        raise ConfigError(f"--offsets {where}: Maxwell's are in its database; expected {AUTO}")
+    return _of_maxwell(settings)
+
+
+def _of_canal(settings: Mapping[str, str], address: str, where: str) -> Start:
+    if where == AUTO:
+        where = settings.get("canal.zkServers", "").strip()
+        if not where:
+            raise ConfigError(
+                "--offsets auto: canal.zkServers names no ZooKeeper; give its address, or the file "
+                "meta.dat"
+            )
+    if Path(where).is_file():
+        return from_meta_file(Path(where).read_bytes(), address)
+    path = cursor_path(settings[canal.DESTINATION])
+    client = connect(where)
+    try:
+        return from_cursor(answer(client.get_async(path))[0], address)
+    except NoNodeError as error:
+        raise PositionError(
+            f"ZooKeeper at {where} has no cursor of canal at {path}; check address and destination"
+        ) from error
+    finally:
+        client.stop()
+        client.close()
+
+
+def _of_debezium(settings: Mapping[str, str], where: str) -> Start:
+    name, prefix = settings.get("name", ""), settings.get("topic.prefix", "")
+    if where == AUTO:
+        where = settings.get("offset.storage.file.filename", "")
+        if not where:
+            raise ConfigError(
+                "--offsets auto: the settings name no offset.storage.file.filename; give the file, "
+                "or TOPIC@BROKERS"
+            )
+    topic, at, servers = where.partition("@")
+    if not at or Path(where).is_file():
+        try:
+            pairs = offsets_in_file(Path(where).read_bytes())
+        except OSError as error:
+            raise ConfigError(
+                f"--offsets {where}: cannot be read: {error.strerror}; expected a file, or "
+                "TOPIC@BROKERS"
+            ) from error
+    else:
+        pairs = records_of(topic, servers)
+    found = connector_offset(pairs, name or "kafka", prefix)
+    if found is None:
+        raise PositionError(
+            f"{where} has no offset of connector {name}, topic.prefix {prefix}; check both names"
+        )
+    return found
+
+
+def records_of(topic: str, servers: str) -> Iterator[tuple[bytes, bytes | None]]:
+    """All records of a topic, those of one key in order. Raises BusUnavailable."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": "cdcbus-import",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    try:
+        for number in consumer.list_topics(topic, timeout=KAFKA_SECONDS).topics[topic].partitions:
+            consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING)])
+            while (record := consumer.poll(KAFKA_SECONDS)) is not None:
+                error = record.error()
+                if error is None:
+                    yield record.key() or b"", record.value()
+                elif error.code() == KafkaError._PARTITION_EOF:
+                    break
+                else:
+                    raise KafkaException(error)
+            else:
+                raise BusUnavailable(f"Kafka at {servers} sends no records of {topic}")
+    except KafkaException as error:
+        raise BusUnavailable(
+            f"Kafka at {servers} does not answer for {topic}: {error}; check brokers and topic"
+        ) from error
+    finally:
+        consumer.close()
+
+
+def _of_maxwell(settings: Mapping[str, str]) -> Start:
+    """By its client id, and the id of the server that it reads."""
+    schema = settings.get("schema_database", "").strip() or "maxwell"
+    if not re.fullmatch(r"[\w$-]+", schema):
+        raise ConfigError(f"schema_database={schema} is no name of a database")
+    client = settings.get("client_id", "").strip() or "maxwell"
+    own = {name: settings.get(name, "").strip() for name in ("host", "port", "user", "password")}
+    read, kept = _source(source_of(settings)), _source({**own, "ssl": settings.get("ssl", "")})
+    with reported(read), connect_source(read) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT @@GLOBAL.server_id")
+        (server_id,) = cursor.fetchone() or (0,)
+    with reported(kept), connect_source(kept) as connection, connection.cursor() as cursor:
+        cursor.execute(
+            f"SELECT binlog_file, binlog_position, gtid_set FROM `{schema}`.positions "
+            "WHERE client_id = %s AND server_id = %s",
+            (client, server_id),
+        )
+        row = cursor.fetchone()
+    if row is None:
+        raise PositionError(
+            f"{schema}.positions has no row of client_id {client} and server {server_id}; check "
+            "client_id and schema_database"
+        )
+    return from_maxwell_row(*row)
+
+
+def _source(at: Mapping[str, str]) -> SourceConfig:
+    try:
+        port = int(at["port"] or 3306)
+        mode = TlsMode((at["ssl"] or TlsMode.PREFERRED).lower().replace("_", "-"))
+    except ValueError as error:
+        raise ConfigError(f"port or ssl cannot be read: {error}") from error
+    return SourceConfig(
+        ((at["host"] or "localhost", port),), at["user"], at["password"], tls=MysqlTls(mode)
+    )

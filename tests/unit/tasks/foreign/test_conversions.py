@@ -1,0 +1,302 @@
+"""Settings of canal, Debezium and Maxwell as task files: every key is carried over, or said."""
+
+import re
+
+import pytest
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.keys.task import find_key
+from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.foreign import canal, debezium, maxwell
+from cdcbus.tasks.foreign.conversion import Conversion, Rule, literal_table, split_regexes
+from cdcbus.tasks.foreign.files import task_text
+
+CANAL = {
+    "canal.instance.destination": "example",
+    "canal.serverMode": "kafka",
+    "canal.instance.master.address": "db1:3306",
+    "canal.instance.dbUsername": "canal",
+    "canal.instance.dbPassword": "s3cret",
+    "canal.mq.topic": "example",
+    "kafka.bootstrap.servers": "k1:9092,k2:9092",
+    "canal.mq.partitionHash": r".*\..*:$pk$",
+    "canal.instance.master.journal.name": "mysql-bin.000003",
+    "canal.instance.master.position": "154",
+}
+DEBEZIUM = {
+    "name": "inventory",
+    "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+    "database.hostname": "db1",
+    "database.user": "dbz",
+    "database.password": "s3cret",
+    "topic.prefix": "dbserver1",
+    "schema.history.internal.kafka.bootstrap.servers": "k1:9092",
+}
+MAXWELL = {
+    "producer": "kafka",
+    "client_id": "maxwell",
+    "host": "db1",
+    "user": "maxwell",
+    "password": "s3cret",
+    "kafka.bootstrap.servers": "k1:9092",
+    "kafka_topic": "rows",
+    "producer_partition_by": "primary_key",
+}
+
+
+def of_canal(**more: str) -> Conversion:
+    return canal.from_canal(CANAL | spelled(more), "example")
+
+
+def of_debezium(**more: str) -> Conversion:
+    return debezium.from_debezium(debezium.connector_of(DEBEZIUM | spelled(more)))
+
+
+def of_maxwell(**more: str) -> Conversion:
+    return maxwell.from_maxwell(MAXWELL | more)
+
+
+def spelled(keys: dict[str, str]) -> dict[str, str]:
+    return {key.replace("__", "."): value for key, value in keys.items()}
+
+
+def errors(made: Conversion) -> dict[str, str]:
+    return {each.key: each.sentence for each in made.found.of(Severity.ERROR)}
+
+
+def warned(made: Conversion) -> set[str]:
+    return {each.key for each in made.found.of(Severity.WARNING)}
+
+
+def said(made: Conversion) -> set[str]:
+    return {each.key for each in made.found.found}
+
+
+@pytest.mark.parametrize("made", [of_canal(), of_debezium(), of_maxwell(init_position="b.1:4:7")])
+def test_a_plain_file_becomes_a_task_that_can_run(made: Conversion) -> None:
+    assert errors(made) == {}
+    inspection = inspect_text(task_text(made, made.tool), {}, sources=lambda _: None)
+    assert inspection.diagnostics.of(Severity.ERROR) == []
+    assert inspection.task is not None
+    assert "s3cret" not in "".join(each.sentence for each in made.found.found)
+
+
+@pytest.mark.parametrize(
+    "rules", [canal.RULES, debezium.RULES, maxwell.RULES], ids=["canal", "Debezium", "Maxwell"]
+)
+def test_rules_name_known_keys_or_say_why_there_is_none(rules: dict[str, Rule]) -> None:
+    for name, rule in rules.items():
+        assert bool(rule.ours) + bool(rule.convert) + bool(rule.sentence) == 1, name
+        assert not rule.ours or find_key(rule.ours), name
+
+
+@pytest.mark.parametrize(
+    "made",
+    [of_canal(canal__new="1"), of_debezium(brand__new="1"), of_maxwell(brand_new="1")],
+    ids=["canal", "Debezium", "Maxwell"],
+)
+def test_a_key_that_is_not_known_is_a_warning(made: Conversion) -> None:
+    assert warned(made) & {"canal.new", "brand.new", "brand_new"}
+
+
+def test_no_setting_is_dropped_without_a_word() -> None:
+    odd = {
+        "canal__instance__rds__accesskey": "k",
+        "canal__instance__tsdb__enable": "true",
+        "canal__instance__detecting__enable": "true",
+        "canal__instance__filter__table__error": "true",
+        "canal__instance__filter__dml__delete": "true",
+        "canal__mq__flatMessage": "false",
+        "canal__instance__enableDruid": "true",
+        "canal__instance__gtidon": "true",
+    }
+    assert set(spelled(odd)) <= said(of_canal(**odd))
+    assert errors(of_canal(**odd)).keys() == {
+        "canal.instance.filter.dml.delete",
+        "canal.mq.flatMessage",
+        "canal.instance.enableDruid",
+    }
+    assert "consumer.source.password" not in of_canal(**odd).keys
+
+
+def test_canals_tables_topics_and_partitions_are_carried_over() -> None:
+    made = of_canal(
+        canal__instance__filter__regex=r"shop\..*,bank\.acc",
+        canal__instance__filter__black__regex=r"shop\.tmp_.*",
+        canal__mq__dynamicTopic=r"shop\..*;bank",
+        canal__mq__partitionHash=r"shop.orders:id^customer,.*\..*:$pk$,bank.x",
+        canal__instance__standby__address="db2:3306",
+    )
+    keys = made.finished()
+    regex = re.compile(keys["consumer.source.filter"])
+    tables = ("shop.orders", "shop.tmp_1", "bank.acc", "bank.acc2", "x.y")
+    assert [bool(regex.fullmatch(table)) for table in tables] == [True, False, True, False, False]
+    assert keys["loader.source.dynamicTopic"] == r"shop\..*,bank"
+    assert keys["loader.source.partitionKey.shop.orders"] == "id,customer"
+    assert keys["consumer.source.address"] == "db1:3306,db2:3306"
+    assert keys["consumer.offset"] == "mysql-bin.000003:154"
+    assert keys["loader.source.canalCompat"] == "true"
+    assert "canal.mq.partitionHash" in warned(made)  # bank.x by the table's name
+
+
+def test_canal_without_a_place_does_not_begin_at_the_end() -> None:
+    made = of_canal(canal__instance__master__journal__name="")
+    assert "consumer.offset" not in made.keys
+    assert "canal.instance.master.position" in warned(made)
+    time = of_canal(
+        canal__instance__master__journal__name="",
+        canal__instance__master__timestamp="1714528800000",
+    )
+    assert time.keys["consumer.offset"] == "2024-05-01T02:00:00Z"
+
+
+@pytest.mark.parametrize("mode", ["tcp", "rocketMQ"])
+def test_canal_for_other_readers_is_an_error(mode: str) -> None:
+    assert "canal.serverMode" in errors(of_canal(canal__serverMode=mode))
+
+
+def test_a_placeholder_of_another_tool_is_an_error() -> None:
+    made = of_canal(canal__instance__dbUsername="${USER:root}")
+    assert "placeholder" in errors(made)["canal.instance.dbUsername"]
+    assert "consumer.source.username" not in made.keys
+
+
+def test_debeziums_tables_need_schema_and_name_to_fit() -> None:
+    made = of_debezium(
+        database__include__list="shop,bank_[0-9]+",
+        table__exclude__list=r"shop\.tmp.*",
+    )
+    regex = re.compile(made.keys["consumer.source.filter"])
+    tables = ("shop.orders", "shop.tmp1", "bank_7.acc", "bank.acc")
+    assert [bool(regex.fullmatch(table)) for table in tables] == [True, False, True, False]
+    both = of_debezium(database__include__list="shop", table__include__list=r".*\.orders")
+    regex = re.compile(both.keys["consumer.source.filter"])
+    assert regex.fullmatch("shop.orders")
+    assert not regex.fullmatch("bank.orders")
+    assert not regex.fullmatch("shop.items")
+
+
+def test_debeziums_topics_keep_their_names_where_tables_are_named() -> None:
+    made = of_debezium(table__include__list=r"shop.orders,shop\.items")
+    assert made.keys["loader.source.dynamicTopic"] == (
+        r"dbserver1.shop.orders:shop\.orders,dbserver1.shop.items:shop\.items"
+    )
+    assert "topic.prefix" in warned(of_debezium(table__include__list=r"shop\..*"))
+
+
+def test_debeziums_masks_and_left_out_columns_never_get_lost() -> None:
+    odd = {
+        "column__exclude__list": "shop.person.pin",
+        "column__mask__with__8__chars": "shop.person.mail",
+        "column__mask__hash__v2__SHA-256__with__salt__x": "shop.person.card",
+        "transforms": "route",
+        "snapshot__select__statement__overrides": "shop.orders",
+        "skipped__operations": "d,t",
+        "database__ssl__keystore": "/k.jks",
+    }
+    made = of_debezium(**odd)
+    written = " ".join(f"{key}={value}" for key, value in made.finished().items())
+    for key in spelled(odd):
+        assert key in errors(made) or "mapper[0]" in written, key
+    assert {"transforms", "database.ssl.keystore", "skipped.operations"} <= errors(made).keys()
+
+
+def test_debeziums_old_names_and_its_server_are_understood() -> None:
+    old = debezium.from_debezium(
+        debezium.connector_of(
+            {
+                **{key: value for key, value in DEBEZIUM.items() if key != "topic.prefix"},
+                "database.server.name": "dbserver1",
+                "table.whitelist": "shop.orders",
+            }
+        )
+    )
+    assert old.keys["loader.source.topic"] == "dbserver1"
+    assert old.keys["consumer.source.filter"] == "(?:shop.orders)"
+    server = debezium.connector_of(
+        {
+            **{f"debezium.source.{key}": value for key, value in DEBEZIUM.items()},
+            "debezium.sink.kafka.producer.bootstrap.servers": "k9:9092",
+            "quarkus.http.port": "8080",
+        }
+    )
+    assert debezium.from_debezium(server).keys["loader.source.servers"] == "k9:9092"
+
+
+def test_another_connector_is_refused() -> None:
+    with pytest.raises(ConfigError, match="does not read MySQL or MariaDB"):
+        of_debezium(connector__class="io.debezium.connector.postgresql.PostgresConnector")
+
+
+@pytest.mark.parametrize(
+    ("mode", "ours", "offset"),
+    [
+        ("initial", "initial", "latest"),
+        ("initial_only", "only", "latest"),
+        ("no_data", "never", ""),
+    ],
+)
+def test_debeziums_snapshots_are_ours(mode: str, ours: str, offset: str) -> None:
+    made = of_debezium(snapshot__mode=mode)
+    assert made.keys["consumer.snapshot"] == ours
+    assert made.keys.get("consumer.offset", "") == offset
+
+
+@pytest.mark.parametrize(
+    ("rules", "read"),
+    [
+        ("exclude: *.*, include: shop.*", {"shop.a", "shop.b"}),
+        (r"exclude: shop.*, include: shop.a, include: /bank_\d+/.acc", {"shop.a", "bank_1.acc", "x.y"}),
+        ("include: shop.*, exclude: shop.a", {"shop.b", "bank_1.acc", "x.y"}),
+        ("blacklist: shop.*", {"bank_1.acc", "x.y"}),
+    ],
+)  # fmt: skip
+def test_maxwells_rules_count_in_their_order(rules: str, read: set[str]) -> None:
+    made = of_maxwell(filter=rules)
+    assert errors(made) == {}
+    regex = re.compile(made.keys["consumer.source.filter"])
+    tables = {"shop.a", "shop.b", "bank_1.acc", "x.y"}
+    assert {table for table in tables if regex.fullmatch(table)} == read
+
+
+@pytest.mark.parametrize(
+    "rules", ["exclude: shop.o.state = x", "hide: shop.*", "exclude: shop.*; include: x.y"]
+)
+def test_a_rule_of_maxwell_that_cannot_be_carried_over_is_an_error(rules: str) -> None:
+    assert "filter" in errors(of_maxwell(filter=rules))
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("producer", "kinesis"),
+        ("javascript", "f.js"),
+        ("encrypt", "data"),
+        ("output_naming_strategy", "underscore_to_camelcase"),
+        ("kafka_topic", "ns_%{database}"),
+    ],
+)
+def test_what_would_change_rows_is_an_error_with_maxwell(key: str, value: str) -> None:
+    assert key in errors(of_maxwell(**{key: value}))
+
+
+def test_maxwell_reads_where_it_is_told_to() -> None:
+    made = of_maxwell(
+        replication_host="db9", replication_port="3307", replication_user="r", dead_letter_topic="d"
+    )
+    assert made.keys["consumer.source.address"] == "db9:3307"
+    assert made.keys["consumer.source.username"] == "r"
+    assert made.keys["loader.deadletterTopic"] == "d"
+    assert "consumer.source.password" not in made.keys
+
+
+def test_a_regular_expression_that_ours_cannot_hold_is_an_error() -> None:
+    assert "table.include.list" in errors(of_debezium(table__include__list=r"shop\.t{1,3}"))
+    assert "table.include.list" in errors(of_debezium(table__include__list=r"shop\.(?<x>a)"))
+
+
+def test_regular_expressions_are_split_outside_of_brackets() -> None:
+    assert split_regexes(r"a{1,2},[,]b, c\,d,(x,y)") == ["a{1,2}", "[,]b", "c,d", "(x,y)"]
+    assert literal_table(r"shop\.orders") == literal_table("shop.orders") == ("shop", "orders")
+    assert literal_table(r"shop\..*") is literal_table("a.b.c") is None
