@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.config.diagnostics import Diagnostics
 
 
 def print_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -26,3 +29,14 @@ def print_json(value: Any) -> None:
     import orjson
 
     click.echo(orjson.dumps(value, option=orjson.OPT_INDENT_2).decode())
+
+
+def print_findings(diagnostics: Diagnostics, name: str, strict: bool) -> bool:
+    """Prints what reading a file has found, errors first, on standard error. Whether it is
+    accepted."""
+    from cdcbus.tasks.config.diagnostics import Severity
+
+    for severity in Severity:
+        for diagnostic in diagnostics.of(severity):
+            click.echo(f"{severity}: {diagnostic.located(name)}", err=True)
+    return not (diagnostics.of(Severity.ERROR) or (strict and diagnostics.of(Severity.WARNING)))

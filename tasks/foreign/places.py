@@ -25,7 +25,7 @@ from cdcbus.tasks.foreign.offsets import (
     from_meta_file,
     offsets_in_file,
 )
-from cdcbus.tasks.zookeeper.positions import connect
+from cdcbus.tasks.foreign.porter import looked_at
 from cdcbus.tasks.zookeeper.znode import answer
 
 AUTO = "auto"
@@ -56,16 +56,14 @@ def _of_canal(settings: Mapping[str, str], address: str, where: str) -> Start:
     if Path(where).is_file():
         return from_meta_file(Path(where).read_bytes(), address)
     path = cursor_path(settings[canal.DESTINATION])
-    client = connect(where)
-    try:
-        return from_cursor(answer(client.get_async(path))[0], address)
-    except NoNodeError as error:
-        raise PositionError(
-            f"ZooKeeper at {where} has no cursor of canal at {path}; check address and destination"
-        ) from error
-    finally:
-        client.stop()
-        client.close()
+    with looked_at(where) as client:
+        try:
+            return from_cursor(answer(client.get_async(path))[0], address)
+        except NoNodeError as error:
+            raise PositionError(
+                f"ZooKeeper at {where} has no cursor of canal at {path}; check address and "
+                "destination"
+            ) from error
 
 
 def _of_debezium(settings: Mapping[str, str], where: str) -> Start:

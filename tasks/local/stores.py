@@ -22,6 +22,11 @@ def next_epoch(state: StateFile, swimlane: str) -> int:
     return number
 
 
+def set_position(state: StateFile, swimlane: str, text: str) -> None:
+    """Sets a position, as an operator would by an editor."""
+    state.change(swimlane, lambda fields: fields.update(position=_as_fields(text)))
+
+
 class FilePositions:
     """The position of one swimlane: its `position`; `change`, a number that grows with each of
     them, and `numbered`, of which position that is; `written`, what the task itself wrote last.

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 import click
 
 from cdcbus.ops.cli.new_file import refuse_existing, write_new
+from cdcbus.ops.cli.output import print_findings
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
+from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.foreign.files import task_text
 from cdcbus.tasks.foreign.places import start_of
@@ -49,9 +50,9 @@ def write_task_files(
         write_new(file, text, force, is_secret=True)
         name = click.format_filename(file)
         click.echo(f"{name} written", err=True)
-        is_good &= _print(made.found, click.format_filename(settings.file), strict)
+        is_good &= print_findings(made.found, click.format_filename(settings.file), strict)
         checked = inspect_text(text, bus.filling, Severity.NOTE, bus.local_source_lookup(file))
-        is_good &= _print(checked.diagnostics, name, strict)
+        is_good &= print_findings(checked.diagnostics, name, strict)
     if not is_good:
         sys.exit(1)
 
@@ -77,10 +78,3 @@ def _take_over(made: Conversion, settings: Settings, offsets: str) -> None:
         "--offsets",
         f"consumer.offset={start.offset}: stop {settings.tool} before you look, as it goes on",
     )
-
-
-def _print(diagnostics: Diagnostics, name: str, strict: bool) -> bool:
-    for severity in Severity:
-        for diagnostic in diagnostics.of(severity):
-            click.echo(f"{severity}: {diagnostic.located(name)}", err=True)
-    return not (diagnostics.of(Severity.ERROR) or (strict and diagnostics.of(Severity.WARNING)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 import sys
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import click
 
 from cdcbus.ops.cli.new_file import refuse_existing, write_new
 from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import print_findings
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import Inspection, inspect_task, inspect_text
@@ -24,9 +26,7 @@ if TYPE_CHECKING:
 
 
 @click.command("import")
-@click.argument(
-    "files", nargs=-1, required=True, metavar="FILE...", type=click.Path(path_type=Path)
-)
+@click.argument("files", nargs=-1, metavar="FILE...", type=click.Path(path_type=Path))
 @click.option(
     "--output",
     metavar="FILE.properties|FOLDER",
@@ -41,6 +41,12 @@ if TYPE_CHECKING:
     "Debezium: TOPIC@BROKERS of Kafka Connect's offsets, or its file; auto: as the settings say, "
     "Maxwell always.",
 )
+@click.option(
+    "--porter",
+    metavar="HOST:PORT[,...]/CHROOT",
+    help="Instead of files: all tasks of porter's ZooKeeper, with positions and shared sources. "
+    "They go into this one's; with --output FOLDER into files there.",
+)
 @click.option("--force", is_flag=True, help="Overwrite existing tasks.")
 @click.option(
     "--strict",
@@ -52,6 +58,7 @@ def import_task(
     files: tuple[Path, ...],
     output: Path | None,
     offsets: str | None,
+    porter: str | None,
     force: bool,
     strict: bool,
     bus: BusSettings,
@@ -69,6 +76,15 @@ def import_task(
     """
     from cdcbus.tasks.foreign.files import foreign_settings
 
+    if porter is not None:
+        from cdcbus.ops.cli.task.porter_tree import import_tree
+
+        if files or offsets is not None:
+            raise click.UsageError("--porter imports all tasks; give no files, nor --offsets")
+        import_tree(porter, output, force, strict, bus)
+        return
+    if not files:
+        raise click.UsageError("Missing argument 'FILE...'.")
     if found := foreign_settings(files):
         from cdcbus.ops.cli.task.foreign import write_task_files
 
@@ -78,7 +94,14 @@ def import_task(
     elif output is not None:
         _make_file(files, output, force, strict, bus)
     else:
-        _store(files, force, strict, bus)
+        read = [
+            (
+                click.format_filename(file),
+                inspect_task(file, bus.filling, sources=bus.source_lookup(file)),
+            )
+            for file in files
+        ]
+        store(read, {}, force, strict, bus)
 
 
 def _make_file(
@@ -92,25 +115,29 @@ def _make_file(
     name = click.format_filename(output)
     write_new(output, text, force, is_secret=has_inline_secret(inspection.entries))
     click.echo(f"{name} written", err=True)
-    if not _report(inspection, name, strict):
+    if not print_findings(inspection.diagnostics, name, strict):
         sys.exit(1)
 
 
-def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings) -> None:
+def store(
+    read: list[tuple[str, Inspection]],
+    positions: Mapping[str, dict[str, str]],
+    force: bool,
+    strict: bool,
+    bus: BusSettings,
+) -> None:
+    """Puts tasks into ZooKeeper, all or none, then their positions, by id and swimlane. Raises
+    ConfigError where one of them is refused."""
     from cdcbus.ops.services.zookeeper_client import bus_client
     from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.zookeeper.audit import audited
     from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
+    from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    read = []
     is_refused = False
-    for file in files:
-        name = click.format_filename(file)
-        inspection = inspect_task(file, bus.filling, sources=bus.source_lookup(file))
-        read.append((name, inspection))
     for name, inspection in read:
-        if not _report(inspection, name, strict):
+        if not print_findings(inspection.diagnostics, name, strict):
             is_refused = True
     if is_refused:
         raise ConfigError("nothing is stored; correct the errors above")
@@ -127,14 +154,8 @@ def _store(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings)
         for task_id in tasks:
             notes.enter_context(audited(client, operator(), "task import", f"task {task_id}"))
         DistNodes(client).put(tasks, force)
+        for task_id, texts in positions.items():
+            before = positions_of(client, task_id)
+            set_positions(client, task_id, texts, before, operator(), "task import")
     for task_id in tasks:
         click.echo(f"task {task_id} is in ZooKeeper, {dist_path(task_id)} at {bus.zookeeper}")
-
-
-def _report(inspection: Inspection, name: str, strict: bool) -> bool:
-    """Prints all diagnostics. Whether the task is accepted."""
-    diagnostics = inspection.diagnostics
-    for severity in Severity:
-        for diagnostic in diagnostics.of(severity):
-            click.echo(f"{severity}: {diagnostic.located(name)}", err=True)
-    return not (diagnostics.of(Severity.ERROR) or (strict and diagnostics.of(Severity.WARNING)))

@@ -1,0 +1,105 @@
+"""`cdcbus task import --porter`: porter's whole tree, into this ZooKeeper or into files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+import javaproperties
+
+from cdcbus.ops.cli.new_file import refuse_existing, write_new
+from cdcbus.ops.cli.output import print_findings
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.named_sources import FOLDER, find_source_key, first_of
+from cdcbus.tasks.config.parser import for_zookeeper
+from cdcbus.tasks.config.read_task import Inspection, inspect_text
+from cdcbus.tasks.foreign.porter import PorterTree, porter_tree
+from cdcbus.tasks.local.state_file import state_file
+from cdcbus.tasks.local.stores import set_position
+from cdcbus.tasks.porter.dist_json import properties_text
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+
+def import_tree(
+    where: str, output: Path | None, force: bool, strict: bool, bus: BusSettings
+) -> None:
+    """Reads porter's tree, which stays as it is. Exits 1 where something could not be carried
+    over that should have been."""
+    if where == bus.zookeeper:
+        raise ConfigError(f"--porter {where} is this ZooKeeper: its tasks are there already")
+    if output is not None and not output.is_dir():
+        raise click.UsageError("--output of a tree is a folder, which must be there")
+    tree = porter_tree(where)
+    is_good = print_findings(tree.found, where, strict)
+    if output is None:
+        if not is_good:
+            raise ConfigError("nothing is stored; correct the errors above, or write files")
+        _into_zookeeper(tree, force, strict, bus)
+    elif not (_into_files(tree, output, force, strict, bus) and is_good):
+        sys.exit(1)
+
+
+def _inspected(tree: PorterTree, text: str, bus: BusSettings, severity: Severity) -> Inspection:
+    lookup = first_of(tree.sources.get, bus.local_source_lookup())
+    return inspect_text(text, bus.filling, severity, lookup)
+
+
+def _into_zookeeper(tree: PorterTree, force: bool, strict: bool, bus: BusSettings) -> None:
+    from cdcbus.ops.cli.task.import_ import store
+    from cdcbus.tasks.zookeeper.source_registry import source_nodes
+
+    read = [
+        (f"task {task_id}", _inspected(tree, properties_text(dist), bus, Severity.NOTE))
+        for task_id, dist in tree.tasks.items()
+    ]
+    sources: dict[str, dict[str, str]] = {}
+    for name, source in tree.sources.items():
+        try:
+            sources[name] = {
+                key: for_zookeeper(key, find_source_key(key), entry.written, bus.filling)
+                for key, entry in source.entries.items()
+            }
+        except ValueError as error:
+            raise ConfigError(f"source {name}: {error}; nothing is stored") from error
+    store(read, tree.positions, force, strict, bus)
+    with source_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
+        for name, pairs in sources.items():
+            nodes.put(name, pairs, force)
+            click.echo(f"source {name} is in ZooKeeper")
+
+
+def _into_files(
+    tree: PorterTree, folder: Path, force: bool, strict: bool, bus: BusSettings
+) -> bool:
+    """Whether all tasks are accepted."""
+    texts = {
+        folder / f"{task_id}.properties": properties_text(dist)
+        for task_id, dist in tree.tasks.items()
+    }
+    for name, source in tree.sources.items():
+        pairs = {key: entry.written for key, entry in source.entries.items()}
+        texts[folder / FOLDER / f"{name}.properties"] = javaproperties.dumps(pairs, timestamp=False)
+    positions = {task_id: folder / f"{task_id}.positions.json" for task_id in tree.positions}
+    for file in (*texts, *positions.values()):
+        refuse_existing(file, force)
+    if tree.sources:
+        (folder / FOLDER).mkdir(exist_ok=True)
+    for file, text in texts.items():
+        write_new(file, text, force, is_secret=True)
+        click.echo(f"{click.format_filename(file)} written", err=True)
+    for task_id, file in positions.items():
+        with state_file(file, task_id) as state:
+            for swimlane, text in tree.positions[task_id].items():
+                set_position(state, swimlane, text)
+        click.echo(f"{click.format_filename(file)} written", err=True)
+    is_good = True
+    for task_id, dist in tree.tasks.items():
+        inspection = _inspected(tree, properties_text(dist), bus, Severity.NOTE)
+        name = click.format_filename(folder / f"{task_id}.properties")
+        is_good &= print_findings(inspection.diagnostics, name, strict)
+    return is_good

@@ -1,0 +1,136 @@
+"""`cdcbus task import --porter`: porter's whole tree, with positions and shared sources."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from kazoo.client import KazooClient
+
+from cdcbus.ops.cli.main import main
+from cdcbus.tasks.local.state_file import StateFile
+from cdcbus.tasks.local.stores import FilePositions
+from cdcbus.tasks.zookeeper.positions import connect
+
+pytestmark = pytest.mark.integration
+LOAD = {
+    "taskId": "242",
+    "consumer": {
+        "consumerName": "KafkaFetch",
+        "source": {"servers": "k:9092", "topics": "SHOP", "firstConsumeFrom": "earliest"},
+    },
+    "loader": {"loaderName": "JdbcBatch", "source": {"sourceName": "target"}},
+}
+FETCH = {
+    "taskId": "7",
+    "consumer": {
+        "consumerName": "CanalFetch",
+        "source": {"address": "db:3306", "username": "u", "database": "shop"},
+    },
+    "loader": {"loaderName": "KAFKA_SYNC", "source": {"servers": "k:9092", "topic": "SHOP"}},
+}
+SOURCE = {
+    "code": "target",
+    "nodeId": None,
+    "using": True,
+    "source": {"url": "jdbc:mysql://h/db", "userName": "u", "password": "${env:PW}"},
+}
+OFFSET = '{"offset":41,"partition":0,"positionKey":"SHOP_0","topic":"SHOP"}'
+PLACE = '{"batchId":7,"logfileName":"mysql-bin.000003","offset":1234}'
+
+
+@pytest.fixture
+def client(zookeeper: str, name: str) -> Iterator[KazooClient]:
+    """At the root of two trees: porter's and ours."""
+    client = connect(f"{zookeeper}/{name}")
+    nodes = {
+        "task/242/dist/SHOP": json.dumps(LOAD),
+        "task/242/position/SHOP": OFFSET,
+        "task/242/stat/SHOP": "{}",
+        "task/7/dist/shop": json.dumps(FETCH),
+        "task/7/position/shop": PLACE,
+        "datesource/target": json.dumps(SOURCE),
+        "node/n1/stat": "{}",
+    }
+    for path, text in nodes.items():
+        client.create(f"/porter/datas/{path}", text.encode(), makepath=True)
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def porter(client: KazooClient, zookeeper: str, name: str) -> str:
+    return f"{zookeeper}/{name}/porter"
+
+
+def imported(zookeeper: str, *words: object, code: int = 0) -> Result:
+    environ = {"CDCBUS_ZOOKEEPER": zookeeper, "PW": "s3cret"}
+    result = CliRunner().invoke(main, ["task", "import", *map(str, words)], env=environ)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_a_tree_becomes_files_that_tasks_run_with(porter: str, tmp_path: Path) -> None:
+    said = imported("127.0.0.1:1", "--porter", porter, "--output", tmp_path).stderr
+    assert "/datas/node: not carried over" in said
+    names = {str(each.relative_to(tmp_path)) for each in tmp_path.rglob("*.*") if each.is_file()}
+    assert {
+        "242.properties",
+        "7.properties",
+        "242.positions.json",
+        "7.positions.json",
+        "sources/target.properties",
+    } <= names
+    assert "${env\\:PW}" in (tmp_path / "sources" / "target.properties").read_text() or (
+        "${env:PW}" in (tmp_path / "sources" / "target.properties").read_text()
+    )
+    checked = CliRunner().invoke(
+        main,
+        ["task", "check", "--offline", str(tmp_path / "242.properties")],
+        env={"PW": "x", "CDCBUS_ZOOKEEPER": "127.0.0.1:1"},
+    )
+    assert checked.exit_code == 0, checked.output
+    store = FilePositions(StateFile(tmp_path / "242.positions.json", "242"), "SHOP")
+    assert (store.load(), store.is_own) == (OFFSET, False)
+    place = FilePositions(StateFile(tmp_path / "7.positions.json", "7"), "shop")
+    assert place.load() == PLACE
+    again = imported("127.0.0.1:1", "--porter", porter, "--output", tmp_path, code=1)
+    assert "there is such a file already" in again.stderr
+
+
+def test_a_tree_goes_into_this_zookeeper_with_positions_and_sources(
+    client: KazooClient, porter: str, zookeeper: str, name: str
+) -> None:
+    ours = f"{zookeeper}/{name}/ours"
+    imported(ours, "--porter", porter)
+    assert client.get("/ours/datas/task/242/position/SHOP")[0].decode() == OFFSET
+    assert client.get("/ours/datas/task/7/position/shop")[0].decode() == PLACE
+    assert json.loads(client.get("/ours/datas/task/242/dist/SHOP")[0])["taskId"] == "242"
+    assert json.loads(client.get("/ours/datas/datesource/target")[0])["source"]["userName"] == "u"
+    refused = imported(ours, "--porter", porter, code=1).stderr
+    assert "is in ZooKeeper already" in refused
+    imported(ours, "--porter", porter, "--force")
+
+
+def test_what_cannot_be_carried_over_is_named_and_nothing_is_stored(
+    client: KazooClient, porter: str, zookeeper: str, name: str
+) -> None:
+    client.create("/porter/datas/task/9/dist/X", b"no json", makepath=True)
+    client.create("/porter/datas/task/242/position/OTHER", b'["jdbc"]', makepath=True)
+    ours = f"{zookeeper}/{name}/ours"
+    said = imported(ours, "--porter", porter, code=1).stderr
+    assert "/datas/task/9/dist: not carried over" in said
+    assert "/datas/task/242/position/OTHER: not carried over" in said
+    assert client.exists("/ours/datas/task") is None
+
+
+def test_a_wrong_chroot_is_named_and_not_made(
+    client: KazooClient, zookeeper: str, name: str
+) -> None:
+    said = imported(f"{zookeeper}/{name}/ours", "--porter", f"{zookeeper}/{name}/gone", code=1)
+    assert f"has no /{name}/gone" in said.stderr
+    assert client.exists("/gone") is None
+    empty = imported(f"{zookeeper}/{name}/ours", "--porter", f"{zookeeper}/{name}", code=1)
+    assert "give porter's chroot" in empty.stderr
