@@ -177,6 +177,9 @@ class FileSnapshots:
             }
         self._state.change(self._swimlane, lambda fields: fields.update(snapshot=known))
 
+    def has_wishes(self) -> bool:
+        return False
+
     def wishes(self) -> list[Wish]:
         return []
 

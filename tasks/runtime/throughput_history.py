@@ -42,7 +42,7 @@ class ThroughputHistory:
     def read(self, task_id: str) -> list[Minute]:
         """The minutes, oldest first, without those in which nobody reported the task. Damaged ones
         are left out."""
-        node = get_node(self._client, _path(task_id))
+        node = get_node(self._client, minutes_path(task_id))
         stored = node.fields.get("minutes") if node is not None else None
         if not isinstance(stored, list):
             return []
@@ -51,7 +51,11 @@ class ThroughputHistory:
 
     def put(self, task_id: str, minutes: Iterable[Minute]) -> None:
         """Replaces all minutes."""
-        put_node(self._client, _path(task_id), {"minutes": [astuple(minute) for minute in minutes]})
+        put_node(
+            self._client,
+            minutes_path(task_id),
+            {"minutes": [astuple(minute) for minute in minutes]},
+        )
 
 
 class ThroughputWriter:
@@ -103,7 +107,7 @@ def last_hour(minutes: list[Minute], now: float) -> list[int]:
     return [rows.get(end - back * MINUTE_SECONDS, 0) for back in range(60, 0, -1)]
 
 
-def _path(task_id: str) -> str:
+def minutes_path(task_id: str) -> str:
     return f"{ROOT}/task/{task_id}/minutes"
 
 

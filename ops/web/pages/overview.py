@@ -1,42 +1,154 @@
-"""The overview of all tasks."""
+"""The overview of all tasks, and what is done with several of them at once."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request
-from starlette.responses import Response
+from fastapi import APIRouter, Depends, Form, Request
+from starlette.responses import RedirectResponse, Response
 
-from cdcbus.ops.web.bus import bus_of
+from cdcbus.ops.alarms.silence import duration_seconds
+from cdcbus.ops.web import actions
+from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.auth import is_logged_in, operator_of
+from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.pages import tasks as views
+from cdcbus.ops.web.pages.alarms import DURATIONS, OFF
+from cdcbus.ops.web.pages.formatting import plural
 from cdcbus.ops.web.pages.live import stream
 from cdcbus.ops.web.pages.nodes import known_nodes
 from cdcbus.ops.web.pages.rendering import live_parts, page
 from cdcbus.ops.web.pages.shared import shared
+from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_status import State
 
 router = APIRouter()
 
+DONE = {
+    "start": "ordered to start",
+    "restart": "ordered to restart",
+    "stop": "ordered to stop",
+    "silence": "silent now",
+    "told": "told of again",
+}
+REFUSALS = 20  # shown; the rest is counted
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """Which tasks an overview shows, and in which order: its address says it."""
+
+    q: str = ""
+    state: str = ""
+    tag: str = ""
+    sort: str = ""
+
+    @property
+    def is_filtered(self) -> bool:
+        return bool(self.q or self.state or self.tag)
+
+    @property
+    def query(self) -> str:
+        return _query(asdict(self))
+
+    def by(self, column: str) -> str:
+        """The address of the same by a column; of a column that it is by already, from its other
+        end."""
+        sort = f"-{column}" if self.sort == column else column
+        return f"/?{_query({**asdict(self), 'sort': sort})}"
+
+    def with_tag(self, tag: str) -> str:
+        return f"/?{_query({**asdict(self), 'tag': tag})}"
+
+
+def _query(fields: dict[str, str]) -> str:
+    return urlencode({name: value for name, value in fields.items() if value})
+
+
+def _asked(q: str = "", state: str = "", tag: str = "", sort: str = "") -> Asked:
+    return Asked(q.strip(), state, tag, sort)
+
+
+AskedFor = Annotated[Asked, Depends(_asked)]
+
 
 @router.get("/")
-def overview_page(request: Request, q: str = "", state: str = "") -> Response:
-    live = f"/live/overview?{urlencode({'q': q, 'state': state})}"
-    values = {"q": q, "state": state, "states": list(State), **_overview_values(request, q, state)}
-    return page(request, "overview.html", values, section="/", live=live)
+def overview_page(request: Request, asked: AskedFor, done: str = "", number: int = 0) -> Response:
+    note = f"{plural(number, 'task is', 'tasks are')} {DONE[done]}." if done in DONE else ""
+    return _page(request, asked, note)
 
 
 @router.get("/live/overview")
-def overview_live(request: Request, q: str = "", state: str = "") -> Response:
-    return stream(request, lambda: live_parts("overview.html", _overview_values(request, q, state)))
+def overview_live(request: Request, asked: AskedFor) -> Response:
+    return stream(request, lambda: live_parts("overview.html", _overview_values(request, asked)))
 
 
-def _overview_values(request: Request, word: str, state: str) -> dict[str, Any]:
+@router.post("/tasks")
+def change_chosen(
+    request: Request,
+    asked: AskedFor,
+    what: Annotated[str, Form()],
+    chosen: Annotated[Sequence[str], Form(alias="task", default_factory=tuple)],
+    seconds: Annotated[str, Form(alias="for")] = OFF,
+) -> Response:
+    """Does the same with each task that was ticked. One that refuses does not keep the others."""
+    bus, who = bus_of(request), operator_of(request)
+    if not chosen:
+        raise Refused(422, "no task was chosen; go back and tick those that are meant")
+    refusals = []
+    for task_id in chosen:
+        try:
+            _change(bus, task_id, what, seconds, who)
+        except (CdcError, Refused) as error:
+            refusals.append(f"{task_id}: {error}")
+    shared(request).overviews.changed()
+    done = "told" if (what, seconds) == ("silence", OFF) else what
+    number = len(chosen) - len(refusals)
+    if refusals:
+        note = f"{plural(number, 'task is', 'tasks are')} {DONE[done]}." if number else ""
+        return _page(request, asked, note, refusals)
+    query = _query({**asdict(asked), "done": done, "number": str(number)})
+    return RedirectResponse(f"/?{query}", 303)
+
+
+def _change(bus: WebBus, task_id: str, what: str, seconds: str, who: str) -> None:
+    if what == "silence":
+        try:
+            length = 0.0 if seconds == OFF else duration_seconds(seconds)
+        except ValueError as error:
+            raise Refused(422, str(error)) from error
+        actions.silence(bus, [task_id], length, who)
+    elif what in ("start", "stop", "restart"):
+        {"start": actions.start, "stop": actions.stop, "restart": actions.restart}[what](
+            bus, task_id, who
+        )
+    else:
+        raise Refused(422, "this can not be done with tasks")
+
+
+def _page(request: Request, asked: Asked, done: str, refusals: Sequence[str] = ()) -> Response:
+    values = {
+        "states": list(State),
+        "durations": DURATIONS,
+        "done": done,
+        "refusals": refusals[:REFUSALS],
+        "more_refusals": max(0, len(refusals) - REFUSALS),
+        **_overview_values(request, asked),
+    }
+    live = f"/live/overview?{asked.query}"
+    return page(request, "overview.html", values, "/", live, status=409 if refusals else 200)
+
+
+def _overview_values(request: Request, asked: Asked) -> dict[str, Any]:
     nodes = known_nodes(bus_of(request))
-    found = views.overview(shared(request).overviews.rows(), word, state)
+    rows = shared(request).overviews.rows()
     return {
-        "overview": found,
-        "is_filtered": bool(word or state),
+        "overview": views.overview(rows, asked.q, asked.state, asked.tag, asked.sort),
+        "asked": asked,
+        "is_logged_in": is_logged_in(request),
         "nodes_there": sum(node.is_there for node in nodes),
         "nodes": nodes,
     }

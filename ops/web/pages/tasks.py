@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 import orjson
 
@@ -19,6 +20,7 @@ from cdcbus.ops.services.dead_letter_counts import dead_letter_topic_of
 from cdcbus.ops.services.scheduling import explained
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.pages.charts import Series
+from cdcbus.ops.web.read_ahead import ReadAhead, tasks_ahead, texts_ahead
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
@@ -26,7 +28,8 @@ from cdcbus.plugins.positions import BinlogPosition, kafka_positions_from_json
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
-from cdcbus.tasks.config.keys.task import find_key
+from cdcbus.tasks.config.keys.task import TAGS, find_key
+from cdcbus.tasks.config.keys.types import split_list
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.config.read_task import Inspection, inspect_dist
 from cdcbus.tasks.runtime.throughput_history import (
@@ -35,15 +38,19 @@ from cdcbus.tasks.runtime.throughput_history import (
     ThroughputHistory,
     last_hour,
     minute_of,
+    minutes_path,
 )
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.position_history import Change, histories, positions_of
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
-# how long a text is not read again, as the sources that it names may have changed
+# how long a text is not read again that names a source or a file, which may have changed
 KNOWN_SECONDS = 30.0
+ELSEWHERE = (b"sourceName", b"${file:")
 OVERVIEW_SECONDS = 1.0  # how long all who look share one answer
+REST = 4.0  # times as long as the look took, until the next one
+HOUR_SECONDS = 20.0  # how long the last hour of a task is not read again
 URGENT = (
     State.ERROR,
     State.RETRYING,
@@ -79,6 +86,7 @@ class TaskRow:
     hour: Sequence[int]
     alarms: Sequence[tuple[str, str]] = ()
     is_silent: bool = False
+    tags: Sequence[str] = ()
 
     @property
     def wrong(self) -> list[tuple[str, str]]:
@@ -95,10 +103,12 @@ class TaskRow:
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """`rows`: the most urgent first. `states`: how many tasks are in each."""
+    """`rows`: the most urgent first, unless sorted by a column. `states`, `tags`: how many tasks
+    are in each."""
 
     rows: Sequence[TaskRow]
     states: Counter[State]
+    tags: Counter[str]
     rows_per_second: float
     most_behind_seconds: float | None
     alarms: int
@@ -124,17 +134,17 @@ class Setting:
 
 class StoredTasks:
     """The tasks that ZooKeeper holds, read from their texts. A text is read again when it has
-    changed, and every KNOWN_SECONDS. Thread-safe."""
+    changed, and every KNOWN_SECONDS where it says that the rest is elsewhere. Thread-safe."""
 
     def __init__(self, bus: WebBus) -> None:
         self._bus = bus
         self._known: dict[str, tuple[bytes, float, Inspection]] = {}
         self._lock = Lock()
 
-    def inspection(self, task_id: str) -> Inspection:
+    def inspection(self, task_id: str, ahead: ReadAhead | None = None) -> Inspection:
         """What a task's text says. Raises ConfigError where ZooKeeper holds no such task, or one
-        that cannot be read, and what asking for its sources raises."""
-        dist = DistNodes(self._bus.client).get(task_id)
+        that cannot be read, and what asking for its sources raises. `ahead`: where it was read."""
+        dist = DistNodes(ahead or self._bus.client).get(task_id)
         if dist is None:
             raise ConfigError(
                 f"there is no text of task {task_id}; put one there: cdcbus task import FILE"
@@ -143,8 +153,10 @@ class StoredTasks:
         now = time.monotonic()
         with self._lock:
             known = self._known.get(task_id)
-        if known is not None and known[0] == text and now - known[1] < KNOWN_SECONDS:
-            return known[2]
+        if known is not None and known[0] == text:
+            is_alone = not any(word in text for word in ELSEWHERE)
+            if is_alone or now - known[1] < KNOWN_SECONDS:
+                return known[2]
         found = inspect_dist(
             dist, self._bus.settings.filling, Severity.NOTE, self._bus.settings.source_lookup()
         )
@@ -154,73 +166,117 @@ class StoredTasks:
 
     def task(self, task_id: str) -> FetchTask | LoadTask | None:
         """The task; None where its text makes none, for whatever reason."""
+        return self.task_and_tags(task_id)[0]
+
+    def task_and_tags(
+        self, task_id: str, ahead: ReadAhead | None = None
+    ) -> tuple[FetchTask | LoadTask | None, tuple[str, ...]]:
+        """The same, with the words that group it."""
         try:
-            return self.inspection(task_id).task
+            inspection = self.inspection(task_id, ahead)
         except CdcError:
-            return None
+            return None, ()
+        entry = inspection.entries.get(TAGS)
+        return inspection.task, split_list(entry.written) if entry else ()
 
     def all(self) -> list[FetchTask | LoadTask]:
         """The tasks that can be read, by id."""
-        tasks = map(self.task, TaskNodes(self._bus.client).ids())
+        task_ids = TaskNodes(self._bus.client).ids()
+        ahead = texts_ahead(self._bus.client, task_ids)
+        tasks = [self.task_and_tags(task_id, ahead)[0] for task_id in task_ids]
         return [task for task in tasks if task is not None]
 
 
 class Overviews:
-    """All tasks, read at most once in OVERVIEW_SECONDS for all who look. Thread-safe."""
+    """All tasks, read at most once in OVERVIEW_SECONDS for all who look, and with many tasks for
+    no more than a part of the time. Thread-safe."""
 
     def __init__(self, bus: WebBus, tasks: StoredTasks) -> None:
         self._bus, self._tasks = bus, tasks
-        self._last: tuple[float, list[TaskRow]] | None = None
+        self._rows: list[TaskRow] | None = None
+        self._again = 0.0
+        self._hours: dict[str, tuple[float, Sequence[int]]] = {}
         self._lock = Lock()
 
     def rows(self) -> list[TaskRow]:
         """The most urgent first."""
         with self._lock:
-            if self._last is None or time.monotonic() - self._last[0] > OVERVIEW_SECONDS:
-                self._last = time.monotonic(), self._read()
-            return self._last[1]
+            if self._rows is None or time.monotonic() > self._again:
+                began = time.monotonic()
+                self._rows = self._read()
+                took = time.monotonic() - began
+                self._again = time.monotonic() + max(OVERVIEW_SECONDS, REST * took)
+            return self._rows
+
+    def changed(self) -> None:
+        """Somebody has just changed something: the next look is a new one."""
+        with self._lock:
+            self._rows = None
 
     def _read(self) -> list[TaskRow]:
-        client = self._bus.client
+        task_ids = TaskNodes(self._bus.client).ids()
+        client = tasks_ahead(self._bus.client, task_ids)
         nodes = TaskNodes(client)
-        history = ThroughputHistory(client)
         alarms = AlarmNodes(client)
         now = time.time()
+        hours = self._read_hours(task_ids, now)
         rows = []
-        for task_id in nodes.ids():
-            task = self._tasks.task(task_id)
-            minutes = history.read(task_id)
+        for task_id in task_ids:
+            task, tags = self._tasks.task_and_tags(task_id, client)
             known, _ = alarms.get(task_id)
             row = TaskRow(
                 status=explained(client, status_of(nodes, task_id)),
                 route=None if task is None else route_of(task),
-                hour=last_hour(minutes, now) if minutes else (),
+                hour=hours[task_id],
                 alarms=[(rule, alarm.sentence) for rule, alarm in known.raised.items()],
                 is_silent=alarms.silence(task_id).is_on(now),
+                tags=tags,
             )
             rows.append(row)
         return sorted(rows, key=lambda row: (URGENT.index(row.status.state), row.status.task_id))
 
+    def _read_hours(self, task_ids: Sequence[str], now: float) -> Mapping[str, Sequence[int]]:
+        """The last hour of each task. A minute is told once, so a task's is not read each time."""
+        old = [
+            task_id
+            for task_id in task_ids
+            if task_id not in self._hours or now - self._hours[task_id][0] > HOUR_SECONDS
+        ]
+        client = ReadAhead(self._bus.client)
+        client.read(minutes_path(task_id) for task_id in old)
+        history = ThroughputHistory(client)
+        for task_id in old:
+            minutes = history.read(task_id)
+            self._hours[task_id] = now, last_hour(minutes, now) if minutes else ()
+        self._hours = {task_id: self._hours[task_id] for task_id in task_ids}
+        return {task_id: hour for task_id, (_, hour) in self._hours.items()}
 
-def overview(rows: Sequence[TaskRow], word: str, state: str) -> Overview:
-    """The rows that contain a word in id, route or node and are in a state; empty: any. The
-    figures are of all rows."""
+
+def overview(
+    rows: Sequence[TaskRow], word: str, state: str, tag: str = "", sort: str = ""
+) -> Overview:
+    """The rows that contain a word in id, route, node or tags, are in a state and have a tag;
+    empty: any. `sort`: a column, behind a `-` from its end. The figures are of all rows."""
     shown = []
     states: Counter[State] = Counter()
+    tags: Counter[str] = Counter()
     lags = []
     rows_per_second = 0.0
     for row in rows:
         status = row.status
         states[status.state] += 1
-        if _contains(row, word.casefold()) and state in ("", status.state):
+        tags.update(row.tags)
+        is_tagged = not tag or tag in row.tags
+        if is_tagged and _contains(row, word.casefold()) and state in ("", status.state):
             shown.append(row)
         if status.stat is not None and status.is_running:
             rows_per_second += status.stat.rows_per_second
             if status.stat.lag_seconds is not None:
                 lags.append(status.stat.lag_seconds)
     return Overview(
-        rows=shown,
+        rows=sorted_rows(shown, sort),
         states=states,
+        tags=tags,
         rows_per_second=rows_per_second,
         most_behind_seconds=max(lags, default=None),
         alarms=sum(len(row.alarms) for row in rows),
@@ -228,11 +284,39 @@ def overview(rows: Sequence[TaskRow], word: str, state: str) -> Overview:
     )
 
 
+def sorted_rows(rows: Sequence[TaskRow], sort: str) -> Sequence[TaskRow]:
+    """By a column; what is not known comes last in both directions. Rows that are equal keep
+    their order, so the more urgent ones are first."""
+    value = COLUMNS.get(sort.removeprefix("-"))
+    if value is None:
+        return rows
+    known = [row for row in rows if value(row) not in (None, "")]
+    rest = [row for row in rows if value(row) in (None, "")]
+    return [*sorted(known, key=value, reverse=sort.startswith("-")), *rest]
+
+
 def _contains(row: TaskRow, word: str) -> bool:
-    texts = [row.status.task_id, row.status.node_id]
+    texts = [row.status.task_id, row.status.node_id, *row.tags]
     if row.route:
         texts += [row.route.source, row.route.target, *row.route.topics]
     return any(word in text.casefold() for text in texts)
+
+
+def _stat(name: str) -> Callable[[TaskRow], Any]:
+    return lambda row: getattr(row.status.stat, name) if row.status.stat else None
+
+
+COLUMNS: Mapping[str, Callable[[TaskRow], Any]] = {
+    "task": lambda row: row.status.task_id.casefold(),
+    "state": lambda row: URGENT.index(row.status.state),
+    "way": lambda row: f"{row.route.source} {row.route.target}".casefold() if row.route else "",
+    "lag": _stat("lag_seconds"),
+    "records": _stat("lag_records"),
+    "rate": _stat("rows_per_second"),
+    "hour": lambda row: sum(row.hour) if row.hour else None,
+    "last": _stat("last_row"),
+    "node": lambda row: row.status.node_id.casefold(),
+}
 
 
 def route_of(task: FetchTask | LoadTask) -> Route:

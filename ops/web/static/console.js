@@ -22,11 +22,24 @@ function morph(old, fresh) {
     if (!fresh.hasAttribute(name) && !isOurs) old.removeAttribute(name);
   }
   const isAtEnd = old.nodeName === "PRE" && old.scrollTop + old.clientHeight >= old.scrollHeight - 4;
-  while (old.childNodes.length > fresh.childNodes.length) old.lastChild.remove();
+  // Rows that have a key keep their element wherever they go: what is ticked or in focus stays so.
+  const keyed = new Map();
+  for (const child of old.children) if (child.dataset.key) keyed.set(child.dataset.key, child);
+  const wanted = new Set([...fresh.children].map((child) => child.dataset.key));
+  for (const [key, child] of keyed) if (!wanted.has(key)) child.remove();
+  const focused = document.activeElement;
   [...fresh.childNodes].forEach((child, at) => {
-    if (at < old.childNodes.length) morph(old.childNodes[at], child);
-    else old.append(child.cloneNode(true));
+    const here = old.childNodes[at];
+    const known = child.nodeType === Node.ELEMENT_NODE && keyed.get(child.dataset.key);
+    if (known) {
+      if (known !== here) old.insertBefore(known, here || null);
+      morph(known, child);
+    } else if (!here) old.append(child.cloneNode(true));
+    else if (here.nodeType === Node.ELEMENT_NODE && here.dataset.key) old.insertBefore(child.cloneNode(true), here);
+    else morph(here, child);
   });
+  while (old.childNodes.length > fresh.childNodes.length) old.lastChild.remove();
+  if (focused && focused !== document.activeElement && old.contains(focused)) focused.focus();
   if (isAtEnd) old.scrollTop = old.scrollHeight;
 }
 
@@ -45,18 +58,57 @@ function tell(state, text) {
   pulse.textContent = text;
 }
 
-const address = document.body.dataset.live;
-if (address && window.EventSource) {
-  const source = new EventSource(address);
+let source = null;
+function follow(address) {
+  if (source) source.close();
+  source = new EventSource(address);
   let last = "";
   source.addEventListener("parts", (event) => {
     show(JSON.parse(event.data));
     last = new Date().toISOString().slice(11, 19);
     tell("here", "live");
+    count();
   });
   source.addEventListener("away", (event) => tell("away", `${JSON.parse(event.data)}; shown is what was known at ${last} UTC`));
   source.onerror = () => tell("away", `this node does not answer; shown is what was known at ${last || "the start"}${last ? " UTC" : ""}`);
+}
+if (document.body.dataset.live && window.EventSource) {
+  follow(document.body.dataset.live);
   addEventListener("pagehide", () => source.close());
+}
+
+// A filter acts as one types: the live parts are asked for anew, and the address says the same.
+for (const form of document.querySelectorAll("form[data-instant]")) {
+  let timer = 0;
+  form.addEventListener("input", () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      const query = new URLSearchParams([...new FormData(form)].filter(([, value]) => value));
+      history.replaceState(null, "", `${form.action}?${query}`);
+      follow(`${form.dataset.instant}?${query}`);
+      for (const other of document.querySelectorAll('form[method="post"][data-asked]')) other.action = `${other.dataset.asked}?${query}`;
+    }, 250);
+  });
+}
+
+// One tick for all that are shown, and how many are chosen.
+const all = document.getElementById("choose_all");
+const boxes = () => [...document.querySelectorAll('#chosen tbody input[type="checkbox"]')];
+function count() {
+  if (!all) return;
+  const chosen = boxes().filter((box) => box.checked).length;
+  document.getElementById("number_chosen").textContent = `${chosen} chosen`;
+  all.querySelector("input").checked = chosen > 0 && chosen === boxes().length;
+  all.querySelector("input").indeterminate = chosen > 0 && chosen < boxes().length;
+}
+if (all) {
+  all.hidden = false;
+  all.querySelector("input").addEventListener("change", (event) => {
+    for (const box of boxes()) box.checked = event.target.checked;
+    count();
+  });
+  document.getElementById("chosen").addEventListener("change", count);
+  count();
 }
 
 for (const log of document.querySelectorAll("pre[data-end]")) log.scrollTop = log.scrollHeight;

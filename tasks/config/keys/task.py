@@ -54,6 +54,8 @@ JDBC_FETCH_ANSWER = (
 )
 CANAL_ANSWER = "accepted; a setting inside canal, which is not used here"
 
+TAGS = "tags"
+
 TASK_KEYS = (
     Key(
         "taskId",
@@ -68,6 +70,14 @@ TASK_KEYS = (
         "",
         "The environment that the task is meant for, such as `prod`: it runs only where the "
         "setting `environment` says the same.",
+    ),
+    Key(
+        TAGS,
+        NAMES,
+        "",
+        "Words that group tasks, such as `orders,team-a`: the [console](console.md) filters by "
+        "them.",
+        "not known",
     ),
     Key(
         "status",

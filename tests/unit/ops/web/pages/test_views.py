@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -191,3 +192,23 @@ def test_no_more_streams_are_open_than_a_node_can_feed(monkeypatch: pytest.Monke
     with pytest.raises(Refused) as refused:
         live.stream(Request(1), dict)  # type: ignore[arg-type]
     assert refused.value.status == 503
+
+
+def test_rows_are_sorted_by_any_column_and_what_is_not_known_comes_last() -> None:
+    def ids(sort: str) -> list[str]:
+        return [each.status.task_id for each in overview(ROWS, "", "", "", sort).rows]
+
+    assert ids("lag") == ["b", "c", "d", "a"]
+    assert ids("-lag") == ["d", "c", "b", "a"]
+    assert ids("-task") == ["d", "c", "b", "a"]
+    assert ids("rate") == ["c", "d", "b", "a"]
+    assert ids("state") == ["a", "b", "c", "d"] == ids("no such column") == ids("node")
+    assert ids("-way")[:2] == ["c", "b"]
+
+
+def test_tasks_are_found_by_their_tags_which_are_counted() -> None:
+    rows = [replace(ROWS[0], tags=("orders", "late")), replace(ROWS[1], tags=("orders",)), ROWS[2]]
+    found = overview(rows, "", "", "late")
+    assert [each.status.task_id for each in found.rows] == ["a"]
+    assert found.tags == {"orders": 2, "late": 1}
+    assert [each.status.task_id for each in overview(rows, "ORDER", "").rows] == ["a", "b"]
