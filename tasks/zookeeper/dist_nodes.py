@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import orjson
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError, RolledBackError, RuntimeInconsistency
+from kazoo.exceptions import (
+    BadVersionError,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.tasks.porter.dist_json import parse_dist
@@ -42,9 +49,14 @@ class DistNodes:
         except ConfigError as error:
             raise ConfigError(f"{directory}: {error}") from error
 
-    def put(self, tasks: Mapping[str, Mapping[str, Dist]], is_replacing: bool) -> None:
+    def put(
+        self,
+        tasks: Mapping[str, Mapping[str, Dist]],
+        is_replacing: bool,
+        also: Callable[[Any], None] = lambda _: None,
+    ) -> None:
         """Stores the nodes of tasks, by id and swimlane, all or none, and removes those that a task
-        no longer has.
+        no longer has. `also`: adds writes to the transaction.
 
         Raises ConfigError when a task exists already and `is_replacing` is not set,
         PositionConflict when somebody else writes one at the same time.
@@ -64,6 +76,7 @@ class DistNodes:
                 for swimlane, dist in dists.items():
                     write = transaction.set_data if swimlane in before else transaction.create
                     write(dist_path(task_id, swimlane), orjson.dumps(dist))
+            also(transaction)
             results = transaction.commit()
         # Where one part of a transaction fails, the others report that they were undone with it.
         reason = None
@@ -73,7 +86,7 @@ class DistNodes:
             if isinstance(result, Exception):
                 reason = result
                 break
-        if isinstance(reason, NodeExistsError | NoNodeError):
+        if isinstance(reason, NodeExistsError | NoNodeError | BadVersionError):
             raise PositionConflict(
                 f"one of the tasks below {TASKS} was written by somebody else at the same time; "
                 "look at it, try again"

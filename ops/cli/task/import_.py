@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -129,9 +128,9 @@ def store(
     """Puts tasks into ZooKeeper, all or none, then their positions, by id and swimlane. Raises
     ConfigError where one of them is refused."""
     from cdcbus.ops.services.zookeeper_client import bus_client
+    from cdcbus.tasks.editing.versions import put_tasks
     from cdcbus.tasks.process_identity import operator
-    from cdcbus.tasks.zookeeper.audit import audited
-    from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
+    from cdcbus.tasks.zookeeper.dist_nodes import dist_path
     from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
@@ -150,10 +149,8 @@ def store(
                 "once; nothing is stored"
             )
         tasks[task.task_id] = dists_of(task, texts_of(inspection.entries, name, bus.filling))
-    with bus_client(bus) as client, ExitStack() as notes:
-        for task_id in tasks:
-            notes.enter_context(audited(client, operator(), "task import", f"task {task_id}"))
-        DistNodes(client).put(tasks, force)
+    with bus_client(bus) as client:
+        put_tasks(client, tasks, force, operator(), "task import")
         for task_id, texts in positions.items():
             before = positions_of(client, task_id)
             set_positions(client, task_id, texts, before, operator(), "task import")

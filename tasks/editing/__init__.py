@@ -1,0 +1,1 @@
+"""Changing the text of a task that ZooKeeper holds, and its earlier versions."""

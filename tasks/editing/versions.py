@@ -1,0 +1,120 @@
+"""The texts that a task had: the last VERSIONS that commands and pages have stored, with who and
+when, VERSIONS_BYTES at most.
+
+`/datas/task/<id>/versions` holds `{"versions":[{"at","by","how","text"}, ...]}`, the newest last. A
+text and its version are written together or not at all. Secrets that are written out in a text are
+not in its version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+from kazoo.client import KazooClient
+
+from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.tasks.editing.masked import masked_text
+from cdcbus.tasks.zookeeper.audit import audited
+from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
+from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.task_configs import Dist, merged
+from cdcbus.tasks.zookeeper.znode import get_node, now
+
+VERSIONS = 50
+VERSIONS_BYTES = 256 << 10  # ZooKeeper takes 1 MB; the newest is kept in any case
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One text: when it was stored (UTC), by whom, by which command; empty where nobody knows."""
+
+    at: str
+    by: str
+    how: str
+    text: str
+
+
+def versions_path(task_id: str) -> str:
+    return f"{ROOT}/task/{task_id}/versions"
+
+
+def versions_of(client: KazooClient, task_id: str) -> list[Version]:
+    """The versions, oldest first. Raises ConfigError for a znode that holds something else."""
+    return _read(client, task_id)[0]
+
+
+def put_tasks(
+    client: KazooClient,
+    tasks: Mapping[str, Mapping[str, Dist]],
+    is_replacing: bool,
+    by: str,
+    how: str,
+    expected: Mapping[str, Dist] | None = None,
+) -> None:
+    """Stores the texts of tasks, all or none, each as a new version and with a line in the audit.
+
+    `expected`: the text that a task must still have. Raises PositionConflict where it has another
+    one, or somebody writes it at the same time, and what `DistNodes.put` raises.
+    """
+    nodes = DistNodes(client)
+    writes = []
+    for task_id, dists in tasks.items():
+        before = _before(nodes, task_id)
+        if expected is not None and task_id in expected and before != expected[task_id]:
+            raise PositionConflict(
+                f"the text of task {task_id} was changed by somebody else meanwhile; nothing is "
+                "stored; look at its versions, then edit it again"
+            )
+        found, version = _read(client, task_id)
+        if not found and before is not None:
+            found = [Version("", "", "", masked_text(before))]
+        text = masked_text(merged(list(dists.values())))
+        if not found or found[-1].text != text:
+            found = [*found, Version(now(), by, how, text)]
+        writes.append((versions_path(task_id), versions_to_json(found), version))
+
+    def with_versions(transaction: Any) -> None:
+        for path, data, version in writes:
+            if version is None:
+                transaction.create(path, data)
+            else:
+                transaction.set_data(path, data, version)
+
+    with ExitStack() as notes:
+        for task_id in tasks:
+            notes.enter_context(audited(client, by, how, f"task {task_id}"))
+        nodes.put(tasks, is_replacing, with_versions)
+
+
+def versions_to_json(versions: Sequence[Version]) -> bytes:
+    """The newest versions, as many as may be kept."""
+    kept = [asdict(version) for version in versions[-VERSIONS:]]
+    data = orjson.dumps({"versions": kept})
+    while len(data) > VERSIONS_BYTES and len(kept) > 1:
+        kept.pop(0)
+        data = orjson.dumps({"versions": kept})
+    return data
+
+
+def _before(nodes: DistNodes, task_id: str) -> Dist | None:
+    """None also for what cannot be read: it is only to be kept."""
+    try:
+        return nodes.get(task_id)
+    except ConfigError:
+        return None
+
+
+def _read(client: KazooClient, task_id: str) -> tuple[list[Version], int | None]:
+    path = versions_path(task_id)
+    node = get_node(client, path)
+    if node is None:
+        return [], None
+    stored = node.usable().fields.get("versions")
+    try:
+        return [Version(**version) for version in stored or []], node.version
+    except TypeError as error:
+        raise ConfigError(f"{path} does not hold versions; delete it with zkCli") from error
