@@ -20,7 +20,7 @@ from cdcbus import __version__
 from cdcbus.ops.web import api, auth, health, metrics, porter
 from cdcbus.ops.web.answers import Refused, refusal, status_of_error
 from cdcbus.ops.web.bus import WebBus
-from cdcbus.ops.web.editing import edit_page
+from cdcbus.ops.web.editing import edit_page, move
 from cdcbus.ops.web.pages import (
     alarms,
     dead_letters,
@@ -47,7 +47,17 @@ def make_app(bus: WebBus) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.bus = bus
-    for page in (overview, edit_page, task_page, nodes, alarms, topics, lineage, dead_letters):
+    for page in (
+        overview,
+        edit_page,
+        move,
+        task_page,
+        nodes,
+        alarms,
+        topics,
+        lineage,
+        dead_letters,
+    ):
         app.include_router(page.router, include_in_schema=False)
     app.include_router(auth.router)
     for part in (api, porter, health, metrics):

@@ -155,7 +155,7 @@ def edited(bus: WebBus, task_id: str, text: str, base: str, dist: Dist) -> Edite
     if inspection.task is not None and inspection.task.task_id != task_id:
         refusal = (
             f"taskId: {inspection.task.task_id} is another task's id; expected {task_id}; a copy "
-            f"is made by cdcbus task copy {task_id} {inspection.task.task_id}"
+            f"is made by cdcbus task clone {task_id} {inspection.task.task_id}"
         )
     return Edited(task_id, text, base, inspection, refusal)
 

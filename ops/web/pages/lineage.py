@@ -2,22 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from urllib.parse import urlencode
+
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from cdcbus.ops.web.pages.lineage_graph import graph
+from cdcbus.ops.web.pages.formatting import duration
+from cdcbus.ops.web.pages.lineage_graph import TaskState, graph
 from cdcbus.ops.web.pages.rendering import page
 from cdcbus.ops.web.pages.shared import shared
+from cdcbus.ops.web.pages.tasks import TaskRow
+from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.lineage import ways
 
 router = APIRouter()
+ZOOMS = (50, 75, 100, 150, 200)  # per cent
+LATE_SECONDS, TOO_LATE_SECONDS = 10.0, 300.0
 
 
 @router.get("/lineage")
-def lineage_page(request: Request, q: str = "") -> Response:
-    found = sorted(
-        {hop for way in ways(shared(request).tasks.all(), q.strip()) for hop in way.hops()}
-    )
-    return page(
-        request, "lineage.html", {"q": q, "ways": found, "graph": graph(found)}, section="/lineage"
-    )
+def lineage_page(request: Request, q: str = "", zoom: int = 100) -> Response:
+    found = ways(shared(request).tasks.all(), q.strip())
+    states = {row.status.task_id: state_of(row) for row in shared(request).overviews.rows()}
+    values = {
+        "q": q,
+        "ways": found,
+        "graph": graph(found, states),
+        "states": states,
+        "zoom": zoom if zoom in ZOOMS else 100,
+        "zooms": [(each, _address(q, each)) for each in ZOOMS],
+    }
+    return page(request, "lineage.html", values, section="/lineage")
+
+
+def state_of(row: TaskRow) -> TaskState:
+    """What is said of a task in the picture, and how bad it is."""
+    status = row.status
+    seconds = status.stat.lag_seconds if status.stat else None
+    words = status.state.value
+    if status.state in (State.WORKING, State.RETRYING) and seconds is not None:
+        words += f", lag {duration(seconds)}"
+    return TaskState(words, _level(status.state, seconds))
+
+
+def _level(state: State, seconds: float | None) -> str:
+    if state is State.ERROR or (seconds or 0) >= TOO_LATE_SECONDS:
+        return "bad"
+    if state is State.RETRYING or (seconds or 0) >= LATE_SECONDS:
+        return "warn"
+    return "good" if state is State.WORKING else ""
+
+
+def _address(q: str, zoom: int) -> str:
+    fields: Sequence[tuple[str, str | int]] = [("q", q), ("zoom", zoom)]
+    return f"/lineage?{urlencode([each for each in fields if each[1]])}"

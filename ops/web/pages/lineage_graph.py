@@ -1,33 +1,58 @@
-"""The way of rows as a picture: source table, fetch task, topic, consumer task, target table, left
-to right. Pure: positions and sizes only."""
+"""The way of rows as a picture: source table, fetch task, topic, consumer task, and on through
+further topics and tasks to the last target, left to right. Pure: positions and sizes only."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from cdcbus.tasks.control.lineage import Way
 
-HEADINGS = ("Source", "Fetch task", "Topic", "Consumer task", "Target")
-KINDS = ("source", "task", "topic", "task", "target")
+SOURCE, TASK, TOPIC, TARGET = "source", "task", "topic", "target"
+PASSED, ENDED = "passed", "ended"  # columns that a way goes past, or that are behind its end
+HEADINGS = {SOURCE: "Source", TASK: "Consumer task", TOPIC: "Topic", TARGET: "Target"}
+FETCH_COLUMN = 1
 GAP_X, GAP_Y, HEIGHT, TOP = 64, 12, 42, 26
-LETTER = 7.4  # the width of a letter in the page's style
-LEAST, MOST = 110, 250
-NOBODY = ("", "")
+LINE = 10  # the height that a line takes where it passes a column
+# The widths of letters in the page's style, rather too wide than too small.
+NARROW, LOWER, UPPER, WIDE = 4.6, 8.0, 9.6, 12.8
+NARROWS, WIDES = frozenset("ijl.,:;|!'()[]"), frozenset("MW@%mw—")
+SMALL = 0.86  # of the letters below a name
+LEAST, MOST, PADDING = 110, 300, 20
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """How a task is. `level`: `good`, `warn`, `bad`, or empty where nothing is known."""
+
+    words: str
+    level: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Station:
+    """A thing on a way; the small text tells unknown ones apart by what they are beside."""
+
+    kind: str
+    name: str
+    under: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """`under`: the small text. `is_missing`: no task or table is known there."""
+    """`name`, `under`: fitted to its width; `whole`: the name as it is. `is_missing`: no task or
+    table is known there."""
 
     kind: str
     name: str
+    whole: str
     under: str
     x: float
     y: float
     width: float
     is_missing: bool
+    level: str = ""
 
     @property
     def height(self) -> int:
@@ -36,10 +61,11 @@ class Box:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """`path`: SVG."""
+    """`path`: SVG. `level`: that of the task at one of its ends."""
 
     path: str
     is_missing: bool
+    level: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,95 +83,201 @@ class Graph:
     edges: Sequence[Edge]
 
 
-def graph(ways: Iterable[Way]) -> Graph:
+Path = tuple[Station, ...]
+Columns = Sequence[dict[Station, float]]
+
+
+def graph(ways: Iterable[Way], states: Mapping[str, TaskState] | None = None) -> Graph:
     """Shows each thing once, an unknown one as a dashed box. The boxes of a column are in the order
-    of the ways, near the boxes that they are connected with."""
-    paths = [_steps(way) for way in ways]
-    columns: list[dict[tuple[str, str], float]] = [{} for _ in HEADINGS]
-    for column, rows in enumerate(columns):
-        for path in paths:
-            rows.setdefault(path[column], 0.0)
+    of the ways, near the boxes that they are connected with. `states`: of tasks, by id."""
+    known = states or {}
+    paths = _full(list(dict.fromkeys(map(stations, ways))))
+    if not paths:
+        return Graph(0, TOP + 2, (), (), ())
+    columns: list[dict[Station, float]] = [{} for _ in paths[0]]
+    for path in paths:
+        for column, station in zip(columns, path, strict=True):
+            column.setdefault(station, 0.0)
     _place(columns, paths)
-    widths = [max(map(_width, rows), default=LEAST) for rows in columns]
+    widths = [max(_width(station, known) for station in column) for column in columns]
     lefts = [sum(widths[:column]) + column * GAP_X for column in range(len(columns))]
     boxes = []
     lowest: float = TOP
-    for column, rows in enumerate(columns):
-        width = widths[column]
-        for (name, under), y in rows.items():
-            name_shown = fitted(name, width - 20)
-            under_shown = fitted(under, width + 10)  # its letters are smaller
-            x = lefts[column]
-            boxes.append(Box(KINDS[column], name_shown, under_shown, x, y, width, not name))
-            lowest = max(lowest, y + HEIGHT)
-    edges = []
-    for column, left, right in _joints(paths):
-        x1 = lefts[column] + widths[column]
-        x2 = lefts[column + 1]
-        curve = _curve(x1, columns[column][left], x2, columns[column + 1][right])
-        edges.append(Edge(curve, not (left[0] and right[0])))
-    headings = list(map(Heading, HEADINGS, lefts))
+    for number, column in enumerate(columns):
+        for station, y in column.items():
+            lowest = max(lowest, y + _height(station))
+            if station.kind not in (PASSED, ENDED):
+                boxes.append(_box(station, lefts[number], y, widths[number], known))
+    edges = _edges(paths, columns, lefts, widths, known)
+    headings = [
+        Heading(_heading(number, column), lefts[number]) for number, column in enumerate(columns)
+    ]
     return Graph(lefts[-1] + widths[-1], lowest + 2, headings, boxes, edges)
 
 
-def _joints(
-    paths: Sequence[tuple[tuple[str, str], ...]],
-) -> list[tuple[int, tuple[str, str], tuple[str, str]]]:
-    """The column and the two ends of each edge, once."""
-    joints = {}
-    for path in paths:
-        for column, ends in enumerate(pairwise(path)):
-            joints[column, *ends] = True
-    return list(joints)
+def stations(way: Way) -> Path:
+    """A way from its source to its last target. One that comes back to where it was ends there."""
+    found = [
+        Station(SOURCE, way.source, way.server),
+        Station(TASK, way.fetch_task, "" if way.fetch_task else f"writer of {way.topic}"),
+    ]
+    hop: Way | None = way
+    while hop is not None:
+        reader = Station(TASK, hop.load_task, "" if hop.load_task else f"reader of {hop.topic}")
+        for station in (Station(TOPIC, hop.topic), reader):
+            if station in found:
+                return tuple(found)
+            found.append(station)
+        if hop.onward is None:
+            under = hop.database if hop.load_task else f"of {hop.topic}"
+            found.append(Station(TARGET, hop.target if hop.load_task else "", under))
+        hop = hop.onward
+    return tuple(found)
 
 
-def _steps(way: Way) -> tuple[tuple[str, str], ...]:
-    """Name and small text for each column. The small text tells unknown things apart by what they
-    are connected with."""
-    return (
-        (way.source, way.server),
-        (way.fetch_task, "" if way.fetch_task else f"writer of {way.topic}"),
-        (way.topic, ""),
-        (way.load_task, "" if way.load_task else f"reader of {way.topic}"),
-        (way.target, way.database) if way.load_task else ("", f"of {way.topic}"),
+def text_width(text: str) -> float:
+    """How wide a text is at most, in the page's style."""
+    return sum(
+        NARROW
+        if letter in NARROWS
+        else WIDE
+        if letter in WIDES or ord(letter) > 0x2E7F
+        else UPPER
+        if letter.isupper() or letter in "_0123456789"
+        else LOWER
+        for letter in text
     )
-
-
-def _place(
-    columns: Sequence[dict[tuple[str, str], float]], paths: Sequence[tuple[tuple[str, str], ...]]
-) -> None:
-    """The tallest column has no gaps; every other box is at the middle of the boxes that it is
-    connected with, or as near as the box above it allows."""
-    tallest = max(range(len(columns)), key=lambda column: len(columns[column]))
-    for number, step in enumerate(columns[tallest]):
-        columns[tallest][step] = TOP + number * (HEIGHT + GAP_Y)
-    for column in [*range(tallest - 1, -1, -1), *range(tallest + 1, len(columns))]:
-        beside = column + 1 if column < tallest else column - 1
-        wished = {}
-        for step in columns[column]:
-            places = {columns[beside][path[beside]] for path in paths if path[column] == step}
-            wished[step] = sum(places) / len(places)
-        y = float(TOP)
-        for step in sorted(wished, key=lambda step: wished[step]):
-            columns[column][step] = y = max(y, wished[step])
-            y += HEIGHT + GAP_Y
-
-
-def _width(step: tuple[str, str]) -> float:
-    return min(MOST, max(LEAST, len(step[0]) * LETTER + 24, len(step[1]) * LETTER * 0.86 + 24))
 
 
 def fitted(text: str, width: float) -> str:
     """The text, shortened in its middle to a width."""
-    room = max(3, int(width / LETTER))
-    if len(text) <= room:
+    if text_width(text) <= width:
         return text
-    end = len(text) - (room - 1) // 2
-    return f"{text[: room // 2]}…{text[end:]}"
+    kept = len(text) - 1
+    while kept > 2:
+        kept -= 1
+        shorter = f"{text[: (kept + 1) // 2]}…{text[len(text) - kept // 2 :]}"
+        if text_width(shorter) <= width:
+            return shorter
+    return f"{text[:1]}…{text[-1:]}"
+
+
+def _full(paths: Sequence[Path]) -> list[Path]:
+    """The same paths, each thing in one column only, targets in the last one; a path goes past the
+    columns in which it has nothing."""
+    column: dict[Station, int] = {}
+    longest = max(map(len, paths), default=0)
+    for _ in range(longest + 1):  # a ring would move its things on for ever
+        for path in paths:
+            at = -1
+            for station in path:
+                at = column[station] = min(max(column.get(station, 0), at + 1), 2 * longest)
+    last = max(column.values(), default=0)
+    found = []
+    for path in paths:
+        full: list[Station] = []
+        for station in path:
+            place = last if station.kind == TARGET else column[station]
+            while len(full) < place:
+                full.append(Station(PASSED, f"{full[-1].name}→{station.name}", f"{station.under}"))
+            if len(full) == place:
+                full.append(station)
+        while len(full) <= last:  # a way that came back
+            full.append(Station(ENDED, full[-1].name))
+        found.append(tuple(full))
+    return found
+
+
+def _place(columns: Columns, paths: Sequence[Path]) -> None:
+    """The tallest column has no gaps; every other box is at the middle of the boxes that it is
+    connected with, or as near as the box above it allows."""
+    heights = [sum(_height(station) + GAP_Y for station in column) for column in columns]
+    tallest = heights.index(max(heights))
+    y = float(TOP)
+    for station in columns[tallest]:
+        columns[tallest][station] = y
+        y += _height(station) + GAP_Y
+    for column in [*range(tallest - 1, -1, -1), *range(tallest + 1, len(columns))]:
+        beside = column + 1 if column < tallest else column - 1
+        middles: dict[Station, set[float]] = {}
+        for path in paths:
+            other = path[beside]
+            middle = columns[beside][other] + _height(other) / 2
+            middles.setdefault(path[column], set()).add(middle)
+        wished = {
+            station: sum(found) / len(found) - _height(station) / 2
+            for station, found in middles.items()
+        }
+        y = float(TOP)
+        for station in sorted(wished, key=lambda station: wished[station]):
+            columns[column][station] = y = max(y, wished[station])
+            y += _height(station) + GAP_Y
+
+
+def _edges(
+    paths: Sequence[Path],
+    columns: Columns,
+    lefts: Sequence[float],
+    widths: Sequence[float],
+    known: Mapping[str, TaskState],
+) -> list[Edge]:
+    """Each once: a curve between two columns, and a line past a column."""
+    ends: dict[tuple[int, Station, Station], str] = {}
+    for path in paths:
+        task = ""
+        for number, (left, right) in enumerate(pairwise(path)):
+            if right.kind == ENDED:
+                break
+            task = right.name if right.kind == TASK else left.name if left.kind == TASK else task
+            ends.setdefault((number, left, right), task)
+    found = []
+    for (number, left, right), task in ends.items():
+        x1, x2 = lefts[number] + widths[number], lefts[number + 1]
+        y1 = columns[number][left] + _height(left) / 2
+        y2 = columns[number + 1][right] + _height(right) / 2
+        curve = _curve(x1, y1, x2, y2)
+        if right.kind == PASSED:
+            curve += f"H{x2 + widths[number + 1]:.1f}"
+        state = known.get(task)
+        found.append(Edge(curve, not (left.name and right.name), state.level if state else ""))
+    return found
+
+
+def _box(station: Station, x: float, y: float, width: float, known: Mapping[str, TaskState]) -> Box:
+    state = known.get(station.name) if station.kind == TASK else None
+    room = width - PADDING
+    under = state.words if state else station.under
+    return Box(
+        station.kind,
+        fitted(station.name, room),
+        station.name,
+        fitted(under, room / SMALL),
+        x,
+        y,
+        width,
+        not station.name,
+        state.level if state else "",
+    )
+
+
+def _width(station: Station, known: Mapping[str, TaskState]) -> float:
+    if station.kind in (PASSED, ENDED):
+        return LEAST
+    state = known.get(station.name) if station.kind == TASK else None
+    under = state.words if state else station.under
+    wished = max(text_width(station.name), text_width(under) * SMALL) + PADDING + 4
+    return min(MOST, max(LEAST, wished))
+
+
+def _height(station: Station) -> int:
+    return LINE if station.kind in (PASSED, ENDED) else HEIGHT
+
+
+def _heading(number: int, column: Iterable[Station]) -> str:
+    kind = next((station.kind for station in column if station.kind in HEADINGS), "")
+    return "Fetch task" if number == FETCH_COLUMN else HEADINGS.get(kind, "")
 
 
 def _curve(x1: float, y1: float, x2: float, y2: float) -> str:
-    middle, start, end = (x1 + x2) / 2, y1 + HEIGHT / 2, y2 + HEIGHT / 2
-    return (
-        f"M{x1:.1f} {start:.1f}C{middle:.1f} {start:.1f} {middle:.1f} {end:.1f} {x2:.1f} {end:.1f}"
-    )
+    middle = (x1 + x2) / 2
+    return f"M{x1:.1f} {y1:.1f}C{middle:.1f} {y1:.1f} {middle:.1f} {y2:.1f} {x2:.1f} {y2:.1f}"

@@ -16,7 +16,7 @@ DONE = {
     "stop": "Stop is ordered: the task stores its position and ends.",
     "saved": "The text is stored. A running task goes on with the text that it was started with.",
     "saved-restart": "The text is stored, and a restart is ordered.",
-    "moved": "The text names its nodes now. One that has it and is none of them gives it up.",
+    "moved": "The text names its node now. Where the task ran, it is started again there.",
     "reset": "The position is set.",
     "snapshot": "It is wished: the task sees it within a second, or when it starts.",
     "given-up": "The direct load is given up: its target tables hold some of the rows. Empty them, "

@@ -17,6 +17,7 @@ from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.pages import alarms
 from cdcbus.ops.web.pages import tasks as views
 from cdcbus.ops.web.pages.live import stream
+from cdcbus.ops.web.pages.nodes import known_nodes
 from cdcbus.ops.web.pages.rendering import live_parts, page
 from cdcbus.ops.web.pages.shared import DONE, shared, task_address
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError, PositionUnavailable
@@ -35,6 +36,9 @@ def task_page(request: Request, task_id: str, done: str = "") -> Response:
         **_task_values(request, task_id),
         **_task_text(request, task_id),
         "durations": alarms.DURATIONS,
+        "other_nodes": [
+            node.node_id for node in known_nodes(bus_of(request)) if node.status == "working"
+        ],
         "done": DONE.get(done, ""),
     }
     return page(request, "task.html", values, section="/", live=live)

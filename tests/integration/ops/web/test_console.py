@@ -150,7 +150,7 @@ def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(
     ]
     assert re.search(rf"242 .*NEW .*topic {name} → postgresql://127.0.0.1:1/none", said["/"])
     assert re.search(rf"{name} 1 1 10 no known task 242", said["/topics"])
-    assert re.search(rf"no known task {name} 242 ", said["/lineage"])
+    assert re.search(rf"no known task → topic {name} → 242 NEW", said["/lineage"])
     assert "TARGET_PASSWORD" in said[f"/tasks/{load}"]
     assert (
         "Highest 500 a minute" in said[f"/tasks/{load}"]

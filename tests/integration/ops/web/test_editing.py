@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from cdcbus.tasks.editing.versions import versions_of
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
 from tests.support.bus import Bus, open_bus, resting_text
 from tests.support.web import TOKEN, pages
 
@@ -121,3 +122,29 @@ def test_a_task_is_not_edited_into_another_one_nor_by_somebody_who_is_not_logged
     refused = web.post("/tasks/1084/edit", data={**sent, "text": "x=1", "step": "save"})
     assert refused.status_code == 303
     assert bus.text(DIST) == before
+
+
+def test_a_task_is_moved_to_a_node_that_takes_tasks_and_keeps_its_id(
+    bus: Bus, web: httpx.Client
+) -> None:
+    nodes = BusNodes(bus.client)
+    for node_id in ("n2", "drained"):
+        nodes.register(node_id)
+        nodes.put_stat(node_id, {"workLimit": 5, "tasks": {}})
+    nodes.put_wish("drained", NodeWish(is_taking=False), "ada", "node drain")
+    before = bus.text(DIST)
+    for node_id, status in (("drained", 409), ("nobody", 404)):
+        assert web.post("/tasks/1084/move", data={"node": node_id}).status_code == status
+    assert bus.text(DIST) == before
+    assert "<option>n2</option>" in web.get("/tasks/1084").text
+
+    assert web.post("/tasks/1084/move", data={"node": "n2"}).status_code == 303
+    assert "nodeId=n2" in versions_of(bus.client, "1084")[-1].text
+    assert bus.tasks.wanted("1084") is None  # it did not run
+    bus.tasks.want("1084", is_working=True, by="ada")
+    order = bus.tasks.wanted("1084")
+    web.post("/tasks/1084/move", data={"node": ""})
+    again = bus.tasks.wanted("1084")
+    assert "nodeId" not in versions_of(bus.client, "1084")[-1].text
+    assert order is not None and again is not None and again.order > order.order
+    assert "task move to node n2" in [each["what"] for each in bus.json("audit")]

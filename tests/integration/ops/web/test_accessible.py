@@ -1,0 +1,108 @@
+"""Each page of the console by the rules of axe, wide and narrow, in light and dark; the longest
+names that porter's world has are in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from cdcbus.ops.stack.addresses import Database
+from tests.support.bus import FROM_KAFKA, Bus, fetch_text, open_bus, resting_text
+from tests.support.console import (
+    CHROMIUM,
+    PATIENCE_MS,
+    open_browser,
+    open_page,
+    stumbles_everywhere,
+)
+from tests.support.web import pages
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium; apt-get install chromium"),
+]
+LONG = "ORDER_CENTER_WAREHOUSE_SETTLEMENT_DETAIL_HISTORY_TO_WAREHOUSE_MIRROR"
+FORWARD = """\
+loader.loaderName=KAFKA_SYNC
+loader.source.servers={kafka}
+loader.source.topic={topic}
+loader.source.oggJson=false
+"""
+# Each text of the picture, as drawn, is inside of its box.
+RUN_OUT = """() => [...document.querySelectorAll(".graph g")].filter((g) => {
+  const box = g.querySelector("rect").getBoundingClientRect();
+  return [...g.querySelectorAll("text")].some((text) => {
+    const drawn = text.getBoundingClientRect();
+    return drawn.left < box.left || drawn.right > box.right + 0.5;
+  });
+}).map((g) => g.textContent)"""
+
+
+@pytest.fixture
+def bus(
+    zookeeper: str,
+    name: str,
+    tmp_path: Path,
+    kafka: str,
+    source: Database,
+    make_topic: Callable[..., str],
+) -> Iterator[Bus]:
+    """A way through two topics."""
+    make_topic(name)
+    make_topic(f"{name}-{LONG}")
+    with open_bus(zookeeper, name, tmp_path) as opened:
+        opened.load(fetch_text("fetch", source, kafka, name, tags="orders"))
+        forward = (FROM_KAFKA + FORWARD).format(task_id=LONG, kafka=kafka, topic=name, more="")
+        forward = forward.replace(
+            f"loader.source.topic={name}\n", f"loader.source.topic={name}-{LONG}\n"
+        )
+        opened.load(forward)
+        opened.load(resting_text("last", kafka, f"{name}-{LONG}"))
+        yield opened
+
+
+@pytest.fixture
+def web(bus: Bus, source: Database) -> Iterator[httpx.Client]:
+    with pages(bus.address, SOURCE_PASSWORD=source.password, TARGET_PASSWORD="x") as client:
+        yield client
+
+
+@pytest.fixture
+def page(web: httpx.Client) -> Iterator[Page]:
+    expect.set_options(timeout=PATIENCE_MS)
+    with open_browser() as browser, open_page(browser, str(web.base_url).rstrip("/")) as opened:
+        yield opened
+
+
+def test_no_page_has_a_serious_finding(page: Page, web: httpx.Client, name: str) -> None:
+    found = {}
+    for path in (
+        "/tasks/fetch",
+        "/tasks/fetch/edit",
+        "/tasks/fetch/versions",
+        "/lineage",
+        "/lineage?zoom=50",
+        "/topics",
+        f"/topics/{name}?task=fetch",
+        "/nodes",
+        "/letters",
+        "/alarms",
+    ):
+        page.goto(str(web.base_url).rstrip("/") + path)
+        found[path] = stumbles_everywhere(page)
+    assert {path: each for path, each in found.items() if each} == {}
+
+
+def test_the_way_through_two_topics_is_drawn_once_and_no_name_runs_out(
+    page: Page, web: httpx.Client
+) -> None:
+    page.goto(str(web.base_url).rstrip("/") + "/lineage")
+    assert page.evaluate(RUN_OUT) == []
+    expect(page.locator(".graph g.task")).to_have_count(3)
+    page.get_by_role("link", name=f"task {LONG}").focus()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/tasks/{LONG}")
