@@ -30,6 +30,7 @@ from cdcbus.ops.web.pages import (
     task_page,
     topics,
 )
+from cdcbus.ops.web.records import search_page
 from cdcbus.plugins.errors import CdcError
 
 LOG = logging.getLogger(__name__)
@@ -54,6 +55,7 @@ def make_app(bus: WebBus) -> FastAPI:
         task_page,
         nodes,
         alarms,
+        search_page,
         topics,
         lineage,
         dead_letters,

@@ -24,6 +24,7 @@ from cdcbus.ops.web.pages.live import stream
 from cdcbus.ops.web.pages.rendering import live_parts, page
 from cdcbus.ops.web.pages.shared import shared
 from cdcbus.plugins.errors import CdcError, ConversionError
+from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, RowChange
 from cdcbus.producer.config import FetchTask
@@ -41,7 +42,8 @@ router = APIRouter()
 @dataclass(frozen=True, slots=True)
 class TopicRow:
     """A topic. `task_id`: a task that says how to reach it. `records`: how many Kafka holds now;
-    None for a topic that no task names. `letters_of`: tasks that send their dead letters there."""
+    None for a topic that no task names. `letters_of`: tasks that send their dead letters there;
+    `senders`: those that send rows on from other topics, with these."""
 
     name: str
     task_id: str
@@ -51,6 +53,7 @@ class TopicRow:
     writers: Sequence[str]
     readers: Sequence[str]
     letters_of: Sequence[str]
+    senders: Sequence[tuple[str, Sequence[str]]] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,19 +125,35 @@ def _topic(
             (writers if isinstance(task, FetchTask) else readers).append(task.task_id)
         if name == dead_letter_topic_of(task):
             letters_of.append(task.task_id)
+    senders = [
+        (task.task_id, task.source.topics)
+        for task in tasks
+        if isinstance(task, LoadTask) and _sends_to(task, name)
+    ]
     users = [task.task_id for task in tasks if name in topics_of(task)]
     records = None
-    if users or letters_of:  # each bound is a question to Kafka
+    if users or letters_of or senders:  # each bound is a question to Kafka
         records = sum(end - low for low, end in log.bounds(name).values())
     return TopicRow(
         name,
-        users[0] if users else tasks[0].task_id,
+        [*users, *(task_id for task_id, _ in senders), tasks[0].task_id][0],
         partitions,
         replicas,
         records,
         writers,
         readers,
         letters_of,
+        senders,
+    )
+
+
+def _sends_to(task: LoadTask, topic: str) -> bool:
+    """Whether a task from Kafka to the same Kafka writes to a topic."""
+    target = task.target
+    return (
+        isinstance(target, PublishConfig)
+        and target.servers == task.source.servers
+        and target.topic == topic
     )
 
 
@@ -266,9 +285,9 @@ def topic_page(
     op: str = "",
     newest: Newest = NEWEST,
 ) -> Response:
-    if (refused := _without_login(request)) is not None:
+    if (refused := without_login(request)) is not None:
         return refused
-    wanted = _Shown(topic, task or _task_of(request, topic), table, key, op, newest)
+    wanted = _Shown(topic, task or task_naming(request, topic), table, key, op, newest)
     live = f"/live/topics/{quote(topic, safe='')}?{wanted.query}"
     values = {"wanted": wanted, "ops": [each.value for each in Op], **_tail_values(request, wanted)}
     return page(request, "topic.html", values, section="/topics", live=live)
@@ -284,7 +303,7 @@ def topic_live(
     op: str = "",
     newest: Newest = NEWEST,
 ) -> Response:
-    if (refused := _without_login(request)) is not None:
+    if (refused := without_login(request)) is not None:
         return refused
     wanted = _Shown(topic, task, table, key, op, newest)
     return stream(
@@ -292,7 +311,7 @@ def topic_live(
     )
 
 
-def _without_login(request: Request) -> Response | None:
+def without_login(request: Request) -> Response | None:
     """Where to send somebody who may not see rows: where there is a token, only those who have it
     may, also on loopback."""
     if bus_of(request).token is None or is_logged_in(request):
@@ -300,7 +319,7 @@ def _without_login(request: Request) -> Response | None:
     return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
 
 
-def _task_of(request: Request, topic: str) -> str:
+def task_naming(request: Request, topic: str) -> str:
     for task in shared(request).tasks.all():
         if topic in topics_of(task):
             return task.task_id

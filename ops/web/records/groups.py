@@ -1,0 +1,68 @@
+"""Kafka's own consumer groups that have committed offsets of a topic: readers that no task is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
+from confluent_kafka import TopicPartition as Partition
+from confluent_kafka.admin import AdminClient
+
+from cdcbus.ops.services.topics import ANSWER_SECONDS, Access, TopicLog
+
+MOST_GROUPS = 200  # asked; each is a question to Kafka
+
+
+@dataclass(frozen=True, slots=True)
+class GroupRow:
+    """A group in a partition: its next offset, and how many records are behind it."""
+
+    group: str
+    state: str
+    partition: int
+    next_offset: int
+    end: int
+
+    @property
+    def records(self) -> int:
+        return max(0, self.end - self.next_offset)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """`refused`: why Kafka does not tell, as to who may not describe groups."""
+
+    rows: Sequence[GroupRow]
+    refused: str = ""
+    left_out: int = 0
+
+
+def groups_of(access: Access, topic: str) -> Groups:
+    """Raises BusError where the topic itself cannot be asked for."""
+    with TopicLog(access) as log:
+        ends = {number: end for number, (_, end) in log.bounds(topic).items()}
+    admin = AdminClient({**access.options, "bootstrap.servers": access.servers})
+    partitions = [Partition(topic, number) for number in ends]
+    rows = []
+    try:
+        listed = admin.list_consumer_groups(request_timeout=ANSWER_SECONDS).result().valid
+        for each in listed[:MOST_GROUPS]:
+            asked = ConsumerGroupTopicPartitions(each.group_id, partitions)
+            futures = admin.list_consumer_group_offsets([asked], request_timeout=ANSWER_SECONDS)
+            for place in futures[each.group_id].result().topic_partitions or ():
+                if place.offset >= 0 and place.error is None:
+                    state = str(each.state.name).lower().replace("_", " ")
+                    rows.append(
+                        GroupRow(
+                            each.group_id,
+                            state,
+                            place.partition,
+                            place.offset,
+                            ends[place.partition],
+                        )
+                    )
+    except KafkaException as error:
+        return Groups((), f"Kafka does not tell its groups: {error.args[0].str()}")
+    rows.sort(key=lambda row: (row.group, row.partition))
+    return Groups(rows, left_out=max(0, len(listed) - MOST_GROUPS))

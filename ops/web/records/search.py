@@ -1,0 +1,229 @@
+"""Looks for row changes in a topic, from a time or a place on, within limits; where a look ends,
+the next one can begin."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from cdcbus.ops.services.row_view import is_wanted, printable
+from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog
+from cdcbus.ops.web.answers import Refused
+from cdcbus.plugins.contracts import Converter
+from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Cell, RowChange
+
+FOUND = 100  # row changes of one look, at most
+LOOKED = 50_000  # records of one look, at most
+LOOK_SECONDS = 8.0
+CELL_CHARACTERS = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Sought:
+    """What is looked for; empty: anything. `text`: in a cell, before or after, any case. `since`,
+    `until`: when records came into Kafka, epoch milliseconds."""
+
+    tables: Sequence[str] = ()
+    key: str = ""
+    op: str = ""
+    text: str = ""
+    since: int | None = None
+    until: int | None = None
+
+    @property
+    def takes_all(self) -> bool:
+        return not (self.tables or self.key or self.op or self.text)
+
+    def fits(self, record: KafkaRecord, change: RowChange) -> bool:
+        ops = (self.op.lower(),) if self.op else ()
+        if not is_wanted(record, change, self.tables, self.key or None, ops):
+            return False
+        return not self.text or _holds(change, self.text.casefold())
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCell:
+    """A column of a row change; None is NULL, `has_before` and `has_after` whether it is there."""
+
+    name: str
+    before: Cell
+    after: Cell
+    has_before: bool
+    has_after: bool
+    is_key: bool
+
+    @property
+    def is_changed(self) -> bool:
+        return self.has_before and self.has_after and self.before != self.after
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A row change that was looked for, or a record that cannot be read (then `op` is empty)."""
+
+    partition: int
+    offset: int
+    time_ms: int
+    key: str
+    op: str
+    table: str
+    cells: Sequence[FoundCell] = ()
+    unreadable: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """`looked`: records read; `unreadable`: how many of them could not be searched, as nobody can
+    read them. `rest`: where the next look begins, by partition; empty where nothing is behind."""
+
+    found: Sequence[Found]
+    looked: int
+    unreadable: int = 0
+    rest: Mapping[int, int] = field(default_factory=dict)
+
+
+def look(access: Access, topic: str, sought: Sought, starts: Mapping[int, int]) -> Look:
+    """The first row changes from `starts` on; a partition that is not named begins at `since`, else
+    at its beginning. With `starts` only the partitions that they name. Raises BusError."""
+    converter = make_converter(access.converter)
+    found: list[Found] = []
+    looked = unreadable = 0
+    end = time.monotonic() + LOOK_SECONDS
+    with TopicLog(access) as log:
+        bounds = log.bounds(topic)
+        begin = _beginnings(log, topic, sought, starts, bounds)
+        ends = {number: bounds[number][1] for number in begin}
+        if sought.until is not None:
+            for number, offset in log.at_time(topic, sought.until + 1).items():
+                if number in ends:
+                    ends[number] = min(ends[number], offset)
+        rest = {number: offset for number, offset in begin.items() if offset < ends[number]}
+        for record in log.records(topic, rest.copy(), ends):
+            looked += 1
+            rest[record.partition] = record.offset + 1
+            if record.value is None:  # a mark that a compacted topic keeps of a deleted key
+                continue
+            try:
+                found += _found(record, sought, converter)
+            except ConversionError as error:
+                unreadable += 1
+                if sought.takes_all:
+                    found.append(_one(record, "", "", unreadable=printable(str(error))))
+            if len(found) >= FOUND or looked >= LOOKED or time.monotonic() > end:
+                break
+        else:
+            rest = {}
+    rest = {number: offset for number, offset in rest.items() if offset < ends[number]}
+    found.sort(key=lambda each: (each.time_ms, each.partition, each.offset))
+    return Look(found, looked, unreadable, rest)
+
+
+def places_of(text: str) -> dict[int, int]:
+    """`0@120 1@7`: partitions and offsets. Raises Refused (422)."""
+    places = {}
+    for word in text.replace(",", " ").split():
+        partition, at, offset = word.partition("@")
+        if not (partition.isdecimal() and at and offset.isdecimal()):
+            raise Refused(422, f"{word!r} is no place; expected PARTITION@OFFSET, such as 0@120")
+        places[int(partition)] = int(offset)
+    return places
+
+
+def places_text(places: Mapping[int, int]) -> str:
+    return " ".join(f"{partition}@{offset}" for partition, offset in sorted(places.items()))
+
+
+def moment(text: str) -> int | None:
+    """Epoch milliseconds of `2026-11-26 03:00` or with seconds, UTC unless it has a zone; None for
+    none. Raises Refused (422)."""
+    if not text.strip():
+        return None
+    try:
+        read = datetime.fromisoformat(text.strip())
+    except ValueError as error:
+        raise Refused(
+            422, f"{text!r} is no time; expected one such as 2026-11-26 03:00, in UTC"
+        ) from error
+    if read.tzinfo is None:
+        read = read.replace(tzinfo=UTC)
+    return int(read.timestamp() * 1000)
+
+
+def cells_side_by_side(change: RowChange) -> list[FoundCell]:
+    """All columns, those of the key first; each with what was there before and is there after."""
+    before, after = change.before or {}, change.after or {}
+    key = change.table.key
+    names = dict.fromkeys([*(name for name in key), *after, *before])
+    return [
+        FoundCell(
+            printable(name),
+            _short(before.get(name)),
+            _short(after.get(name)),
+            name in before,
+            name in after,
+            name in key,
+        )
+        for name in names
+        if name in before or name in after
+    ]
+
+
+def _beginnings(
+    log: TopicLog,
+    topic: str,
+    sought: Sought,
+    starts: Mapping[int, int],
+    bounds: Mapping[int, tuple[int, int]],
+) -> dict[int, int]:
+    if unknown := starts.keys() - bounds.keys():
+        raise Refused(
+            422, f"topic {topic} has no partition {min(unknown)}; it has {len(bounds)}, from 0 on"
+        )
+    if starts:
+        return {
+            number: min(max(offset, bounds[number][0]), bounds[number][1])
+            for number, offset in starts.items()
+        }
+    if sought.since is not None:
+        return log.at_time(topic, sought.since)
+    return {number: low for number, (low, _) in bounds.items()}
+
+
+def _found(record: KafkaRecord, sought: Sought, converter: Converter) -> list[Found]:
+    """Raises ConversionError."""
+    return [
+        _one(record, change.op.value, printable(str(change.table.id)), cells_side_by_side(change))
+        for change in converter.from_bytes(record.value or b"")
+        if sought.fits(record, change)
+    ]
+
+
+def _one(
+    record: KafkaRecord,
+    op: str,
+    table: str,
+    cells: Sequence[FoundCell] = (),
+    unreadable: str = "",
+) -> Found:
+    key = "" if record.key is None else printable(record.key.decode("utf-8", "replace"))
+    place = record.partition, record.offset, record.time_ms
+    return Found(*place, key, op, table, cells, unreadable)
+
+
+def _holds(change: RowChange, text: str) -> bool:
+    for row in (change.before, change.after):
+        for cell in (row or {}).values():
+            if cell is not None and text in cell.casefold():
+                return True
+    return False
+
+
+def _short(cell: Cell) -> Cell:
+    if cell is None:
+        return None
+    shown = printable(cell[:CELL_CHARACTERS])
+    return shown if len(cell) <= CELL_CHARACTERS else f"{shown}… ({len(cell):,} characters)"
