@@ -28,7 +28,7 @@ if built is not None and (
 compiled = built.images if built is not None else None
 compiled_columns = built.columns if built is not None else None
 """None where it is not built, or not to be used."""
-EVENT_BYTES = 1 << 20
+EVENT_BYTES = 1 << 17
 _PACKED = 251
 _SIZES = {CellForm.FLOAT: 4, CellForm.DOUBLE: 8}
 _MOST_BYTES = 2**31 - 1
