@@ -10,7 +10,7 @@ import smtplib
 import socket
 import ssl
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from email.message import EmailMessage
 from email.utils import formataddr
@@ -58,8 +58,13 @@ class Message:
 
 
 class Channel(Protocol):
+    """`least`: how bad an alarm must be that it gets, `warning` or `critical`."""
+
     @property
     def name(self) -> str: ...
+
+    @property
+    def least(self) -> str: ...
 
     def send(self, message: Message) -> str:
         """Returns once the message is accepted, with a sentence about receivers who refused it all
@@ -79,6 +84,7 @@ class Mail:
     sender: str
     receivers: tuple[str, ...]
     name: str = "mail"
+    least: str = "warning"
 
     def send(self, message: Message) -> str:
         names = dict.fromkeys(self.receivers, "")
@@ -125,8 +131,12 @@ class Mail:
         mail["From"] = self.sender
         mail["To"] = receivers
         lines = [message.subject, ""]
+        tasks = message.fields.get("tasks", ())
+        for each in tasks if len(tasks) > 1 else ():
+            lines.append(f"task {each['task']} ({each['state']}): {each['sentence']}")
         for name, value in message.fields.items():
-            lines.append(f"{name}: {value}")
+            if name != "tasks":
+                lines.append(f"{name}: {value}")
         mail.set_content("\n".join(lines))
         return mail
 
@@ -152,6 +162,7 @@ class Webhook:
 
     url: str
     name: str = "webhook"
+    least: str = "warning"
 
     def send(self, message: Message) -> str:
         where = f"webhook at {urlsplit(self.url).hostname}"
@@ -178,6 +189,7 @@ class Command:
     command: str
     seconds: float = COMMAND_SECONDS
     name: str = "exec"
+    least: str = "warning"
 
     def send(self, message: Message) -> str:
         try:
@@ -207,8 +219,7 @@ class Command:
 
 
 def channels_of(settings: Mapping[str, Any]) -> list[Channel]:
-    """The channels of the settings, in the order in which they are tried. `settings`: the typed
-    values of all `alarm.*`."""
+    """The channels of the settings. `settings`: the typed values of all `alarm.*`."""
     found: list[Channel] = []
     if settings["alarm.smtp.host"]:
         found.append(
@@ -220,25 +231,13 @@ def channels_of(settings: Mapping[str, Any]) -> list[Channel]:
                 settings["alarm.smtp.password"] or "",
                 settings["alarm.smtp.from"] or f"cdcbus@{socket.gethostname()}",
                 settings["alarm.smtp.to"] or (),
+                least=settings["alarm.smtp.severity"],
             )
         )
     if settings["alarm.webhook.url"]:
-        found.append(Webhook(settings["alarm.webhook.url"]))
+        found.append(
+            Webhook(settings["alarm.webhook.url"], least=settings["alarm.webhook.severity"])
+        )
     if settings["alarm.exec.command"]:
-        found.append(Command(settings["alarm.exec.command"]))
+        found.append(Command(settings["alarm.exec.command"], least=settings["alarm.exec.severity"]))
     return found
-
-
-def deliver(
-    channels: Sequence[Channel], message: Message, complain: Callable[[str], None]
-) -> str | None:
-    """The name of the first channel that accepts the message, None where none does. `complain` is
-    called with each refusal."""
-    for channel in channels:
-        try:
-            if refused := channel.send(message):
-                complain(f"{channel.name}: {refused}")
-            return channel.name
-        except NotAccepted as error:
-            complain(f"{channel.name}: {error}")
-    return None

@@ -9,6 +9,10 @@ from enum import StrEnum
 
 from cdcbus.ops.alarms.rules import Condition
 
+AWAY = "retrying"
+FOLLOWING = frozenset(("lag-records", "lag-seconds", "position", "batch", "idle", "heartbeat"))
+"""What may only follow from it."""
+
 
 class Kind(StrEnum):
     RAISED = "raised"
@@ -34,7 +38,7 @@ class Alarm:
 @dataclass(frozen=True, slots=True)
 class Notice:
     """A message about an alarm. `at` and `since`: epoch seconds. `times`: how many there were, this
-    one included."""
+    one included. `told`: the channels that have accepted it, of several."""
 
     kind: Kind
     rule: str
@@ -42,6 +46,7 @@ class Notice:
     since: float
     at: float
     times: int = 1
+    told: tuple[str, ...] = ()
 
 
 def step(
@@ -52,13 +57,21 @@ def step(
     is_quiet: bool,
 ) -> tuple[dict[str, Alarm], list[Notice]]:
     """The alarms after another observation, by rule, and the notices that are due. There are none
-    while it `is_quiet`: conditions that last are raised afterwards."""
+    while it `is_quiet`: conditions that last are raised afterwards. What may only follow from an
+    alarm `retrying` that is raised is not told of either, until that is over."""
     after: dict[str, Alarm] = {}
     notices: list[Notice] = []
+    found = list(found)
+    is_away = any(condition.rule == AWAY for condition in found) and (
+        AWAY in alarms and alarms[AWAY].raised_at > 0
+    )
     for condition in found:
         known = alarms.get(condition.rule) or Alarm("", now)
         alarm = replace(known, sentence=condition.sentence, gone_at=0.0)
-        kind = None if is_quiet else _due(alarm, condition, now)
+        is_held = is_away and condition.rule.partition(" ")[0] in FOLLOWING
+        if is_held and not alarm.raised_at:
+            alarm = replace(alarm, since=now)  # it has time to catch up
+        kind = None if is_quiet or is_held else _due(alarm, condition, now)
         if kind is not None:
             raised_at = alarm.raised_at or now
             alarm = replace(alarm, raised_at=raised_at, told_at=now, times=alarm.times + 1)

@@ -29,7 +29,7 @@ LATEST = 2**36  # epoch seconds: the year 4147
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """A notice that was accepted. `by`: the channel."""
+    """A notice that was accepted. `by`: the channels."""
 
     notice: Notice
     by: str
@@ -144,7 +144,8 @@ def _sent(fields: Mapping[str, Any]) -> Sent:
 
 
 def _notice(fields: Mapping[str, Any]) -> Notice:
-    notice = Notice(**{**fields, "kind": Kind(fields["kind"])})
+    told = tuple(map(str, fields.get("told", ())))
+    notice = Notice(**{**fields, "kind": Kind(fields["kind"]), "told": told})
     _check((notice.rule, notice.sentence), (notice.since, notice.at, notice.times))
     return notice
 

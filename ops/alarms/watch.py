@@ -3,6 +3,7 @@
 Each task is watched by the node that has it; a task that no node has, by the first of the running
 nodes. A notice is written to ZooKeeper before it is sent, and marked as accepted after: a node that
 takes over sends nothing twice, except a notice that was on its way when the node before it died.
+Notices of one cause go together (`grouping`), those of all tasks of a node in one message.
 """
 
 from __future__ import annotations
@@ -17,7 +18,15 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from cdcbus.ops.alarms.cached_reads import CachedReads
-from cdcbus.ops.alarms.channels import Channel, Message, Receiver, channels_of, deliver
+from cdcbus.ops.alarms.channels import Channel, NotAccepted, Receiver, channels_of
+from cdcbus.ops.alarms.grouping import (
+    Entry,
+    groups,
+    is_due,
+    message_of,
+    severity_of,
+    subject_of,
+)
 from cdcbus.ops.alarms.limits import Limits, limits_of
 from cdcbus.ops.alarms.rules import AT_REST, RECOVERED_BY_RESTART, Seen, conditions
 from cdcbus.ops.alarms.state import Kind, Notice, step
@@ -47,6 +56,17 @@ def watching(client: KazooClient, bus: BusSettings, node_id: str) -> AbstractCon
     return repeating("alarms", LOOK_SECONDS, watch.look)
 
 
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A task with notices that are to be sent, as written in this version."""
+
+    task_id: str
+    alarms: TaskAlarms
+    version: int
+    state: State
+    receivers: tuple[Receiver, ...]
+
+
 @dataclass(slots=True)
 class Watch:
     """Used on one thread."""
@@ -56,7 +76,8 @@ class Watch:
     node_id: str
     settings: Mapping[str, Any] = field(init=False)
     channels: Sequence[Channel] = field(init=False)
-    _again_at: dict[str, float] = field(default_factory=dict)  # by task
+    _again_at: dict[str, float] = field(default_factory=dict)  # by channel
+    _open: list[_Open] = field(default_factory=list)
     _complaints: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -72,6 +93,7 @@ class Watch:
         except CdcError as error:
             self._complain("zookeeper", str(error))
             return
+        self._open.clear()
         for task_id in ids:
             try:
                 holder = tasks.claimed_by(task_id)
@@ -86,6 +108,11 @@ class Watch:
                     f"task {task_id} is not watched: unexpected {type(error).__name__}; please "
                     "report it",
                 )
+        try:
+            self._send()
+            self._complain("sending", "")
+        except CdcError as error:
+            self._complain("sending", str(error))
 
     def _look_at(self, tasks: TaskNodes, task_id: str) -> None:
         status = explained(self.client, status_of(tasks, task_id))
@@ -130,60 +157,80 @@ class Watch:
                 what="task restart",
             )
         if after.waiting:
-            self._send(nodes, task_id, after, version, limits, status.state)
+            self._open.append(_Open(task_id, after, version, status.state, limits.receivers))
 
-    def _send(
-        self,
-        nodes: AlarmNodes,
-        task_id: str,
-        known: TaskAlarms,
-        version: int,
-        limits: Limits,
-        state: State,
-    ) -> None:
-        if time.time() < self._again_at.get(task_id, 0.0):
-            return
+    def _send(self) -> None:
+        """Tells each channel what it has not accepted yet, of all tasks, group by group. After one
+        that it does not accept all others wait: no notice overtakes another."""
+        told = {
+            (each.task_id, notice): notice.told
+            for each in self._open
+            for notice in each.alarms.waiting
+        }
+        entries = [
+            Entry(each.task_id, notice, each.state, each.receivers)
+            for each in self._open
+            for notice in each.alarms.waiting
+        ]
+        for channel in self.channels:
+            if time.time() < self._again_at.get(channel.name, 0.0):
+                continue
+            wanted = [
+                entry
+                for entry in entries
+                if entry.severity.is_for(channel.least)
+                and channel.name not in told[entry.task_id, entry.notice]
+            ]
+            for group in groups(wanted):
+                if not is_due(group, time.time(), self.settings["alarm.digestSeconds"]):
+                    continue
+                if not self._is_accepted(channel, group):
+                    self._again_at[channel.name] = time.time() + AGAIN_SECONDS
+                    break
+                for entry in group:
+                    told[entry.task_id, entry.notice] += (channel.name,)
+        for each in self._open:
+            self._note(each, {notice: told[each.task_id, notice] for notice in each.alarms.waiting})
+
+    def _is_accepted(self, channel: Channel, group: Sequence[Entry]) -> bool:
+        about = f"alarm {channel.name}"
+        try:
+            refused = channel.send(message_of(group, self.node_id))
+            self._complain(about, f"alarm: {channel.name}: {refused}" if refused else "")
+            return True
+        except NotAccepted as error:
+            self._complain(
+                about,
+                f"alarm: {channel.name}: {error}; {subject_of(group)!r} was not accepted; it is "
+                "sent again",
+            )
+            return False
+
+    def _note(self, known: _Open, told: Mapping[Notice, tuple[str, ...]]) -> None:
+        """Writes which notices were accepted, and by whom."""
         left: list[Notice] = []
-        sent = list(known.sent)
-        for notice in known.waiting:
-            # After one that nobody accepts all others wait: no notice overtakes another.
-            by = None if left else self._sent_by(task_id, notice, limits, state)
-            if by is None:
-                left.append(notice)
+        sent = list(known.alarms.sent)
+        for notice, by in told.items():
+            if self._wanting(notice) <= {*by}:
+                sent.append(Sent(notice, ", ".join(by) or self._nobody()))
             else:
-                sent.append(Sent(notice, by))
-        if len(left) < len(known.waiting):
-            nodes.put(
-                task_id, replace(known, waiting=tuple(left), sent=tuple(sent[-SENT_KEPT:])), version
-            )
-        self._again_at[task_id] = time.time() + AGAIN_SECONDS if left else 0.0
+                left.append(replace(notice, told=by))
+        if tuple(left) != known.alarms.waiting:
+            after = replace(known.alarms, waiting=tuple(left), sent=tuple(sent[-SENT_KEPT:]))
+            AlarmNodes(self.client).put(known.task_id, after, known.version)
 
-    def _sent_by(self, task_id: str, notice: Notice, limits: Limits, state: State) -> str | None:
-        """The channel that has accepted the notice, None for none. Without channels the log is
-        enough."""
-        if not self.channels:
-            return "log" if self.settings["alarm.log"] else "nobody"
-        message = message_of(task_id, notice, self.node_id, state, limits.receivers)
-        by = deliver(
-            self.channels,
-            message,
-            lambda sentence: self._complain(
-                f"{task_id} {sentence}", f"alarm of task {task_id}: {sentence}"
-            ),
-        )
-        if by is None:
-            LOG.warning(
-                "alarm of task %s (%s %s) was accepted by nobody; it is sent again",
-                task_id,
-                notice.rule,
-                notice.kind,
-            )
-        return by
+    def _wanting(self, notice: Notice) -> set[str]:
+        severity = severity_of(notice.rule)
+        return {each.name for each in self.channels if severity.is_for(each.least)}
+
+    def _nobody(self) -> str:
+        """Without a channel for it, the log is enough."""
+        return "log" if self.settings["alarm.log"] else "nobody"
 
     def _log(self, task_id: str, notice: Notice, state: State) -> None:
         if self.settings["alarm.log"]:
             level = logging.INFO if notice.kind is Kind.CLEARED else logging.WARNING
-            LOG.log(level, "alarm: %s", subject_of(task_id, notice, state))
+            LOG.log(level, "alarm: %s", subject_of([Entry(task_id, notice, state)]))
 
     def _limits(self, task_id: str) -> Limits:
         """The task's own limits; where these cannot be read, those of the settings."""
@@ -204,34 +251,6 @@ class Watch:
         self._complaints[about] = sentence
 
 
-def message_of(
-    task_id: str, notice: Notice, node_id: str, state: State, receivers: tuple[Receiver, ...] = ()
-) -> Message:
-    """The message of a notice; docs/alarms.md describes the fields."""
-    fields = {
-        "task": task_id,
-        "kind": notice.kind.value,
-        "rule": notice.rule,
-        "sentence": notice.sentence,
-        "state": state.value,
-        "since": _utc(notice.since),
-        "at": _utc(notice.at),
-        "times": notice.times,
-        "node": node_id,
-    }
-    return Message(subject_of(task_id, notice, state), fields, receivers)
-
-
-def subject_of(task_id: str, notice: Notice, state: State) -> str:
-    """A notice in one line, even where its sentence has several."""
-    if notice.kind is Kind.CLEARED:
-        words = f" is over; the task is {state}"
-    else:
-        again = f" ({notice.times} times)" if notice.times > 1 else ""
-        words = f"{again}: {notice.sentence}"
-    return " ".join(f"task {task_id}: {notice.rule}{words}".split())
-
-
 def _is_cured_by_restart(notice: Notice) -> bool:
     return notice.rule in RECOVERED_BY_RESTART and notice.kind is not Kind.CLEARED
 
@@ -249,7 +268,3 @@ def _is_wanted(tasks: TaskNodes, task_id: str) -> bool:
     except ConfigError:
         return False
     return desired is not None and desired.is_working
-
-
-def _utc(epoch_seconds: float) -> str:
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch_seconds))

@@ -115,8 +115,8 @@ def test(as_json: bool, bus: BusSettings) -> None:
     """Send a notice by each channel of the settings, and say which has accepted it. Exits 1 when
     one has not."""
     from cdcbus.ops.alarms.channels import NotAccepted, channels_of
+    from cdcbus.ops.alarms.grouping import Entry, message_of
     from cdcbus.ops.alarms.state import Kind, Notice
-    from cdcbus.ops.alarms.watch import message_of
     from cdcbus.plugins.task_status import State
 
     channels = channels_of(bus.alarm)
@@ -128,7 +128,7 @@ def test(as_json: bool, bus: BusSettings) -> None:
     now = time.time()
     sentence = f"this is a test by {operator()}; nothing is wrong"
     notice = Notice(Kind.TEST, "test", sentence, now, now)
-    message = message_of("test", notice, bus.node_id, State.WORKING)
+    message = message_of([Entry("test", notice, State.WORKING)], bus.node_id)
     answers = []
     for channel in channels:
         try:

@@ -128,6 +128,12 @@ ALARM_KEYS = (
         "50",
         "Of the time that topic or binlog are kept, how much a task may be behind.",
     ),
+    Key(
+        "alarm.digestSeconds",
+        NATURAL,
+        "30",
+        "Seconds for which alarms that are not critical wait for others of the same cause.",
+    ),
     Key("alarm.log", FLAG, "true", "Alarms go to the log of the node."),
     Key("alarm.smtp.host", TEXT, "", "The mail server; absent: no mail."),
     Key("alarm.smtp.port", whole_number(1, 65535, "587"), "587", "Its port."),
@@ -141,8 +147,26 @@ ALARM_KEYS = (
         "starttls",
         "`starttls`: encrypted after a greeting; `tls`: from the start; `none`.",
     ),
+    Key(
+        "alarm.smtp.severity",
+        word("warning", "critical"),
+        "warning",
+        "How bad an alarm must be to go there.",
+    ),
     Key("alarm.webhook.url", WEBHOOK, "", "An address that gets each alarm as JSON."),
+    Key(
+        "alarm.webhook.severity",
+        word("warning", "critical"),
+        "warning",
+        "How bad an alarm must be to go there.",
+    ),
     Key("alarm.exec.command", TEXT, "", "A command that gets each alarm as JSON on its input."),
+    Key(
+        "alarm.exec.severity",
+        word("warning", "critical"),
+        "warning",
+        "How bad an alarm must be to go there.",
+    ),
 )
 
 BUS_KEYS: dict[str, Key] = {

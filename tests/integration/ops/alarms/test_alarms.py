@@ -18,7 +18,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.alarms import watch as watches
 from cdcbus.ops.alarms.store import AlarmNodes
 from cdcbus.ops.alarms.watch import Watch
-from cdcbus.ops.stack.addresses import Database
+from cdcbus.ops.stack.addresses import Database, free_port
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
@@ -55,14 +55,22 @@ class Watched:
         self.is_in(State.WORKING)
         self.tells()
 
-    def is_in(self, state: State, reason: str = "") -> None:
-        wanted = self.nodes.wanted(TASK)
-        assert wanted is not None
-        self.nodes.put_run(TASK, Run(state, reason, wanted.order, "n1"))
+    def also(self, task_id: str, state: State, reason: str = "") -> None:
+        """Another task of the node."""
+        self.bus.client.create(f"/datas/task/{task_id}/dist/t", b"{}", makepath=True)
+        self.nodes.want(task_id, True, "somebody")
+        self.nodes.claim(task_id, "n1")
+        self.is_in(state, reason, task_id)
+        self.tells(task_id)
 
-    def tells(self, **fields: Any) -> None:
+    def is_in(self, state: State, reason: str = "", task_id: str = TASK) -> None:
+        wanted = self.nodes.wanted(task_id)
+        assert wanted is not None
+        self.nodes.put_run(task_id, Run(state, reason, wanted.order, "n1"))
+
+    def tells(self, task_id: str = TASK, **fields: Any) -> None:
         self.nodes.put_stat(
-            TASK,
+            task_id,
             replace(
                 Stat(State.WORKING, at=now(), node_id="n1", process_id=os.getpid(), lag_records=0),
                 **fields,
@@ -77,15 +85,20 @@ class Watched:
         )
         given = {
             "CDCBUS_ALARM_HOLDSECONDS": "0",
+            "CDCBUS_ALARM_DIGESTSECONDS": "0",
             "CDCBUS_ALARM_EXEC_COMMAND": f"{sys.executable} -c {shlex.quote(command)}",
             **settings,
         }
         return Watch(self.bus.client, read_bus_settings({}, None, given, self.bus.folder), node_id)
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def messages(self) -> list[dict[str, Any]]:
         lines = self._told.read_text().splitlines() if self._told.exists() else []
-        return [(notice["rule"], notice["kind"]) for notice in map(json.loads, lines)]
+        return [*map(json.loads, lines)]
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        return [(notice["rule"], notice["kind"]) for notice in self.messages]
 
 
 @pytest.fixture
@@ -140,7 +153,7 @@ def test_what_nobody_accepts_is_sent_again_in_order(
     watched.gate.unlink()
     watch = watched.watch()
     watched.tells(lag_records=20_000)
-    looks_until(watch, lambda: "was accepted by nobody" in caplog.text, "the refusal in the log")
+    looks_until(watch, lambda: "was not accepted" in caplog.text, "the refusal in the log")
     assert "alarm.exec.command has ended with code 9" in caplog.text
     assert "nobody yet" in watched.bus("alarm", "list").stdout
     watched.tells()
@@ -149,6 +162,62 @@ def test_what_nobody_accepts_is_sent_again_in_order(
     watch.look()
     assert watched.told == [(LAG, "raised"), (LAG, "cleared")]
     assert watched.alarms.get(TASK)[0].waiting == ()
+
+
+def test_tasks_whose_server_is_away_are_one_message_and_what_follows_from_it_is_none(
+    watched: Watched,
+) -> None:
+    reason = "task {0}: no Kafka broker answers at k:9092: timed out; trying again in {0} s"
+    watched.is_in(State.RETRYING, reason.format(TASK))
+    for task_id in ("8", "9"):
+        watched.also(task_id, State.RETRYING, reason.format(task_id))
+    watch = watched.watch()
+    watch.look()
+    (message,) = watched.messages
+    assert message["subject"] == "Kafka k:9092 is away: 3 tasks (7, 8, 9)"
+    assert (message["severity"], message["cause"]) == ("warning", "Kafka k:9092")
+    assert [each["task"] for each in message["tasks"]] == ["7", "8", "9"]
+    for task_id in ("7", "8", "9"):
+        watched.tells(task_id, lag_records=20_000, lag_seconds=1000.0, still_seconds=1000.0)
+    watch.look()
+    assert len(watched.messages) == 1
+    for task_id in ("7", "8", "9"):
+        watched.is_in(State.WORKING, task_id=task_id)
+        watched.tells(task_id)
+    looks_until(watch, lambda: len(watched.messages) > 1, "the end")
+    assert watched.messages[1]["subject"] == "Kafka k:9092 is back: 3 tasks (7, 8, 9)"
+    assert len(watched.messages) == 2
+
+
+def test_each_channel_hears_of_what_is_bad_enough_for_it_until_it_accepts(
+    watched: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watches, "AGAIN_SECONDS", 0.0)
+    hook = {"CDCBUS_ALARM_WEBHOOK_URL": f"http://127.0.0.1:{free_port(())}/"}
+    both = watched.watch(**hook)
+    watched.tells(lag_records=20_000)
+    looks_until(both, lambda: watched.told == [(LAG, "raised")], "the alarm")
+    both.look()
+    assert watched.told == [(LAG, "raised")]  # it is not told again of what it has accepted
+    (waiting,) = watched.alarms.get(TASK)[0].waiting
+    assert waiting.told == ("exec",)
+    critical = watched.watch(**hook, CDCBUS_ALARM_WEBHOOK_SEVERITY="critical")
+    critical.look()
+    assert watched.alarms.get(TASK)[0].waiting == ()
+    watched.is_in(State.ERROR, "no topic t")
+    critical.look()
+    assert ("error", "raised") in watched.told
+    (waiting,) = (each for each in watched.alarms.get(TASK)[0].waiting if each.rule == "error")
+    assert waiting.told == ("exec",)
+
+
+def test_what_is_not_critical_waits_for_others_of_its_cause(watched: Watched) -> None:
+    watch = watched.watch(CDCBUS_ALARM_DIGESTSECONDS="3600")
+    watched.tells(lag_records=20_000)
+    watched.also("8", State.ERROR, "no topic t")
+    looks_until(watch, lambda: bool(watched.alarms.get(TASK)[0].waiting), "the lag to be an alarm")
+    watch.look()
+    assert watched.told == [("error", "raised")]
 
 
 def test_a_silent_task_is_told_of_when_the_silence_is_over(watched: Watched) -> None:

@@ -18,14 +18,12 @@ from aiosmtpd.controller import Controller
 from aiosmtpd.smtp import SMTP, Envelope, Session
 
 from cdcbus.ops.alarms.channels import (
-    Channel,
     Command,
     Mail,
     Message,
     NotAccepted,
     Receiver,
     Webhook,
-    deliver,
 )
 from cdcbus.ops.stack.addresses import free_port
 
@@ -238,16 +236,3 @@ def test_a_command_that_fails_has_not_accepted(command: str, why: str) -> None:
 def test_a_command_that_does_not_end_is_killed_with_what_it_started() -> None:
     with pytest.raises(NotAccepted, match=r"has not ended within 0\.5 s; it was killed"):
         Command("sh -c 'sleep 600 & sleep 600'", 0.5).send(MESSAGE)
-
-
-def test_the_next_channel_has_what_one_does_not_accept(
-    hook: str, mailbox: tuple[Mailbox, int], closed_port: int
-) -> None:
-    box, port = mailbox
-    said: list[str] = []
-    takes, refuses = mail(port, "ops@example.com"), mail(closed_port, "ops@example.com")
-    channels: list[Channel] = [refuses, Webhook(f"{hook}/500"), takes, Webhook(f"{hook}/200")]
-    assert deliver(channels, MESSAGE, said.append) == "mail"
-    assert (len(box.mails), len(Hook.got)) == (1, 1)
-    assert [line.split(":")[0] for line in said] == ["mail", "webhook"]
-    assert deliver(channels[:2], MESSAGE, said.append) is None

@@ -151,3 +151,27 @@ def test_what_stays_away_is_over_in_the_end(looks: list[tuple[float, frozenset[s
         of_rule = [notice.kind for notice in told if notice.rule == rule]
         assert of_rule.count(Kind.RAISED) == of_rule.count(Kind.CLEARED)
         assert of_rule[-1:] in ([], [Kind.CLEARED])
+
+
+def test_what_may_only_follow_from_a_server_that_is_away_is_not_told_until_it_is_back() -> None:
+    away, alarms, told = [condition("retrying")], dict[str, Alarm](), list[Notice]()
+    lag = [condition("lag-records"), condition("idle")]
+    looks = [
+        (1_000.0, away),
+        (1_030.0, away),
+        (1_040.0, [*away, *lag]),
+        (3_000.0, [*away, *lag]),
+        (3_010.0, lag),
+        (3_030.0, lag),
+        (3_070.0, lag),
+    ]
+    for now, found in looks:
+        alarms, notices = step(alarms, found, now, CLEAR, is_quiet=False)
+        told += notices
+    assert [(each.rule, each.kind, each.at) for each in told] == [
+        ("retrying", Kind.RAISED, 1_030.0),
+        ("retrying", Kind.REPEATED, 3_000.0),
+        ("lag-records", Kind.RAISED, 3_030.0),
+        ("idle", Kind.RAISED, 3_030.0),
+        ("retrying", Kind.CLEARED, 3_070.0),
+    ]

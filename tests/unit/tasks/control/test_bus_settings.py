@@ -178,6 +178,7 @@ def test_the_variable_of_each_key() -> None:
         "CDCBUS_ALARM_RECOVERIES",
         "CDCBUS_ALARM_HOLDSECONDS",
         "CDCBUS_ALARM_RETENTIONPERCENT",
+        "CDCBUS_ALARM_DIGESTSECONDS",
         "CDCBUS_ALARM_LOG",
         "CDCBUS_ALARM_SMTP_HOST",
         "CDCBUS_ALARM_SMTP_PORT",
@@ -186,8 +187,11 @@ def test_the_variable_of_each_key() -> None:
         "CDCBUS_ALARM_SMTP_FROM",
         "CDCBUS_ALARM_SMTP_TO",
         "CDCBUS_ALARM_SMTP_TLS",
+        "CDCBUS_ALARM_SMTP_SEVERITY",
         "CDCBUS_ALARM_WEBHOOK_URL",
+        "CDCBUS_ALARM_WEBHOOK_SEVERITY",
         "CDCBUS_ALARM_EXEC_COMMAND",
+        "CDCBUS_ALARM_EXEC_SEVERITY",
     ]
 
 

@@ -1,0 +1,151 @@
+"""Notices of many tasks as few messages: those of one cause together, and how bad it is. Pure."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cdcbus.ops.alarms.channels import Message, Receiver
+from cdcbus.ops.alarms.rules import OF_STATE
+from cdcbus.ops.alarms.state import Kind, Notice
+from cdcbus.plugins.task_status import State
+
+NAMED = 10  # tasks in a subject
+
+
+class Severity(StrEnum):
+    """CRITICAL: a task does nothing until somebody comes, or rows are lost, or may soon be."""
+
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    def is_for(self, least: str) -> bool:
+        """Whether whoever wants to hear of what is `least` or worse hears of this."""
+        return least == Severity.WARNING or self is Severity.CRITICAL
+
+
+CRITICAL = frozenset(
+    (
+        "error",
+        "silent",
+        "target-behind",
+        "late-records",
+        "skipped",
+        "retention",
+        "retention-bytes",
+    )
+)
+_SERVER = re.compile(
+    r"\b(?P<what>ZooKeeper|Kafka|source|postgresql|mysql|mariadb|oracle)\b[^;]*?"
+    r"(?P<place>[\w.\-\[\]]*[\w\]]:\d{2,5}(?:,[\w.\-\[\]]*[\w\]]:\d{2,5})*)"
+)
+_NAMES = {"ZooKeeper": "ZooKeeper", "Kafka": "Kafka", "source": "source"}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A notice of a task that is to be told. `receivers`: the people of the task."""
+
+    task_id: str
+    notice: Notice
+    state: State
+    receivers: tuple[Receiver, ...] = ()
+
+    @property
+    def severity(self) -> Severity:
+        return severity_of(self.notice.rule)
+
+    @property
+    def cause(self) -> str:
+        return cause_of(self.notice)
+
+
+def severity_of(rule: str) -> Severity:
+    return Severity.CRITICAL if rule in CRITICAL else Severity.WARNING
+
+
+def cause_of(notice: Notice) -> str:
+    """What tasks that are told of together have in common: a server that is away, else the
+    alarm."""
+    if notice.rule in OF_STATE and notice.rule != "error":
+        if found := _SERVER.search(notice.sentence):
+            return f"{_NAMES.get(found['what'], 'target')} {found['place']}"
+        if "ZooKeeper does not answer" in notice.sentence:
+            return "ZooKeeper"
+    return notice.rule
+
+
+def groups(entries: Iterable[Entry]) -> list[list[Entry]]:
+    """Those of one cause and kind together, in the order of the first of each."""
+    found: dict[tuple[str, Kind], list[Entry]] = {}
+    for entry in sorted(entries, key=lambda each: each.notice.at):
+        found.setdefault((entry.cause, entry.notice.kind), []).append(entry)
+    return list(found.values())
+
+
+def is_due(group: Sequence[Entry], now: float, digest_seconds: float) -> bool:
+    """Whether it is time to tell of a group: others may join until the digest is due, but what is
+    critical is told at once."""
+    is_critical = any(entry.severity is Severity.CRITICAL for entry in group)
+    return is_critical or now - group[0].notice.at >= digest_seconds
+
+
+def subject_of(group: Sequence[Entry]) -> str:
+    """A group in one line, even where sentences have several."""
+    first, tasks = group[0], list(dict.fromkeys(entry.task_id for entry in group))
+    if len(tasks) == 1:
+        return _subject_of_one(group[-1])
+    names = ", ".join(tasks[:NAMED]) + (", ..." if len(tasks) > NAMED else "")
+    is_over = first.notice.kind is Kind.CLEARED
+    what = f"{first.cause} is over" if is_over else first.cause
+    if first.cause != first.notice.rule:
+        again = "still " if first.notice.kind is Kind.REPEATED else ""
+        what = f"{first.cause} is back" if is_over else f"{first.cause} is {again}away"
+    return f"{what}: {len(tasks)} tasks ({names})"
+
+
+def _subject_of_one(entry: Entry) -> str:
+    notice = entry.notice
+    if notice.kind is Kind.CLEARED:
+        words = f" is over; the task is {entry.state}"
+    else:
+        again = f" ({notice.times} times)" if notice.times > 1 else ""
+        words = f"{again}: {notice.sentence}"
+    return " ".join(f"task {entry.task_id}: {notice.rule}{words}".split())
+
+
+def message_of(group: Sequence[Entry], node_id: str) -> Message:
+    """The message of a group; docs/alarms.md describes the fields."""
+    first = group[0]
+    fields = {
+        "task": first.task_id,
+        "kind": first.notice.kind.value,
+        "rule": first.notice.rule,
+        "sentence": first.notice.sentence,
+        "state": first.state.value,
+        "since": _utc(min(entry.notice.since for entry in group)),
+        "at": _utc(first.notice.at),
+        "times": first.notice.times,
+        "node": node_id,
+        "severity": max(group, key=lambda entry: entry.severity is Severity.CRITICAL).severity,
+        "cause": first.cause,
+        "tasks": [
+            {
+                "task": entry.task_id,
+                "rule": entry.notice.rule,
+                "sentence": entry.notice.sentence,
+                "state": entry.state.value,
+                "since": _utc(entry.notice.since),
+            }
+            for entry in group
+        ],
+    }
+    people = dict.fromkeys(each for entry in group for each in entry.receivers)
+    return Message(subject_of(group), fields, tuple(people))
+
+
+def _utc(epoch_seconds: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(epoch_seconds))
