@@ -10,6 +10,9 @@
   log out, or when the token changes. It is SameSite=Strict, which does not tell the ports of a host
   apart: with a cookie a change is accepted only if the browser's `Origin` is the address that it
   asks. Behind TLS it is Secure.
+- `http.person.NAME.*` give people tokens of their own, a role, and tasks: changes of nodes need
+  ADMINISTER, any other OPERATE, and a task's pages are for those who have it. The node's own token
+  may do everything.
 - Who gives wrong tokens waits, longer each time: `access/guesses.py`.
 """
 
@@ -32,10 +35,13 @@ from cdcbus.ops.web.access.origin import client_of, is_tls
 from cdcbus.ops.web.access.sessions import SESSION_SECONDS, Session, new_session, read_cookie
 from cdcbus.ops.web.answers import Refused, refusal
 from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.tasks.control.people import Person, Role
 
 COOKIE = "cdcbus_session"
 BODY_BYTES = 64 << 10
 FREE = ("/healthz", "/login")
+NODE_PATH = re.compile(r"/(?:api/)?nodes/")
+TASK_PATH = re.compile(r"/(?:api/|live/)?(?:tasks|letters)/([^/]+)")
 NAME = re.compile(r"[\w.@-]{1,40}", re.ASCII)
 NO_TOKEN = (
     "this node has no token, so nothing can be changed here: set http.token in its "
@@ -64,7 +70,7 @@ LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdc
 <form method="post" action="/login"><input type="hidden" name="next" value="{next}">
 <p><label>Your name, for the audit
 <input name="name" required pattern="[A-Za-z0-9_.@\\-]{{1,40}}" autocomplete="username"></label></p>
-<p><label>Token of this node
+<p><label>Your token, or that of this node
 <input name="token" type="password" required autocomplete="current-password"></label></p>
 <p><button>Log in</button></p></form></main></body></html>"""
 
@@ -79,13 +85,25 @@ def operator_of(request: Request) -> str:
 
 
 def is_logged_in(request: Request) -> bool:
-    """Whether the request may change something."""
-    return request.state.operator is not None
+    """Whether the request may change something, and see cells of rows."""
+    person: Person | None = request.state.person
+    return person is not None and person.role >= Role.OPERATE
+
+
+def has_all_tasks(request: Request) -> bool:
+    """Whether it may change any task, and see cells of its rows."""
+    return is_logged_in(request) and not request.state.person.tasks
+
+
+def may_administer(request: Request) -> bool:
+    """Whether it may change nodes."""
+    return is_logged_in(request) and request.state.person.role >= Role.ADMINISTER
 
 
 class Guard:
-    """ASGI middleware. Sets `request.state.operator`: a name, or None without a token; and
-    `request.state.is_here`. Refuses what is too large."""
+    """ASGI middleware. Sets `request.state.operator`: a name, or None without a token;
+    `request.state.person`: with what rights; and `request.state.is_here`. Refuses what is too
+    large."""
 
     def __init__(self, app: ASGIApp, bus: WebBus) -> None:
         self._app, self._bus, self._entrance = app, bus, bus.entrance()
@@ -105,10 +123,13 @@ class Guard:
             await send(message)
 
         try:
+            is_here = self._entrance.is_here(connection)
+            name, person = self._operator(connection)
             scope["state"] = {
                 **scope.get("state", {}),
-                "is_here": self._entrance.is_here(connection),
-                "operator": self._operator(connection),
+                "is_here": is_here,
+                "operator": name,
+                "person": person,
             }
             self._check(connection, scope["method"])
             taken = await _whole_body(connection, receive)
@@ -117,35 +138,42 @@ class Guard:
             return
         await self._app(scope, taken, send_guarded)
 
-    def _operator(self, connection: HTTPConnection) -> str | None:
+    def _operator(self, connection: HTTPConnection) -> tuple[str | None, Person | None]:
         """Raises Refused for a wrong token."""
         header = connection.headers.get("authorization")
-        if header is not None:
-            kind, _, given = header.partition(" ")
-            if kind.lower() != "bearer" or not is_token(self._bus, given.strip(), connection):
-                if self._bus.token is None:
-                    raise Refused(401, NO_TOKEN)
-                raise Refused(401, "this is not the token of this node")
-            name = connection.headers.get("x-operator", "")
-            return name if NAME.fullmatch(name) else "token"
-        session = session_of(self._bus, connection)
-        return session.name if session is not None else None
+        if header is None:
+            found = session_of(self._bus, connection)
+            return (found[0].name, found[1]) if found is not None else (None, None)
+        kind, _, given = header.partition(" ")
+        person = None
+        if kind.lower() == "bearer":
+            person = person_of(self._bus, given.strip(), connection)
+        if person is None:
+            if not self._bus.everybody:
+                raise Refused(401, NO_TOKEN)
+            raise Refused(401, "this is not the token of this node")
+        name = connection.headers.get("x-operator", "")
+        is_free = NAME.fullmatch(name) and all(name != each.name for each in self._bus.people)
+        return person.name or (name if is_free else "token"), person
 
     def _check(self, connection: HTTPConnection, method: str) -> None:
         path = connection.url.path
         is_change = method not in ("GET", "HEAD")
         is_free = path in FREE or path.startswith("/static/")
         if connection.scope["state"]["operator"] is None and not is_free:
-            if is_change and self._bus.token is None:
+            if is_change and not self._bus.everybody:
                 raise Refused(403, NO_TOKEN)
             if is_change or not connection.scope["state"]["is_here"]:
-                if self._bus.token is None:
+                if not self._bus.everybody:
                     raise Refused(403, NO_WAY_IN)
                 raise Refused(
                     401,
                     "this needs the token of this node: Authorization: Bearer TOKEN, or log in at "
                     "/login",
                 )
+        person = connection.scope["state"]["person"]
+        if person is not None and path not in (*FREE, "/logout"):
+            _check_rights(person, connection.scope["path"], is_change)
         # Browsers cannot send the header of programs to another site, but cookies.
         is_program = "authorization" in connection.headers
         host = connection.headers.get("host", "")
@@ -157,11 +185,32 @@ class Guard:
             )
 
 
-def is_token(bus: WebBus, given: str, connection: HTTPConnection) -> bool:
-    """Whether it is the node's token. Compares in constant time, so that the time does not tell how
-    much of a guess is right. Raises Refused for a client that has to wait."""
-    if bus.token is None:
-        return False
+def _check_rights(person: Person, path: str, is_change: bool) -> None:
+    """Raises Refused for what the person may not do."""
+    needed = Role.READ
+    if is_change:
+        needed = Role.ADMINISTER if NODE_PATH.match(path) else Role.OPERATE
+    if person.role < needed:
+        raise Refused(
+            403,
+            f"{person.name} has the role {person.role.name.lower()}, and this needs "
+            f"{needed.name.lower()}; see http.person.{person.name}.role",
+        )
+    found = TASK_PATH.match(path)
+    if person.tasks and ((found and not person.has(found[1])) or (is_change and not found)):
+        raise Refused(
+            403,
+            f"this is not for {person.name}, who has the tasks {', '.join(person.tasks)} only; see "
+            f"http.person.{person.name}.tasks",
+        )
+
+
+def person_of(bus: WebBus, given: str, connection: HTTPConnection) -> Person | None:
+    """Whose token it is. Compares all in constant time, so that the time does not tell how much of
+    a guess is right. Raises Refused for a client that has to wait."""
+    everybody = bus.everybody
+    if not everybody:
+        return None
     client, now = client_of(connection), time.monotonic()
     if wait_seconds := bus.guesses.wait_seconds(client, now):
         raise Refused(
@@ -169,17 +218,20 @@ def is_token(bus: WebBus, given: str, connection: HTTPConnection) -> bool:
             f"too many wrong tokens; try again in {ceil(wait_seconds)} s, the token was not looked "
             "at",
         )
-    is_right = hmac.compare_digest(given.encode(), bus.token.encode())
-    bus.guesses.note(client, is_right, now)
-    return is_right
+    given_bytes = given.encode()
+    right = [each for each in everybody if hmac.compare_digest(given_bytes, each.token.encode())]
+    bus.guesses.note(client, bool(right), now)
+    return right[0] if right else None
 
 
-def session_of(bus: WebBus, connection: HTTPConnection) -> Session | None:
-    """The session of a valid cookie; None for one that is not ours, or over."""
-    if bus.token is None:
-        return None
-    session = read_cookie(bus.token, connection.cookies.get(COOKIE, ""))
-    return None if session is None or session in bus.ended_sessions else session
+def session_of(bus: WebBus, connection: HTTPConnection) -> tuple[Session, Person] | None:
+    """The session of a valid cookie, and whose it is; None for one that is not ours, or over."""
+    cookie = connection.cookies.get(COOKIE, "")
+    for person in bus.everybody:
+        session = read_cookie(person.token, cookie)
+        if session is not None and session not in bus.ended_sessions:
+            return session, person
+    return None
 
 
 @router.get("/login")
@@ -200,19 +252,22 @@ def login(
     next: Annotated[str, Form()] = "/",
 ) -> Response:
     bus = bus_of(request)
-    if bus.token is None:
+    if not bus.everybody:
         raise Refused(403, NO_TOKEN)
     if not NAME.fullmatch(name):
         return HTMLResponse(_login(next, "A name has 1 to 40 letters, digits, or . _ @ -"), 400)
     try:
-        if not is_token(bus, token, request):
-            return HTMLResponse(_login(next, "This is not the token of this node."), 401)
+        person = person_of(bus, token, request)
     except Refused as refused:
         return HTMLResponse(_login(next, f"Refused: {refused.sentence}."), refused.status)
+    if person is None:
+        return HTMLResponse(_login(next, "This is not the token of this node."), 401)
+    if name != person.name and (person.name or any(name == each.name for each in bus.people)):
+        return HTMLResponse(_login(next, "This name and this token are not of one person."), 401)
     answer = RedirectResponse(_own_page(next), 303)
     answer.set_cookie(
         COOKIE,
-        new_session(name, time.time()).cookie(bus.token),
+        new_session(name, time.time()).cookie(person.token),
         max_age=SESSION_SECONDS,
         httponly=True,
         samesite="strict",
@@ -226,9 +281,9 @@ def logout(request: Request) -> Response:
     """The cookie is worth nothing then, wherever it was copied to. While ZooKeeper is away the
     answer says that only this node knows of it."""
     bus = bus_of(request)
-    session = session_of(bus, request)
-    if session is not None:
-        bus.ended_sessions.end(bus.client, session)
+    found = session_of(bus, request)
+    if found is not None:
+        bus.ended_sessions.end(bus.client, found[0])
     answer = RedirectResponse("/", 303)
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=is_tls(request))
     return answer

@@ -13,13 +13,15 @@ from cdcbus.ops.web.access.guesses import Guesses
 from cdcbus.ops.web.access.origin import Entrance, is_loopback
 from cdcbus.ops.web.access.sessions import EndedSessions
 from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.control.people import Person
 
 
 @dataclass(frozen=True, slots=True)
 class WebBus:
-    """The bus as one node's pages see it. `token` None: nothing can be changed here. `host`: the
-    address that requests come in by. `started`: seconds since 1970. `ending`: set when the node
-    ends; what would go on by itself ends then."""
+    """The bus as one node's pages see it. `token`: the node's own; `people` have others; where
+    there is none at all nothing can be changed here. `host`: the address that requests come in by.
+    `started`: seconds since 1970. `ending`: set when the node ends; what would go on by itself ends
+    then."""
 
     client: KazooClient
     settings: BusSettings
@@ -28,6 +30,7 @@ class WebBus:
     host: str = "127.0.0.1"
     started: float = field(default_factory=time.time)
     ending: Event = field(default_factory=Event)
+    people: tuple[Person, ...] = ()
     ended_sessions: EndedSessions = field(default_factory=EndedSessions)
     guesses: Guesses = field(default_factory=Guesses)
 
@@ -35,6 +38,11 @@ class WebBus:
     def is_loopback(self) -> bool:
         """Whether it listens on this machine's own address only."""
         return is_loopback(self.host)
+
+    @property
+    def everybody(self) -> tuple[Person, ...]:
+        """All who have a token; who has the node's own may do everything."""
+        return self.people if self.token is None else (*self.people, Person("", self.token))
 
     def entrance(self) -> Entrance:
         """Tells requests of this machine from others; one for all requests."""

@@ -9,7 +9,6 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Request
 from starlette.responses import JSONResponse
 
-from cdcbus.ops.web.auth import is_logged_in
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.task_status import State
@@ -35,7 +34,7 @@ def healthz(request: Request, bus: Annotated[WebBus, Depends(bus_of)]) -> JSONRe
         reasons = list(complaints(bus, time.time()))
     except CdcError as error:
         reasons = [str(error)]
-    shown = reasons if request.state.is_here or is_logged_in(request) else []
+    shown = reasons if request.state.is_here or request.state.operator is not None else []
     status = "failing" if reasons else "ok"
     answer = {"status": status, "node": bus.node_id, "reasons": shown}
     return JSONResponse(answer, 503 if reasons else 200)

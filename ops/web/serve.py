@@ -27,17 +27,18 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
     in use is told in the log, and the block goes on without pages (None), as the rows matter
     more. Raises ConfigError where http.bind is open to other machines and there is no
     http.token, or where http.closed wants one."""
-    bind, token = settings.http_bind, settings.http_token
+    bind, token, people = settings.http_bind, settings.http_token, settings.http_people
+    has_token = token is not None or bool(people)
     if bind is None:
         yield None
         return
     host, port = bind
-    if not is_loopback(host) and token is None:
+    if not is_loopback(host) and not has_token:
         raise ConfigError(
             f"http.bind={host}:{port} is open to other machines; set http.token too, or bind to "
             "127.0.0.1"
         )
-    if settings.http_closed and token is None:
+    if settings.http_closed and not has_token:
         raise ConfigError(
             "http.closed=true wants a token for every page, but there is none; set http.token too"
         )
@@ -48,7 +49,7 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
     # its own: pages do not slow the node
     client = connect(settings.zookeeper, auth=settings.zookeeper_auth)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-    bus = WebBus(client, settings, node_id, token, host)
+    bus = WebBus(client, settings, node_id, token, host, people=people)
     try:
         bus.ended_sessions.follow(client)
     except BaseException:

@@ -30,6 +30,7 @@ from cdcbus.tasks.config.named_sources import (
 )
 from cdcbus.tasks.config.parser import Entry, Vocabulary, read_text, written_entries
 from cdcbus.tasks.config.placeholders import interpolate, masked
+from cdcbus.tasks.control.people import Person, find_person_key, people_of
 from cdcbus.tasks.zookeeper.lock import LockTimes
 from cdcbus.tasks.zookeeper.source_registry import source_nodes
 
@@ -44,6 +45,8 @@ def _find_key(written: str) -> Key | None:
         return find_source_key(found[2])
     if written in BUS_KEYS:
         return BUS_KEYS[written]
+    if person := find_person_key(written):
+        return person
     return SPARK_KEY if SPARK_KEY.matches(written) else None
 
 
@@ -148,6 +151,12 @@ class BusSettings:
         return token
 
     @property
+    def http_people(self) -> tuple[Person, ...]:
+        """People with tokens of their own. Raises ConfigError where they do not go together."""
+        names = [name for name in self.settings if find_person_key(name)]
+        return people_of({name: self._value(name) for name in ("http.token", *names)})
+
+    @property
     def http_closed(self) -> bool:
         """Whether every page needs the token."""
         return bool(self._value("http.closed"))
@@ -229,7 +238,7 @@ class BusSettings:
                 found.append(str(error))
         if not found:
             try:
-                _ = self.lock_times
+                _ = self.lock_times, self.http_people
             except ConfigError as error:
                 found.append(str(error))
         return found
@@ -265,6 +274,8 @@ def read_bus_settings(
     for name in entries:
         if SPARK_KEY.matches(name):  # the table has one key for all of them
             keys[name] = replace(SPARK_KEY, name=name)
+        elif person := find_person_key(name):
+            keys[name] = replace(person, name=name, default="")
     settings = {name: _setting(key, options, environ, entries, file) for name, key in keys.items()}
     warnings = tuple(_located(diagnostic, file) for diagnostic in diagnostics.of(Severity.WARNING))
     return BusSettings(settings, environ, warnings, _sources(entries, str(file)), file)

@@ -16,7 +16,7 @@ from cdcbus.ops.alarms.state import Notice
 from cdcbus.ops.alarms.store import NOBODY, AlarmNodes
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
-from cdcbus.ops.web.auth import is_logged_in, operator_of
+from cdcbus.ops.web.auth import has_all_tasks, operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.pages.formatting import STAMP
 from cdcbus.ops.web.pages.live import stream
@@ -146,7 +146,7 @@ def _alarm_values(request: Request) -> dict[str, Any]:
         "raised": raised,
         "silent": silent,
         "notices": notices[:NOTICES],
-        "is_logged_in": is_logged_in(request),
+        "is_logged_in": has_all_tasks(request),
     }
 
 

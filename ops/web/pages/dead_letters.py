@@ -102,7 +102,7 @@ def task_letters_page(request: Request, task_id: str, done: str = "") -> Respons
     dead_letters = sorted(
         actions.dead_letters(bus, task_id), key=lambda each: each.time, reverse=True
     )
-    shows_cells = bus.token is None or is_logged_in(request)
+    shows_cells = not bus.everybody or is_logged_in(request)
     values = {
         "task_id": task_id,
         "open": len(dead_letters),

@@ -8,7 +8,7 @@ from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
 from cdcbus.ops.web import actions
-from cdcbus.ops.web.auth import is_logged_in, operator_of
+from cdcbus.ops.web.auth import may_administer, operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.pages.live import stream
 from cdcbus.ops.web.pages.rendering import live_parts, page
@@ -33,7 +33,7 @@ def nodes_live(request: Request) -> Response:
 def _node_values(request: Request) -> dict[str, Any]:
     bus = bus_of(request)
     done = audited_actions(bus.client, ACTIONS)
-    return {"nodes": known_nodes(bus), "audit": done[::-1], "is_logged_in": is_logged_in(request)}
+    return {"nodes": known_nodes(bus), "audit": done[::-1], "is_logged_in": may_administer(request)}
 
 
 def known_nodes(bus: WebBus) -> list[NodeInfo]:

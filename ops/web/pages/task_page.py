@@ -57,7 +57,7 @@ def _task_values(request: Request, task_id: str) -> dict[str, Any]:
     return {
         "status": status,
         "is_logged_in": is_logged_in(request),
-        "has_token": bus.token is not None,
+        "has_token": bool(bus.everybody) and request.state.operator is None,
         "here": task_address(task_id),
         "charts": views.charts_of(ThroughputHistory(bus.client).read(task_id), time.time()),
         "places": views.places(bus, task_id),

@@ -18,7 +18,7 @@ from cdcbus.ops.services.row_view import is_wanted, printable, utc
 from cdcbus.ops.services.topics import KafkaRecord, TopicLog, access_of
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
-from cdcbus.ops.web.auth import is_logged_in
+from cdcbus.ops.web.auth import has_all_tasks
 from cdcbus.ops.web.bus import bus_of
 from cdcbus.ops.web.pages.live import stream
 from cdcbus.ops.web.pages.rendering import live_parts, page
@@ -314,8 +314,10 @@ def topic_live(
 def without_login(request: Request) -> Response | None:
     """Where to send somebody who may not see rows: where there is a token, only those who have it
     may, also on loopback."""
-    if bus_of(request).token is None or is_logged_in(request):
+    if not bus_of(request).everybody or has_all_tasks(request):
         return None
+    if request.state.operator is not None:
+        raise Refused(403, "rows are shown to those who operate all tasks")
     return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
 
 

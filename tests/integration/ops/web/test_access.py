@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 import httpx
 import pytest
 
+from cdcbus.ops.web.serve import serving
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.control.bus_settings import read_bus_settings
+from tests.support.bus import open_bus, resting_text
 from tests.support.waiting import wait_until
 from tests.support.web import BEARER, TOKEN, pages
 
@@ -89,3 +93,32 @@ def test_who_logs_out_takes_the_session_from_every_node_wherever_the_cookie_was_
     with pages(zookeeper, CDCBUS_HTTP_CLOSED="true") as again:  # a start knows of it, too
         assert again.get("/api/tasks", headers=copied).status_code == 401
         assert again.get("/api/tasks", headers=other).status_code == 200
+
+
+def test_a_person_changes_what_is_hers_and_the_audit_has_her_name(
+    zookeeper: str, name: str, tmp_path: Path
+) -> None:
+    settings = tmp_path / "cdcbus.properties"
+    settings.write_text(
+        "http.bind=127.0.0.1:0\nhttp.person.ada.token=token-of-ada-0123456\n"
+        "http.person.ada.role=operate\nhttp.person.ada.tasks=shop-*\n",
+        encoding="utf-8",
+    )
+    with open_bus(zookeeper, name, tmp_path) as bus:
+        for task_id in ("shop-1", "bank-1"):
+            bus.load(resting_text(task_id, "127.0.0.1:2", name))
+        with (
+            serving(read_bus_settings({"zookeeper": bus.address}, settings, {}), "n1") as address,
+            httpx.Client(base_url=str(address), timeout=60, trust_env=False) as web,
+        ):
+            web.headers.update(
+                {"Authorization": "Bearer token-of-ada-0123456", "X-Operator": "root"}
+            )
+            assert web.post("/api/tasks/shop-1/stop").status_code == 202
+            refused = web.post("/api/tasks/bank-1/stop")
+            assert refused.status_code == 403
+            assert "http.person.ada.tasks" in refused.json()["error"]
+            assert web.get("/api/tasks/bank-1").status_code == 403
+            assert web.get("/tasks/shop-1").status_code == 200
+            done = web.get("/api/audit").json()[-1]
+            assert (done["on"], done["by"]) == ("task shop-1", "ada@127.0.0.1 by HTTP")
