@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.mysql_tls import BY_ITSELF, MysqlTls
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import BinlogStart, Edge
 from cdcbus.plugins.transform.rules import MapperRule
 
@@ -30,12 +30,14 @@ class SourceConfig:
 @dataclass(frozen=True, slots=True)
 class FilterConfig:
     """Which tables are read. `regexes` are canal's (matched whole on `schema.table`, any case;
-    none = all); `includes` and `excludes` are SCHEMA.TABLE names in upper case, `excludes`
-    ignored where `includes` is given."""
+    none = all); tables that one of `black_regexes` fits are not, whatever else says so; `includes`
+    and `excludes` are SCHEMA.TABLE names in upper case, `excludes` ignored where `includes` is
+    given."""
 
     regexes: tuple[str, ...] = ()
     includes: frozenset[str] = frozenset()
     excludes: frozenset[str] = frozenset()
+    black_regexes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,8 @@ class FetchTask:
     refuse. `on_position_lost`: where to go on when the server no longer has what comes next;
     None = stop. `heartbeat`: None = none is written. `rows_per_record`: at most.
     `skips_statements`: goes on without what a statement has changed that was logged as text.
-    `until`: where the run ends; None = nowhere. `transform`: what becomes of rows."""
+    `until`: where the run ends; None = nowhere. `transform`: what becomes of rows.
+    `left_out`: operations whose rows are not sent."""
 
     task_id: str
     swimlane: str
@@ -106,3 +109,4 @@ class FetchTask:
     until: BinlogStart | None = None
     snapshot: SnapshotMode = SnapshotMode.NEVER
     transform: RowTransform = AS_THEY_ARE
+    left_out: frozenset[Op] = frozenset()

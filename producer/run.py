@@ -47,6 +47,7 @@ from cdcbus.producer.snapshot.progress import MemorySnapshots, SnapshotStore
 from cdcbus.producer.snapshot.snapshots import Snapshots
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.heartbeat import beating
+from cdcbus.producer.source.left_out import LeftOut
 from cdcbus.producer.source.run_end import RunEnd
 
 OPEN_XA_SECONDS = 60.0
@@ -141,7 +142,7 @@ def run(
                         *(source.has_more, epoch, progress.sent),
                     ) as snapshot,
                 ):
-                    _copy(source, start, publisher, checkpoint, snapshot, status, stop, end)
+                    _copy(there, source, start, publisher, checkpoint, snapshot, status, stop, end)
             except PositionLost as lost:
                 _began(source, source.instead(lost), positions, stop)
                 raise SourceUnavailable(
@@ -344,6 +345,7 @@ class _OpenXa:
 
 
 def _copy(
+    task: FetchTask,
     source: BinlogSource,
     start: BinlogPosition,
     publisher: KafkaPublisher,
@@ -357,10 +359,12 @@ def _copy(
     also when the source fails; or until the end of a bounded run, or until the snapshot is
     finished, of a task that is for it only."""
     open_xa, stages = _OpenXa(status), checkpoint.progress.stages
+    left_out = LeftOut(task.left_out, task.heartbeat.table if task.heartbeat else None)
     try:
         for batch in source.batches(start):
             with snapshot.turn():
                 read_at = stages.now()
+                left_out.take(batch)
                 checkpoint.progress.open_xa = batch.open_xa
                 open_xa.look(batch.open_xa)
                 if batch.skipped:

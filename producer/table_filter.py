@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
@@ -14,12 +15,8 @@ class TableFilter:
     lists hold upper-case SCHEMA.TABLE. The table of `heartbeats` is always let through."""
 
     def __init__(self, config: FilterConfig, heartbeats: TableId | None = None) -> None:
-        try:
-            self._regexes = [re.compile(regex, re.IGNORECASE) for regex in config.regexes]
-        except re.error as error:
-            raise ConfigError(
-                f"consumer.source.filter: {error.pattern!r} is not a regular expression: {error}"
-            ) from error
+        self._regexes = _compiled("consumer.source.filter", config.regexes)
+        self._black = _compiled("consumer.source.blackFilter", config.black_regexes)
         self._includes, self._excludes = config.includes, config.excludes
         self._heartbeats = str(heartbeats).upper() if heartbeats else ""
         self._decided: dict[TableId, bool] = {}
@@ -36,6 +33,17 @@ class TableFilter:
             return True
         if self._regexes and not any(regex.fullmatch(name) for regex in self._regexes):
             return False
+        if any(regex.fullmatch(name) for regex in self._black):
+            return False
         if self._includes:
             return name.upper() in self._includes
         return name.upper() not in self._excludes
+
+
+def _compiled(key: str, regexes: Sequence[str]) -> list[re.Pattern[str]]:
+    try:
+        return [re.compile(regex, re.IGNORECASE) for regex in regexes]
+    except re.error as error:
+        raise ConfigError(
+            f"{key}: {error.pattern!r} is not a regular expression: {error}"
+        ) from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.rowchange import Op
 from cdcbus.producer.config import (
     AS_THEY_ARE,
     DdlConfig,
@@ -21,6 +22,7 @@ from cdcbus.tasks.config.keys.types import (
     FLAG,
     ON_ERROR,
     ON_STATEMENT,
+    OPERATIONS,
     PATH_NAME,
     POSITIVE,
     REGEXES,
@@ -43,24 +45,28 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
     """The task; whatever is missing or impossible is reported to the settings' diagnostics."""
     settings.get("consumer.converter", word("canalRow"))
     includes, excludes = tables(settings)
-    heartbeat = _heartbeat(settings)
+    heartbeat, ddl = _heartbeat(settings), _ddl(settings)
     return FetchTask(
         task_id=task_id,
         swimlane=settings.get("consumer.source.database", PATH_NAME) or "",
         source=source_config(settings),
         tables=FilterConfig(
-            settings.get("consumer.source.filter", REGEXES) or (), includes, excludes
+            settings.get("consumer.source.filter", REGEXES) or (),
+            includes,
+            excludes,
+            settings.get("consumer.source.blackFilter", REGEXES) or (),
         ),
         publish=_publish(task_id, settings),
         start=settings.get("consumer.offset", BINLOG_START),
         position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS)
         or 0.0,
-        ddl=_ddl(settings),
+        ddl=ddl,
         rows_per_record=_rows_per_record(settings),
         on_position_lost=settings.get("consumer.source.onPositionLost", ON_POSITION_LOST),
         heartbeat=heartbeat,
         snapshot=SnapshotMode(settings.get("consumer.snapshot", SNAPSHOT) or SnapshotMode.NEVER),
         skips_statements=settings.get("consumer.onStatement", ON_STATEMENT) == "skip",
+        left_out=_left_out(settings, ddl),
         transform=_transform(settings, includes, excludes, heartbeat),
     )
 
@@ -75,6 +81,19 @@ def source_config(settings: Settings) -> SourceConfig:
         tls=source_tls(settings),
         takes_partial=settings.get("consumer.source.rowImage", ROW_IMAGE) == "any",
     )
+
+
+def _left_out(settings: Settings, ddl: DdlConfig) -> frozenset[Op]:
+    """TRUNCATE is one with `loader.source.truncate`."""
+    name = "consumer.skippedOperations"
+    found = settings.get(name, OPERATIONS) or frozenset()
+    if Op.DELETE in found and ddl.truncates:
+        settings.warn(
+            name,
+            "leaves out DELETE, and a TRUNCATE still empties targets: add TRUNCATE to keep their "
+            "rows",
+        )
+    return frozenset(map(Op, found - {Op.TRUNCATE}))
 
 
 def _transform(
@@ -114,7 +133,8 @@ def _ddl(settings: Settings) -> DdlConfig:
     )
     if definitions:
         _need_canal_row(settings, "loader.source.ddl", "DDL")
-    return DdlConfig(truncates, definitions)
+    skipped = settings.get("consumer.skippedOperations", OPERATIONS) or frozenset()
+    return DdlConfig(truncates and Op.TRUNCATE not in skipped, definitions)
 
 
 def _rows_per_record(settings: Settings) -> int:

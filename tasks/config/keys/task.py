@@ -30,6 +30,7 @@ from cdcbus.tasks.config.keys.types import (
     NAMES,
     NUMBER,
     ON_STATEMENT,
+    OPERATIONS,
     PARTITIONS,
     PATH_NAME,
     POSITIVE,
@@ -432,6 +433,24 @@ CANAL_SOURCE_KEYS = (
         "",
         "Regular expressions for `schema.table`, any case, matched whole; absent: all.",
         route=Route.FETCH,
+    ),
+    Key(
+        "consumer.source.blackFilter",
+        REGEXES,
+        "",
+        "The same for tables that are not read, whatever the filter and `consumer.includes` say: "
+        "canal's `canal.instance.filter.black.regex`.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        "consumer.skippedOperations",
+        OPERATIONS,
+        "",
+        "Operations whose rows are not sent, as `DELETE,TRUNCATE` for an archive; see "
+        "[Kafka](kafka.md#operations-that-are-left-out).",
+        "not known",
+        Route.FETCH,
     ),
     Key(
         "consumer.source.slaveId",

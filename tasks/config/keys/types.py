@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from cdcbus.plugins.mysql_tls import TlsMode
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.time_zone import read_zone
 from cdcbus.tasks.config.keys.schedule import Schedule, read_schedule
 
@@ -138,6 +138,13 @@ def _regexes(text: str) -> tuple[str, ...]:
     return parts
 
 
+def _operations(text: str) -> frozenset[str]:
+    found = frozenset(map(str.upper, split_list(text)))
+    if not found <= set(Op) or found >= {Op.INSERT, Op.UPDATE, Op.DELETE}:
+        raise ValueError("no operations")
+    return found
+
+
 def _windows(text: str) -> tuple[Window, ...]:
     windows = []
     for element in split_list(text):
@@ -248,6 +255,12 @@ REGEXES: ValueType[tuple[str, ...]] = ValueType(
     _regexes,
     "regular expressions for schema.table separated by commas",
     r"shop\\.orders,shop\\.t_.*",
+)
+OPERATIONS: ValueType[frozenset[str]] = ValueType(
+    "operations",
+    _operations,
+    "INSERT, UPDATE, DELETE, TRUNCATE, several separated by commas, not all",
+    "DELETE,TRUNCATE",
 )
 PATH_NAME: ValueType[str] = ValueType("name", _path_name, "a name without / or line breaks", "1084")
 JDBC_URL: ValueType[str] = ValueType(

@@ -77,3 +77,21 @@ def test_heartbeats_are_always_let_through() -> None:
     )
     assert tables.accepts(TableId("OPS", "Beats"))
     assert not tables.accepts(TableId("ops", "orders"))
+
+
+def test_a_table_on_the_black_list_is_not_read_whatever_else_names_it() -> None:
+    tables = TableFilter(
+        FilterConfig(
+            (r"shop\..*",), frozenset(("SHOP.TMP_1", "SHOP.A")), black_regexes=(r".*\.tmp_.*",)
+        )
+    )
+    assert [tables.accepts(TableId("shop", table)) for table in ("a", "TMP_1", "tmp")] == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_black_list_that_is_no_regular_expression_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"consumer\.source\.blackFilter: '\(' is not"):
+        TableFilter(FilterConfig(black_regexes=("(",)))
