@@ -1,4 +1,5 @@
-"""Whether the mapper can be applied to the source's tables as they are now, before rows come."""
+"""Whether mapper and partition keys can be applied to the source's tables as they are now, before
+rows come."""
 
 from __future__ import annotations
 
@@ -19,9 +20,10 @@ READ_SECONDS = 60.0
 
 
 def check_mapper(task: FetchTask) -> None:
-    """Raises ConfigError, which names all tables that are read and that the mapper cannot take; as
-    a connection does. Asks the source only where there are rules."""
-    if not task.transform.rules:
+    """Raises ConfigError, which names all tables that are read and that the mapper or the
+    record keys by pattern cannot take; as a connection does. Asks the source only where there are
+    such rules."""
+    if not task.transform.rules and not task.publish.key_rules:
         return
     accepts = TableFilter(task.tables).accepts
     with (

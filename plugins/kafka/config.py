@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -18,11 +19,32 @@ class TopicRule:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyRule:
+    """What makes the record keys of tables whose `schema.table` the `regex` fits, whole, in any
+    case: `columns`, as written in the task file; without columns the table's name where it
+    `is_by_table`, else the primary key. `setting`: the line that says so."""
+
+    regex: str
+    columns: tuple[str, ...] = ()
+    is_by_table: bool = False
+    setting: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class NewTopics:
-    """What a topic that is made gets."""
+    """What a topic that is made gets: what the first of `rules` says whose regular expression fits
+    its name, whole, in any case."""
 
     partitions: int
     replicas: int
+    rules: tuple[tuple[str, int, int], ...] = ()
+
+    def of(self, topic: str) -> NewTopics:
+        """What this topic gets."""
+        for regex, partitions, replicas in self.rules:
+            if re.fullmatch(regex, topic, re.IGNORECASE):
+                return NewTopics(partitions, replicas)
+        return NewTopics(self.partitions, self.replicas)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +53,8 @@ class PublishConfig:
     to `topic`.
 
     `partition_keys`: SCHEMA.TABLE in upper case -> column names as written in the task file; tables
-    not in it use their primary key. `kafka_options` are librdkafka's, passed through.
+    not in it go by the first of `key_rules` that fits, else by their primary key. `kafka_options`
+    are librdkafka's, passed through.
     `queue_bytes`: how many bytes of records may wait for Kafka. `new_topics`: how missing topics
     are made; None = they are not. `dead_letter_topic`: of records too large for Kafka; empty = such
     a record stops the task. `transactional_id`: rows are written in transactions of this name, the
@@ -48,3 +71,4 @@ class PublishConfig:
     new_topics: NewTopics | None = None
     dead_letter_topic: str = ""
     transactional_id: str = ""
+    key_rules: tuple[KeyRule, ...] = ()

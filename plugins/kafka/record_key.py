@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from cdcbus.plugins.errors import ConfigError, UnreadableEvent
-from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.config import KeyRule, PublishConfig
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
 
 Record = dict[str, Any]
@@ -20,27 +21,53 @@ SNAPSHOT = {"cdcbus-snapshot": b"1"}
 """The header of a snapshot's records, where the format has no such mark of its own."""
 
 
+class ByTable(tuple[str, ...]):
+    """No columns: the key is always `text`, so that all rows of the table are in one partition."""
+
+    text: bytes
+
+    def __new__(cls, text: str) -> ByTable:
+        made = super().__new__(cls)
+        made.text = text.encode()
+        return made
+
+
 def key_columns(table: Table, config: PublishConfig) -> tuple[str, ...]:
     """The columns whose values make the record key, by upper-case name as in porter; the primary
-    key unless `partitionKey` names others. Raises ConfigError for a name that the table does not
-    have."""
-    wanted = config.partition_keys.get(str(table.id).upper())
-    if wanted is None:
+    key unless `partitionKey` or `partitionHash` says otherwise. Raises ConfigError for a name that
+    the table does not have."""
+    rule = _rule(table, config)
+    if rule is not None and rule.is_by_table:
+        return ByTable(table.id.table)
+    if rule is None or not rule.columns:
         return tuple(sorted(table.key, key=str.upper))
+    wanted = rule.columns
     names = {column.name.upper(): column.name for column in table.columns}
     unknown = [name for name in wanted if name.upper() not in names]
     if unknown:
         raise ConfigError(
-            f"loader.source.partitionKey.{table.id}: the table has no column "
+            f"{rule.setting}: the table {f'{table.id} ' * bool(rule.regex)}has no column "
             f"{', '.join(unknown)}; it has {', '.join(names.values())}"
         )
     return tuple(names[name] for name in sorted(map(str.upper, wanted)))
+
+
+def _rule(table: Table, config: PublishConfig) -> KeyRule | None:
+    exact = config.partition_keys.get(str(table.id).upper())
+    if exact is not None:
+        return KeyRule("", exact, setting=f"loader.source.partitionKey.{table.id}")
+    for rule in config.key_rules:
+        if re.fullmatch(rule.regex, str(table.id), re.IGNORECASE):
+            return rule
+    return None
 
 
 def key_text(change: RowChange, columns: tuple[str, ...]) -> bytes:
     """porter's record key: each value followed by `_`, columns by name; NULL is `null`. Empty
     for a table without key columns. Raises UnreadableEvent where the row images lack one of
     them."""
+    if isinstance(columns, ByTable):
+        return columns.text
     # the after image of an update may lack the key
     row: Row = {**(change.before or {}), **(change.after or {})}
     text = ""

@@ -60,8 +60,8 @@ class Topics:
         self._make(topic)
 
     def _make(self, topic: str) -> None:
-        new, servers = self._config.new_topics, self._config.servers
-        assert new is not None
+        assert self._config.new_topics is not None
+        new, servers = self._config.new_topics.of(topic), self._config.servers
         try:
             admin = AdminClient({**self._connecting, "bootstrap.servers": servers})
             admin.create_topics([NewTopic(topic, new.partitions, new.replicas)])[topic].result(

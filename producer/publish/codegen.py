@@ -20,7 +20,7 @@ from typing import Any
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.converters.record_template import Placeholder, RecordTemplate, TemplateConverter
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.kafka.record_key import Record
+from cdcbus.plugins.kafka.record_key import ByTable, Record
 from cdcbus.plugins.rowchange import Op, Origin, RowChange
 from cdcbus.producer.decoding.row_image import Layout, images_at, is_set, present
 from cdcbus.producer.decoding.table import DecodableTable
@@ -114,7 +114,11 @@ class TableWriter:
             self._by_head[rows.kind, rows.body[8:at]] = shape
         if shape is not None:
             try:
-                return self._generated(shape, rows, at, first_row)
+                made, count = self._generated(shape, rows, at, first_row)
+                if isinstance(self._key, ByTable):
+                    for record in made:
+                        record["key"] = self._key.text
+                return made, count
             except (struct.error, IndexError, UnicodeDecodeError, UnreadableEvent):
                 """The row-at-a-time path says what is wrong, or knows better."""
         changes = rows.changes(first_row)

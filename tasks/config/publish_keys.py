@@ -4,9 +4,10 @@ KAFKA_SYNC."""
 from __future__ import annotations
 
 from cdcbus.plugins.kafka.client_options import Client
-from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.config import KeyRule, PublishConfig
+from cdcbus.plugins.transform.mapper import is_pattern
 from cdcbus.tasks.config.kafka_options import KafkaOptions
-from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC_RULES
+from cdcbus.tasks.config.keys.topics import KEY_RULES, NEW_TOPICS, TOPIC_RULES, is_regex
 from cdcbus.tasks.config.keys.types import BYTES, FLAG, NAMES, TEXT
 from cdcbus.tasks.config.settings import Settings
 
@@ -25,11 +26,12 @@ def publish_config(
     )
     client_id = settings.get("loader.source.group", TEXT)
     options = {"client.id": client_id} if client_id else {}
+    keys, patterns = _partition_keys(settings)
     return PublishConfig(
         servers=settings.servers("loader.source.servers"),
         topic=settings.need("loader.source.topic", TEXT, ""),
         converter=compat if settings.get(f"loader.source.{compat}", FLAG) else form,
-        partition_keys=_partition_keys(settings),
+        partition_keys=keys,
         kafka_options=options | given.of(Client.LIBRDKAFKA),
         queue_bytes=settings.get("loader.source.queueBytes", BYTES) or 0,
         topic_rules=settings.get("loader.source.dynamicTopic", TOPIC_RULES) or (),
@@ -38,13 +40,28 @@ def publish_config(
         transactional_id=transactional_id
         if settings.get("loader.source.transaction", FLAG)
         else "",
+        key_rules=patterns + (settings.get("loader.source.partitionHash", KEY_RULES) or ()),
     )
 
 
-def _partition_keys(settings: Settings) -> dict[str, tuple[str, ...]]:
+def _partition_keys(
+    settings: Settings,
+) -> tuple[dict[str, tuple[str, ...]], tuple[KeyRule, ...]]:
+    """Those of tables, and those of patterns, in the file's order."""
     keys: dict[str, tuple[str, ...]] = {}
+    patterns: list[KeyRule] = []
     for table in settings.below(PARTITION_KEY):
         columns = settings.get(PARTITION_KEY + table, NAMES)
-        if columns:
+        if not columns:
+            continue
+        if not is_pattern(table):
             keys[table.upper()] = columns
-    return keys
+        elif is_regex(table):
+            patterns.append(KeyRule(table, columns, setting=PARTITION_KEY + table))
+        else:
+            settings.reject(
+                PARTITION_KEY + table,
+                f"{table!r} is not a regular expression; expected SCHEMA.TABLE, or one such as "
+                r"shop\\.orders_[0-9]+",
+            )
+    return keys, tuple(patterns)

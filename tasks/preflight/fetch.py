@@ -156,7 +156,7 @@ def check_written_topics(config: PublishConfig) -> list[CheckResult]:
 def _topic(config: PublishConfig, topic: str) -> Iterator[CheckResult]:
     publisher = KafkaPublisher(config, make_converter(config.converter), Event())
     shape = publisher.shape(topic, ANSWER_SECONDS)
-    new = config.new_topics
+    new = config.new_topics and config.new_topics.of(topic)
     if shape is None and new is not None:
         made = (
             f"does not exist; a start creates it, with {new.partitions} partitions and replication "

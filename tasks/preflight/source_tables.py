@@ -55,9 +55,9 @@ def check_rules(task: FetchTask) -> Iterator[CheckResult]:
     if task.transform.processor:
         make_processor(task.transform.processor)
         yield ok("event processor", f"{task.transform.processor} can be imported here")
-    if task.transform.rules:
+    if task.transform.rules or task.publish.key_rules:
         check_mapper(task)
-        yield ok("mapper", "can be applied to the tables that are read")
+        yield ok("mapper", "it and the partition keys can be applied to the tables that are read")
 
 
 def describe_filter(

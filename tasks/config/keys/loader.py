@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdcbus.tasks.config.keys.definition import Key, Route
-from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC, TOPIC_RULES
+from cdcbus.tasks.config.keys.topics import KEY_RULES, NEW_TOPICS, TOPIC, TOPIC_RULES
 from cdcbus.tasks.config.keys.types import (
     ADDRESSES,
     BYTES,
@@ -251,8 +251,9 @@ KAFKA_TARGET_KEYS = (
         "loader.source.createTopic",
         NEW_TOPICS,
         "",
-        "Makes missing topics, with so many partitions and replicas. Absent: a missing topic "
-        "stops the task.",
+        "Makes missing topics, with so many partitions and replicas; `6:3,orders_.*:12:3` names "
+        "other numbers for topics that a regular expression fits. Absent: a missing topic stops "
+        "the task.",
         "not known",
         Route.TO_KAFKA,
     ),
@@ -330,10 +331,19 @@ KAFKA_TARGET_KEYS = (
         "loader.source.partitionKey.<SCHEMA>.<TABLE>",
         NAMES,
         "",
-        "The columns of the record key, any case, for a table by its source name (KafkaFetch: by "
-        "its name after mapping); absent: the "
-        "primary key.",
-        "exact case, after mapping, not trimmed",
+        "The columns of the record key, any case, for a table by its name after mapping, or for "
+        "all that a regular expression fits; "
+        "absent: the primary key.",
+        "exact case, no patterns, not trimmed",
+        Route.TO_KAFKA,
+    ),
+    Key(
+        "loader.source.partitionHash",
+        KEY_RULES,
+        "",
+        "canal's line of that name, for tables without `partitionKey`: see "
+        "[keys](kafka.md#keys-partitions-order).",
+        "not known",
         Route.TO_KAFKA,
     ),
     Key(

@@ -5,9 +5,12 @@ from __future__ import annotations
 
 import re
 
-from cdcbus.plugins.kafka.config import NewTopics, TopicRule
+from cdcbus.plugins.kafka.config import KeyRule, NewTopics, TopicRule
 from cdcbus.plugins.kafka.topic_names import LEGAL
+from cdcbus.plugins.transform.mapper import is_pattern
 from cdcbus.tasks.config.keys.types import ValueType
+
+PRIMARY_KEY = "$pk$"
 
 
 def _rules(text: str) -> tuple[TopicRule, ...]:
@@ -16,21 +19,53 @@ def _rules(text: str) -> tuple[TopicRule, ...]:
         topic, _, regex = (part.strip() for part in item.rpartition(":"))
         if topic and not LEGAL.fullmatch(topic):
             raise ValueError("not a topic")
-        try:
-            re.compile(regex)
-        except (re.error, RecursionError, OverflowError) as error:
-            raise ValueError("not a regular expression") from error
+        if not is_regex(regex):
+            raise ValueError("not a regular expression")
         if not regex:
             raise ValueError("no table")
         rules.append(TopicRule(regex, r"\." in regex, topic))
     return tuple(rules)
 
 
+def is_regex(text: str) -> bool:
+    try:
+        re.compile(text)
+    except (re.error, RecursionError, OverflowError):
+        return False
+    return True
+
+
+def _key_rules(text: str) -> tuple[KeyRule, ...]:
+    """canal's partitionHash."""
+    rules = []
+    for item in filter(None, map(str.strip, re.split("[,;]", text))):
+        name, colon, columns = (part.strip() for part in item.partition(":"))
+        regex = name if is_pattern(name) else re.escape(name)
+        if not is_regex(regex) or not name or bool(colon) != bool(columns):
+            raise ValueError("no rule")
+        names = () if columns == PRIMARY_KEY else tuple(filter(None, columns.split("^")))
+        setting = "loader.source.partitionHash"
+        rules.append(KeyRule(regex, names, is_by_table=not colon, setting=setting))
+    return tuple(rules)
+
+
 def _new_topics(text: str) -> NewTopics:
-    numbers = re.fullmatch(r"([0-9]{1,6})\s*:\s*([0-9]{1,5})", text)
-    if numbers is None or not (int(numbers[1]) and 0 < int(numbers[2]) < 2**15):
-        raise ValueError("not two numbers")
-    return NewTopics(int(numbers[1]), int(numbers[2]))
+    every: list[tuple[int, int]] = []
+    rules = []
+    for item in filter(None, map(str.strip, re.split("[,;]", text))):
+        found = re.fullmatch(r"(?:(.+):)?\s*([0-9]{1,6})\s*:\s*([0-9]{1,5})", item)
+        if found is None or not (int(found[2]) and 0 < int(found[3]) < 2**15):
+            raise ValueError("not two numbers")
+        partitions, replicas = int(found[2]), int(found[3])
+        if found[1] is None:
+            every.append((partitions, replicas))
+        elif is_regex(found[1].strip()):
+            rules.append((found[1].strip(), partitions, replicas))
+        else:
+            raise ValueError("not a regular expression")
+    if len(every) != 1:
+        raise ValueError("not one for all others")
+    return NewTopics(*every[0], tuple(rules))
 
 
 def _topic(text: str) -> str:
@@ -48,6 +83,17 @@ TOPIC_RULES: ValueType[tuple[TopicRule, ...]] = ValueType(
     "REGEX or TOPIC:REGEX, several separated by commas; a regex for tables has \\\\. in it",
     r"orders:shop\\.orders,stock\\..*",
 )
+KEY_RULES: ValueType[tuple[KeyRule, ...]] = ValueType(
+    "key rules",
+    _key_rules,
+    "canal's SCHEMA.TABLE:COLUMN^COLUMN, SCHEMA.TABLE:$pk$ or SCHEMA.TABLE, several separated by "
+    "commas; a table may be a regular expression",
+    "shop.orders_[0-9]+:id^region,shop.log",
+)
 NEW_TOPICS: ValueType[NewTopics] = ValueType(
-    "new topics", _new_topics, "partitions:replication", "6:3"
+    "new topics",
+    _new_topics,
+    "partitions:replication, and before or behind it TOPIC:partitions:replication for others, "
+    "where TOPIC may be a regular expression",
+    "6:3,orders_.*:12:3",
 )

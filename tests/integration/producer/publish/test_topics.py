@@ -15,9 +15,10 @@ from cdcbus.plugins.errors import BusRejected, ConfigError
 from cdcbus.plugins.kafka.config import NewTopics, PublishConfig, TopicRule
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.config.keys.topics import KEY_RULES, NEW_TOPICS
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import fetch_task, position
-from tests.integration.producer.running import Running, canal, high_watermark, ids
+from tests.integration.producer.running import Running, canal, high_watermark, ids, messages
 
 pytestmark = pytest.mark.integration
 
@@ -195,3 +196,40 @@ def test_a_topic_deleted_under_the_task_stops_it_and_no_row_is_missing_in_the_ne
     with Running(task, positions) as running:
         running.until_stored(position(source_cursor))
     assert ids(kafka, name) == [4, 5, 6]
+
+
+@pytest.mark.parametrize("converter", ["canalRow", "oggJson"])
+def test_keys_go_by_canal_s_line_and_topics_get_their_own_numbers_of_partitions(
+    converter: str,
+    source: Database,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    positions: PositionStore,
+    admin: AdminClient,
+) -> None:
+    positions.save(position(source_cursor).to_json())
+    for table in ("tb_1", "tb_2", "stock", "log"):
+        source_cursor.execute(f"CREATE TABLE {table} (id INT PRIMARY KEY, name VARCHAR(9))")
+        source_cursor.execute(f"INSERT INTO {table} VALUES (1, 'a'), (2, NULL)")
+    source_cursor.execute("UPDATE log SET id = 3 WHERE id = 2")
+    line = f"{name}.tb_[0-9]+:name^id,{name}.stock:$pk$,{name}.log"
+    task = publishing(
+        fetch_task(source, name, servers=kafka, converter=converter),
+        topic_rules=(TopicRule(rf"{name}\..*log", True, f"{name}-log"),),
+        key_rules=KEY_RULES.read(line),
+        new_topics=NEW_TOPICS.read("2:1,.*-log:5:1"),
+    )
+    try:
+        with Running(task, positions) as running:
+            running.until_stored(position(source_cursor))
+        keys = [message.key() or b"" for message in messages(kafka, name)]
+        assert sorted(keys) == [b"1_", b"1_a_", b"1_a_", b"2_", b"2_null_", b"2_null_"]
+        log = messages(kafka, f"{name}-log")
+        assert [message.key() for message in log] == [b"log"] * 4
+        assert len({message.partition() for message in log}) == 1
+        topics = admin.list_topics().topics
+        assert [len(topics[each].partitions) for each in (name, f"{name}-log")] == [2, 5]
+    finally:
+        for made in admin.delete_topics([name, f"{name}-log"]).values():
+            made.result()

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.plugins.errors import ConfigError, UnreadableEvent
-from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.config import KeyRule, PublishConfig
 from cdcbus.plugins.kafka.record_key import (
     NEW_KEY,
     OLD_KEY,
@@ -153,3 +153,40 @@ def test_the_two_records_of_a_key_change_name_each_other_s_key() -> None:
 
 def test_a_record_alone_has_no_headers() -> None:
     assert marked_pair([{"key": b"1_", "value": b"d"}]) == [{"key": b"1_", "value": b"d"}]
+
+
+def ruled(*rules: KeyRule, **exact: tuple[str, ...]) -> PublishConfig:
+    keys = {name.replace("__", "."): columns for name, columns in exact.items()}
+    return PublishConfig("h:1", "t", "canalRow", keys, key_rules=rules)
+
+
+def test_a_table_s_own_line_goes_before_patterns_and_of_these_the_first_that_fits_counts() -> None:
+    orders = Table(TableId("Shop", "Orders_7"), tuple(map(Column, "abc")), ("a",))
+    first, second = KeyRule(r"shop\.orders_\d+", ("B",)), KeyRule("shop.*", ("c",))
+    assert key_columns(orders, ruled(first, second)) == ("b",)
+    assert key_columns(orders, ruled(second, first)) == ("c",)
+    assert key_columns(orders, ruled(first, SHOP__ORDERS_7=("c", "a"))) == ("a", "c")
+    assert key_columns(orders, ruled(KeyRule(r"shop\.orders", ("b",)))) == ("a",)
+    assert key_columns(orders, ruled(KeyRule("shop.*"), first)) == ("a",)
+
+
+def test_a_table_that_is_the_key_gives_all_its_rows_one_key() -> None:
+    log = Table(TableId("shop", "log"), (Column("a"),), ())
+    key = key_columns(log, ruled(KeyRule("shop.log", is_by_table=True)))
+    assert [
+        key_text(RowChange(log, op, before, after), key)
+        for op, before, after in (
+            (Op.INSERT, None, {"a": "1"}),
+            (Op.UPDATE, {"a": "1"}, {"a": None}),
+            (Op.TRUNCATE, None, None),
+        )
+    ] == [b"log"] * 3
+
+
+def test_a_column_that_a_rule_names_and_a_table_lacks_is_said_with_the_line() -> None:
+    log = Table(TableId("shop", "log"), (Column("a"),), ())
+    rule = KeyRule("shop.*", ("id",), setting="loader.source.partitionHash")
+    with pytest.raises(
+        ConfigError, match=r"partitionHash: the table shop\.log has no column id; it has a"
+    ):
+        key_columns(log, ruled(rule))

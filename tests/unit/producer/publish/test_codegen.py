@@ -20,7 +20,7 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.kafka.record_key import Record, key_text, split_key_change
+from cdcbus.plugins.kafka.record_key import ByTable, Record, key_text, split_key_change
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableId
 from cdcbus.producer.decoding import charsets
@@ -675,3 +675,14 @@ def test_a_record_key_that_the_images_lack_is_not_guessed() -> None:
         TableWriter(
             rows.table, converter, ("id",), plain(converter, ("id",)), takes_partial=True
         ).records(rows, 0)
+
+
+@WAYS
+@settings(max_examples=30)
+@given(case=cases(), name=st.sampled_from(FORMATS))
+def test_a_key_of_the_table_alone_is_that_of_each_record(
+    make_plan: MakePlan | None, case: tuple[Rows, tuple[str, ...]], name: str
+) -> None:
+    wanted, found = written(case[0], name, ByTable("orders"), make_plan)
+    assert found == wanted
+    assert isinstance(found, str) or {record["key"] for record in found[0]} <= {b"orders"}
