@@ -5,7 +5,8 @@ and beside the binlog of the same rows, in turns within one run.
                                              [--home STACK]
 
 The dump goes to a file; `--dump` names MariaDB's program for it. Times of tasks are those of a
-whole run, with its start and its end.
+whole run, with its start and its end; beside them the processor time of the task's process, or of
+the dump program, which other programs on the machine do not change much.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
+from typing import NamedTuple
 
 import click
 from confluent_kafka.admin import AdminClient
@@ -66,10 +68,20 @@ def filled(source: Database, name: str, rows: int) -> Iterator[tuple[BinlogPosit
             cursor.execute(f"DROP DATABASE {name}")
 
 
-def seconds(do: Callable[[], None]) -> float:
-    begun = time.monotonic()
+class Took(NamedTuple):
+    """Seconds: of the clock, and of the processor, here and in programs that were run."""
+
+    clock: float
+    processor: float
+
+    def __str__(self) -> str:
+        return f"{self.clock:.2f} s (processor {self.processor:.2f} s)"
+
+
+def seconds(do: Callable[[], None]) -> Took:
+    begun, used = time.monotonic(), sum(os.times()[:4])
     do()
-    return time.monotonic() - begun
+    return Took(time.monotonic() - begun, sum(os.times()[:4]) - used)
 
 
 def dump(program: str, source: Database, name: str) -> None:
@@ -131,8 +143,8 @@ def main(rows: int, rounds: int, program: str | None, home: Path | None) -> None
                 if program:
                     took["dump"] = seconds(lambda: dump(program, stack.source, name))
                 for what in ("dump", "binlog") if program else ("binlog",):
-                    tell(f"snapshot, of a {what}", took[what] / took["snapshot"])
-                click.echo("  ".join(f"{what} {each:.2f} s" for what, each in took.items()))
+                    tell(f"snapshot, of a {what}", took[what].clock / took["snapshot"].clock)
+                click.echo("  ".join(f"{what} {each}" for what, each in took.items()))
     finally:
         if home is None:
             down(where, purge=True, console=Console(quiet=True))
