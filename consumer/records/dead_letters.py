@@ -78,6 +78,11 @@ class OpenDeadLetter:
     origin: int
 
 
+def _by_row(each: OpenDeadLetter) -> tuple[object, ...]:
+    topic, partition, offset, *_ = each.dead_letter
+    return topic, partition, each.key or b"", each.origin, offset
+
+
 def refuse(
     dead_letters: list[DeadLetter] | None,
     partition: TopicPartition,
@@ -179,16 +184,14 @@ class DeadLetterTopic:
             )
 
     def dead_letters(self) -> list[OpenDeadLetter]:
-        """The task's open letters, by topic, partition and offset. Raises BusError."""
+        """The task's open letters, by topic, partition and key, those of one row in the order in
+        which they first came. Raises BusError."""
         found: dict[bytes, OpenDeadLetter | None] = {}
         for message in self._all(self._config.topic):
             key = message.key() or b""
             if key.startswith(self._key("").encode()):
                 found[key] = None if message.value() is None else _open_dead_letter(message)
-        return sorted(
-            (dead_letter for dead_letter in found.values() if dead_letter),
-            key=lambda each: each.dead_letter[:3],
-        )
+        return sorted((each for each in found.values() if each), key=_by_row)
 
     def replay(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
         """Puts the original records to the ends of their partitions, in order, each acknowledged

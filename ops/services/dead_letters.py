@@ -44,6 +44,10 @@ class FetchLetter:
     fields: dict[str, bytes]
 
 
+def _row_of(each: FetchLetter) -> tuple[bytes, ...]:
+    return tuple(each.fields.get(name, b"") for name in ("topic", "table", "key"))
+
+
 class FetchLetters:
     """The open letters of one fetch task. A context manager."""
 
@@ -63,7 +67,8 @@ class FetchLetters:
     def __exit__(self, *_: object) -> None: ...
 
     def dead_letters(self) -> list[FetchLetter]:
-        """The open ones, in the order in which they were sent. Raises BusError."""
+        """The open ones, by topic and key, those of one row in the order in which they were sent.
+        Raises BusError."""
         found: dict[bytes, FetchLetter] = {}
         own = self._key("")
         with TopicLog(self._access) as log:
@@ -77,7 +82,7 @@ class FetchLetters:
                 if record.value is not None:
                     place = record.key.removeprefix(own).decode()
                     found[record.key] = _dead_letter(record, place)
-        return list(found.values())
+        return sorted(found.values(), key=_row_of)
 
     def drop(self, dead_letters: Sequence[FetchLetter]) -> None:
         """Marks dead letters resolved. Raises BusUnavailable."""

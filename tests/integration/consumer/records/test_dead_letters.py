@@ -341,6 +341,19 @@ def test_a_replay_over_a_newer_record_of_the_row_is_refused_unless_forced(
     assert (last(task, 0).value(), topic.dead_letters()) == (b"first", [])
 
 
+def test_letters_are_listed_by_key_those_of_one_row_in_their_order(
+    task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], add: Callable[..., None]
+) -> None:
+    add(b"k_")  # the others are k_ and 0xfe
+    topic.put([dead_letter(task, 0, 1), dead_letter(task, 0, 2)])
+    assert [each.dead_letter.offset for each in topic.dead_letters()] == [2, 1]
+    listed = json.loads(run("list", "--json").stdout)
+    assert [each["offset"] for each in listed] == [2, 1]
+    topic.drop([each for each in topic.dead_letters() if each.dead_letter.offset == 1])
+    topic.put([dead_letter(task, 0, 0)])
+    assert [each.dead_letter.offset for each in topic.dead_letters()] == [0, 2]
+
+
 def test_letters_of_one_row_are_replayed_together_in_order(
     task: LoadTask, topic: DeadLetterTopic, run: Callable[..., Result], add: Callable[..., None]
 ) -> None:
