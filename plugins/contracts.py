@@ -125,7 +125,8 @@ class PositionStore(Protocol):
     task itself has written last.
 
     The store remembers the version it last loaded or saved, so that `save` never overwrites
-    somebody else's edit.
+    somebody else's edit. A save may be under way on another thread while the rest is asked, but
+    `load`.
     """
 
     @property

@@ -1,12 +1,15 @@
-"""What operators have given a task: its text, and a place to start from. A task that waits, for a
-person or for its next start, is started at once when that has changed."""
+"""What operators have given a task: its text with the sources that it names, and a place to start
+from. A task that waits, for a person or for its next start, is started at once when there is
+another one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import orjson
 from kazoo.client import KazooClient
 
+from cdcbus.tasks.config.named_sources import IN_ZOOKEEPER
 from cdcbus.tasks.snapshots.store import snapshot_path
 from cdcbus.tasks.zookeeper.dist_nodes import dist_path
 from cdcbus.tasks.zookeeper.position_history import history_path
@@ -17,19 +20,34 @@ from cdcbus.tasks.zookeeper.znode import get_children, get_node
 def given(client: KazooClient, task_id: str) -> str:
     """It as ZooKeeper's change numbers. What the task itself has written is no part of it. Raises
     PositionUnavailable, PositionError."""
-    return ",".join(map(str, _changes(client, task_id)))
+    return ",".join(map(str, sorted(set(_changes(client, task_id)))))
+
+
+def is_anew(now: str, before: str) -> bool:
+    """Whether anything was given since: each change has a number of its own."""
+    return not {*now.split(",")} <= {*before.split(",")}
 
 
 def _changes(client: KazooClient, task_id: str) -> Iterator[int]:
     for swimlane in get_children(client, dist_path(task_id)):
-        yield _change(client, f"{dist_path(task_id)}/{swimlane}")
+        yield from _of_text(client, f"{dist_path(task_id)}/{swimlane}")
     for swimlane in get_children(client, position_path(task_id)):
         position = _change(client, position_path(task_id, swimlane))
-        is_own = position == _change(client, written_path(task_id, swimlane))
-        yield 0 if is_own else position
+        if position != _change(client, written_path(task_id, swimlane)):
+            yield position
     for swimlane in get_children(client, history_path(task_id)):
-        yield _change(client, f"{history_path(task_id)}/{swimlane}")
+        yield _change(client, history_path(task_id, swimlane))
     yield _change(client, f"{snapshot_path(task_id)}/direct")  # a load that was finished
+
+
+def _of_text(client: KazooClient, path: str) -> Iterator[int]:
+    node = get_node(client, path)
+    if node is not None:
+        yield node.mzxid
+        text = orjson.dumps(node.fields).decode()
+        for name in get_children(client, IN_ZOOKEEPER):
+            if f'"{name}"' in text:
+                yield _change(client, f"{IN_ZOOKEEPER}/{name}")
 
 
 def _change(client: KazooClient, path: str) -> int:

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Event
 
 from cdcbus.ops.alarms.cached_reads import CachedReads
-from cdcbus.ops.node.given import given
+from cdcbus.ops.node.given import given, is_anew
 from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
 from cdcbus.ops.node.task_end import NEEDS_PERSON
 from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
@@ -209,7 +209,7 @@ class HeldTasks:
 
     def _is_given_anew(self, task_id: str, held: HeldTask) -> bool:
         """Whether operators have given it another text or position, which may be the cure."""
-        if given(self._cached, task_id) == held.run.given:
+        if not is_anew(given(self._cached, task_id), held.run.given):
             return False
         LOG.info("task %s was given another text or position: it is started at once", task_id)
         held.start_at = 0.0

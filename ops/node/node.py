@@ -18,7 +18,7 @@ from threading import Event
 from kazoo.client import KazooClient
 
 from cdcbus.ops.alarms.cached_reads import CachedReads
-from cdcbus.ops.node.given import given
+from cdcbus.ops.node.given import given, is_anew
 from cdcbus.ops.node.held_tasks import Complaints, HeldTasks, NodeSettings
 from cdcbus.ops.services.offer import read_offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
@@ -193,7 +193,7 @@ class Node:
     def _is_given_anew(self, task_id: str, before: Run) -> bool:
         """Whether operators have given it another text or position since it was started, which may
         be the cure of its error."""
-        return bool(before.given) and before.given != given(self._cached, task_id)
+        return bool(before.given) and is_anew(given(self._cached, task_id), before.given)
 
     def _limit(self) -> int:
         return self._settings.work_limit if self._wish.work_limit is None else self._wish.work_limit

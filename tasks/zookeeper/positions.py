@@ -509,6 +509,7 @@ class MemoryPositions:
         self._node = self._written_node = ABSENT
         self._written: Written | None = None
         self._path = path
+        self._lock = threading.Lock()  # what is half saved looks edited
 
     @property
     def path(self) -> str:
@@ -539,16 +540,18 @@ class MemoryPositions:
         return "" if self._written is None or self._node.data.strip() else "memory"
 
     def save(self, text: str, mark: Mark = NO_MARK) -> None:
-        if self.is_edited():
-            raise PositionConflict(
-                f"{self._path} was set by somebody else meanwhile; their position holds"
+        with self._lock:
+            if self._node != self._shared.node:
+                raise PositionConflict(
+                    f"{self._path} was set by somebody else meanwhile; their position holds"
+                )
+            self._shared.write(Written(text, mark))
+            self._node, self._written_node, self._written = (
+                self._shared.node,
+                self._shared.written_node,
+                self._shared.written,
             )
-        self._shared.write(Written(text, mark))
-        self._node, self._written_node, self._written = (
-            self._shared.node,
-            self._shared.written_node,
-            self._shared.written,
-        )
 
     def is_edited(self) -> bool:
-        return self._node != self._shared.node
+        with self._lock:
+            return self._node != self._shared.node

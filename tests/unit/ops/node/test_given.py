@@ -1,0 +1,61 @@
+"""What counts as given to a task that waits, on a ZooKeeper in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cdcbus.ops.node.given import given, is_anew
+from tests.support.memory_zookeeper import MemoryZooKeeper
+
+TASK = "/datas/task/7"
+TEXT = {"consumer": {"source": {"sourceName": "shop-db"}}}
+
+
+@pytest.fixture
+def zookeeper() -> Any:
+    found = MemoryZooKeeper()
+    found.put("/datas/datesource/shop-db", {"code": "shop-db"})
+    found.put("/datas/datesource/other", {"code": "other"})
+    found.put(f"{TASK}/dist/lane", TEXT)
+    saved(found)
+    return found
+
+
+def saved(zookeeper: Any) -> None:
+    """A position by the task itself: both nodes in one transaction."""
+    for kind in ("position", "written"):
+        zookeeper.put(f"{TASK}/{kind}/lane", {})
+    stats = zookeeper._stats
+    stats[f"{TASK}/written/lane"].mzxid = stats[f"{TASK}/position/lane"].mzxid
+
+
+@pytest.mark.parametrize(
+    ("change", "is_given"),
+    [
+        (lambda zk: zk.put(f"{TASK}/dist/lane", TEXT), True),
+        (lambda zk: zk.put(f"{TASK}/position/lane", {}), True),
+        (lambda zk: zk.put(f"{TASK}/history/lane", {}), True),
+        (lambda zk: zk.put(f"{TASK}/snapshot/direct", {}), True),
+        (lambda zk: zk.put("/datas/datesource/shop-db", {}), True),
+        (lambda zk: zk.put("/datas/datesource/other", {}), False),
+        (saved, False),
+        (lambda zk: zk.put(f"{TASK}/stat", {}), False),
+        (lambda zk: None, False),
+    ],
+)
+def test_texts_positions_and_sources_are_given_and_what_the_task_writes_is_not(
+    zookeeper: Any, change: Callable[[Any], None], is_given: bool
+) -> None:
+    before = given(zookeeper, "7")
+    change(zookeeper)
+    assert is_anew(given(zookeeper, "7"), before) is is_given
+
+
+def test_a_position_that_was_set_and_then_taken_over_is_not_given_again(zookeeper: Any) -> None:
+    zookeeper.put(f"{TASK}/position/lane", {})
+    before = given(zookeeper, "7")
+    saved(zookeeper)
+    assert not is_anew(given(zookeeper, "7"), before)
