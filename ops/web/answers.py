@@ -10,7 +10,7 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import CdcError, PositionConflict
 
-PROGRAMS = ("/api/", "/inspect/", "/metrics", "/healthz")
+PROGRAMS = ("/api/", "/inspect/", "/alarm/", "/metrics", "/healthz")
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcbus</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="/static/icon.svg" type="image/svg+xml">

@@ -64,6 +64,7 @@ def make_app(bus: WebBus) -> FastAPI:
     app.include_router(auth.router)
     for part in (api, porter, health, metrics):
         app.include_router(part.router)
+    app.include_router(porter.alarm_router)
     app.mount("/static", StaticFiles(directory=STATIC))
     app.add_middleware(auth.Guard, bus=bus)
     app.add_exception_handler(Refused, _on_refused)
