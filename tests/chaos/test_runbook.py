@@ -112,7 +112,7 @@ def test_a_task_is_cloned_moved_taken_over_and_split_and_the_tables_are_equal(
         admin.create_partitions([NewPartitions(name, 3)])[name].result(60)
         for number, task_id in enumerate(PARTS):
             bus.load(load_text(task_id, stack, name, **{"consumer.source.partition": str(number)}))
-        bus("offset", "copy", "15242", PARTS[0])
+        bus("offset", "copy", "15242", PARTS[0], "--yes")
         bus("task", "start", "fetch", *PARTS, "--timeout", PATIENCE_SECONDS)
         with changing(source, name):
             for task_id in PARTS:

@@ -32,6 +32,8 @@ from cdcbus.tasks.zookeeper.position_history import (
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
     from cdcbus.consumer.config import LoadTask
     from cdcbus.producer.config import FetchTask
     from cdcbus.tasks.control.bus_settings import BusSettings
@@ -42,6 +44,7 @@ _live = click.option(
     "--live", is_flag=True, help="Also while the task runs, which then continues from there."
 )
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Only say what it would set.")
 _topic = click.option("--topic", help="Only this topic of several.")
 _partition = click.option(
     "--partition", type=click.IntRange(0), help="Only this partition of several."
@@ -55,11 +58,20 @@ _partition = click.option(
     "--swimlane",
     help="Which, where a task has several: its topic, or the database of a fetch task.",
 )
+@_dry_run
 @_live
+@_yes
 @json_option
 @bus_options
 def set_(
-    task_id: str, text: str, swimlane: str | None, live: bool, as_json: bool, bus: BusSettings
+    task_id: str,
+    text: str,
+    swimlane: str | None,
+    dry_run: bool,
+    live: bool,
+    yes: bool,
+    as_json: bool,
+    bus: BusSettings,
 ) -> None:
     """Set the stored position of task ID to JSON, in the form that `cdcbus offset show` prints. It
     is not compared with what source or Kafka hold."""
@@ -67,10 +79,30 @@ def set_(
         before = positions_of(client, task_id)
         swimlane = _swimlane(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
         _check_form(text, swimlane)
-        refuse_running(client, task_id, live)
         texts = {swimlane: merged(before.get(swimlane), text.strip())}
-        set_positions(client, task_id, texts, before, operator(), "offset set", _named(text))
-    _print_set(task_id, texts, before, as_json, bus)
+        _print_change(texts, before, as_json)
+        if is_set := _is_to_be_set(client, task_id, dry_run, live, yes):
+            set_positions(client, task_id, texts, before, operator(), "offset set", _named(text))
+    _print_set(task_id, texts, before, is_set, as_json, bus)
+
+
+def _print_change(
+    texts: Mapping[str, str], before: Mapping[str, str | None], as_json: bool, why: str = ""
+) -> None:
+    """What a person is asked about."""
+    for swimlane, text in texts.items():
+        old = before.get(swimlane) or "none"
+        click.echo(f"{swimlane}: from {old} to {text or 'none'}{why}", err=as_json)
+
+
+def _is_to_be_set(client: KazooClient, task_id: str, dry_run: bool, live: bool, yes: bool) -> bool:
+    """Asks, unless it need not. Refuses a task that runs; aborts on a no."""
+    if dry_run:
+        return False
+    refuse_running(client, task_id, live)
+    if not yes:
+        click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
+    return True
 
 
 def _named(text: str) -> set[int] | None:
@@ -84,14 +116,23 @@ def _print_set(
     task_id: str,
     texts: Mapping[str, str],
     before: Mapping[str, str | None],
+    is_set: bool,
     as_json: bool,
     bus: BusSettings,
 ) -> None:
     if as_json:
-        rows = []
-        for swimlane, text in texts.items():
-            rows.append({"swimlane": swimlane, "position": text, "before": before.get(swimlane)})
-        print_json(rows)
+        print_json(
+            [
+                {
+                    "swimlane": swimlane,
+                    "position": text,
+                    "before": before.get(swimlane),
+                    "is_set": is_set,
+                }
+                for swimlane, text in texts.items()
+            ]
+        )
+    if as_json or not is_set:
         return
     for swimlane, text in texts.items():
         old = before.get(swimlane) or "none"
@@ -160,7 +201,7 @@ def _check_form(text: str, swimlane: str) -> None:
 @click.option("--to", "to", required=True, metavar="PLACE", help="See above.")
 @_topic
 @_partition
-@click.option("--dry-run", is_flag=True, help="Only say what it would repeat or leave out.")
+@_dry_run
 @_live
 @_yes
 @json_option
@@ -189,10 +230,7 @@ def reset(
         targets = _targets(task, to, before, topic, partition)
         if not as_json or not (dry_run or yes):
             _print_targets(targets, err=as_json)  # what a person is asked about
-        if not dry_run:
-            refuse_running(client, task_id, live)
-            if not yes:
-                click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
+        if _is_to_be_set(client, task_id, dry_run, live, yes):
             texts = {swimlane: target.text for swimlane, target in targets.items()}
             set_positions(
                 client,
@@ -273,11 +311,20 @@ def _print_targets(targets: Mapping[str, Target], err: bool = False) -> None:
 @task_argument("from_id", "FROM")
 @task_argument("to_id", "TO")
 @_partition
+@_dry_run
 @_live
+@_yes
 @json_option
 @bus_options
 def copy(
-    from_id: str, to_id: str, partition: int | None, live: bool, as_json: bool, bus: BusSettings
+    from_id: str,
+    to_id: str,
+    partition: int | None,
+    dry_run: bool,
+    live: bool,
+    yes: bool,
+    as_json: bool,
+    bus: BusSettings,
 ) -> None:
     """Give task TO the stored positions of task FROM: of the swimlanes that both have."""
     with bus_client(bus) as client:
@@ -296,9 +343,11 @@ def copy(
                 texts[swimlane] = merged(before.get(swimlane), _of(text, chosen), chosen)
         if not texts:
             raise _nothing_to_copy(from_id, to_id, known, swimlanes, partition)
-        refuse_running(client, to_id, live)
-        set_positions(client, to_id, texts, before, operator(), f"offset copy {from_id}", chosen)
-    _print_set(to_id, texts, before, as_json, bus)
+        _print_change(texts, before, as_json)
+        if is_set := _is_to_be_set(client, to_id, dry_run, live, yes):
+            how = f"offset copy {from_id}"
+            set_positions(client, to_id, texts, before, operator(), how, chosen)
+    _print_set(to_id, texts, before, is_set, as_json, bus)
 
 
 def _nothing_to_copy(
@@ -354,12 +403,19 @@ def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
 @click.command()
 @task_argument()
 @click.option("--swimlane", help="Which, where several were set.")
+@_dry_run
 @_live
 @_yes
 @json_option
 @bus_options
 def undo(
-    task_id: str, swimlane: str | None, live: bool, yes: bool, as_json: bool, bus: BusSettings
+    task_id: str,
+    swimlane: str | None,
+    dry_run: bool,
+    live: bool,
+    yes: bool,
+    as_json: bool,
+    bus: BusSettings,
 ) -> None:
     """Set the position of task ID to what it was before the last command set it. This can be
     undone in the same way."""
@@ -380,15 +436,9 @@ def undo(
         last = changes[swimlane][-1]
         before = positions_of(client, task_id)
         text, partitions = undone(last, before.get(swimlane))
-        click.echo(
-            f"{swimlane}: from {before.get(swimlane) or 'none'} to {text or 'none'}, as before "
-            f"{last.how} by {last.by} at {last.at} UTC",
-            err=as_json,
-        )
-        refuse_running(client, task_id, live)
-        if not yes:
-            click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
-        set_positions(
-            client, task_id, {swimlane: text}, before, operator(), "offset undo", partitions
-        )
-    _print_set(task_id, {swimlane: text}, before, as_json, bus)
+        texts = {swimlane: text}
+        why = f", as before {last.how} by {last.by} at {last.at} UTC"
+        _print_change(texts, before, as_json, why)
+        if is_set := _is_to_be_set(client, task_id, dry_run, live, yes):
+            set_positions(client, task_id, texts, before, operator(), "offset undo", partitions)
+    _print_set(task_id, texts, before, is_set, as_json, bus)

@@ -143,7 +143,7 @@ def test_a_task_that_runs_is_not_reset_unasked(bus: Bus, load: str, name: str) -
 def test_only_the_last_50_changes_are_kept(bus: Bus, load: str, name: str) -> None:
     for offset in range(52):
         text = json.dumps({"offset": offset, "partition": 0, "topic": name})
-        bus("offset", "set", load, text)
+        bus("offset", "set", load, text, "--yes")
     history = bus.json("offset", "history", load)[name]
     assert len(history) == 50
     assert json.loads(history[-1]["after"])["offset"] == 51
@@ -155,7 +155,7 @@ def test_a_position_is_copied_to_a_task_that_has_the_swimlane(
 ) -> None:
     bus("offset", "reset", load, "--to", "latest", "--yes")
     bus.load(resting_text("15242", kafka, name))
-    (copied,) = bus.json("offset", "copy", load, "15242")
+    (copied,) = bus.json("offset", "copy", load, "15242", "--yes")
     assert (copied["swimlane"], copied["before"]) == (name, None)
     assert stored(bus, "15242", name) == [9, 4]
     assert "no swimlane is in both" in bus("offset", "copy", load, "7", code=1).stderr
@@ -215,13 +215,12 @@ def test_commands_keep_to_the_partitions_that_they_name_and_show_both_numbers(
     assert f"{name}[0]: the target is at offset 8" in shown and "done up to 6, next 7" in shown
     bus("offset", "undo", kept, "--yes")
     assert stored(bus, kept, name) == [6, 1]
-    said = bus(
-        "offset", "set", kept, json.dumps({"offset": 4, "partition": 0, "topic": name})
-    ).stdout
+    text = json.dumps({"offset": 4, "partition": 0, "topic": name})
+    said = bus("offset", "set", kept, text, "--yes").stdout
     assert f"{name}[0]: the target is at offset 8" in said
     assert (stored(bus, kept, name), written()) == ([4, 1], {})
     bus("offset", "reset", load, "--to", "latest", "--yes")
-    bus("offset", "copy", load, kept, "--partition", "1")
+    bus("offset", "copy", load, kept, "--partition", "1", "--yes")
     assert stored(bus, kept, name) == [4, 4]
     assert (
         "no position of partition 7"
@@ -234,7 +233,7 @@ def test_150_partitions_may_be_set_as_often_as_one_likes(bus: Bus, load: str, na
         text = kafka_positions_to_json(
             KafkaPosition(name, partition, offset) for partition in range(150)
         )
-        bus("offset", "set", load, text)
+        bus("offset", "set", load, text, "--yes")
     history = bus.json("offset", "history", load)[name]
     assert json.loads(history[-1]["after"])[149]["offset"] == 10**12 + 34
     assert 1 < len(history) < 35
@@ -278,3 +277,27 @@ def test_a_binlog_place_is_found_by_each_of_its_forms(
         "is no place in a binlog"
         in bus("offset", "reset", "7", "--to", "-5", "--yes", code=1).stderr
     )
+
+
+def test_each_command_that_sets_a_position_has_a_dry_run_and_asks(
+    bus: Bus, load: str, kafka: str, name: str
+) -> None:
+    bus("offset", "reset", load, "--to", "latest", "--yes")
+    bus.load(resting_text("15243", kafka, name))
+    bus("offset", "copy", load, "15243", "--yes")
+    text = json.dumps({"offset": 2, "partition": 0, "topic": name})
+    for words in (
+        ("set", load, text),
+        ("reset", load, "--to", "earliest"),
+        ("copy", "15243", load),
+        ("undo", load),
+    ):
+        (row,) = bus.json("offset", *words, "--dry-run")
+        assert (row["swimlane"], row["is_set"]) == (name, False)
+        assert name in bus("offset", *words, "--dry-run").stdout or words[0] == "reset"
+        refused = bus("offset", *words, code=130)  # nobody answers
+        assert f"Set the position of task {load}?" in refused.stderr
+        assert stored(bus, load, name) == [9, 4], words
+    (row,) = bus.json("offset", "set", load, text, "--yes")
+    assert row["is_set"] is True
+    assert stored(bus, load, name) == [2, 4]
