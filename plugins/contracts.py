@@ -555,7 +555,8 @@ class JdbcTarget:
     `pool_size`: connections at most; `min_connections` of them are opened with the first.
     `max_wait_seconds`: how long to wait for a free connection, and for a new one.
     `connect_retries`: how often a failed connect is tried again before it counts. `is_tested`: each
-    connection is tested before it is used. `zero_date`: see there.
+    connection is tested before it is used. `zero_date`: see there. `mark`: how each transaction
+    is to be known again in the target's binlog; empty: not.
     """
 
     url: str
@@ -568,3 +569,4 @@ class JdbcTarget:
     connect_retries: int = 1
     is_tested: bool = True
     zero_date: ZeroDate = ZeroDate.REJECT
+    mark: str = ""

@@ -76,6 +76,18 @@ class RowTransform:
 AS_THEY_ARE = RowTransform()
 
 
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """Transactions of which no row is sent, as they come from elsewhere. `server_ids`: of the
+    server that wrote an event first; `gtid_sources`: the UUID in front of a GTID, of MariaDB
+    `domain-server`; `marks`: names of `loader.mark`, told by a first row of table
+    `cdcbus_mark_<name>`, in any schema."""
+
+    server_ids: frozenset[int] = frozenset()
+    gtid_sources: frozenset[str] = frozenset()
+    marks: frozenset[str] = frozenset()
+
+
 class SnapshotMode(StrEnum):
     """Whether rows that tables have already are read, too. INITIAL: once per table. ONLY: so, and
     then the task ends."""
@@ -92,7 +104,7 @@ class FetchTask:
     None = stop. `heartbeat`: None = none is written. `rows_per_record`: at most.
     `skips_statements`: goes on without what a statement has changed that was logged as text.
     `until`: where the run ends; None = nowhere. `transform`: what becomes of rows.
-    `left_out`: operations whose rows are not sent."""
+    `left_out`: operations whose rows are not sent; `elsewhere`: transactions of which none is."""
 
     task_id: str
     swimlane: str
@@ -110,3 +122,4 @@ class FetchTask:
     snapshot: SnapshotMode = SnapshotMode.NEVER
     transform: RowTransform = AS_THEY_ARE
     left_out: frozenset[Op] = frozenset()
+    elsewhere: Elsewhere = Elsewhere()

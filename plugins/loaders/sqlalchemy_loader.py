@@ -46,6 +46,7 @@ from cdcbus.plugins.loaders.cells.equal_keys import (
 )
 from cdcbus.plugins.loaders.dialect import QUOTING, Cells
 from cdcbus.plugins.loaders.engine import Database
+from cdcbus.plugins.loaders.marking import Marking
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, TableId
 
@@ -68,6 +69,7 @@ class JdbcBatch:
         self._is_offset_table_open = False
         self._offset_table_lock = Lock()
         self._evolving = Lock()
+        self._marking = Marking(database)
 
     def table(self, name: TableId) -> TargetTable | None:
         """A missing table is looked for again each time."""
@@ -225,7 +227,9 @@ class JdbcBatch:
     @contextmanager
     def transaction(self) -> Iterator[LoadTransaction]:
         offset_table = self._open_offset_table()
+        self._marking.prepare()
         with self._database.reported("transaction"), self._database.engine.begin() as connection:
+            self._marking.begin(connection)
             yield JdbcTransaction(
                 self._database, connection, self._task_id, offset_table, self.refresh
             )
@@ -242,10 +246,12 @@ class JdbcBatch:
     def fence(self) -> list[AppliedOffset] | None:
         if (table := self._open_offset_table()) is None:
             return None
+        self._marking.prepare()
         with (
             self._database.reported(f"table {offset_table.TABLE}"),
             self._database.engine.begin() as connection,
         ):
+            self._marking.begin(connection)
             offset_table.fence(connection, self._task_id)
             return offset_table.load(connection, self._task_id, table)
 

@@ -29,7 +29,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Origin, TableId
 from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.config import FetchTask, SnapshotMode
+from cdcbus.producer.config import Elsewhere, FetchTask, SnapshotMode
 from cdcbus.producer.ddl.named_tables import named
 from cdcbus.producer.publish.delivery import Deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
@@ -282,9 +282,16 @@ class Snapshots:
 
     def _heed(self, wish: Wish) -> None:
         LOG.info("an operator wishes: snapshot %s of %s", wish.kind, _named(wish))
-        if wish.kind is WishKind.START:
+        if wish.kind is WishKind.START and self._task.elsewhere != Elsewhere():
+            LOG.warning(
+                "task %s leaves out what came from the other side: a snapshot would send such rows "
+                "back, older than they are there, and is not begun",
+                self._task.task_id,
+            )
+        elif wish.kind is WishKind.START:
             self._new.append(wish)
             self._changed.notify_all()
+        if wish.kind is WishKind.START:
             return
         for course in self._courses.values():
             if not wish.is_for(course.table):

@@ -59,6 +59,7 @@ class BinlogSource:
         # where the task has stopped, maybe on another server
         self._read_before: BinlogPosition | None = None
         self._skips_statements = task.skips_statements
+        self._elsewhere = task.elsewhere
         self._stream: servers.Connection | None = None
         self._sent: Sent | None = None
         self._open = ExitStack()
@@ -203,6 +204,7 @@ class BinlogSource:
                 ddl,
                 self._epoch,
                 skips_statements=self._skips_statements,
+                elsewhere=self._elsewhere,
             )
             try:
                 yield from self._read(reading, position, read_bytes)

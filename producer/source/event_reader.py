@@ -25,6 +25,7 @@ from cdcbus.producer.binlog.mariadb_compression import (
     plain_rows,
 )
 from cdcbus.producer.binlog.transaction_payload import inner_events
+from cdcbus.producer.config import Elsewhere
 from cdcbus.producer.ddl.named_tables import fills_table
 from cdcbus.producer.ddl.statement_targets import Session, Targets, session, targets
 from cdcbus.producer.ddl.table_schema import SEQUENCE_COLUMNS
@@ -43,6 +44,8 @@ from cdcbus.producer.source.row_events import Batch, Part, Rows
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
+NOTHING_ELSEWHERE = Elsewhere()
+OWN_TABLES = ("cdcbus_position", "cdcbus_row_", "cdcbus_mark_")
 _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
 # of tables: each transaction names again which it means; of many tables they are others each time
 _NUMBERS_KEPT = 1_000
@@ -62,6 +65,7 @@ class Reading:
         epoch: str = "",
         *,
         skips_statements: bool = False,
+        elsewhere: Elsewhere = NOTHING_ELSEWHERE,
     ) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
         # The GTIDs of all transactions that have ended, None until a file's head says them.
@@ -88,6 +92,11 @@ class Reading:
         self._ddl = ddl
         self._epoch = epoch
         self._skips_statements = skips_statements
+        self._elsewhere = elsewhere
+        self._mark_tables = {f"cdcbus_mark_{mark}" for mark in elsewhere.marks}
+        self._marks: set[bytes] = set()  # definitions of these tables
+        self._is_elsewhere = False  # whether the transaction that is being read came from there
+        self._told_elsewhere = False
         # of tables that the task does not read, as the log has said
         self._passed_over: set[Targets] = set()
         self._checksum_bytes = 4 if server.has_checksum else 0
@@ -275,10 +284,26 @@ class Reading:
             ) from None
         if table is None or (self._published and self._is_out() and not self._is_xa):
             return
+        if self._is_from_elsewhere(event):
+            self._tell_elsewhere()
+            return
         if self._held is not None:
             self._parts.append(self._held)
         self._held = Rows(table, event[4], body, self._origin(event, timestamp), self._is_first)
         self._is_first = False
+
+    def _is_from_elsewhere(self, event: bytes) -> bool:
+        """Whether it is left out: its transaction is, or the server that has made it first."""
+        ids = self._elsewhere.server_ids
+        return self._is_elsewhere or (bool(ids) and int.from_bytes(event[5:9], "little") in ids)
+
+    def _tell_elsewhere(self) -> None:
+        if not self._told_elsewhere:
+            self._told_elsewhere = True
+            LOG.info(
+                "%s: rows that came from the other side are left out, as all like them",
+                self._place(),
+            )
 
     def _origin(self, event: bytes, timestamp: int) -> Origin:
         server_id = int.from_bytes(event[5:9], "little")
@@ -307,8 +332,14 @@ class Reading:
 
     def _table_map(self, event: bytes, body: bytes, timestamp: int) -> None:
         number, definition = table_id(body), body[8:]
+        if definition in self._marks:
+            self._is_elsewhere = True
         if definition not in self._by_definition:
-            if not self._filter.accepts(table_name(body)):
+            name = table_name(body)
+            if name.table in self._mark_tables:
+                self._marks.add(definition)
+                self._is_elsewhere = True
+            if not self._filter.accepts(name) or (self._mark_tables and is_own_table(name)):
                 self._tables[number] = None
                 return
             table_map = self._described(
@@ -357,18 +388,20 @@ class Reading:
         elif found := xa.FINISH.fullmatch(sql):
             self._xa_finish(found[1] == b"COMMIT", found[2], event, timestamp)
         elif kinds.ROW_STATEMENT.match(sql):
-            self._row_statement(sql, session(body))
+            if not self._is_from_elsewhere(event):
+                self._row_statement(sql, session(body))
             if not self._in_transaction:
                 self._end(timestamp)
         elif not kinds.INSIDE.fullmatch(sql):
-            if kinds.CREATE_TABLE.match(sql) and self._fills_table(body):
+            is_filled = kinds.CREATE_TABLE.match(sql) and self._fills_table(body)
+            if is_filled and not self._is_from_elsewhere(event):
                 self._row_statement(sql, session(body))
             self._by_definition.clear()  # a DDL: tables may look different from here on
             ddl = self._statement(body)
             self._statements.append(ddl)
             self._schema.follow(ddl, self._place())
             parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
-            if not (self._published and self._is_out()):
+            if not self._is_from_elsewhere(event) and not (self._published and self._is_out()):
                 self._parts += parts
             # CREATE TABLE ... SELECT, of which the rows follow
             if sql.endswith(b"START TRANSACTION"):
@@ -528,10 +561,12 @@ class Reading:
             True,
             False,
         )
+        self._is_elsewhere = False
 
     def _mysql_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
         self._gtid = mysql_gtid(body)
         self._server_uuid = self._gtid[:36]
+        self._is_elsewhere = self._server_uuid.lower() in self._elsewhere.gtid_sources
         self._anonymous_gtid(event, body, timestamp)
 
     def _anonymous_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
@@ -539,10 +574,13 @@ class Reading:
 
     def _tagged_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
         self._gtid, self._server_uuid, self._commit_us = tagged_gtid.parse(body)
+        self._is_elsewhere = self._server_uuid.lower() in self._elsewhere.gtid_sources
 
     def _mariadb_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
         sequence, domain, flags = struct.unpack_from("<QIB", body)
-        self._gtid = f"{domain}-{int.from_bytes(event[5:9], 'little')}-{sequence}"
+        source = f"{domain}-{int.from_bytes(event[5:9], 'little')}"
+        self._gtid = f"{source}-{sequence}"
+        self._is_elsewhere = source in self._elsewhere.gtid_sources
         self._in_transaction = not flags & _STANDALONE
         self._is_xa = bool(flags & _PREPARED_XA)
 
@@ -599,6 +637,12 @@ class Reading:
             True,
             False,
         )
+        self._is_elsewhere = False
+
+
+def is_own_table(name: TableId) -> bool:
+    """Whether it is one that tasks keep at a target for themselves."""
+    return name.table.lower().startswith(OWN_TABLES)
 
 
 def _as_kind(event: bytes, kind: int) -> bytes:

@@ -7,6 +7,7 @@ from cdcbus.plugins.rowchange import Op
 from cdcbus.producer.config import (
     AS_THEY_ARE,
     DdlConfig,
+    Elsewhere,
     FetchTask,
     FilterConfig,
     HeartbeatConfig,
@@ -17,6 +18,14 @@ from cdcbus.producer.config import (
 from cdcbus.tasks.config.kafka_options import PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.config.keys.start import BINLOG_START, ON_POSITION_LOST
 from cdcbus.tasks.config.keys.topics import TOPIC
+from cdcbus.tasks.config.keys.two_way import (
+    EXCLUDE_GTID_SOURCES,
+    EXCLUDE_MARKS,
+    EXCLUDE_SERVER_IDS,
+    GTID_SOURCES,
+    MARKS,
+    SERVER_IDS,
+)
 from cdcbus.tasks.config.keys.types import (
     ADDRESSES,
     FLAG,
@@ -68,7 +77,23 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
         skips_statements=settings.get("consumer.onStatement", ON_STATEMENT) == "skip",
         left_out=_left_out(settings, ddl),
         transform=_transform(settings, includes, excludes, heartbeat),
+        elsewhere=_elsewhere(settings),
     )
+
+
+def _elsewhere(settings: Settings) -> Elsewhere:
+    found = Elsewhere(
+        settings.get(EXCLUDE_SERVER_IDS, SERVER_IDS) or frozenset(),
+        settings.get(EXCLUDE_GTID_SOURCES, GTID_SOURCES) or frozenset(),
+        settings.get(EXCLUDE_MARKS, MARKS) or frozenset(),
+    )
+    if found != Elsewhere() and (settings.get("consumer.snapshot", SNAPSHOT) or "never") != "never":
+        settings.reject(
+            "consumer.snapshot",
+            "a snapshot would send rows of the other side back to it, older than they are there: "
+            "copy one side before the tasks of the other direction run",
+        )
+    return found
 
 
 def source_config(settings: Settings) -> SourceConfig:

@@ -15,6 +15,7 @@ from cdcbus.plugins.time_zone import read_zone
 from cdcbus.tasks.config.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.config.keys.start import KAFKA_START
 from cdcbus.tasks.config.keys.task import ISOLATED
+from cdcbus.tasks.config.keys.two_way import LOADER_MARK, MARK
 from cdcbus.tasks.config.keys.types import (
     ANY_ADDRESS,
     EDGE,
@@ -186,7 +187,17 @@ def jdbc_target(task_id: str, settings: Settings, address: ValueType[str] = JDBC
         connect_retries=settings.get("loader.source.connectionErrorRetryAttempts", NUMBER) or 0,
         is_tested=bool(settings.get("loader.source.testOnBorrow", FLAG)),
         zero_date=ZeroDate(settings.get("loader.zeroDate", ZERO_DATE) or ZeroDate.REJECT),
+        mark=_mark(settings),
     )
+
+
+def _mark(settings: Settings) -> str:
+    """Where it could not act, rows would go round and round."""
+    mark = settings.get(LOADER_MARK, MARK) or ""
+    url = (settings.get("loader.source.url", ANY_ADDRESS) or "").lower()
+    if mark and not url.startswith(("jdbc:mysql:", "jdbc:mariadb:")):
+        settings.reject(LOADER_MARK, "only MySQL and MariaDB targets have a binlog to mark")
+    return mark
 
 
 def _connections(settings: Settings, name: str, most: int) -> int:

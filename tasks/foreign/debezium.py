@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.keys.two_way import GTID_SOURCES
 from cdcbus.tasks.foreign.conversion import (
     NO_START,
     Conversion,
@@ -240,6 +241,19 @@ def _override(made: Conversion, key: str, value: str) -> None:
         made.put(f"kafka.{option}", value)
 
 
+def _gtid_sources(made: Conversion, key: str, value: str) -> None:
+    try:
+        GTID_SOURCES.read(value)
+    except ValueError:
+        made.error(
+            key,
+            "not carried over: a regular expression; write UUIDs into "
+            "consumer.source.excludeGtidSources",
+        )
+    else:
+        made.put("consumer.source.excludeGtidSources", value)
+
+
 def _done(made: Conversion, key: str, value: str) -> None:
     """Elsewhere, with others."""
 
@@ -302,6 +316,8 @@ RULES: dict[str, Rule] = {
         sentence="not carried over: there is no topic of transactions; rows say their GTID",
         default="false",
     ),
+    "gtid.source.excludes": Rule(convert=_gtid_sources),
+    "gtid.source.filter.dml.events": inside("see gtid.source.excludes"),
     "gtid.source.*": Rule(
         severity=Severity.ERROR, sentence="not carried over: rows of all servers would be sent"
     ),

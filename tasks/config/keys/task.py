@@ -22,6 +22,7 @@ from cdcbus.tasks.config.keys.loader import (
 )
 from cdcbus.tasks.config.keys.mapper import MAPPER_KEYS
 from cdcbus.tasks.config.keys.start import ON_POSITION_LOST
+from cdcbus.tasks.config.keys.two_way import TWO_WAY_KEYS
 from cdcbus.tasks.config.keys.types import (
     ADDRESSES,
     CONSUMER,
@@ -667,6 +668,7 @@ KEYS: dict[str, Key] = {
         *LOADER_KEYS,
         *JDBC_TARGET_KEYS,
         *KAFKA_TARGET_KEYS,
+        *TWO_WAY_KEYS,
         *MAPPER_KEYS,
         *PASSED_THROUGH,
     )

@@ -21,6 +21,7 @@ from cdcbus.plugins.rowchange import NO_ORIGIN, TableId
 from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import (
+    Elsewhere,
     FetchTask,
     FilterConfig,
     HeartbeatConfig,
@@ -460,6 +461,16 @@ def test_what_is_asked_of_a_task_without_snapshots_is_read_by_its_condition(worl
     assert world.ids() == [1, 2, 3, 4, 5]
     assert {where for *_, where in world.asked} == {"id > 0"}
     assert world.progress().where == "id > 0"
+
+
+def test_a_task_that_leaves_out_the_other_side_sends_no_rows_of_it_back(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.begin(SnapshotMode.NEVER, elsewhere=Elsewhere(marks=frozenset({"from_b"})))
+    world.wish(WishKind.START)()
+    world.run()
+    assert world.asked == []
+    assert "would send such rows back" in caplog.text
 
 
 def test_a_wish_is_kept_until_what_it_means_is_stored(world: World) -> None:

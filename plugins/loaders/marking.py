@@ -1,0 +1,49 @@
+"""`loader.mark`: each transaction in a MySQL or MariaDB target begins with a row of table
+`cdcbus_mark_<mark>`, by which whoever reads that server's binlog knows it again."""
+
+from __future__ import annotations
+
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+from uuid import uuid4
+
+if TYPE_CHECKING:
+    from sqlalchemy import Connection
+
+    from cdcbus.plugins.loaders.engine import Database
+
+PREFIX: Final = "cdcbus_mark_"
+
+
+class Marking:
+    """Marks transactions, where the target has a mark. May be called from any thread."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._table = f"{PREFIX}{mark}" if (mark := database.target.mark) else ""
+        self._lock = Lock()
+        self._is_there = not self._table
+
+    def prepare(self) -> None:
+        """Makes the table where it is lacking, once. Raises TargetError: unmarked transactions
+        would go round and round."""
+        with self._lock:
+            if self._is_there:
+                return
+            with (
+                self._database.reported(f"table {self._table}"),
+                self._database.engine.begin() as connection,
+            ):
+                connection.exec_driver_sql(
+                    f"CREATE TABLE IF NOT EXISTS {self._table} (id CHAR(32) PRIMARY KEY) "
+                    "ENGINE=InnoDB"
+                )
+            self._is_there = True
+
+    def begin(self, connection: Connection) -> None:
+        """The first rows of a transaction: one that comes and goes, so that no two transactions
+        wait for each other, and the table stays empty."""
+        if self._table:
+            key = uuid4().hex
+            connection.exec_driver_sql(f"INSERT INTO {self._table} (id) VALUES ('{key}')")
+            connection.exec_driver_sql(f"DELETE FROM {self._table} WHERE id = '{key}'")

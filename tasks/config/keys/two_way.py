@@ -1,0 +1,94 @@
+"""The keys of replication in both directions: what came from the other side does not go back."""
+
+from __future__ import annotations
+
+import re
+
+from cdcbus.tasks.config.keys.definition import Key, Route
+from cdcbus.tasks.config.keys.types import ValueType, split_list
+
+_MARK = re.compile(r"[a-z0-9_]{1,40}")
+_GTID_SOURCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]{1,10}-[0-9]{1,10}")
+
+
+def _mark(text: str) -> str:
+    if not _MARK.fullmatch(text):
+        raise ValueError("not a mark")
+    return text
+
+
+def _marks(text: str) -> frozenset[str]:
+    return frozenset(map(_mark, split_list(text)))
+
+
+def _server_ids(text: str) -> frozenset[int]:
+    numbers = frozenset(int(part) for part in split_list(text) if re.fullmatch("[0-9]+", part))
+    if len(numbers) < len(split_list(text)) or any(number >= 2**32 for number in numbers):
+        raise ValueError("not server ids")
+    return numbers
+
+
+def _gtid_sources(text: str) -> frozenset[str]:
+    sources = frozenset(split_list(text.lower()))
+    if not all(map(_GTID_SOURCE.fullmatch, sources)):
+        raise ValueError("not sources of GTIDs")
+    return sources
+
+
+MARK: ValueType[str] = ValueType("mark", _mark, "small letters, digits and _, 40 at most", "from_b")
+MARKS: ValueType[frozenset[str]] = ValueType(
+    "marks", _marks, "marks separated by commas, as loader.mark has them", "from_b,from_c"
+)
+SERVER_IDS: ValueType[frozenset[int]] = ValueType(
+    "numbers", _server_ids, "server ids separated by commas", "2,3"
+)
+GTID_SOURCES: ValueType[frozenset[str]] = ValueType(
+    "GTID sources",
+    _gtid_sources,
+    "servers' UUIDs, or domain-server of MariaDB, separated by commas",
+    "3e11fa47-71ca-11e1-9e33-c80aa9429562 or 0-2",
+)
+
+EXCLUDE_MARKS, EXCLUDE_SERVER_IDS, EXCLUDE_GTID_SOURCES = (
+    f"consumer.source.exclude{name}" for name in ("Marks", "ServerIds", "GtidSources")
+)
+LOADER_MARK = "loader.mark"
+TWO_WAY_KEYS = (
+    Key(
+        EXCLUDE_MARKS,
+        MARKS,
+        "",
+        "Transactions that tasks with one of these `loader.mark` have written to this server are "
+        "not sent: they came from the other side; see "
+        "[both directions](loading.md#both-directions).",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        EXCLUDE_SERVER_IDS,
+        SERVER_IDS,
+        "",
+        "Changes that these servers have made first are not sent, where this one replicates from "
+        "them by its own means.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        EXCLUDE_GTID_SOURCES,
+        GTID_SOURCES,
+        "",
+        "The same by the UUID in front of a GTID, or of MariaDB by `domain-server`.",
+        "not known",
+        Route.FETCH,
+    ),
+    Key(
+        LOADER_MARK,
+        MARK,
+        "",
+        "Each transaction in a MySQL or MariaDB target begins with a row of table "
+        "`cdcbus_mark_<MARK>`, by which a fetch task there knows it again: "
+        "`consumer.source.excludeMarks`.",
+        "not known",
+        Route.LOAD,
+    ),
+)
