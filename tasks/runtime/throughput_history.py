@@ -1,14 +1,15 @@
-"""What a task did, minute by minute, over the last hours: one small znode for each task, written
-once a minute.
+"""What a task did, minute by minute over the last hours, and hour by hour over the last month: two
+small znodes for each task, written once a minute and once an hour.
 
 /datas/task/<id>/minutes   {"minutes":[[1795281300,1200,0,0.2,"WORKING"],...]}: oldest first; the
                            elements are the fields of `Minute`
+/datas/task/<id>/hours     {"hours":[...]}: the same of whole hours; lag is the highest in each
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
 from typing import Any
 
@@ -19,6 +20,8 @@ from cdcbus.tasks.zookeeper.znode import get_node, put_node
 
 MINUTE_SECONDS = 60
 KEPT_SECONDS = 6 * 60 * MINUTE_SECONDS
+HOUR_SECONDS = 60 * MINUTE_SECONDS
+HOURS_KEPT_SECONDS = 30 * 24 * HOUR_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +45,19 @@ class ThroughputHistory:
     def read(self, task_id: str) -> list[Minute]:
         """The minutes, oldest first, without those in which nobody reported the task. Damaged ones
         are left out."""
-        node = get_node(self._client, minutes_path(task_id))
-        stored = node.fields.get("minutes") if node is not None else None
+        return self._read(minutes_path(task_id), "minutes")
+
+    def read_hours(self, task_id: str) -> list[Minute]:
+        """The same of whole hours."""
+        return self._read(hours_path(task_id), "hours")
+
+    def put_hours(self, task_id: str, hours: Iterable[Minute]) -> None:
+        """Replaces all hours."""
+        put_node(self._client, hours_path(task_id), {"hours": list(map(astuple, hours))})
+
+    def _read(self, path: str, name: str) -> list[Minute]:
+        node = get_node(self._client, path)
+        stored = node.fields.get(name) if node is not None else None
         if not isinstance(stored, list):
             return []
         minutes = map(_minute, stored)
@@ -65,6 +79,7 @@ class ThroughputWriter:
     def __init__(self, task_id: str, minutes: ThroughputHistory) -> None:
         self._task_id, self._minutes = task_id, minutes
         self._known: list[Minute] | None = None
+        self._hours: list[Minute] | None = None
         self._at, self._rows = minute_of(time.time()), 0
 
     def is_due(self) -> bool:
@@ -84,6 +99,12 @@ class ThroughputWriter:
         self._at = minute_of(time.time())
         self._rows = rows
         self._minutes.put(self._task_id, self._known)
+        if self._hours is None:
+            self._hours = self._minutes.read_hours(self._task_id)
+        hours = with_hours(self._hours, self._known)
+        if hours != self._hours:
+            self._minutes.put_hours(self._task_id, hours)
+            self._hours = hours
 
 
 def minute_of(epoch_seconds: float) -> int:
@@ -100,11 +121,47 @@ def with_minute(minutes: list[Minute], minute: Minute) -> list[Minute]:
     return [*kept, minute]
 
 
+def with_hours(hours: list[Minute], minutes: list[Minute]) -> list[Minute]:
+    """The hours with those that minutes have completed since, without those that are too old. One
+    that is known stays: its first minutes may be gone by now."""
+    if not minutes:
+        return hours
+    known = {hour.at: hour for hour in hours}
+    current = hour_of(minutes[-1].at)
+    parts: dict[int, list[Minute]] = {}
+    for minute in minutes:
+        at = hour_of(minute.at)
+        if at < current and at not in known:
+            parts.setdefault(at, []).append(minute)
+    for at, part in parts.items():
+        known[at] = whole_hour(at, part)
+    kept = (hour for at, hour in known.items() if at > current - HOURS_KEPT_SECONDS)
+    return sorted(kept, key=lambda hour: hour.at)
+
+
+def whole_hour(at: int, minutes: Sequence[Minute]) -> Minute:
+    """The minutes of an hour as one; there is one at least."""
+    records = [each.lag_records for each in minutes if each.lag_records is not None]
+    seconds = [each.lag_seconds for each in minutes if each.lag_seconds is not None]
+    rows = sum(minute.rows for minute in minutes)
+    most = max(records, default=None), max(seconds, default=None)
+    return Minute(at, rows, *most, minutes[-1].state)
+
+
+def hour_of(epoch_seconds: int) -> int:
+    """When the hour of a time began."""
+    return epoch_seconds // HOUR_SECONDS * HOUR_SECONDS
+
+
 def last_hour(minutes: list[Minute], now: float) -> list[int]:
     """Rows in each of the last 60 whole minutes, oldest first."""
     rows = {minute.at: minute.rows for minute in minutes}
     end = minute_of(now)
     return [rows.get(end - back * MINUTE_SECONDS, 0) for back in range(60, 0, -1)]
+
+
+def hours_path(task_id: str) -> str:
+    return f"{ROOT}/task/{task_id}/hours"
 
 
 def minutes_path(task_id: str) -> str:

@@ -22,14 +22,25 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
+class Mark:
+    """Something that happened: epoch seconds, what kind of thing, and a sentence."""
+
+    at: int
+    kind: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class Series:
-    """Values at equal steps of time, oldest first. `start`: epoch seconds of the first."""
+    """Values at equal steps of time, oldest first. `start`: epoch seconds of the first. `marks`:
+    what happened meanwhile."""
 
     title: str
     unit: str
     start: int
     step_seconds: int
     values: Sequence[float | None]
+    marks: Sequence[Mark] = ()
 
     @property
     def end(self) -> int:
@@ -47,15 +58,19 @@ def line_chart(series: Series) -> Markup:
     """A figure with axes: times are UTC."""
     top = ceiling(max(known(series.values), default=0.0))
     description = (
-        f"From {clock(series.start)} to {clock(series.end)} UTC. "
+        f"From {moment(series, series.start)} to {moment(series, series.end)} UTC. "
         f"{_summary(series.values, series.unit).capitalize()}."
     )
+    for mark in series.marks:
+        description += f" {mark.kind.capitalize()} at {moment(series, mark.at)}."
     grid = Markup('<path class="grid" d="M0 0H100M0 50H100"/>')
-    plot = _svg("plot", series.title, description, grid + _lines(series.values, top))
+    plot = _svg(
+        "plot", series.title, description, grid + _lines(series.values, top) + _marks(series)
+    )
     labels = Markup("")
     for number in range(X_LABELS):
-        moment = series.start + (series.end - series.start) * number // (X_LABELS - 1)
-        labels += Markup("<span>{}</span>").format(clock(moment))
+        at = series.start + (series.end - series.start) * number // (X_LABELS - 1)
+        labels += Markup('<span data-at="{}">{}</span>').format(at, moment(series, at))
     return Markup(
         '<figure class="chart"><figcaption>{} <span class="unit">{}</span></figcaption>'
         '<div class="y" aria-hidden="true"><span>{}</span><span>{}</span><span>0</span></div>{}'
@@ -86,6 +101,23 @@ def ceiling(highest: float) -> float:
 def clock(epoch_seconds: float) -> str:
     """A time of day in UTC."""
     return f"{datetime.fromtimestamp(epoch_seconds, UTC):%H:%M}"
+
+
+def moment(series: Series, epoch_seconds: int) -> str:
+    """A time of a chart in UTC: of one of more than two days its date too."""
+    if series.end - series.start <= 2 * 86_400:
+        return clock(epoch_seconds)
+    return f"{datetime.fromtimestamp(epoch_seconds, UTC):%m-%d %H:%M}"
+
+
+def _marks(series: Series) -> Markup:
+    drawn = Markup("")
+    for mark in series.marks:
+        x = round(100 * (mark.at - series.start) / max(1, series.end - series.start), 2)
+        drawn += Markup('<path class="mark {}" d="M{} 0V100"><title>{}</title></path>').format(
+            mark.kind, f"{x:g}", f"{moment(series, mark.at)} UTC: {mark.sentence}"
+        )
+    return drawn
 
 
 def runs(values: Sequence[float | None], top: float) -> Iterator[list[Point]]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import time
 from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, Form, Request
+from fastapi import APIRouter, Form, Query, Request
 from starlette.responses import RedirectResponse, Response
 
 from cdcbus.ops.alarms.rules import OF_STATE
@@ -30,12 +31,16 @@ router = APIRouter()
 
 
 @router.get("/tasks/{task_id}")
-def task_page(request: Request, task_id: str, done: str = "") -> Response:
-    live = f"/live{task_address(task_id)}"
+def task_page(
+    request: Request, task_id: str, done: str = "", span: Annotated[str, Query(alias="range")] = ""
+) -> Response:
+    live = f"/live{task_address(task_id)}?range={quote(span)}"
     values = {
-        **_task_values(request, task_id),
+        **_task_values(request, task_id, span),
         **_task_text(request, task_id),
         "durations": alarms.DURATIONS,
+        "ranges": list(views.RANGES),
+        "range": span,
         "other_nodes": [
             node.node_id for node in known_nodes(bus_of(request)) if node.status == "working"
         ],
@@ -45,28 +50,38 @@ def task_page(request: Request, task_id: str, done: str = "") -> Response:
 
 
 @router.get("/live/tasks/{task_id}")
-def task_live(request: Request, task_id: str) -> Response:
+def task_live(
+    request: Request, task_id: str, span: Annotated[str, Query(alias="range")] = ""
+) -> Response:
     actions.known_task(bus_of(request), task_id)
-    return stream(request, lambda: live_parts("task.html", _task_values(request, task_id)))
+    return stream(request, lambda: live_parts("task.html", _task_values(request, task_id, span)))
 
 
-def _task_values(request: Request, task_id: str) -> dict[str, Any]:
+def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
     bus = bus_of(request)
     status, nodes = actions.known_task(bus, task_id), TaskNodes(bus.client)
     lines, no_log = views.log_tail(status)
+    history, failures = ThroughputHistory(bus.client), nodes.errors(task_id)
+    changes = views.position_changes(bus, task_id)
     return {
         "status": status,
         "is_logged_in": is_logged_in(request),
         "has_token": bool(bus.everybody) and request.state.operator is None,
         "here": task_address(task_id),
-        "charts": views.charts_of(ThroughputHistory(bus.client).read(task_id), time.time()),
+        "charts": views.charts_of(
+            history.read(task_id),
+            time.time(),
+            history.read_hours(task_id) if span else (),
+            span,
+            views.marks_of(failures, changes),
+        ),
         "places": views.places(bus, task_id),
-        "changes": views.position_changes(bus, task_id),
+        "changes": changes,
         "alarms": alarms.alarms_of(bus, task_id),
         "of_state": OF_STATE,
         **_snapshots(bus, task_id),
         "verified": VerifyNodes(bus.client).last(task_id),
-        "failures": nodes.errors(task_id)[::-1],
+        "failures": failures[::-1],
         "log": lines,
         "no_log": no_log,
     }

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -19,7 +20,8 @@ from cdcbus.ops.alarms.store import AlarmNodes
 from cdcbus.ops.services.dead_letter_counts import dead_letter_topic_of
 from cdcbus.ops.services.scheduling import explained
 from cdcbus.ops.web.bus import WebBus
-from cdcbus.ops.web.pages.charts import Series
+from cdcbus.ops.web.pages.charts import Mark, Series
+from cdcbus.ops.web.pages.formatting import STAMP
 from cdcbus.ops.web.read_ahead import ReadAhead, tasks_ahead, texts_ahead
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError
 from cdcbus.plugins.kafka.config import PublishConfig
@@ -33,24 +35,28 @@ from cdcbus.tasks.config.keys.types import split_list
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.config.read_task import Inspection, inspect_dist
 from cdcbus.tasks.runtime.throughput_history import (
+    HOUR_SECONDS,
+    KEPT_SECONDS,
     MINUTE_SECONDS,
     Minute,
     ThroughputHistory,
+    hour_of,
     last_hour,
     minute_of,
     minutes_path,
+    whole_hour,
 )
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.position_history import Change, histories, positions_of
 from cdcbus.tasks.zookeeper.status import Status, status_of
-from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from cdcbus.tasks.zookeeper.tasks import Failure, TaskNodes
 
 # how long a text is not read again that names a source or a file, which may have changed
 KNOWN_SECONDS = 30.0
 ELSEWHERE = (b"sourceName", b"${file:")
 OVERVIEW_SECONDS = 1.0  # how long all who look share one answer
 REST = 4.0  # times as long as the look took, until the next one
-HOUR_SECONDS = 20.0  # how long the last hour of a task is not read again
+HOURS_KNOWN_SECONDS = 20.0  # how long the last hour of a task is not read again
 URGENT = (
     State.ERROR,
     State.RETRYING,
@@ -61,6 +67,8 @@ URGENT = (
     State.NEW,
 )
 WINDOWS_MINUTES = (30, 60, 180, 360)
+KEPT_MINUTES = WINDOWS_MINUTES[-1]
+RANGES = {"1h": 3600, "6h": 6 * 3600, "1d": 86_400, "7d": 7 * 86_400, "30d": 30 * 86_400}
 LOG_LINES = 100
 LOG_BYTES = 64 << 10
 MASK = "(secret, not shown)"
@@ -240,7 +248,7 @@ class Overviews:
         old = [
             task_id
             for task_id in task_ids
-            if task_id not in self._hours or now - self._hours[task_id][0] > HOUR_SECONDS
+            if task_id not in self._hours or now - self._hours[task_id][0] > HOURS_KNOWN_SECONDS
         ]
         client = ReadAhead(self._bus.client)
         client.read(minutes_path(task_id) for task_id in old)
@@ -346,28 +354,62 @@ def keeps_letters(task: FetchTask | LoadTask) -> bool:
     return bool(dead_letter_topic_of(task))
 
 
-def charts_of(minutes: Sequence[Minute], now: float) -> list[Series]:
-    """Rows and lag, over the smallest window that holds all minutes. A chart without a value is
-    left out, but for that of the rows."""
-    if not minutes:
+def charts_of(
+    minutes: Sequence[Minute],
+    now: float,
+    hours: Sequence[Minute] = (),
+    span: str = "",
+    marks: Sequence[Mark] = (),
+) -> list[Series]:
+    """Rows and lag over one of RANGES, by minute, from a day on by hour; without one over the
+    smallest window that holds all minutes. A chart without a value is left out, but for that of
+    the rows. `marks`: what happened meanwhile."""
+    step, known = MINUTE_SECONDS, {minute.at: minute for minute in minutes}
+    if span in RANGES:
+        length = RANGES[span] // MINUTE_SECONDS
+        if RANGES[span] > KEPT_SECONDS:
+            step, known = HOUR_SECONDS, {hour.at: hour for hour in hours}
+            length = RANGES[span] // HOUR_SECONDS
+            current = hour_of(int(now))  # is shown as far as it is
+            now = current + HOUR_SECONDS
+            if so_far := [minute for minute in minutes if minute.at >= current]:
+                known[current] = whole_hour(current, so_far)
+    elif minutes:
+        oldest = (minute_of(now) - minutes[0].at) // MINUTE_SECONDS
+        length = next((window for window in WINDOWS_MINUTES if window >= oldest), KEPT_MINUTES)
+    else:
         return []
-    oldest = (minute_of(now) - minutes[0].at) // MINUTE_SECONDS
-    length = next((window for window in WINDOWS_MINUTES if window >= oldest), WINDOWS_MINUTES[-1])
-    start = minute_of(now) - length * MINUTE_SECONDS
-    known = {minute.at: minute for minute in minutes}
+    start = int(now) // step * step - length * step
     rows: list[float | None] = []
     seconds: list[float | None] = []
     records: list[float | None] = []
     for number in range(length):
-        minute = known.get(start + number * MINUTE_SECONDS)
+        minute = known.get(start + number * step)
         rows.append(minute.rows if minute else None)
         seconds.append(minute.lag_seconds if minute else None)
         records.append(minute.lag_records if minute else None)
-    charts = [Series("Rows", "a minute", start, MINUTE_SECONDS, rows)]
+    inside = [mark for mark in marks if start <= mark.at <= start + length * step]
+    is_hours = step == HOUR_SECONDS
+    charts = [Series("Rows", "an hour" if is_hours else "a minute", start, step, rows, inside)]
     for unit, values in (("seconds", seconds), ("records", records)):
         if any(value is not None for value in values):
-            charts.append(Series("Lag", unit, start, MINUTE_SECONDS, values))
+            shown = f"{unit}, the most in each hour" if is_hours else unit
+            charts.append(Series("Lag", shown, start, step, values, inside))
     return charts
+
+
+def marks_of(failures: Sequence[Failure], changes: Sequence[tuple[str, Change]]) -> list[Mark]:
+    """Errors of a task and positions that were set by hand, at their times."""
+    found = [(failure.at, "error", failure.sentence) for failure in failures]
+    found += [(change.at, "set", f"{change.by}: {change.how}") for _, change in changes]
+    marks = []
+    for at, kind, sentence in found:
+        try:
+            moment = datetime.strptime(at, STAMP).replace(tzinfo=UTC)
+        except ValueError:
+            continue
+        marks.append(Mark(int(moment.timestamp()), kind, sentence))
+    return marks
 
 
 def places(bus: WebBus, task_id: str) -> list[StoredPosition]:

@@ -43,12 +43,33 @@ function morph(old, fresh) {
   if (isAtEnd) old.scrollTop = old.scrollHeight;
 }
 
+// Times in the reader's zone, with UTC beside them.
+const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const isUtc = new Date().getTimezoneOffset() === 0;
+const digits = (number) => String(number).padStart(2, "0");
+function localise(root) {
+  if (isUtc) return;
+  for (const label of root.querySelectorAll("[data-at]")) {
+    const utc = label.textContent;
+    const at = new Date(Number(label.dataset.at) * 1000);
+    const date = utc.includes("-") ? `${digits(at.getMonth() + 1)}-${digits(at.getDate())} ` : "";
+    label.textContent = `${date}${digits(at.getHours())}:${digits(at.getMinutes())}`;
+    label.append(Object.assign(document.createElement("small"), { textContent: `${utc} UTC` }));
+  }
+  for (const time of root.querySelectorAll("time[datetime]")) {
+    time.title = `${new Date(time.dateTime).toLocaleString("sv")} ${zone}, ${time.title}`;
+  }
+}
+localise(document);
+for (const place of document.querySelectorAll(".zone")) place.textContent = isUtc ? "all times are UTC" : `times are UTC; in charts and beside relative times also those of ${zone}`;
+
 function show(parts) {
   for (const [id, html] of Object.entries(parts)) {
     const old = document.getElementById(id);
     if (!old) continue;
     const fresh = old.cloneNode(false);
     fresh.innerHTML = html;
+    localise(fresh);
     morph(old, fresh);
   }
 }

@@ -3,7 +3,10 @@ names that porter's world has are in it."""
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -11,6 +14,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
 from tests.support.bus import FROM_KAFKA, Bus, fetch_text, open_bus, resting_text
 from tests.support.console import (
     CHROMIUM,
@@ -81,7 +85,7 @@ def page(web: httpx.Client) -> Iterator[Page]:
 def test_no_page_has_a_serious_finding(page: Page, web: httpx.Client, name: str) -> None:
     found = {}
     for path in (
-        "/tasks/fetch",
+        "/tasks/fetch?range=30d",
         "/tasks/fetch/edit",
         "/tasks/fetch/versions",
         "/lineage",
@@ -106,3 +110,22 @@ def test_the_way_through_two_topics_is_drawn_once_and_no_name_runs_out(
     page.get_by_role("link", name=f"task {LONG}").focus()
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/tasks/{LONG}")
+
+
+def test_a_chart_has_the_readers_time_with_utc_beside_it(bus: Bus, web: httpx.Client) -> None:
+    now = minute_of(time.time())
+    minutes = [Minute(now - 60 * back, 7, None, 1.0, "WORKING") for back in range(30, 0, -1)]
+    ThroughputHistory(bus.client).put("fetch", minutes)
+    with open_browser() as browser:
+        page = browser.new_page(timezone_id="Asia/Shanghai")
+        page.goto(str(web.base_url).rstrip("/") + "/tasks/fetch?range=1h")
+        label = page.locator(".chart .x span").last
+        utc, here = (
+            f"{datetime.fromtimestamp(now, UTC) + timedelta(hours=h):%H:%M}" for h in (0, 8)
+        )
+        expect(label).to_have_text(re.compile(f"^{here}{utc} UTC$"))
+        expect(page.locator("footer")).to_contain_text("Asia/Shanghai")
+        # The live parts, which come as the node's text, keep it.
+        expect(page.locator("#pulse")).to_have_text("live")
+        expect(page.locator(".chart .x small").last).to_contain_text("UTC")
+        page.close()

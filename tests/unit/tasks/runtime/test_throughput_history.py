@@ -3,7 +3,15 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.tasks.runtime.throughput_history import KEPT_SECONDS, Minute, last_hour, with_minute
+from cdcbus.tasks.runtime.throughput_history import (
+    HOUR_SECONDS,
+    HOURS_KEPT_SECONDS,
+    KEPT_SECONDS,
+    Minute,
+    last_hour,
+    with_hours,
+    with_minute,
+)
 
 BEGIN = 1_800_000_000 // 60 * 60
 
@@ -35,3 +43,20 @@ def test_the_history_is_in_order_bounded_and_loses_no_recent_row(
 def test_the_last_hour_has_sixty_whole_minutes_with_nothing_where_nobody_told() -> None:
     hour = last_hour([minute(0, 7), minute(58, 3), minute(60, 9)], BEGIN + 60 * 60 + 30)
     assert (len(hour), hour[0], hour[58], sum(hour)) == (60, 7, 3, 10)
+
+
+def test_hours_are_made_of_their_minutes_once_they_are_over_and_then_stay() -> None:
+    start = 1_795_280_400  # a whole hour
+    minutes = [
+        Minute(start + 60 * number, 10, number, None if number else 0.5, "WORKING")
+        for number in range(90)
+    ]
+    hours = with_hours([], minutes)
+    assert hours == [Minute(start, 600, 59, 0.5, "WORKING")]
+    # Most of its minutes are forgotten by now: it is as it was told first.
+    assert with_hours(hours, minutes[50:]) == hours
+    assert with_hours(hours, []) == hours
+    old = Minute(start - HOURS_KEPT_SECONDS, 1, None, None, "WORKING")
+    recent = Minute(start - HOURS_KEPT_SECONDS + 2 * HOUR_SECONDS, 2, None, None, "WORKING")
+    assert with_hours([old, recent], minutes) == [recent, *hours]
+    assert with_hours([], minutes[:60]) == []  # the hour is not over yet

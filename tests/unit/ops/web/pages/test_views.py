@@ -15,6 +15,7 @@ import pytest
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.ops.web.pages import live
+from cdcbus.ops.web.pages.charts import line_chart
 from cdcbus.ops.web.pages.tasks import (
     LOG_LINES,
     MASK,
@@ -22,6 +23,7 @@ from cdcbus.ops.web.pages.tasks import (
     TaskRow,
     charts_of,
     log_tail,
+    marks_of,
     overview,
     settings,
 )
@@ -32,9 +34,10 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.runtime.throughput_history import Minute
+from cdcbus.tasks.zookeeper.position_history import Change
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.status import Status
-from cdcbus.tasks.zookeeper.tasks import Run
+from cdcbus.tasks.zookeeper.tasks import Failure, Run
 
 NOW = 1_795_281_330.0
 LAST = 1_795_281_240  # when the last whole minute before it began
@@ -98,6 +101,37 @@ def test_charts_span_the_smallest_window_that_holds_all_and_leave_gaps() -> None
     assert (lag.unit, lag.values[-4:]) == ("seconds", [None, 0.5, None, None])
     assert len(charts_of([Minute(LAST - 100 * 60, 7, 1, 0.5, "WORKING")], NOW)[0].values) == 180
     assert charts_of([], NOW) == []
+
+
+def test_a_range_of_hours_has_a_minute_a_point_and_one_of_days_an_hour() -> None:
+    hour = NOW // 3600 * 3600
+    minutes = [Minute(LAST, 9, None, 1.0, "WORKING")]
+    hours = [Minute(int(hour) - 3600, 540, None, 7.5, "WORKING")]
+    rows, lag = charts_of(minutes, NOW, hours, "6h")
+    assert (rows.unit, len(rows.values), rows.values[-1]) == ("a minute", 360, 9)
+    rows, lag = charts_of(minutes, NOW, hours, "30d")
+    assert (rows.unit, len(rows.values), rows.values[-2:]) == ("an hour", 720, [540, 9])
+    assert lag.values[-3:] == [None, 7.5, 1.0]
+    assert len(charts_of([], NOW, [], "7d")[0].values) == 168
+
+
+def test_errors_and_positions_set_by_hand_are_marked_where_they_are_in_the_range() -> None:
+    failures = [
+        Failure("2026-11-21 17:10:00", "node n1", "Kafka <a> is away"),
+        Failure("2026-11-20 17:10:00", "node n1", "long ago"),
+        Failure("damaged", "node n1", "x"),
+    ]
+    changes = [("shop", Change("2026-11-21 17:05:00", "ada", "offset reset", None, "x"))]
+    marks = marks_of(failures, changes)
+    assert [(mark.kind, mark.sentence) for mark in marks] == [
+        ("error", "Kafka <a> is away"),
+        ("error", "long ago"),
+        ("set", "ada: offset reset"),
+    ]
+    chart = str(line_chart(charts_of([], NOW, [], "1h", marks)[0]))
+    assert chart.count('class="mark') == 2
+    assert "17:10 UTC: Kafka &lt;a&gt; is away" in chart and "Error at 17:10." in chart
+    assert str(line_chart(charts_of([], NOW, [], "7d", marks)[0])).count('class="mark') == 3
 
 
 def test_the_end_of_a_log_is_shown_where_it_lies(tmp_path: Path) -> None:
