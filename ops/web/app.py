@@ -30,7 +30,7 @@ from cdcbus.ops.web.pages import (
     task_page,
     topics,
 )
-from cdcbus.ops.web.records import search_page
+from cdcbus.ops.web.records import log_page, search_page
 from cdcbus.plugins.errors import CdcError
 
 LOG = logging.getLogger(__name__)
@@ -56,6 +56,7 @@ def make_app(bus: WebBus) -> FastAPI:
         nodes,
         alarms,
         search_page,
+        log_page,
         topics,
         lineage,
         dead_letters,

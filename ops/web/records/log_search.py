@@ -1,0 +1,69 @@
+"""Searches the log of a task, from its end backwards. Pure but for reading the file."""
+
+from __future__ import annotations
+
+import socket
+from collections import deque
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdcbus.tasks.zookeeper.status import Status
+
+SEARCHED_BYTES = 16 << 20  # of the end of a log, at most
+FOUND_LINES = 500  # the newest
+LEVELS = ("ERROR", "WARNING", "INFO")
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """A line and its number in what was searched. `level`: `bad`, `warn`, or empty."""
+
+    text: str
+    level: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundLines:
+    """`lines`: the newest that fit, oldest first; `count`: all that fit. `is_cut`: whether only
+    the end of the log was searched. `missing`: why it cannot be searched here."""
+
+    lines: tuple[LogLine, ...] = ()
+    count: int = 0
+    is_cut: bool = False
+    missing: str = ""
+
+
+def search(status: Status, word: str, level: str) -> FoundLines:
+    """The lines that contain a word, any case, and are of a level or a graver one; empty: any. What
+    follows a line without a level, as a traceback, belongs to it."""
+    run = status.run
+    if run is None or not run.log:
+        return FoundLines(missing="No node has run it yet.")
+    if run.host != socket.gethostname():
+        return FoundLines(
+            missing=f"It is on {run.host}, {run.log}: look at the pages of the node there."
+        )
+    levels = LEVELS[: LEVELS.index(level) + 1] if level in LEVELS else ()
+    found: deque[LogLine] = deque(maxlen=FOUND_LINES)
+    count = 0
+    try:
+        with Path(run.log).open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - SEARCHED_BYTES))
+            current = ""
+            for raw in file:
+                text = raw.decode("utf-8", "replace").rstrip("\r\n")
+                current = level_of(text) or current
+                if (levels and current not in levels) or word.casefold() not in text.casefold():
+                    continue
+                count += 1
+                found.append(LogLine(text, {"ERROR": "bad", "WARNING": "warn"}.get(current, "")))
+    except OSError as error:
+        return FoundLines(missing=f"{run.log} cannot be read: {error.strerror}.")
+    return FoundLines(tuple(found), count, size > SEARCHED_BYTES)
+
+
+def level_of(text: str) -> str:
+    """The level of a line of our own logs; empty where it continues another one."""
+    head = text[:80]
+    return next((level for level in (*LEVELS, "DEBUG") if f" {level} " in head), "")
