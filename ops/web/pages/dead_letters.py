@@ -20,10 +20,12 @@ from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.auth import is_logged_in, operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.ops.web.cells import FoundCell, cells_side_by_side
 from cdcbus.ops.web.pages import tasks as views
 from cdcbus.ops.web.pages.rendering import page
 from cdcbus.ops.web.pages.shared import DONE, shared
-from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.errors import CdcError, ConversionError
+from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.config import FetchTask
 
 SHOWN = 200  # the newest letters of a task
@@ -36,24 +38,42 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class LetterRow:
-    """A letter. `parts`: of its record, by name; with cells only for those who may see them."""
+    """A letter. `parts`: of its record, by name; `changes`: the row changes that it holds, as
+    operation, table and cells; both with cells only for those who may see them. `unreadable`: why
+    there are none."""
 
     record: str
     time: str
     reason: str
     parts: Sequence[tuple[str, str]]
+    changes: Sequence[tuple[str, str, Sequence[FoundCell]]] = ()
+    unreadable: str = ""
 
 
-def letter_row(each: OpenDeadLetter | FetchLetter, shows_cells: bool) -> LetterRow:
+def letter_row(
+    each: OpenDeadLetter | FetchLetter, shows_cells: bool, converter: str = ""
+) -> LetterRow:
+    """`converter`: the format of the task's records, where they are to be decoded."""
     parts = original_of(each) if shows_cells or isinstance(each, FetchLetter) else {}
     if not shows_cells:
         parts = {name: parts[name] for name in PLACES if name in parts}
     time = each.time[:19].replace("T", " ")
+    changes: list[tuple[str, str, Sequence[FoundCell]]] = []
+    unreadable = ""
+    if shows_cells and converter and isinstance(each, OpenDeadLetter):
+        try:
+            for change in make_converter(converter).from_bytes(each.value):
+                table = printable(str(change.table.id))
+                changes.append((change.op.value, table, cells_side_by_side(change)))
+        except ConversionError as error:
+            unreadable = printable(str(error))
     return LetterRow(
         each.dead_letter.record,
         time,
         each.dead_letter.reason,
         [(name, _shown(part)) for name, part in parts.items() if part],
+        changes,
+        unreadable,
     )
 
 
@@ -103,11 +123,13 @@ def task_letters_page(request: Request, task_id: str, done: str = "") -> Respons
         actions.dead_letters(bus, task_id), key=lambda each: each.time, reverse=True
     )
     shows_cells = not bus.everybody or is_logged_in(request)
+    task = actions.stored_task(bus, task_id)
+    converter = task.converter if isinstance(task, LoadTask) else ""
     values = {
         "task_id": task_id,
         "open": len(dead_letters),
-        "letters": [letter_row(each, shows_cells) for each in dead_letters[:SHOWN]],
-        "no_replay": NO_REPLAY if isinstance(actions.stored_task(bus, task_id), FetchTask) else "",
+        "letters": [letter_row(each, shows_cells, converter) for each in dead_letters[:SHOWN]],
+        "no_replay": NO_REPLAY if isinstance(task, FetchTask) else "",
         "done": DONE.get(done, ""),
     }
     return page(request, "task_letters.html", values, section="/letters")

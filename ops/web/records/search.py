@@ -11,15 +11,15 @@ from datetime import UTC, datetime
 from cdcbus.ops.services.row_view import is_wanted, printable
 from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog
 from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.cells import FoundCell, cells_side_by_side
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Cell, RowChange
+from cdcbus.plugins.rowchange import RowChange
 
 FOUND = 100  # row changes of one look, at most
 LOOKED = 50_000  # records of one look, at most
 LOOK_SECONDS = 8.0
-CELL_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +43,6 @@ class Sought:
         if not is_wanted(record, change, self.tables, self.key or None, ops):
             return False
         return not self.text or _holds(change, self.text.casefold())
-
-
-@dataclass(frozen=True, slots=True)
-class FoundCell:
-    """A column of a row change; None is NULL, `has_before` and `has_after` whether it is there."""
-
-    name: str
-    before: Cell
-    after: Cell
-    has_before: bool
-    has_after: bool
-    is_key: bool
-
-    @property
-    def is_changed(self) -> bool:
-        return self.has_before and self.has_after and self.before != self.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,25 +137,6 @@ def moment(text: str) -> int | None:
     return int(read.timestamp() * 1000)
 
 
-def cells_side_by_side(change: RowChange) -> list[FoundCell]:
-    """All columns, those of the key first; each with what was there before and is there after."""
-    before, after = change.before or {}, change.after or {}
-    key = change.table.key
-    names = dict.fromkeys([*(name for name in key), *after, *before])
-    return [
-        FoundCell(
-            printable(name),
-            _short(before.get(name)),
-            _short(after.get(name)),
-            name in before,
-            name in after,
-            name in key,
-        )
-        for name in names
-        if name in before or name in after
-    ]
-
-
 def _beginnings(
     log: TopicLog,
     topic: str,
@@ -220,10 +185,3 @@ def _holds(change: RowChange, text: str) -> bool:
             if cell is not None and text in cell.casefold():
                 return True
     return False
-
-
-def _short(cell: Cell) -> Cell:
-    if cell is None:
-        return None
-    shown = printable(cell[:CELL_CHARACTERS])
-    return shown if len(cell) <= CELL_CHARACTERS else f"{shown}… ({len(cell):,} characters)"

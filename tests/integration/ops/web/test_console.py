@@ -166,7 +166,10 @@ def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(
     assert re.search(r"242 .* 1 2\d{3}-", said["/letters"])
     log_in(web)
     # the record itself, for those who may see rows
-    assert "Ada&#39;s cell" in text(web, f"/letters/{load}").replace('"', "")
+    letters = text(web, f"/letters/{load}")
+    assert "Ada&#39;s cell" in letters.replace('"', "")
+    # decoded, as the row that was refused
+    assert "INSERT shop.people Cells before and after Column Before After id key – 3" in letters
 
 
 def test_open_letters_are_counted_on_the_overview(

@@ -6,9 +6,9 @@ import pytest
 
 from cdcbus.ops.services.topics import KafkaRecord
 from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.cells import cells_side_by_side
 from cdcbus.ops.web.records.search import (
     Sought,
-    cells_side_by_side,
     moment,
     places_of,
     places_text,

@@ -1,0 +1,52 @@
+"""The cells of a row change, before and after side by side, as pages show them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdcbus.ops.services.row_view import printable
+from cdcbus.plugins.rowchange import Cell, RowChange
+
+CELL_CHARACTERS = 1000  # shown of a cell
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCell:
+    """A column of a row change; None is NULL, `has_before` and `has_after` whether it is there."""
+
+    name: str
+    before: Cell
+    after: Cell
+    has_before: bool
+    has_after: bool
+    is_key: bool
+
+    @property
+    def is_changed(self) -> bool:
+        return self.has_before and self.has_after and self.before != self.after
+
+
+def cells_side_by_side(change: RowChange) -> list[FoundCell]:
+    """All columns, those of the key first; each with what was there before and is there after."""
+    before, after = change.before or {}, change.after or {}
+    key = change.table.key
+    names = dict.fromkeys([*(name for name in key), *after, *before])
+    return [
+        FoundCell(
+            printable(name),
+            _short(before.get(name)),
+            _short(after.get(name)),
+            name in before,
+            name in after,
+            name in key,
+        )
+        for name in names
+        if name in before or name in after
+    ]
+
+
+def _short(cell: Cell) -> Cell:
+    if cell is None:
+        return None
+    shown = printable(cell[:CELL_CHARACTERS])
+    return shown if len(cell) <= CELL_CHARACTERS else f"{shown}… ({len(cell):,} characters)"
