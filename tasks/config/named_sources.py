@@ -28,7 +28,7 @@ from cdcbus.tasks.config.parser import (
 from cdcbus.tasks.config.placeholders import has_placeholder, masked
 from cdcbus.tasks.process_identity import NODE_VARIABLE
 
-CONSUMER, LOADER = "consumer.source.", "loader.source."
+SIDES = CONSUMER, LOADER = "consumer.source.", "loader.source."
 NAME_KEY = "sourceName"
 FOLDER = "sources"
 IN_ZOOKEEPER = "/datas/datesource"

@@ -225,6 +225,12 @@ def is_inline_secret(key: str, known: Key | None, written: str) -> bool:
     """Whether a value holds a secret itself instead of saying where it is."""
     if SECRET_INSIDE.search(written):
         return True
+    if (
+        known is not None
+        and (has_secret := known.value_type.has_secret)
+        and not has_secret(written)
+    ):
+        return False
     return bool(written) and is_secret(key, known) and not has_placeholder(written)
 
 

@@ -30,7 +30,14 @@ from cdcbus.tasks.config.keys.types import (
     word,
 )
 from cdcbus.tasks.config.load_task import load_task
-from cdcbus.tasks.config.named_sources import Lookup, add_sources, in_folders, source_folders
+from cdcbus.tasks.config.named_sources import (
+    NAME_KEY,
+    SIDES,
+    Lookup,
+    add_sources,
+    in_folders,
+    source_folders,
+)
 from cdcbus.tasks.config.parser import Entry, read_entries, read_text
 from cdcbus.tasks.config.settings import Settings
 from cdcbus.tasks.porter.dist_json import is_dist, properties_text, read_dist
@@ -148,10 +155,20 @@ def _inspect(
     theirs = settings.get(ENVIRONMENT, PATH_NAME) or ""
     if sentence := other_environment(theirs, environ.get(FILLED_ENVIRONMENT, "")):
         settings.reject(ENVIRONMENT, sentence)
-    # Without its source a task would seem to miss all keys that the source has.
-    task = None if entries is None else _task(settings)
+    task = _task(settings)
+    if entries is None:
+        # All that is wrong is told at once, but for keys that its source may have.
+        diagnostics.found[:] = [each for each in diagnostics.found if not _is_of_source(each, own)]
+        task = None
     _allow(own, diagnostics)
     return Inspection(None if diagnostics.of(Severity.ERROR) else task, diagnostics, own)
+
+
+def _is_of_source(found: Diagnostic, own: Mapping[str, Entry]) -> bool:
+    """Whether it is about a key that is missing, and that the named source of its side may have."""
+    return found.line == 0 and any(
+        found.key.startswith(prefix) and own.get(prefix + NAME_KEY) is not None for prefix in SIDES
+    )
 
 
 def _allow(own: Mapping[str, Entry], diagnostics: Diagnostics) -> None:

@@ -20,6 +20,7 @@ from cdcbus.tasks.config.named_sources import (
     nearest_source_key,
 )
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
+from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.positions import connect
 from cdcbus.tasks.zookeeper.znode import reported
 
@@ -54,11 +55,13 @@ class SourceNodes:
                 return None
         return _source(name, data)
 
-    def put(self, name: str, pairs: Mapping[str, str], is_replacing: bool) -> None:
-        """Stores it. Raises ConfigError when it is there already and not to be replaced."""
+    def put(self, name: str, pairs: Mapping[str, str], is_replacing: bool, by: str) -> None:
+        """Stores it; the audit says who did. Raises ConfigError when it is there already and not
+        to be replaced."""
         path = source_path(name)
         data = orjson.dumps({"code": name, "nodeId": None, "using": True, "source": dict(pairs)})
-        with reported(path):
+        how = "source add --replace" if is_replacing else "source add"
+        with audited(self._client, by, how, f"source {name}"), reported(path):
             try:
                 self._client.create(path, data, makepath=True)
             except NodeExistsError as error:

@@ -79,6 +79,7 @@ def add(
         source_file,
         write_source_file,
     )
+    from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.zookeeper.source_registry import source_path
 
     check_pairs(pairs)
@@ -89,7 +90,7 @@ def add(
         return
     kept = pairs_for_zookeeper(pairs, bus.filling)
     with _nodes(bus) as nodes:
-        nodes.put(name, kept, is_replacing)
+        nodes.put(name, kept, is_replacing, operator())
     click.echo(f"source {name} is in ZooKeeper, {source_path(name)} at {bus.zookeeper}")
 
 

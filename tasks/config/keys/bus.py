@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from urllib.parse import urlsplit
 
 from cdcbus.tasks.config.encryption import KEY_FILE
 from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT, FILES, MODULES
@@ -31,7 +32,18 @@ def _http_url(text: str) -> str:
     return text
 
 
-# Who knows the address of a webhook may post to it.
+def _has_secret(address: str) -> bool:
+    """Whether an address says more than where: a user, a query, or a part that nobody made up to
+    be read."""
+    found = urlsplit(address)
+    parts = found.path.split("/")
+    return bool(
+        found.query or "@" in found.netloc or any(GUESS_PROOF.fullmatch(part) for part in parts)
+    )
+
+
+# Who knows the address of a webhook may post to it, where that holds something secret.
+GUESS_PROOF = re.compile(r"(?=.*[0-9A-Z])[\w-]{16,}", re.ASCII)
 WEBHOOK: ValueType[str] = ValueType(
     "secret",
     _http_url,
@@ -39,6 +51,7 @@ WEBHOOK: ValueType[str] = ValueType(
     "https://hooks.example.com/${env:HOOK}",
     is_secret=True,
     is_shown=False,
+    has_secret=_has_secret,
 )
 
 

@@ -27,7 +27,7 @@ class ValueType(Generic[T_co]):
     `example` complete the sentence.
 
     `is_secret`: its text is taken as it stands. `is_shown`: a wrong value may be repeated to the
-    operator.
+    operator. `has_secret`: whether a text of a secret type does hold one; None: it always does.
     """
 
     name: str
@@ -36,6 +36,7 @@ class ValueType(Generic[T_co]):
     example: str
     is_secret: bool = False
     is_shown: bool = True
+    has_secret: Callable[[str], bool] | None = None
 
 
 def split_list(text: str) -> tuple[str, ...]:

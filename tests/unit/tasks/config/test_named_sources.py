@@ -23,7 +23,7 @@ from cdcbus.tasks.config.named_sources import (
     write_source_file,
 )
 from cdcbus.tasks.config.placeholders import interpolate
-from cdcbus.tasks.config.read_task import inspect_task, read_task
+from cdcbus.tasks.config.read_task import inspect_task, inspect_text, read_task
 
 LOAD = """\
 taskId=1
@@ -244,3 +244,20 @@ def test_a_written_file_is_read_back_and_not_replaced_unasked(tmp_path: Path) ->
     write_source_file(file, {"userName": "u"}, is_replacing=True)
     assert list(read_source_file("A", file).entries) == ["userName"]
     assert names_in((file.parent, tmp_path / "nowhere")) == ["A"]
+
+
+def test_all_that_is_wrong_is_told_at_once_even_where_a_source_is_missing() -> None:
+    text = """taskId=t
+consumer.consumerName=KafkaFetch
+consumer.source.sourceName=NOWHERE
+consumer.converter=nonesuch
+loader.loaderName=JdbcBatch
+"""
+    found = inspect_text(text, {}, sources=lambda name: None)
+    assert found.task is None
+    # What the source may have is not told to be missing: its servers, topics, and where to start.
+    assert {each.key for each in found.diagnostics.of(Severity.ERROR)} == {
+        "consumer.source.sourceName",
+        "consumer.converter",
+        "loader.source.url",
+    }

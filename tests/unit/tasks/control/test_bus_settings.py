@@ -297,6 +297,25 @@ def test_a_wrong_alarm_channel_is_told(
     assert "s3cret" not in error
 
 
+@pytest.mark.parametrize(
+    ("address", "is_warned_of"),
+    [
+        ("http://alarms.intern:8080/cdcbus", False),
+        ("https://alarms.intern/hooks/cdcbus-alarms-production", False),
+        ("https://hooks.example.com/${env:HOOK}", False),
+        ("https://hooks.example.com/services/T0AB12CD3/B0XY98ZW7/a1B2c3D4e5F6g7H8i9J0k1L2", True),
+        ("https://user:pw@alarms.intern/hook", True),
+        ("https://alarms.intern/hook?token=abc", True),
+    ],
+)
+def test_only_a_webhook_s_address_that_holds_a_secret_is_warned_of(
+    address: str, is_warned_of: bool, tmp_path: Path
+) -> None:
+    settings = read(tmp_path, f"alarm.webhook.url={address}\n")
+    assert bool(settings.warnings) is is_warned_of
+    assert settings.settings["alarm.webhook.url"].shown in ("***", "***${env:HOOK}")
+
+
 def test_secrets_of_alarm_channels_are_not_shown(tmp_path: Path) -> None:
     settings = read(
         tmp_path,

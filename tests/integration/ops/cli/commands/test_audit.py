@@ -35,6 +35,8 @@ def test_every_command_that_changes_something_is_noted_and_no_other(bus: Bus) ->
     bus("offset", "copy", "242", "243", "--yes")
     bus("task", "rm", "243", "--yes")
     bus("offset", "set", "242", "{}", code=1)
+    bus("source", "add", "SHOP", "url=jdbc:postgresql://h/db")
+    bus("source", "list")
     noted = bus.json("audit")
     assert [(each["what"], each["on"]) for each in noted] == [
         ("task import", "task 242"),
@@ -47,8 +49,9 @@ def test_every_command_that_changes_something_is_noted_and_no_other(bus: Bus) ->
         ("task clone 242", "task 243"),
         ("offset copy 242", "task 243"),
         ("task rm", "task 243"),
+        ("source add", "source SHOP"),
     ]
     assert {each["failed"] for each in noted} == {""}
     table = bus("audit", "--lines", "2").stdout.splitlines()
     assert table[0].split()[:2] == ["time", "(UTC)"]
-    assert [line.split("  ")[2].strip() for line in table[1:]] == ["offset copy 242", "task rm"]
+    assert [line.split("  ")[2].strip() for line in table[1:]] == ["task rm", "source add"]
