@@ -10,7 +10,7 @@ at any moment leaves none of that undone: a record is there, in its place, or it
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -42,6 +42,7 @@ HOLD_SECONDS: Final = 10.0
 """How long rows stay locked at most: a fetch task stores its position once a second."""
 LOOK_SECONDS: Final = 0.05
 REPAIRED: Final = (Kind.MISSING, Kind.DIFFERENT, Kind.EXTRA)
+PRUNED: Final = (Kind.EXTRA,)
 NO_RIGHT: Final = (1044, 1142, 1143, 1227)
 
 
@@ -75,16 +76,16 @@ def refusal(comparison: Comparison) -> str:
     return ""
 
 
-def repairable(comparison: Comparison) -> list[Key]:
+def repairable(comparison: Comparison, kinds: Collection[Kind] = REPAIRED) -> list[Key]:
     """The keys of rows that can be sent. Of several that are one at the target each would take the
-    other's place."""
-    return [key for key, kind in comparison.different.items() if kind in REPAIRED]
+    other's place. `kinds`: some of REPAIRED."""
+    return [key for key, kind in comparison.different.items() if kind in kinds]
 
 
-def planned(comparison: Comparison) -> list[Planned]:
+def planned(comparison: Comparison, kinds: Collection[Kind] = REPAIRED) -> list[Planned]:
     """What a repair would send as things stand."""
     [side] = comparison.sources
-    keys = repairable(comparison)
+    keys = repairable(comparison, kinds)
     found = _rows(comparison, side, keys)
     return [_planned(side, key, found.get(key)) for key in keys]
 

@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+import pymysql
 from kazoo.client import KazooClient
 from sqlalchemy import Connection as TargetConnection
 
@@ -129,10 +130,17 @@ def verify(
             yield report, None
             continue
         try:
-            yield comparison.run(), comparison
+            comparison.run()
         except CdcError as error:
             comparison.report.error = str(error)
-            yield comparison.report, None
+        except pymysql.Error as error:
+            code = error.args[0] if error.args else type(error).__name__
+            comparison.report.error = (
+                f"source table {', '.join(comparison.report.sources)} cannot be read to its end: "
+                f"the server has gone away or refuses it ({code}); look at its log, and run it "
+                "again"
+            )
+        yield comparison.report, None if comparison.report.error else comparison
 
 
 def _unseen(

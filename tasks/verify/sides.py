@@ -28,6 +28,7 @@ from cdcbus.tasks.verify.sql_text import (
     POSTGRESQL_SESSION,
     among,
     compared_column,
+    fits,
     mysql_literal,
     postgresql_selected,
     quoted,
@@ -125,9 +126,8 @@ class SourceSide:
     def among(self, keys: Sequence[Cells]) -> str:
         """Rows with these keys, and perhaps some that only the column's collation takes for
         them."""
-        rows = [self._known_literals(key) for key in keys]
-        known = [row for row in rows if row is not None]
-        return among(self._key, known) if known else NOTHING
+        charsets = [column.charset for column in self.table.key_columns]
+        return _among(self._key, charsets, keys, self._known_literals)
 
     def _literals(self, key: Cells) -> list[str]:
         found = self._known_literals(key)
@@ -176,6 +176,7 @@ class TargetSide:
         columns = [table.columns[name] for name in subject.columns]
         self._key_columns = [table.columns[name] for name in subject.key_names]
         self._key = [compared_column(table.dialect, column) for column in self._key_columns]
+        self._charsets = [charsets.get(column.name, "") for column in self._key_columns]
         self._read: Callable[[Any], Cells]
         if table.dialect == "postgresql":
             self._select = ", ".join(map(postgresql_selected, columns))
@@ -230,9 +231,7 @@ class TargetSide:
         return up_to(self._key, self._literals(key))
 
     def among(self, keys: Sequence[Cells]) -> str:
-        rows = [self._known_literals(key) for key in keys]
-        known = [row for row in rows if row is not None]
-        return among(self._key, known) if known else NOTHING
+        return _among(self._key, self._charsets, keys, self._known_literals)
 
     def _literals(self, key: Cells) -> list[str]:
         found = self._known_literals(key)
@@ -263,6 +262,32 @@ class TargetSide:
                 yield result
             finally:
                 result.close()
+
+
+def _among(
+    columns: Sequence[str],
+    charsets: Sequence[str],
+    keys: Sequence[Cells],
+    literals: Callable[[Cells], list[str] | None],
+) -> str:
+    """Rows with these keys. A text that a column's character set has not is compared with the
+    column as a wider one, which no index helps."""
+    plain, odd = list[list[str]](), list[list[str]]()
+    for key in keys:
+        if (row := literals(key)) is not None:
+            is_plain = all(
+                cell is None or fits(charset, cell)
+                for charset, cell in zip(charsets, key, strict=True)
+            )
+            (plain if is_plain else odd).append(row)
+    widened = [
+        f"CONVERT({name} USING utf8mb4)" if charset else name
+        for name, charset in zip(columns, charsets, strict=True)
+    ]
+    parts = [among(names, rows) for names, rows in ((columns, plain), (widened, odd)) if rows] or [
+        NOTHING
+    ]
+    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
 
 
 def _as_it_is(row: Sequence[Any]) -> Cells:

@@ -35,6 +35,8 @@ TIMES: Final = frozenset(
 TIME: Final = re.compile(
     r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?|([01][0-9]|2[0-3]):[0-9:.]+"
 )
+WIDE_CHARSETS: Final = frozenset(("", "utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
+"""They have all characters."""
 COMPARED_ITSELF: Final = WHOLE | DECIMAL | QUOTED_TYPES | TIMES | {"bytea"}
 
 
@@ -125,6 +127,20 @@ def among(columns: Sequence[str], keys: Sequence[Sequence[str]]) -> str:
         for key in keys
     )
     return f"({' OR '.join(f'({row})' for row in rows)})"
+
+
+def fits(charset: str, cell: str) -> bool:
+    """Whether a text can be compared as a literal with a column of this character set, which is
+    empty where it has none: else MySQL and MariaDB refuse the statement. In doubt not."""
+    if cell.isascii() or charset in WIDE_CHARSETS:
+        return True
+    if charset in ("utf8", "utf8mb3", "ucs2"):
+        return max(cell) <= "\uffff"
+    try:
+        cell.encode("cp1252" if charset == "latin1" else charset)
+    except (LookupError, UnicodeEncodeError):
+        return False
+    return True
 
 
 def shown(key: Sequence[Cell]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -14,7 +15,7 @@ from cdcbus.plugins.errors import CdcError
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.verify.compare import Comparison
-    from cdcbus.tasks.verify.report import Example, TableReport
+    from cdcbus.tasks.verify.report import Example, Kind, TableReport
     from cdcbus.tasks.verify.run import Opened
 
 FAILED = 2
@@ -88,8 +89,16 @@ class Share(click.ParamType[float]):
     is_flag=True,
     help="Publish the rows that differ once more from the source, through their topic.",
 )
-@click.option("--dry-run", is_flag=True, help="With --repair: only show what would be published.")
-@click.option("--yes", is_flag=True, help="With --repair: do not ask.")
+@click.option(
+    "--prune",
+    "is_pruning",
+    is_flag=True,
+    help="Of --repair only this: delete rows that the source no longer has, as after a snapshot.",
+)
+@click.option(
+    "--dry-run", is_flag=True, help="With --repair, --prune: only show what would be published."
+)
+@click.option("--yes", is_flag=True, help="With --repair, --prune: do not ask.")
 @click.option(
     "--last",
     "is_last",
@@ -109,6 +118,7 @@ def verify(
     throttle: int | None,
     shows_values: bool,
     is_repairing: bool,
+    is_pruning: bool,
     dry_run: bool,
     yes: bool,
     is_last: bool,
@@ -126,12 +136,14 @@ def verify(
     """
     if is_last:
         _show_last(word, bus, as_json=as_json)
-    if (dry_run or yes) and not is_repairing:
-        raise click.UsageError("--dry-run and --yes go with --repair")
-    if as_json and is_repairing and not (dry_run or yes):
-        raise click.UsageError("--json cannot ask: add --dry-run or --yes to --repair")
+    is_sending = is_repairing or is_pruning
+    if (dry_run or yes) and not is_sending:
+        raise click.UsageError("--dry-run and --yes go with --repair or --prune")
+    if as_json and is_sending and not (dry_run or yes):
+        raise click.UsageError("--json cannot ask: add --dry-run or --yes")
     from cdcbus.tasks.control.named_task import is_file
     from cdcbus.tasks.verify.compare import Options
+    from cdcbus.tasks.verify.repair import PRUNED, REPAIRED
     from cdcbus.tasks.verify.report import exit_code
     from cdcbus.tasks.verify.run import opened
     from cdcbus.tasks.verify.run import verify as verify_tables
@@ -144,10 +156,13 @@ def verify(
         with _Progress(not as_json) as told, opened(word, bus, source) as both:
             for report, comparison in verify_tables(both, options, tables, where, told):
                 reports.append(report)
-                if is_repairing and comparison is not None and comparison.different:
+                if is_sending and comparison is not None and comparison.different:
                     told.pause()
                     try:
-                        _repair(both, comparison, dry_run=dry_run, yes=yes, shows=not as_json)
+                        kinds = REPAIRED if is_repairing else PRUNED
+                        _repair(
+                            both, comparison, kinds, dry_run=dry_run, yes=yes, shows=not as_json
+                        )
                     finally:
                         told.resume()
                 if not as_json:
@@ -200,18 +215,28 @@ def _show_last(word: str, bus: BusSettings, *, as_json: bool) -> NoReturn:
     sys.exit(FAILED if last is None else codes.get(last.word, FAILED))
 
 
-def _repair(both: Opened, comparison: Comparison, *, dry_run: bool, yes: bool, shows: bool) -> None:
+def _repair(
+    both: Opened,
+    comparison: Comparison,
+    kinds: Collection[Kind],
+    *,
+    dry_run: bool,
+    yes: bool,
+    shows: bool,
+) -> None:
     """Shows what is to be published of a table; publishes it, and looks again, where that is
     wanted."""
+    from cdcbus.plugins.rowchange import Op
     from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.verify.repair import planned, refusal, repair, repairable
+    from cdcbus.tasks.verify.report import Kind
     from cdcbus.tasks.zookeeper.audit import audited
 
     report = comparison.report
     report.not_repaired = refusal(comparison)
     if report.not_repaired:
         return
-    report.planned = planned(comparison)
+    report.planned = planned(comparison, kinds)
     if shows:
         for each in report.planned[:PLANNED_SHOWN]:
             key = ", ".join(f"{name}={_cell(cell)}" for name, cell in each.key.items())
@@ -220,13 +245,18 @@ def _repair(both: Opened, comparison: Comparison, *, dry_run: bool, yes: bool, s
             click.echo(f"and {more:,} more")
     if dry_run or not report.planned:
         return
-    question = f"Publish {len(report.planned):,} rows of {report.target} from the source?"
+    deletes = sum(each.op is Op.DELETE for each in report.planned)
+    question = (
+        f"Publish {len(report.planned):,} rows of {report.target} from the source, {deletes:,} of "
+        "them as deletes?"
+    )
     if not yes and not click.confirm(question, err=True):
         report.not_repaired = "it was not wanted"
         return
-    what = f"verify --repair: {len(report.planned)} rows of {report.target}"
+    option = "--repair" if Kind.MISSING in kinds else "--prune"
+    what = f"verify {option}: {len(report.planned)} rows of {report.target}"
     with audited(both.zookeeper, operator(), what, f"task {both.task.task_id}"):
-        for sent in repair(comparison, both.lag, repairable(comparison)):
+        for sent in repair(comparison, both.lag, repairable(comparison, kinds)):
             report.repaired += len(sent)
     comparison.look_again()
 

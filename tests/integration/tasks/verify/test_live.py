@@ -143,6 +143,36 @@ def test_a_repair_makes_them_equal_while_writes_go_on(shop: Shop, target: str) -
     assert verify(shop, target, patience="60").code == 0
 
 
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_rows_that_the_source_has_no_more_are_pruned_while_writes_go_on(
+    shop: Shop, target: str
+) -> None:
+    """And nothing else is sent."""
+    with running(shop, target) as run:
+        run(f"INSERT INTO {shop.name}.wide (id, i) VALUES (19000000, 1), (19000001, 1)")
+        run(f"INSERT INTO {shop.name}.names VALUES ('gone', 1)")
+        run(f"UPDATE {shop.name}.wide SET t = 'planted' WHERE id = 3")
+        run(f"DELETE FROM {shop.name}.wide WHERE id = 4")
+        plan = verify(shop, target, "--prune", "--dry-run", patience="60")
+        planned = [each for table in plan.tables for each in table.get("planned", [])]
+        assert {(each["op"], *each["key"].values()) for each in planned} == {
+            ("DELETE", "19000000"),
+            ("DELETE", "19000001"),
+            ("DELETE", "gone"),
+        }
+        assert run(f"SELECT COUNT(*) FROM {shop.name}.wide WHERE id >= 19000000")[0][0] == 2
+        pruned = verify(shop, target, "--prune", "--yes", patience="60")
+    assert pruned.code == 1, pruned.output
+    assert sum(each.get("published", 0) for each in pruned.tables) == 3
+    tables = {each["table"].partition(".")[2]: each for each in pruned.tables}
+    assert {kind: tables["wide"][kind] for kind in ("missing", "extra", "different")} == {
+        "missing": 1,
+        "extra": 0,
+        "different": 1,
+    }
+    assert tables["names"]["result"] == "equal"
+
+
 def test_a_source_that_begins_a_new_file_and_does_nothing_is_waited_for_no_longer(
     shop: Shop,
 ) -> None:

@@ -3,7 +3,7 @@ each plant stays where it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -12,7 +12,9 @@ from pymysql.err import OperationalError
 
 from cdcbus.ops.cli.main import main
 from cdcbus.tasks.verify import compare, repair
+from cdcbus.tasks.verify.checksums import Pair, Sums
 from cdcbus.tasks.verify.lag import Lag
+from cdcbus.tasks.verify.sides import SourceSide
 from tests.integration.tasks.verify.verifying import arrive, source_of, verify, verify_still
 from tests.support.shop import Shop
 
@@ -215,6 +217,43 @@ def test_keys_of_texts_are_told_apart_to_the_last_blank(shop: Shop, target: str)
     examples = {(each["kind"], each["key"]["name"]) for each in found.table["examples"]}
     assert examples == {("missing", "A"), ("missing", "a "), ("different", "e"), ("extra", "É")}
     assert found.code == 1
+
+
+def test_a_key_that_the_source_cannot_even_hold_is_extra(shop: Shop) -> None:
+    """Its column has no such text, and the server refuses to compare it with one."""
+    for name, key in (("one", "k"), ("two", "k, n")):
+        shop.cursor.execute(
+            f"CREATE TABLE {name} (k VARCHAR(9) CHARACTER SET latin1, n INT, PRIMARY KEY ({key}))"
+        )
+        shop.postgresql(f"CREATE TABLE {shop.name}.{name} (k text, n int, PRIMARY KEY ({key}))")
+        shop.cursor.execute(f"INSERT INTO {name} VALUES ('ä', 1), ('ß', 2), ('?', 3)")
+        shop.postgresql(
+            f"INSERT INTO {shop.name}.{name} VALUES ('ä', 1), ('ß', 5), ('?', 3), ('漢', 3)"
+        )
+    found = verify_still(shop, "postgresql")
+    assert found.code == 1, found.output
+    counts = {
+        each["table"].partition(".")[2]: (each["extra"], each["missing"], each["different"])
+        for each in found.tables
+    }
+    assert counts == {"one": (1, 0, 1), "two": (2, 1, 0)}
+
+
+def test_a_source_that_goes_away_meanwhile_is_told_as_such(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.create("orders", "id INT PRIMARY KEY")
+    read = SourceSide.sums
+
+    def killed(side: SourceSide, pairs: Sequence[Pair], where: str) -> Sums:
+        connection: Any = side._connection
+        shop.cursor.execute(f"KILL {connection.thread_id()}")
+        return read(side, pairs, where)
+
+    monkeypatch.setattr(SourceSide, "sums", killed)
+    found = verify_still(shop, "postgresql")
+    assert found.code == 2, found.output
+    assert "cannot be read to its end: the server has gone away" in found.table["error"]
 
 
 def test_rows_that_became_one_at_the_target_are_found(shop: Shop) -> None:

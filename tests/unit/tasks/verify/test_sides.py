@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -176,6 +177,17 @@ def test_a_key_that_no_row_of_the_source_can_have_is_not_asked_for() -> None:
     side = source(Server())
     assert side.among([("1",), ("1 OR 1 = 1",), (None,)]) == "`id` IN (1)"
     assert side.among([("x",)]) == NOTHING
+
+
+def test_a_text_that_a_columns_character_set_has_not_is_compared_as_a_wider_one() -> None:
+    """Else the server refuses the statement."""
+    side = source(Server(), subject([mapped({"id": "varchar(9)"})], target({"id": "text"})))
+    assert side.among([("ä",), ("漢",)]) == "`id` IN ('ä', '漢')"
+    narrow = replace(side.table.key_columns[0], charset="latin1")
+    side.table = replace(side.table, key_columns=(narrow,))
+    assert side.among([("ä",), ("漢",), ("b",)]) == (
+        "(`id` IN ('ä', 'b') OR CONVERT(`id` USING utf8mb4) IN ('漢'))"
+    )
 
 
 def test_a_range_has_its_last_key_and_not_its_first() -> None:

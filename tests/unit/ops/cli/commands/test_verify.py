@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -47,6 +47,7 @@ class World:
         self.zookeeper = MemoryZooKeeper()
         self.refusal = ""
         self.published: list[int] = []
+        self.kinds: Collection[Kind] = ()
         self.audited: list[str] = []
         self.planned = [Planned(Op.INSERT, "shop.orders", "orders", {"id": "1", "part": None})]
         self.options: Options | None = None
@@ -55,8 +56,8 @@ class World:
         monkeypatch.setattr(run, "verify", self._verify)
         monkeypatch.setattr(audit, "audited", self._audited)
         monkeypatch.setattr(repairs, "refusal", lambda _: self.refusal)
-        monkeypatch.setattr(repairs, "planned", lambda _: self.planned)
-        monkeypatch.setattr(repairs, "repairable", lambda _: [])
+        monkeypatch.setattr(repairs, "planned", self._planned)
+        monkeypatch.setattr(repairs, "repairable", lambda *_: [])
         monkeypatch.setattr(repairs, "repair", self._repair)
 
     def run(self, *words: str, answer: str = "") -> Result:
@@ -78,6 +79,10 @@ class World:
             yield each, None if each.error else comparison
         if self.error:
             raise self.error
+
+    def _planned(self, _: object, kinds: Collection[Kind]) -> list[Planned]:
+        self.kinds = kinds
+        return self.planned
 
     def _repair(self, *_: object) -> Iterator[list[Planned]]:
         for count in (2, 1):
@@ -170,7 +175,7 @@ def test_a_repair_asks_publishes_and_looks_again(monkeypatch: pytest.MonkeyPatch
     done = world.run("--repair", answer="y\n")
     assert done.exit_code == 0
     assert "INSERT shop.orders id='1', part=NULL to topic orders" in done.output
-    assert "Publish 1 rows of shop.orders from the source?" in done.output
+    assert "Publish 1 rows of shop.orders from the source, 0 of them as deletes?" in done.output
     assert "3 rows were published; this is what is left" in done.output
     assert world.audited == ["verify --repair: 1 rows of shop.orders, task 7"]
 
@@ -329,3 +334,17 @@ def test_the_last_verify_is_shown_and_its_exit_code_is_the_same(
     shown = CliRunner().invoke(main, ["verify", "7", "--last", "--json"])
     assert shown.exit_code == code
     assert (json.loads(shown.stdout) is None) == (reports is None)
+
+
+def test_to_prune_is_to_send_deletes_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(monkeypatch, different())
+    assert world.run("--prune", "--dry-run").exit_code == 1
+    assert world.kinds == (Kind.EXTRA,)
+    assert world.published == []
+    world.run("--prune", "--yes")
+    assert world.published == [2, 1]
+    assert world.audited == ["verify --prune: 1 rows of shop.orders, task 7"]
+    both = World(monkeypatch, different())
+    both.run("--repair", "--prune", "--yes")
+    assert Kind.MISSING in both.kinds
+    assert world.run("--yes").exit_code == 2
