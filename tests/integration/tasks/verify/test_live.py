@@ -11,7 +11,14 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.integration.tasks.verify.test_planted import ALL_TYPES, FULL, ONLY_AS_ROWS, both, cells
+from tests.integration.tasks.verify.test_planted import (
+    ALL_TYPES,
+    FULL,
+    ONLY_AS_ROWS,
+    PLANTS,
+    both,
+    cells,
+)
 from tests.integration.tasks.verify.verifying import verify
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
@@ -140,6 +147,33 @@ def test_a_repair_makes_them_equal_while_writes_go_on(shop: Shop, target: str) -
         repaired = verify(shop, target, "--repair", "--yes", patience="60")
         assert repaired.code == 0, repaired.output
         assert sum(each.get("published", 0) for each in repaired.tables) > 20
+    assert verify(shop, target, patience="60").code == 0
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+def test_differences_of_every_kind_are_found_and_repaired_while_writes_go_on(
+    shop: Shop, target: str
+) -> None:
+    """Each in a row that the source does not change meanwhile, or with another in it."""
+    place = int(target == "postgresql")
+    wanted: dict[str, set[str]] = {}
+    with running(shop, target) as run:
+        for number, (column, mysql, postgresql) in enumerate(PLANTS.values()):
+            row = str(number % 18)
+            assert column not in wanted.setdefault(row, set())
+            wanted[row].add(column)
+            cell = (mysql, postgresql or mysql)[place]
+            run(f"UPDATE {shop.name}.wide SET {column} = {cell} WHERE id = {row}")
+        run(f"DELETE FROM {shop.name}.wide WHERE id = 18")
+        run(f"INSERT INTO {shop.name}.wide (id, i) VALUES (19000000, 1)")
+        repaired = verify(shop, target, "--repair", "--yes", "--table", "wide", patience="60")
+        assert repaired.code == 0, repaired.output
+        sent = {(each["op"], each["key"]["id"]) for each in repaired.table["planned"]}
+        assert sent == {
+            *(("INSERT", row) for row in wanted),
+            ("INSERT", "18"),
+            ("DELETE", "19000000"),
+        }
     assert verify(shop, target, patience="60").code == 0
 
 
