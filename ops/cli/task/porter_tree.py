@@ -51,6 +51,7 @@ def _inspected(tree: PorterTree, text: str, bus: BusSettings, severity: Severity
 
 def _into_zookeeper(tree: PorterTree, force: bool, strict: bool, bus: BusSettings) -> None:
     from cdcbus.ops.cli.task.import_ import store
+    from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.zookeeper.source_registry import source_nodes
 
     read = [
@@ -69,7 +70,7 @@ def _into_zookeeper(tree: PorterTree, force: bool, strict: bool, bus: BusSetting
     store(read, tree.positions, force, strict, bus)
     with source_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
         for name, pairs in sources.items():
-            nodes.put(name, pairs, force)
+            nodes.put(name, pairs, force, operator())
             click.echo(f"source {name} is in ZooKeeper")
 
 
