@@ -12,7 +12,7 @@ from cdcbus.plugins.contracts import TargetTable, ZeroDate
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.cells.canonical import DECIMAL, FILLED_UP, WHOLE
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
+from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
 from cdcbus.plugins.transform.mapper import Plan
 from cdcbus.plugins.transform.processor import KEY as PROCESSOR_KEY
 from cdcbus.plugins.transform.processor import Processor
@@ -287,7 +287,7 @@ def _expecting(
                         "--table"
                     )
                 named = made if plan.describes(each.after) else _renamed(made, known)
-                after = plan.map(named).after
+                after = _seen_as(plan, each.table.id).map(named).after
                 if after is None:  # what is inserted is deleted there
                     continue
                 yield tuple(
@@ -303,6 +303,14 @@ def _expecting(
         return task.reader.from_bytes(value)
 
     return lambda row: list(mapped_rows(row))
+
+
+def _seen_as(plan: Plan, table: TableId) -> Plan:
+    """The plan of the consumer task, which knows the source table by the name in its records:
+    porterCompat's is in upper case, and so is what is computed of it."""
+    if plan.source.id == table:
+        return plan
+    return replace(plan, source=replace(plan.source, id=table))
 
 
 def _renamed(change: RowChange, known: Mapping[str, str]) -> RowChange:

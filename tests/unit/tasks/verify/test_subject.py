@@ -139,6 +139,19 @@ def test_records_in_upper_case_are_rows_of_the_same_table() -> None:
     assert found.sources[0].expect(("1", "a")) == [("1", "a")]
 
 
+@pytest.mark.parametrize(
+    ("converter", "wanted"), [("canalRow", "shop.orders"), ("porterCompat", "SHOP.ORDERS")]
+)
+def test_a_column_that_is_computed_of_the_tables_name_has_it_as_records_do(
+    converter: str, wanted: str
+) -> None:
+    rule = MapperRule(computed={"whence": read_expression("{@schema}.{@table}")})
+    found = subject(
+        [mapped(INT, rule=rule)], target({**PG_INT, "whence": "text"}), converter=converter
+    )
+    assert found.sources[0].expect(("1", "a")) == [("1", "a", wanted)]
+
+
 def process(change: RowChange) -> Sequence[RowChange]:
     """Doubles rows, leaves out those that are called no, and sends away those called away."""
     row = dict(change.after or {})
