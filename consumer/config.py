@@ -11,8 +11,9 @@ from cdcbus.plugins.contracts import Converter, JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge, KafkaStart
+from cdcbus.plugins.table_list import TableList, is_selected, matches_any
 from cdcbus.plugins.transform.rules import MapperRule
 
 
@@ -59,16 +60,17 @@ class DeadLetterConfig:
 class LoadTask:
     """Kafka topics to one target, a database or other topics.
 
-    `includes` / `excludes` are SCHEMA.TABLE in upper case, before mapping; `excludes` ignored where
-    `includes` is given. `processor`: `module:function` or an entry point that sees rows before they
-    are mapped; empty: none. `weights`: target table, SCHEMA.TABLE or TABLE in upper case -> its
-    place inside a batch: light tables are written first and deleted from last. `merge` false: each
-    change is written by itself, in source order. Rows of `heartbeats`, or without it of any table
-    called `cdcbus_heartbeat`, are heartbeats. `start` is `consumer.offset`, `first_consume_from`
-    what holds when nothing else says where to begin; None and None = refuse. `until` says where the
-    run ends, None: nowhere; `ends` is the same as an offset for each partition, once these are
-    known: the run ends when all before it is in the target. `time_zone`: of times in records that
-    name none; empty: UTC.
+    `includes` / `excludes` are SCHEMA.TABLE in upper case, before mapping, beside which stand
+    patterns: see `plugins.table_list`; of `regexes` one must match as well, if there are some. Row
+    changes of `skipped_operations` are left out. `processor`: `module:function` or an entry point
+    that sees rows before they are mapped; empty: none. `weights`: target table, SCHEMA.TABLE or
+    TABLE in upper case -> its place inside a batch: light tables are written first and deleted from
+    last. `merge` false: each change is written by itself, in source order. Rows of `heartbeats`, or
+    without it of any table called `cdcbus_heartbeat`, are heartbeats. `start` is `consumer.offset`,
+    `first_consume_from` what holds when nothing else says where to begin; None and None = refuse.
+    `until` says where the run ends, None: nowhere; `ends` is the same as an offset for each
+    partition, once these are known: the run ends when all before it is in the target. `time_zone`:
+    of times in records that name none; empty: UTC.
     """
 
     task_id: str
@@ -95,6 +97,10 @@ class LoadTask:
     until: KafkaStart | None = None
     ends: Mapping[TopicPartition, int] | None = None
     time_zone: str = ""
+    regexes: tuple[str, ...] = ()
+    include_patterns: tuple[str, ...] = ()
+    exclude_patterns: tuple[str, ...] = ()
+    skipped_operations: frozenset[Op] = frozenset()
 
     @property
     def reader(self) -> Converter:
@@ -110,10 +116,20 @@ class LoadTask:
 
     def wants(self, table: TableId) -> bool:
         """Whether rows of this source table are applied."""
-        if self.is_heartbeat(table):
+        return not self.is_heartbeat(table) and self.selects(table)
+
+    def selects(self, table: TableId) -> bool:
+        """Whether filter and lists of the task file let this source table through."""
+        name = str(table)
+        if self.regexes and not matches_any(name, self.regexes):
             return False
-        name = str(table).upper()
-        return name in self.includes if self.includes else name not in self.excludes
+        includes = TableList(self.includes, self.include_patterns)
+        return is_selected(name, includes, TableList(self.excludes, self.exclude_patterns))
+
+    @property
+    def named_tables(self) -> frozenset[str]:
+        """`includes`, where these are all tables that the task can take; else none."""
+        return frozenset() if self.include_patterns else self.includes
 
     def weight(self, table: TableId) -> int:
         """The place of a target table inside a batch; 0 unless the task file says otherwise."""

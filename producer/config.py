@@ -31,12 +31,14 @@ class SourceConfig:
 class FilterConfig:
     """Which tables are read. `regexes` are canal's (matched whole on `schema.table`, any case;
     none = all); tables that one of `black_regexes` fits are not, whatever else says so; `includes`
-    and `excludes` are SCHEMA.TABLE names in upper case, `excludes` ignored where `includes` is
-    given."""
+    and `excludes` are SCHEMA.TABLE names in upper case, beside which stand patterns: see
+    `plugins.table_list`."""
 
     regexes: tuple[str, ...] = ()
     includes: frozenset[str] = frozenset()
     excludes: frozenset[str] = frozenset()
+    include_patterns: tuple[str, ...] = ()
+    exclude_patterns: tuple[str, ...] = ()
     black_regexes: tuple[str, ...] = ()
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.table_list import TableList, is_selected
 from cdcbus.producer.config import FilterConfig
 
 
@@ -17,7 +18,8 @@ class TableFilter:
     def __init__(self, config: FilterConfig, heartbeats: TableId | None = None) -> None:
         self._regexes = _compiled("consumer.source.filter", config.regexes)
         self._black = _compiled("consumer.source.blackFilter", config.black_regexes)
-        self._includes, self._excludes = config.includes, config.excludes
+        self._includes = TableList(config.includes, config.include_patterns)
+        self._excludes = TableList(config.excludes, config.exclude_patterns)
         self._heartbeats = str(heartbeats).upper() if heartbeats else ""
         self._decided: dict[TableId, bool] = {}
 
@@ -35,9 +37,7 @@ class TableFilter:
             return False
         if any(regex.fullmatch(name) for regex in self._black):
             return False
-        if self._includes:
-            return name.upper() in self._includes
-        return name.upper() not in self._excludes
+        return is_selected(name, self._includes, self._excludes)
 
 
 def _compiled(key: str, regexes: Sequence[str]) -> list[re.Pattern[str]]:

@@ -33,6 +33,7 @@ class Decoder:
         scattered: ScatteredTables,
     ) -> None:
         self._task = task
+        self.skipped_operations = task.skipped_operations
         self._converter = converter
         self._plans = plans
         self._scattered = scattered

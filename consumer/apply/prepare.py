@@ -109,7 +109,12 @@ class Preparer:
 
         decoder = self._decoder
         net = net_columns(
-            records, self._converter, decoder.column_plans, decoder.targets, is_in_order
+            records,
+            self._converter,
+            decoder.column_plans,
+            decoder.targets,
+            is_in_order,
+            decoder.skipped_operations,
         )
         return net if net.tables else None
 

@@ -95,7 +95,9 @@ class Forwarder:
         self._task, self._config, self._stop = task, config, stop
         self._put_dead_letters = put_dead_letters
         self._wanted = ChangeFilter(task, converter, process)
-        self._transform = RecordTransform(Mapper(task.rules, task.includes, task.excludes), config)
+        self._transform = RecordTransform(
+            Mapper(task.rules, task.named_tables, task.excludes), config
+        )
         self._outlets: dict[TopicPartition, _Outlet] = {}
         self._opening = Lock()
         self.seen: dict[TopicPartition, AppliedOffset] = {}

@@ -4,7 +4,7 @@ no more than their rest one by one."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
@@ -53,19 +53,22 @@ def net_columns(
     plans_of: Callable[[Table], Sequence[Plan] | None],
     targets_of: Callable[[Records], set[TableId]],
     is_in_order: Callable[[RowGroup, Plan], bool] = lambda _group, _plan: True,
+    skipped: Collection[Op] = (),
 ) -> NetColumns:
     """What is known of the records by columns. `reader` reads them.
 
     `plans_of` gives the plans for rows of a source table: none when nobody wants them, None when
     each row must be looked at. `targets_of` gives the target tables of records that are read one by
     one: all rows of these take the row-at-a-time path, to keep their order. `is_in_order`: whether
-    other partitions have no changes of a group's rows.
+    other partitions have no changes of a group's rows. Those of `skipped` operations are left out.
     """
     found = read_columns(records.values, reader)
     groups: dict[TableId, list[tuple[RowGroup, Plan]]] = {}
     few, others = _few_of_a_kind(records, found.rest, reader)
     row_at_a_time = set(others)
     for group in (*found.groups, *few):
+        if group.op in skipped:
+            continue
         plans = plans_of(group.table)
         if plans is None or not _all_by_columns(group, plans, is_in_order):
             row_at_a_time.update(group.records.to_pylist())

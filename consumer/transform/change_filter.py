@@ -30,6 +30,8 @@ class ChangeFilter:
             if not self.table(change.table.id):
                 if self._task.is_heartbeat(change.table.id) and (beat := read_beat(change)):
                     report.beat(*beat)
+            elif change.op in self._task.skipped_operations:
+                continue
             elif self._process is None:
                 yield change
             else:

@@ -20,7 +20,7 @@ class TargetPlans:
     def __init__(self, task: LoadTask, loader: Loader) -> None:
         self._task = task
         self._loader = loader
-        self._mapper = Mapper(task.rules, task.includes, task.excludes)
+        self._mapper = Mapper(task.rules, task.named_tables, task.excludes)
 
     def routes(self, source: TableId) -> tuple[Route, ...]:
         """Where rows of a source table go."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import Op
+from cdcbus.plugins.table_list import TableList
 from cdcbus.producer.config import (
     AS_THEY_ARE,
     DdlConfig,
@@ -61,8 +62,10 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
         source=source_config(settings),
         tables=FilterConfig(
             settings.get("consumer.source.filter", REGEXES) or (),
-            includes,
-            excludes,
+            includes.names,
+            excludes.names,
+            includes.patterns,
+            excludes.patterns,
             settings.get("consumer.source.blackFilter", REGEXES) or (),
         ),
         publish=_publish(task_id, settings),
@@ -118,20 +121,21 @@ def _left_out(settings: Settings, ddl: DdlConfig) -> frozenset[Op]:
             "leaves out DELETE, and a TRUNCATE still empties targets: add TRUNCATE to keep their "
             "rows",
         )
-    return frozenset(map(Op, found - {Op.TRUNCATE}))
+    return found - {Op.TRUNCATE}
 
 
 def _transform(
     settings: Settings,
-    includes: frozenset[str],
-    excludes: frozenset[str],
+    includes: TableList,
+    excludes: TableList,
     heartbeat: HeartbeatConfig | None,
 ) -> RowTransform:
     rules, processor = mapper_rules(settings), processor_name(settings)
     if not processor and all(rule.is_plain for rule in rules):
         return AS_THEY_ARE
+    named = frozenset() if includes.patterns else includes.names
     return RowTransform(
-        rules, processor, includes, excludes, heartbeat.table if heartbeat else None
+        rules, processor, named, excludes.names, heartbeat.table if heartbeat else None
     )
 
 

@@ -46,7 +46,9 @@ def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
     rules = {number: _rule(settings, f"mapper[{number}]") for number in sorted(numbers)}
     _report_repeated(settings, rules)
     report_column_patterns(settings)
-    report_idle_rules(settings, rules, settings.get("consumer.includes", TABLES) or ())
+    includes = settings.get("consumer.includes", TABLES)
+    if includes and not includes.patterns:
+        report_idle_rules(settings, rules, includes.names)
     return tuple(rules.values())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
+from cdcbus.plugins.table_list import TableList
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.task import find_key
@@ -137,11 +138,11 @@ class Settings:
                 )
 
 
-def tables(settings: Settings) -> tuple[frozenset[str], frozenset[str]]:
+def tables(settings: Settings) -> tuple[TableList, TableList]:
     """Which tables are in, and which are out."""
-    includes = settings.get("consumer.includes", TABLES) or frozenset()
-    excludes = settings.get("consumer.excludes", TABLES) or frozenset()
-    if includes and excludes:
+    includes = settings.get("consumer.includes", TABLES) or TableList()
+    excludes = settings.get("consumer.excludes", TABLES) or TableList()
+    if includes and excludes and not includes.patterns:
         settings.note("consumer.excludes", "without effect beside consumer.includes, as in porter")
     return includes, excludes
 

@@ -12,7 +12,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.mapper import Mapper, is_pattern, leads_to, source_of
-from cdcbus.producer.config import FetchTask, FilterConfig
+from cdcbus.producer.config import FetchTask
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.control.lineage_topics import (
     ANY,
@@ -170,7 +170,7 @@ def _unfed(reader: LoadTask, topic: str, feeds: list[FetchTask]) -> list[TableId
     named = _named_by_reader(reader)
     if not feeds:
         return _one_spelling(named) or [ANY_TABLE]
-    if not reader.includes:
+    if not reader.named_tables:
         return []
     return [table for table in named if not _is_fed(table, topic, feeds)]
 
@@ -244,7 +244,7 @@ def _sent_on(
 
 def _taken(reader: LoadTask, table: TableId) -> list[TableId]:
     """The tables that a consumer task takes of one whose name may contain `*`."""
-    if ANY in table and reader.includes:
+    if ANY in table and reader.named_tables:
         return [named for named in _named_by_reader(reader) if _fits(named, table)]
     return [table] if _takes(reader, table) else []
 
@@ -262,7 +262,7 @@ def _head(feed: FetchTask, topic: str, selection: Selection) -> Way:
 
 
 def _selections(feed: FetchTask) -> list[Selection]:
-    """What a fetch task names: its includes, else its regular expressions, else everything."""
+    """What a fetch task names: its includes, else its regular expressions, else all."""
     selections = []
     if feed.tables.includes:
         tables = TableFilter(feed.tables)
@@ -270,6 +270,9 @@ def _selections(feed: FetchTask) -> list[Selection]:
             for table in _tables(name):
                 if tables.accepts(table):
                     selections.append(Selection(str(table), table))
+    for regex in feed.tables.include_patterns:
+        selections.append(Selection(_plain(regex), table_of(regex)))
+    if selections or feed.tables.includes:
         return selections
     for regex in feed.tables.regexes:
         selections.append(Selection(_plain(regex), table_of(regex)))
@@ -293,7 +296,7 @@ def _named_by_reader(reader: LoadTask) -> set[TableId]:
     named: set[TableId] = set()
     for name in reader.includes:
         named |= _tables(name)
-    if reader.includes:
+    if reader.named_tables:
         return named
     for rule in reader.rules:
         if rule.schema:
@@ -326,8 +329,8 @@ def _takes(reader: LoadTask, table: TableId) -> bool:
     """Whether the task writes rows of a table. Where it names its tables, a pattern is none of
     them."""
     if ANY in table:
-        return not reader.includes
-    return TableFilter(FilterConfig((), reader.includes, reader.excludes)).accepts(table)
+        return not reader.named_tables
+    return reader.selects(table)
 
 
 def _database(reader: LoadTask) -> str:

@@ -200,7 +200,7 @@ def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
             topic = topic_of(table, feed.fetch.publish)
             if topic in feed.topics:
                 topics[table] = topic
-    mapper = Mapper(feed.load.rules, feed.load.includes, feed.load.excludes)
+    mapper = Mapper(feed.load.rules, feed.load.named_tables, feed.load.excludes)
     schemas = reader.read_all(list(topics))[0] if topics else {}
     found = []
     for table, schema in schemas.items():

@@ -79,6 +79,12 @@ def opened(word: str, bus: BusSettings, source: str | None) -> Iterator[Opened]:
             f"task {task.task_id} writes by {task.loader}, which is of another package: only "
             "targets of the built-in loaders can be compared"
         )
+    if task.skipped_operations:
+        raise ConfigError(
+            f"task {task.task_id} leaves out {', '.join(sorted(task.skipped_operations))} "
+            "(consumer.skippedOperations), so its target is not meant to equal the source: there "
+            "is nothing to compare, and a repair would undo what it keeps"
+        )
     feeds = feeds_of(word, task, bus, source)
     # a name of its own: a start of the task ends what others of its name have open
     target = replace(

@@ -36,11 +36,9 @@ def report_column_patterns(settings: Settings) -> None:
 def report_idle_rules(
     settings: Settings, rules: Mapping[int, MapperRule], includes: Collection[str]
 ) -> None:
-    """Rules that keep cells back, and are for none of the tables that the task takes. Nothing is
-    known of these where they are not named."""
-    named = [TableId(*name.split(".", 1)) for name in includes if not is_pattern(name)]
-    if not named or len(named) < len(includes):
-        return
+    """Rules that keep cells back, and are for none of the tables, SCHEMA.TABLE, that the task
+    takes."""
+    named = [TableId(*name.split(".", 1)) for name in includes]
     mapper = Mapper(tuple(rules.values()))
     acting = [_role(route.rule) for table in named for route in mapper.routes(table)]
     for number, rule in rules.items():

@@ -212,15 +212,25 @@ CONSUMER_KEYS = (
         "consumer.includes",
         TABLES,
         "",
-        "Only these tables, by their source name, any case.",
+        "Only these tables, by their source name, any case: names, `SCHEMA.*`, [regular "
+        "expressions](loading.md#which-rows-a-task-takes).",
         "elements are not trimmed; one without a schema matches nothing",
     ),
     Key(
         "consumer.excludes",
         TABLES,
         "",
-        "Not these tables; ignored where includes is given.",
+        "Not these tables, written so too; ignored for those that includes has by name.",
         "elements are not trimmed",
+    ),
+    Key(
+        "consumer.skippedOperations",
+        OPERATIONS,
+        "",
+        "Operations whose rows are left out, as `DELETE,TRUNCATE` for an archive that keeps what "
+        "is deleted at the source: see [loading](loading.md#which-rows-a-task-takes), and of a "
+        "fetch task [Kafka](kafka.md#operations-that-are-left-out).",
+        "not known",
     ),
     Key(
         "consumer.offset",
@@ -432,8 +442,9 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.filter",
         REGEXES,
         "",
-        "Regular expressions for `schema.table`, any case, matched whole; absent: all.",
-        route=Route.FETCH,
+        "Regular expressions for `schema.table`, any case, matched whole; absent: all. Beside "
+        "includes and excludes both must let a table through.",
+        "CanalFetch only",
     ),
     Key(
         "consumer.source.blackFilter",
@@ -441,15 +452,6 @@ CANAL_SOURCE_KEYS = (
         "",
         "The same for tables that are not read, whatever the filter and `consumer.includes` say: "
         "canal's `canal.instance.filter.black.regex`.",
-        "not known",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.skippedOperations",
-        OPERATIONS,
-        "",
-        "Operations whose rows are not sent, as `DELETE,TRUNCATE` for an archive; see "
-        "[Kafka](kafka.md#operations-that-are-left-out).",
         "not known",
         Route.FETCH,
     ),

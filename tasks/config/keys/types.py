@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from cdcbus.plugins.mysql_tls import TlsMode
 from cdcbus.plugins.rowchange import Op, TableId
+from cdcbus.plugins.table_list import TableList, read_table_list
 from cdcbus.plugins.time_zone import read_zone
 from cdcbus.tasks.config.keys.schedule import Schedule, read_schedule
 
@@ -122,13 +123,6 @@ def _table(text: str) -> TableId:
     return TableId(schema, table)
 
 
-def _tables(text: str) -> frozenset[str]:
-    tables = frozenset(element.upper() for element in split_list(text))
-    if any("." not in table.strip(".") or "*" in table for table in tables):
-        raise ValueError("not SCHEMA.TABLE")
-    return tables
-
-
 def _regexes(text: str) -> tuple[str, ...]:
     parts = split_list(text)
     for part in parts:
@@ -139,9 +133,9 @@ def _regexes(text: str) -> tuple[str, ...]:
     return parts
 
 
-def _operations(text: str) -> frozenset[str]:
-    found = frozenset(map(str.upper, split_list(text)))
-    if not found <= set(Op) or found >= {Op.INSERT, Op.UPDATE, Op.DELETE}:
+def _operations(text: str) -> frozenset[Op]:
+    found = frozenset(Op(each.upper()) for each in split_list(text))
+    if found >= {Op.INSERT, Op.UPDATE, Op.DELETE}:
         raise ValueError("no operations")
     return found
 
@@ -242,11 +236,12 @@ PAIR: ValueType[tuple[str, str]] = ValueType(
     "pair", _pair, "two names separated by a comma: source,target", "SHOP,shop_copy"
 )
 TABLE: ValueType[TableId] = ValueType("table", _table, "SCHEMA.TABLE", "shop.cdcbus_heartbeat")
-TABLES: ValueType[frozenset[str]] = ValueType(
+TABLES: ValueType[TableList] = ValueType(
     "tables",
-    _tables,
-    "SCHEMA.TABLE names separated by commas, no wildcards",
-    "SHOP.ORDERS,SHOP.USERS",
+    read_table_list,
+    "SCHEMA.TABLE or SCHEMA.* or a regular expression with \\\\. between schema and table and .* "
+    "for any text, several separated by commas",
+    r"SHOP.ORDERS,shop\\.t_[0-9]+",
 )
 ADDRESSES: ValueType[tuple[tuple[str, int], ...]] = ValueType(
     "addresses", _addresses, "host:port, several separated by commas", "db1:3306,db2:3306"
@@ -257,7 +252,7 @@ REGEXES: ValueType[tuple[str, ...]] = ValueType(
     "regular expressions for schema.table separated by commas",
     r"shop\\.orders,shop\\.t_.*",
 )
-OPERATIONS: ValueType[frozenset[str]] = ValueType(
+OPERATIONS: ValueType[frozenset[Op]] = ValueType(
     "operations",
     _operations,
     "INSERT, UPDATE, DELETE, TRUNCATE, several separated by commas, not all",

@@ -102,12 +102,16 @@ def history(seed: int, size: int, odd: float) -> list[RowChange]:
     return changes
 
 
-def applied(loader: MemoryTarget, changes: list[RowChange], converter: str) -> BatchReport:
+def applied(
+    loader: MemoryTarget,
+    changes: list[RowChange],
+    converter: str,
+    skipped: frozenset[Op] = frozenset(),
+) -> BatchReport:
     wire = make_converter(converter)
     records = records_of([(number, wire.to_bytes(change)) for number, change in enumerate(changes)])
-    return PartitionApplier(task(converter), wire, loader).apply(
-        PARTITION, records, len(records), 5
-    )
+    skipping = replace(task(converter), skipped_operations=skipped)
+    return PartitionApplier(skipping, wire, loader).apply(PARTITION, records, len(records), 5)
 
 
 @pytest.mark.parametrize("converter", ["canalRow", "oggJson"])
@@ -117,9 +121,10 @@ def applied(loader: MemoryTarget, changes: list[RowChange], converter: str) -> B
     size=st.integers(200, 600),
     odd=st.sampled_from([0.0, 0.0, 0.01]),
     is_unique=st.booleans(),
+    skipped=st.sampled_from([[], [], [Op.DELETE, Op.TRUNCATE], [Op.UPDATE], list(Op)]),
 )
 def test_both_ways_leave_the_same_target_and_report(
-    converter: str, seed: int, size: int, odd: float, is_unique: bool
+    converter: str, seed: int, size: int, odd: float, is_unique: bool, skipped: list[Op]
 ) -> None:
     changes = history(seed, size, odd)
     unique = (("a", "b"),) if is_unique else ()
@@ -129,7 +134,7 @@ def test_both_ways_leave_the_same_target_and_report(
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(prepare, "MIN_RECORDS", least)
             try:
-                report = applied(loader, changes, converter)
+                report = applied(loader, changes, converter, frozenset(skipped))
                 results.append(
                     {
                         name: (t.rows, t.inserted, t.updated, t.deleted, t.truncated)
@@ -140,6 +145,18 @@ def test_both_ways_leave_the_same_target_and_report(
                 results.append(str(error))
     assert results[0] == results[1]
     assert by_columns.rows == one_by_one.rows
+
+
+@pytest.mark.parametrize("size", [5, 900])
+def test_skipped_operations_leave_rows_where_they_are(size: int) -> None:
+    changes = [change for change in history(1, size, 0.0) if change.table.id.table == "orders"]
+    kept, loader = {}, target()
+    report = applied(loader, changes, "canalRow", frozenset({Op.DELETE, Op.TRUNCATE}))
+    for change in changes:
+        if change.after is not None:
+            kept[change.after["id"]] = change.after
+    assert {row["id"]: row for row in loader.rows[TableId("shop", "orders")].values()} == kept
+    assert report.tables[TableId("shop", "orders")].deleted == 0
 
 
 def test_whole_tables_are_read_by_columns(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -148,11 +148,11 @@ def test_without_another_schema_no_target_schema_is_asked_for() -> None:
 
 def test_answers_have_defaults_and_wrong_ones_are_asked_again() -> None:
     result = new(
-        answers="kafka->postgresql\n\nnot an address\nk:9092\nt\nSHOP.*\nshop.orders\n\nd\n\n\n\n"
+        answers="kafka->postgresql\n\nnot an address\nk:9092\nt\nSHOP\nshop.orders\n\nd\n\n\n\n"
     )
     assert result.exit_code == 0
     assert "Error: expected host:port" in result.stderr
-    assert "Error: expected SCHEMA.TABLE names" in result.stderr
+    assert "Error: expected SCHEMA.TABLE or SCHEMA.*" in result.stderr
     task = clean_task("kafka-to-postgresql.properties")
     assert isinstance(task, LoadTask)
     assert isinstance(task.target, JdbcTarget)
