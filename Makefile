@@ -70,7 +70,8 @@ install: $(INSTALLED) ## Make .venv with cdcbus and its tools
 $(INSTALLED): setup.cfg pyproject.toml setup.py producer/publish/native.c producer/snapshot/images.c
 	@$(PYTHON) -c 'import sys; sys.exit("cdcbus needs Python 3.11 or newer; this is %d.%d. Name another: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --editable '.[test]'
+	@echo 'cdcbus, what it needs and the tools go into .venv: some minutes and 1 GB at first, seconds later'
+	$(BIN)/pip install --editable '.[test]'
 	@touch $@
 
 hooks: ## Have git check the subjects of commits

@@ -18,8 +18,8 @@ from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.plugins.errors import CdcError
 
 SAMPLE_SECONDS = 0.5
-START_SECONDS = 180.0
-DRAIN_SECONDS = 120.0
+QUIET_SECONDS = 180.0  # without any progress, however slow the machine is
+LONGEST_SECONDS = 3600.0  # with some, which never ends
 DOWN_SECONDS = 1.0  # how long a killed task stays away
 LOG_LINES = 5
 FIRST_TRANSACTIONS = 2000  # before the tasks of a first copy start
@@ -57,7 +57,7 @@ class Course:
             self._start(task_id)
         if self._is_copied is None:
             self._load.open_shop()
-        self._watch("starting the tasks", START_SECONDS, self._are_all_working)
+        self._watch("starting the tasks", self._are_all_working)
         self._screen.event("▶", "bold green", f"all tasks work; rows change for {seconds:.0f} s")
         self._kills = kill_times(list(self._tasks), seconds, seed)
         self._load.start()
@@ -66,9 +66,9 @@ class Course:
         self._screen.event(
             "■", "bold", f"the load has ended after {self._load.rows:,} changed rows"
         )
-        self._watch("waiting until killed tasks are back", START_SECONDS, self._are_all_working)
+        self._watch("waiting until killed tasks are back", self._are_all_working)
         self._load.stop()
-        self._watch("waiting for lag 0", DRAIN_SECONDS, self._are_all_done)
+        self._watch("waiting for lag 0", self._are_all_done)
         self._screen.event("✓", "bold green", "lag is 0: every position is at its end")
         self._look(Phase("all has arrived", self._screen.elapsed))
 
@@ -85,17 +85,34 @@ class Course:
                 self.scene = [*self._screen.events, picture]
             _pause()
 
-    def _watch(self, title: str, most_seconds: float, is_over: Callable[[], bool]) -> None:
-        """Looks until it is over; raises CdcError saying what is stuck when it is not in time."""
+    def _watch(self, title: str, is_over: Callable[[], bool]) -> None:
+        """Looks until it is over; raises CdcError saying what is stuck when a task does not get
+        on."""
         begun = time.monotonic()
+        moved = {task_id: (begun, self._progress(task_id)) for task_id in self._tasks}
         while True:
-            elapsed = time.monotonic() - begun
-            self._look(Phase(title, elapsed))
+            now = time.monotonic()
+            self._look(Phase(title, now - begun))
             if is_over():
                 return
-            if elapsed > most_seconds:
-                raise CdcError(self._stuck(title, most_seconds))
+            for task_id, (_, progress) in moved.items():
+                if self._is_through(task_id) or self._progress(task_id) != progress:
+                    moved[task_id] = (now, self._progress(task_id))
+            quiet_seconds = now - min(at for at, _ in moved.values())
+            if quiet_seconds > QUIET_SECONDS or now - begun > LONGEST_SECONDS:
+                raise CdcError(self._stuck(title, now - begun, quiet_seconds))
             _pause()
+
+    def _progress(self, task_id: str) -> object:
+        """What changes while a task gets on: what it is, where it is, how much it has logged."""
+        return (
+            self._states[task_id],
+            self._sample.position_of(task_id),
+            self._tasks[task_id].logged_bytes,
+        )
+
+    def _is_through(self, task_id: str) -> bool:
+        return self._sample.is_done(task_id) and self._states[task_id] is State.WORKING
 
     def _look(self, phase: Phase) -> RenderableType:
         self._load.check()
@@ -149,11 +166,14 @@ class Course:
             return False
         return all(self._sample.is_done(task_id) for task_id in self._tasks)
 
-    def _stuck(self, title: str, seconds: float) -> str:
+    def _stuck(self, title: str, seconds: float, quiet_seconds: float) -> str:
         """Which tasks did not get on, how far they are, and the last they said."""
-        lines = [f"{title}: not over after {seconds:.0f} s"]
+        lines = [
+            f"{title}: not over after {seconds:.0f} s, without any progress for the last "
+            f"{quiet_seconds:.0f} s"
+        ]
         for task_id, task in self._tasks.items():
-            if not self._sample.is_done(task_id) or self._states[task_id] is not State.WORKING:
+            if not self._is_through(task_id):
                 end = self._sample.binlog_end if task_id == FETCH else self._sample.ends
                 lines.append(
                     f"{task_id} is at {self._sample.position_of(task_id)}, the end is {end}; its "

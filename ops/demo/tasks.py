@@ -80,6 +80,11 @@ class TaskProcess:
         self.kill()
         return self._process.returncode
 
+    @property
+    def logged_bytes(self) -> int:
+        """How much it has logged."""
+        return self.log.stat().st_size if self.log.exists() else 0
+
     def last_lines(self, count: int) -> list[str]:
         """The last lines of its log that are not blank."""
         if not self.log.exists():

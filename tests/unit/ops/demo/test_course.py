@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,6 +29,7 @@ class Task:
         self.task_id, self.story = task_id, story
         self.pid = self.starts = 0
         self.is_up = self.is_stuck = False
+        self.logs_seconds = 0.0
 
     def start(self) -> None:
         self.story.append(f"start {self.task_id}")
@@ -42,6 +44,11 @@ class Task:
     def check(self) -> None:
         if not self.is_up:
             raise CdcError(f"{self.task_id} has ended by itself")
+
+    @property
+    def logged_bytes(self) -> int:
+        """It logs every 100 s for as long as `logs_seconds` says."""
+        return int(min(time.monotonic(), self.logs_seconds) / 100)
 
     def last_lines(self, count: int) -> list[str]:
         return ["the last line"][:count]
@@ -141,10 +148,20 @@ def test_a_task_that_does_not_get_on_is_named_with_where_it_is(
 ) -> None:
     world = World(monkeypatch)
     world.tasks[LOAD].is_stuck = True
-    with pytest.raises(CdcError, match="starting the tasks: not over after 180 s") as raised:
+    with pytest.raises(CdcError, match=r"starting the tasks: not over after 18[01] s") as raised:
         world.run()
     assert f"{LOAD} is at (0,)" in str(raised.value)
     assert "the last line" in str(raised.value)
+
+
+def test_a_slow_machine_has_time_as_long_as_its_tasks_get_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch)
+    slow = world.tasks[LOAD]
+    slow.is_stuck, slow.logs_seconds = True, 1000.0
+    with pytest.raises(CdcError, match=r"not over after 118[01] s, without any progress for the "):
+        world.run()
 
 
 def test_a_task_that_ends_by_itself_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
