@@ -1,4 +1,5 @@
-"""Where a run ends that is bounded by `--until`: an offset for each partition, as of its start."""
+"""Where a run ends that is bounded (`--until`, `consumer.stopAt`): an offset for each partition, as
+of its start."""
 
 from __future__ import annotations
 
@@ -19,8 +20,8 @@ def bounded(task: LoadTask) -> LoadTask:
         return task
     if isinstance(task.until, AtTime) and task.until.epoch_ms > time.time() * 1000:
         raise ConfigError(
-            "--until: this time has not come yet, so nothing says when all before it is there: "
-            "give a time before, or now"
+            "--until or consumer.stopAt: this time has not come yet, so nothing says when all "
+            "before it is there: give a time before, or now"
         )
     with TopicLogs(task) as logs:
         partitions = [
@@ -42,8 +43,8 @@ def _end(task: LoadTask, logs: TopicLogs, partition: TopicPartition) -> int:
         case AfterOffset(offset):
             if offset >= high:
                 raise ConfigError(
-                    f"--until {offset}: {partition} ends before it, at {high}; give an "
-                    "offset that is there, or now"
+                    f"--until or consumer.stopAt {offset}: {partition} ends before it, at "
+                    f"{high}; give an offset that is there, or now"
                 )
             return offset + 1
     return high

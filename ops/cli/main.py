@@ -232,7 +232,7 @@ def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) 
             from cdcbus.tasks.runtime.runner import run_task
 
             is_over = run_task(task, bus.zookeeper, bus.zookeeper_auth, bus.lock_times)
-    if until is not None and not is_over:
+    if task.until is not None and not is_over:
         raise click.Abort
 
 

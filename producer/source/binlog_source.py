@@ -154,8 +154,9 @@ class BinlogSource:
                 executed = self._binlog.latest().gtid
                 if not covers(executed, until.gtid, is_mariadb=is_mariadb):
                     raise ConfigError(
-                        f"--until {until.gtid}: source {self.where} has not executed all of that, "
-                        f"only {executed or 'what has no GTIDs'}; give a set that is there, or now"
+                        f"--until or consumer.stopAt {until.gtid}: source {self.where} has not "
+                        f"executed all of that, only {executed or 'what has no GTIDs'}; give a set "
+                        "that is there, or now"
                     )
             case _:
                 end = self._binlog.latest()

@@ -1,5 +1,5 @@
-"""Where a run ends that is bounded by `--until`: a place in the binlog as it was at the start, or a
-GTID set."""
+"""Where a run ends that is bounded (`--until`, `consumer.stopAt`): a place in the binlog as it was
+at the start, or a GTID set."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class RunEnd:
             return BinlogCoordinates(here.file, here.pos) >= BinlogCoordinates(end.file, end.pos)
         if not end.gtid:
             raise SourceMisconfigured(
-                f"--until {end}: the source is another server now, and without GTIDs nothing says "
-                "where that is in its binlog; give a place there"
+                f"--until or consumer.stopAt {end}: the source is another server now, and without "
+                "GTIDs nothing says where that is in its binlog; give a place there"
             )
         return covers(here.gtid, end.gtid, is_mariadb=self.is_mariadb)
 

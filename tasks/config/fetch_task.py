@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import Op
+from cdcbus.plugins.start import BinlogStart
 from cdcbus.plugins.table_list import TableList
 from cdcbus.producer.config import (
     AS_THEY_ARE,
@@ -17,7 +18,8 @@ from cdcbus.producer.config import (
     SourceConfig,
 )
 from cdcbus.tasks.config.kafka_options import PRODUCER_FIXED, kafka_options
-from cdcbus.tasks.config.keys.start import BINLOG_START, ON_POSITION_LOST
+from cdcbus.tasks.config.keys.start import BINLOG_START, ON_POSITION_LOST, STOP_AT
+from cdcbus.tasks.config.keys.stop_at import fetch_end
 from cdcbus.tasks.config.keys.topics import TOPIC
 from cdcbus.tasks.config.keys.two_way import (
     EXCLUDE_GTID_SOURCES,
@@ -81,7 +83,17 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
         left_out=_left_out(settings, ddl),
         transform=_transform(settings, includes, excludes, heartbeat),
         elsewhere=_elsewhere(settings),
+        until=_until(settings),
     )
+
+
+def _until(settings: Settings) -> BinlogStart | None:
+    word = settings.get(STOP_AT, TEXT)
+    try:
+        return fetch_end(word) if word else None
+    except ValueError as error:
+        settings.reject(STOP_AT, str(error))
+        return None
 
 
 def _elsewhere(settings: Settings) -> Elsewhere:

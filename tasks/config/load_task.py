@@ -13,7 +13,8 @@ from cdcbus.plugins.registry import converter_names, is_added_loader, takes_zone
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
 from cdcbus.plugins.time_zone import read_zone
 from cdcbus.tasks.config.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options
-from cdcbus.tasks.config.keys.start import KAFKA_START
+from cdcbus.tasks.config.keys.start import KAFKA_START, STOP_AT
+from cdcbus.tasks.config.keys.stop_at import load_end
 from cdcbus.tasks.config.keys.task import ISOLATED
 from cdcbus.tasks.config.keys.two_way import LOADER_MARK, MARK
 from cdcbus.tasks.config.keys.types import (
@@ -78,6 +79,7 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
             settings.get("loader.deadletterLimit", POSITIVE) or 0,
         ),
         start=_start(settings, source.topics),
+        until=_until(settings, len(source.topics)),
         first_consume_from=Edge(first_consume_from) if first_consume_from else None,
         allow_offset_reset=bool(settings.get("consumer.source.allowOffsetReset", FLAG)),
         max_records_per_batch=settings.get("consumer.source.maxRecordsPerBatch", POSITIVE) or 0,
@@ -162,6 +164,15 @@ def _partitions(settings: Settings, topics: tuple[str, ...]) -> tuple[int, ...]:
             "the line",
         )
     return ()
+
+
+def _until(settings: Settings, topics: int) -> KafkaStart | None:
+    word = settings.get(STOP_AT, TEXT)
+    try:
+        return load_end(word, topics) if word else None
+    except ValueError as error:
+        settings.reject(STOP_AT, str(error))
+        return None
 
 
 def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:

@@ -18,6 +18,7 @@ GTIDS = re.compile(
     rf"({MYSQL_GTID}(\s*,\s*{MYSQL_GTID})*|{MARIADB_GTID}(\s*,\s*{MARIADB_GTID})*)", re.IGNORECASE
 )
 LAST_OFFSET = 2**63 - 1
+STOP_AT = "consumer.stopAt"
 
 
 def _kafka(text: str) -> KafkaStart:

@@ -21,7 +21,7 @@ from cdcbus.tasks.config.keys.loader import (
     STATUS_ANSWER,
 )
 from cdcbus.tasks.config.keys.mapper import MAPPER_KEYS
-from cdcbus.tasks.config.keys.start import ON_POSITION_LOST
+from cdcbus.tasks.config.keys.start import ON_POSITION_LOST, STOP_AT
 from cdcbus.tasks.config.keys.two_way import TWO_WAY_KEYS
 from cdcbus.tasks.config.keys.types import (
     ADDRESSES,
@@ -242,6 +242,16 @@ CONSUMER_KEYS = (
         "`file:position`, a GTID set, `earliest`, "
         "`latest`, an ISO time. Times are UTC unless they say otherwise.",
         "only a binlog file name works",
+    ),
+    Key(
+        STOP_AT,
+        TEXT,
+        "",
+        "Where the task ends by itself, as by `cdcbus task run --until`, which counts before it: "
+        "`now`, an ISO time; CanalFetch also `file:position` or a GTID set, KafkaFetch the last "
+        "offset to apply. On a node it is DONE then. See "
+        "[runs that end](operating.md#runs-that-end).",
+        "not known",
     ),
     Key(
         "consumer.emptyFetchThreshold",

@@ -142,6 +142,16 @@ def test_a_killed_fetch_loses_no_row_and_a_second_process_is_refused(
     assert in_target(shop) == list(range(20))
 
 
+def test_a_task_file_says_itself_where_a_run_ends(shop: Shop, source: Database) -> None:
+    fetch = shop.fetch(source, consumer__stopAt="now")
+    load = shop.load("postgresql", consumer__stopAt="now")
+    run(fetch, "--config", os.devnull)
+    insert(shop, 1, 2)
+    for task in (fetch, load):
+        run(task, "--config", os.devnull)  # in place of --until
+    assert in_target(shop) == [1, 2]
+
+
 def test_an_edited_position_holds(shop: Shop, source: Database) -> None:
     fetch, load = shop.fetch(source), shop.load("postgresql")
     run(fetch)

@@ -67,7 +67,9 @@ def test_each_partition_ends_where_it_was_at_that_place(
 
 
 def test_an_offset_that_one_partition_has_not_is_refused_with_its_end() -> None:
-    with pytest.raises(ConfigError, match=r"--until 50: .* ends before it, at 50"):
+    with pytest.raises(
+        ConfigError, match=r"--until or consumer\.stopAt 50: .* ends before it, at 50"
+    ):
         bounded(replace(TASK, until=AfterOffset(50)))
 
 
