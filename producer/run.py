@@ -204,7 +204,8 @@ def start_position(
             start = BinlogPosition.from_json(stored)
         except PositionError as error:
             raise PositionError(
-                f"{positions.path}: {error}. Set it with zkCli and start again"
+                f"{positions.path}: {error}. Set it (cdcbus offset reset {task.task_id} --to "
+                "PLACE) and start again"
             ) from error
     if stored is None and positions.trace:
         raise NoPosition(

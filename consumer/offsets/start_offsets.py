@@ -560,7 +560,8 @@ def _stored(topic: str, text: str | None, path: str) -> dict[int, int]:
             raise PositionError(f"it names topic {wrong[0]}, the task reads {topic}")
     except PositionError as error:
         raise PositionError(
-            f"{path} holds no usable position: {error}. Set it with zkCli and start again"
+            f"{path} holds no usable position: {error}. Set it (cdcbus offset reset ID --to PLACE) "
+            "and start again"
         ) from error
     return {position.partition: position.next_offset for position in positions}
 
@@ -628,6 +629,6 @@ def _held(task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: in
     raise PositionLost(
         f"task {task.task_id} wants offset {offset} of {partition}, Kafka holds {low} to "
         f"{high}; "
-        "set the position with zkCli, or allow consumer.source.allowOffsetReset=true to go on at "
-        "the beginning"
+        f"set the position (cdcbus offset reset {task.task_id} --to PLACE), or allow "
+        "consumer.source.allowOffsetReset=true to go on at the beginning"
     )

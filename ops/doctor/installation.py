@@ -74,7 +74,7 @@ def _nodes(bus: BusSettings) -> Iterator[CheckResult]:
                 yield warning(
                     f"node {node_id}",
                     reason or "away",
-                    "Start it, or remove it: delete its znodes with zkCli.",
+                    f"Start it, or have it forgotten: cdcbus node rm {node_id}.",
                 )
             else:
                 yield ok(

@@ -28,6 +28,7 @@ from cdcbus.tasks.zookeeper.znode import (
     is_own,
     now,
     put_node,
+    reported,
     take_node,
 )
 
@@ -110,6 +111,13 @@ class BusNodes:
     def unregister(self, node_id: str) -> None:
         if is_own(self.client, get_node(self.client, f"{NODES}/{node_id}/lock")):
             drop_node(self.client, f"{NODES}/{node_id}/lock")
+
+    def remove(self, node_id: str, by: str) -> None:
+        """Forgets a node that does not run. Raises ConfigError where it does."""
+        if get_node(self.client, f"{NODES}/{node_id}/lock") is not None:
+            raise ConfigError(f"node {node_id} runs; end its process first, then remove it")
+        with audited(self.client, by, "node rm", f"node {node_id}"), reported(NODES):
+            self.client.delete(f"{NODES}/{node_id}", recursive=True)
 
     def wish(self, node_id: str, watch: Watch | None = None) -> NodeWish:
         node = get_node(self.client, f"{NODES}/{node_id}/wanted", watch)

@@ -176,6 +176,25 @@ def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
         click.echo(f"  task {task_id}: {', '.join(swimlanes)}")
 
 
+@node.command()
+@_node
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+@bus_options
+def rm(node_id: str, yes: bool, as_json: bool, bus: BusSettings) -> None:
+    """Forget NODE, which runs no more: it is not listed, and nobody is told that it is away."""
+    with bus_client(bus) as client:
+        nodes = BusNodes(client)
+        _found(nodes, node_id, bus)
+        if not yes:
+            click.confirm(f"Forget node {node_id}?", abort=True, err=True)
+        nodes.remove(node_id, operator())
+    if as_json:
+        print_json({"node_id": node_id, "is_removed": True})
+    else:
+        click.echo(f"node {node_id} is forgotten")
+
+
 def _found(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:
     found = nodes.info(node_id)
     if found is None:
