@@ -13,8 +13,8 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge, KafkaStart
-from cdcbus.plugins.table_list import TableList, is_selected, matches_any
 from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.plugins.transform.table_list import TableList, is_selected, matches_any
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,16 +61,16 @@ class LoadTask:
     """Kafka topics to one target, a database or other topics.
 
     `includes` / `excludes` are SCHEMA.TABLE in upper case, before mapping, beside which stand
-    patterns: see `plugins.table_list`; of `regexes` one must match as well, if there are some. Row
-    changes of `skipped_operations` are left out. `processor`: `module:function` or an entry point
-    that sees rows before they are mapped; empty: none. `weights`: target table, SCHEMA.TABLE or
-    TABLE in upper case -> its place inside a batch: light tables are written first and deleted from
-    last. `merge` false: each change is written by itself, in source order. Rows of `heartbeats`, or
-    without it of any table called `cdcbus_heartbeat`, are heartbeats. `start` is `consumer.offset`,
-    `first_consume_from` what holds when nothing else says where to begin; None and None = refuse.
-    `until` says where the run ends, None: nowhere; `ends` is the same as an offset for each
-    partition, once these are known: the run ends when all before it is in the target. `time_zone`:
-    of times in records that name none; empty: UTC.
+    patterns: see `plugins.transform.table_list`; of `regexes` one must match as well, if there are
+    some. Row changes of `skipped_operations` are left out. `processor`: `module:function` or an
+    entry point that sees rows before they are mapped; empty: none. `weights`: target table,
+    SCHEMA.TABLE or TABLE in upper case -> its place inside a batch: light tables are written first
+    and deleted from last. `merge` false: each change is written by itself, in source order. Rows of
+    `heartbeats`, or without it of any table called `cdcbus_heartbeat`, are heartbeats. `start` is
+    `consumer.offset`, `first_consume_from` what holds when nothing else says where to begin; None
+    and None = refuse. `until` says where the run ends, None: nowhere; `ends` is the same as an
+    offset for each partition, once these are known: the run ends when all before it is in the
+    target. `time_zone`: of times in records that name none; empty: UTC.
     """
 
     task_id: str

@@ -32,7 +32,7 @@ class FilterConfig:
     """Which tables are read. `regexes` are canal's (matched whole on `schema.table`, any case;
     none = all); tables that one of `black_regexes` fits are not, whatever else says so; `includes`
     and `excludes` are SCHEMA.TABLE names in upper case, beside which stand patterns: see
-    `plugins.table_list`."""
+    `plugins.transform.table_list`."""
 
     regexes: tuple[str, ...] = ()
     includes: frozenset[str] = frozenset()

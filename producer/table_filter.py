@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.plugins.table_list import TableList, is_selected
+from cdcbus.plugins.transform.table_list import TableList, is_selected
 from cdcbus.producer.config import FilterConfig
 
 

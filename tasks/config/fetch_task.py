@@ -5,7 +5,7 @@ from __future__ import annotations
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import Op
 from cdcbus.plugins.start import BinlogStart
-from cdcbus.plugins.table_list import TableList
+from cdcbus.plugins.transform.table_list import TableList
 from cdcbus.producer.config import (
     AS_THEY_ARE,
     DdlConfig,

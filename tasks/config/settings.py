@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from cdcbus.plugins.table_list import TableList
+from cdcbus.plugins.transform.table_list import TableList
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.task import find_key

@@ -98,7 +98,9 @@ def spark(bus: BusSettings) -> None:
 
 @node.command("verify", hidden=True)
 @click.argument("task_id", metavar="ID")
-@click.option("--throttle", type=click.IntRange(min=1), required=True)
+@click.option(
+    "--throttle", type=click.IntRange(min=1), required=True, help="Rows a second at most."
+)
 @bus_options
 def verify(task_id: str, throttle: int, bus: BusSettings) -> None:
     """Be the process in which a node verifies a task; started by the node."""

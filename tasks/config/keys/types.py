@@ -10,8 +10,8 @@ from typing import Generic, TypeVar
 
 from cdcbus.plugins.mysql_tls import TlsMode
 from cdcbus.plugins.rowchange import Op, TableId
-from cdcbus.plugins.table_list import TableList, read_table_list
 from cdcbus.plugins.time_zone import read_zone
+from cdcbus.plugins.transform.table_list import TableList, read_table_list
 from cdcbus.tasks.config.keys.schedule import Schedule, read_schedule
 
 Window = tuple[int, int]

@@ -82,7 +82,7 @@ def test_each_command_and_option_has_help() -> None:
 
 WITHOUT_JSON = {
     *(f"task {name}" for name in ("run", "logs", "new", "import", "export", "clone", "rm")),
-    *(f"node {name}" for name in ("run", "spark")),
+    *(f"node {name}" for name in ("run", "spark", "verify")),
     "source add",
     "prepare",  # `doctor` tells whether it was done
     "topic schema",  # is JSON

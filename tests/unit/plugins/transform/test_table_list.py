@@ -1,6 +1,6 @@
 import pytest
 
-from cdcbus.plugins.table_list import TableList, is_selected, read_table_list
+from cdcbus.plugins.transform.table_list import TableList, is_selected, read_table_list
 
 NONE = TableList()
 
