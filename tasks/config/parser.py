@@ -13,7 +13,7 @@ import javaproperties
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Key
-from cdcbus.tasks.config.keys.misspelt import misspelt_key
+from cdcbus.tasks.config.keys.misspelt import unknown_key_refusal
 from cdcbus.tasks.config.keys.task import find_key, nearest_key
 from cdcbus.tasks.config.placeholders import has_placeholder, interpolate, sealed
 
@@ -49,14 +49,14 @@ class Entry:
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
     """Which keys a kind of file may have. `nearest` gives a known key that looks like an unknown
-    one, `misspelt` one that it must have been meant for: which refuses the file."""
+    one, `refusal` says of one why the file is refused, or nothing."""
 
     find: Callable[[str], Key | None]
     nearest: Callable[[str], str | None]
-    misspelt: Callable[[str], str | None] = lambda _: None
+    refusal: Callable[[str], str | None] = lambda _: None
 
 
-TASK_FILE = Vocabulary(find_key, nearest_key, misspelt_key)
+TASK_FILE = Vocabulary(find_key, nearest_key, unknown_key_refusal)
 
 
 def read_text(path: Path, diagnostics: Diagnostics, what: str = "task file") -> str:
@@ -174,10 +174,8 @@ def _entry(
 
 
 def _report_unknown(key: str, line: int, diagnostics: Diagnostics, vocabulary: Vocabulary) -> None:
-    if meant := vocabulary.misspelt(key):
-        diagnostics.unsafe(
-            line, key, f"unknown key, without effect, and it looks like {meant}: correct it"
-        )
+    if refusal := vocabulary.refusal(key):
+        diagnostics.unsafe(line, key, f"unknown key, without effect, {refusal}")
         return
     near = vocabulary.nearest(key)
     hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"

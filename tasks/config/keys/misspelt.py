@@ -1,4 +1,4 @@
-"""Whether an unknown key of a task file is a known one with a slip of the pen in it."""
+"""Which unknown keys of a task file refuse it: those that somebody must have meant to act."""
 
 from __future__ import annotations
 
@@ -12,19 +12,31 @@ ALIKE: Final = 0.8
 """How much of two parts of a key must be the same: `servers` and `server`, not `user` and
 `userName`. Whole keys say little: most of `consumer.source.x` is the same in all of them."""
 
+_OF_A_RULE: Final = re.compile(r"mapper\[", re.IGNORECASE)
+_OF_RULES: Final = ", ".join(
+    name.removeprefix("mapper[i].")
+    for name, key in KEYS.items()
+    if name.startswith("mapper[i].") and not key.is_idle
+)
 
-def misspelt_key(written: str) -> str | None:
+
+def unknown_key_refusal(written: str) -> str | None:
+    """Why a file is refused for an unknown key; None where it may be passed over, as one with a
+    slip in it that has no effect here in any spelling."""
+    meant = _nearly(written)
+    if meant is not None:
+        return None if KEYS[meant].is_idle else f"and it looks like {meant}: correct it"
+    if _OF_A_RULE.match(written):
+        return f"and rows would pass as if it were not there: mapper[i] has {_OF_RULES}"
+    return None
+
+
+def _nearly(written: str) -> str | None:
     """The known key that an unknown one must have been meant for: each part between dots is that
-    of the known one, or nearly. None where there is no such key, or where it has no effect, in any
-    spelling."""
+    of the known one, or nearly."""
     parts = _parts(written)
-    found: tuple[float, str] = (0.0, "")
-    for name in KEYS:
-        found = max(found, (_likeness(parts, _parts(name)), name))
-    likeness, name = found
-    if likeness < ALIKE or KEYS[name].is_idle:
-        return None
-    return name
+    likeness, name = max((_likeness(parts, _parts(name)), name) for name in KEYS)
+    return name if likeness >= ALIKE else None
 
 
 def _parts(key: str) -> list[str]:
