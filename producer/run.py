@@ -37,14 +37,14 @@ from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.plugins.task_status import TaskStatus
-from cdcbus.producer.config import FetchTask
+from cdcbus.producer.config import FetchTask, SnapshotMode
 from cdcbus.producer.mapped_tables import check_mapper
 from cdcbus.producer.publish.delivery import Deliveries, deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.producer.publish.stages import Stages
 from cdcbus.producer.server.failover import Addresses, pause_seconds
 from cdcbus.producer.snapshot.progress import MemorySnapshots, SnapshotStore
-from cdcbus.producer.snapshot.snapshots import Snapshots
+from cdcbus.producer.snapshot.snapshots import Snapshots, is_snapshot_due
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.heartbeat import beating
 from cdcbus.producer.source.left_out import LeftOut
@@ -131,7 +131,7 @@ def run(
             start, is_stored = start_position(there, positions, source)
             if not is_stored and not _began(source, start, positions, stop):
                 return
-            if end is not None and end.is_reached(start):
+            if end is not None and end.is_reached(start) and not is_snapshot_due(there, kept):
                 return
             status.reading(f"the binlog from {start}")
             try:
@@ -357,9 +357,10 @@ def _copy(
     end: RunEnd | None,
 ) -> None:
     """Copies row changes until `stop` is set, storing edges as it goes and once more at the end,
-    also when the source fails; or until the end of a bounded run, or until the snapshot is
-    finished, of a task that is for it only."""
+    also when the source fails; or until the end of a bounded run and of the snapshots that it has
+    to take, or until the snapshot is finished, of a task that is for it only."""
     open_xa, stages = _OpenXa(status), checkpoint.progress.stages
+    is_over = end is not None and end.is_reached(start)
     left_out = LeftOut(task.left_out, task.heartbeat.table if task.heartbeat else None)
     try:
         for batch in source.batches(start):
@@ -377,7 +378,8 @@ def _copy(
                 snapshot.passed(batch)
                 if batch.edge is not None:
                     checkpoint.reached(batch.edge, source.has_more)
-                if end is not None and source.has_come_to(end, batch.edge):
+                is_over = is_over or (end is not None and source.has_come_to(end, batch.edge))
+                if is_over and snapshot.is_idle:
                     break  # nothing behind the edge is sent, so that it can be committed
                 stages.acknowledged(checkpoint.acknowledged())
                 checkpoint.progress.done += publisher.send(batch.opened)
@@ -396,5 +398,5 @@ def _copy(
     with snapshot.turn():
         checkpoint.store()
         snapshot.acknowledged(checkpoint.confirmed(), is_last=True)
-    if snapshot.is_finished:
+    if snapshot.is_finished or (is_over and task.snapshot is not SnapshotMode.NEVER):
         snapshot.check()

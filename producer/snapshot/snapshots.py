@@ -107,6 +107,12 @@ class _Chunk:
     is_last: bool
 
 
+def is_snapshot_due(task: FetchTask, store: SnapshotStore) -> bool:
+    """Whether tables may have rows to be read. Raises PositionError, PositionUnavailable."""
+    is_begun = any(progress.state in UNFINISHED for progress in store.load().values())
+    return is_begun or task.snapshot is not SnapshotMode.NEVER
+
+
 class Snapshots:
     """Of one attempt to read one server's binlog from `start` on. A context manager: leaving it
     ends the thread. All methods but that are for the stream's thread."""
@@ -197,9 +203,13 @@ class Snapshots:
     @property
     def is_finished(self) -> bool:
         """Whether nothing is left to do, of a task that is for its snapshot only."""
+        return self._task.snapshot is SnapshotMode.ONLY and self.is_idle
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do, and all that was done is stored."""
         return (
-            self._task.snapshot is SnapshotMode.ONLY
-            and not self._new
+            not self._new
             and not self._unsaved
             and not any(course.is_wanted or course.sent for course in self._courses.values())
         )

@@ -135,6 +135,21 @@ def test_an_idle_source_and_an_idle_topic_end_at_once(shop: Shop, source: Databa
     assert count(shop) == 0
 
 
+@pytest.mark.parametrize("keys", [{}, {"loader__source__transaction": "true"}])
+def test_rows_that_are_there_are_at_the_far_side_too_though_nothing_is_new(
+    shop: Shop, source: Database, keys: dict[str, str]
+) -> None:
+    insert(shop, *range(2000))
+    fetch = shop.fetch(source, consumer__snapshot="initial", **keys)
+    run(fetch)
+    load = shop.load("postgresql")
+    run(load)
+    assert in_target(shop) == list(range(2000))
+    ends = shop.ends()
+    run(fetch)
+    assert shop.ends() == ends
+
+
 def test_a_binlog_that_ends_with_no_transaction_is_an_end_too(shop: Shop, source: Database) -> None:
     fetch = fetch_of(shop, source)
     insert(shop, 1)

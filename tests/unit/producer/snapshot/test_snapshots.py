@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 import pymysql
 import pytest
@@ -43,7 +43,7 @@ from cdcbus.producer.snapshot.progress import (
 )
 from cdcbus.producer.snapshot.reader import CannotTell, Read
 from cdcbus.producer.snapshot.rows import images, row_events
-from cdcbus.producer.snapshot.snapshots import TRIES, Snapshots
+from cdcbus.producer.snapshot.snapshots import TRIES, Snapshots, is_snapshot_due
 from cdcbus.producer.source.row_events import Batch, Rows
 from tests.support.saved_at_once import SavedAtOnce
 
@@ -53,6 +53,15 @@ START = BinlogPosition("bin.000001", 100, timestamp_ms=5_000)
 SERVER = Server("8.4.0", "uuid", 7, True, True, {})
 Step = Callable[[], None]
 MOST_READS = 50
+
+
+def task_of(mode: SnapshotMode, **settings: Any) -> FetchTask:
+    return FetchTask(
+        *("1", "lane", SourceConfig((("h", 1),), "u"), FilterConfig((r"shop\..*",))),
+        PublishConfig("k", "t", "canalRow"),
+        snapshot=mode,
+        **settings,
+    )
 
 
 def selected(table: TableId, *, has_key: bool = True) -> SelectedTable:
@@ -141,13 +150,7 @@ class World:
         monkeypatch.setattr(snapshots, "FIRST_ROWS", 2)
 
     def begin(self, mode: SnapshotMode = SnapshotMode.INITIAL, **settings: Any) -> Snapshots:
-        task = FetchTask(
-            *("1", "lane", SourceConfig((("h", 1),), "u"), FilterConfig((r"shop\..*",))),
-            PublishConfig("k", "t", "canalRow"),
-            snapshot=mode,
-            **settings,
-        )
-        me: Any = self
+        task, me = task_of(mode, **settings), cast(Any, self)
         self.snapshots = Snapshots(
             *(task, SERVER, START, me, me, self.store, lambda: False, "9", self.counted.append)
         )
@@ -625,9 +628,34 @@ def test_a_task_for_its_snapshot_only_is_finished_once_all_of_it_is_stored(world
     assert [*seen, snapshot.is_finished] == [False, False, True]
 
 
-def test_a_task_that_follows_the_stream_is_never_finished(world: World) -> None:
-    world.run()
-    assert not world.snapshots.is_finished
+def test_a_task_that_follows_the_stream_is_idle_once_all_is_stored_and_never_finished(
+    world: World,
+) -> None:
+    snapshot = world.begin()
+    seen = [snapshot.is_idle]
+    world.run(lambda: seen.append(snapshot.is_idle))
+    assert [*seen, snapshot.is_idle] == [False, False, True]
+    assert not snapshot.is_finished
+
+
+@pytest.mark.parametrize(
+    ("mode", "state", "is_due"),
+    [
+        (SnapshotMode.INITIAL, None, True),
+        (SnapshotMode.ONLY, TableState.DONE, True),
+        (SnapshotMode.NEVER, None, False),
+        (SnapshotMode.NEVER, TableState.RUNNING, True),
+        (SnapshotMode.NEVER, TableState.PAUSED, False),
+        (SnapshotMode.NEVER, TableState.FAILED, False),
+    ],
+)
+def test_a_run_that_ends_first_reads_what_the_task_is_for_or_has_begun(
+    mode: SnapshotMode, state: TableState | None, is_due: bool
+) -> None:
+    store = MemorySnapshots()
+    if state is not None:
+        store.tables[ORDERS] = TableProgress(state)
+    assert is_snapshot_due(task_of(mode), store) is is_due
 
 
 # Tables without a key
