@@ -17,6 +17,7 @@ MARIADB_GTID = r"[0-9]+-[0-9]+-[0-9]+"
 GTIDS = re.compile(
     rf"({MYSQL_GTID}(\s*,\s*{MYSQL_GTID})*|{MARIADB_GTID}(\s*,\s*{MARIADB_GTID})*)", re.IGNORECASE
 )
+DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 LAST_OFFSET = 2**63 - 1
 STOP_AT = "consumer.stopAt"
 
@@ -37,6 +38,11 @@ def _kafka(text: str) -> KafkaStart:
 def _binlog(text: str) -> BinlogStart:
     if text in tuple(Edge):
         return Edge(text)
+    if DAY.fullmatch(text):
+        # A GTID has no number that begins with 0; of others nobody can tell which is meant.
+        if "-0" not in text:
+            raise ValueError("a day, or a GTID of MariaDB")
+        return _time(text)
     if GTIDS.fullmatch(text):
         return AtGtid(re.sub(r"\s", "", text))
     if place := re.fullmatch(r"([^\s:/,]+\.[0-9]{1,10})(?::([0-9]{1,19}))?", text):
@@ -80,7 +86,7 @@ BINLOG_START: ValueType[BinlogStart] = ValueType(
     "start",
     _binlog,
     "a binlog file, file:position, a GTID set, earliest, latest, or an ISO time (UTC unless it "
-    "says otherwise)",
+    "says otherwise; with its hour where the day alone looks like a GTID, as 2024-11-12)",
     "mysql-bin.000064 or mysql-bin.000064:4 or 0-1-100 or 2024-05-01T03:04:05+08:00",
 )
 ON_POSITION_LOST: ValueType[Edge | None] = ValueType(

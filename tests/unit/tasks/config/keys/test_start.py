@@ -39,6 +39,9 @@ def test_kafka(text: str, start: KafkaStart) -> None:
         ("0-1-100,1-2-3", AtGtid("0-1-100,1-2-3")),
         ("latest", Edge.LATEST),
         ("2024-05-01T03:04:05.250Z", AtTime(1714532645250)),
+        ("2024-05-01", AtTime(1714521600000)),
+        ("2024-11-12T00:00", AtTime(1731369600000)),
+        ("20241-11-12", AtGtid("20241-11-12")),
     ],
 )
 def test_binlog(text: str, start: BinlogStart) -> None:
@@ -76,6 +79,8 @@ def test_not_for_kafka(text: str) -> None:
         "a b.000001",
         UUID,
         f"{UUID}:x y",
+        "2024-11-12",  # a day, or a GTID: nobody can tell
+        "2024-13-01",
     ],
 )
 def test_not_for_binlogs(text: str) -> None:
