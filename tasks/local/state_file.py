@@ -57,12 +57,12 @@ class StateFile:
             self._write({"format": FORMAT, "task": self._task_id, "swimlanes": swimlanes})
 
     def next_number(self, least: int = 0) -> int:
-        """A number that grows with each change and from file to file: the time, in milliseconds."""
+        """A number that grows with each change and from file to file: the time, in microseconds."""
         with self._lock:
             numbers = [least]
             for swimlane in self._fields.get("swimlanes", {}).values():
                 numbers += (swimlane.get("change", 0), swimlane.get("epoch", 0))
-            return max(*numbers, time.time_ns() // 1_000_000 - 1) + 1
+            return max(*numbers, time.time_ns() // 1_000 - 1) + 1
 
     def _look(self) -> None:
         try:
