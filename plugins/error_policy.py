@@ -23,6 +23,7 @@ from cdcbus.plugins.errors import (
     PositionLost,
     PositionUnavailable,
     RowConflict,
+    SourceBehind,
     SourceError,
     SourceMisconfigured,
     SourceRefused,
@@ -141,6 +142,11 @@ POLICIES: Mapping[type[CdcError], Policy] = {
         "task again.",
         _STARTED,
     ),
+    SourceBehind: Policy(
+        Action.STOP,
+        "Wait until the server has caught up; where it has lost these transactions, set a "
+        "position.",
+    ),
     PositionLost: Policy(
         Action.STOP,
         "Choose a position that the source still has, load again the rows between, keep binlogs "
@@ -222,8 +228,7 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     RowConflict: Policy(
         Action.STOP,
         "Compare the unique and foreign keys of the table at source and target; nothing was "
-        "skipped.",
-        _STARTED,
+        "skipped.",  # rows that another task brings may end it
     ),
 }
 

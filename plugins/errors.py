@@ -99,6 +99,10 @@ class PositionLost(SourceError):
     """The binlog no longer holds the wanted position."""
 
 
+class SourceBehind(PositionLost):
+    """The server has not executed yet what was read of another one, or has lost it."""
+
+
 class UnusableHistory(SourceError):
     """A stored schema history that cannot be used; the text names its ZooKeeper path."""
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
 
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -238,10 +238,10 @@ class _Download:
         return ended
 
     def finish(self) -> None:
-        """Removes Ivy's own files; raises ConfigError when it failed."""
+        """Removes Ivy's own files; raises CdcError when it failed, which may pass."""
         if self.process.wait() != 0:
             reason = failure(self.log.read_text(errors="replace"))
-            raise ConfigError(
+            raise CdcError(
                 f"cannot download {self.jar_set.label} from Maven Central: {reason}; "
                 "check the network (a proxy is named in JAVA_TOOL_OPTIONS, as "
                 "-Dhttps.proxyHost=...) and try again; "

@@ -16,7 +16,7 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, Landmark, Mark, PositionStore
 from cdcbus.plugins.errors import (
     BusError,
-    BusRejected,
+    BusUnavailable,
     ConfigError,
     NoPosition,
     PositionError,
@@ -24,7 +24,7 @@ from cdcbus.plugins.errors import (
     TargetReplaced,
     TopicRemade,
 )
-from cdcbus.plugins.kafka.client_errors import RIGHTS, Refusals, denied
+from cdcbus.plugins.kafka.client_errors import PASSING, RIGHTS, Refusals, denied
 from cdcbus.plugins.positions import TopicPartition, kafka_positions_from_json
 from cdcbus.plugins.start import AtTime, Edge, KafkaStart, Replay
 
@@ -192,7 +192,7 @@ class TopicLogs:
         self._consumer.close()
 
     def partitions(self, topic: str) -> list[int]:
-        """The topic's partition numbers. Raises BusRejected when there is no such topic,
+        """The topic's partition numbers. Raises BusError when there is no such topic,
         BusUnavailable."""
         try:
             found = self._consumer.list_topics(topic, timeout=self._ask_seconds).topics[topic]
@@ -202,10 +202,11 @@ class TopicLogs:
             if found.error.code() in RIGHTS:
                 reason = f"topic {topic}: {found.error.str()}"
                 raise denied(self._servers, reason, found.error.code())
-            raise BusRejected(
-                f"Kafka topic {topic} at {self._servers}: {found.error.str()}; check "
-                "consumer.source.topics"
-            )
+            told = f"Kafka topic {topic} at {self._servers}: {found.error.str()}"
+            if found.error.code() in PASSING:
+                raise BusUnavailable(told)
+            # the task that writes it may make it later
+            raise BusError(f"{told}; check consumer.source.topics")
         return sorted(found.partitions)
 
     def all_partitions(self) -> list[TopicPartition]:

@@ -46,6 +46,7 @@ from cdcbus.tasks.zookeeper.znode import age_seconds
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 60.0  # between attempts to send a notice that nobody accepts
+REFUSED_SECONDS = 5.0  # that a channel may take to refuse, each time
 HOUR_SECONDS = 3600.0
 
 
@@ -160,8 +161,9 @@ class Watch:
             self._open.append(_Open(task_id, after, version, status.state, limits.receivers))
 
     def _send(self) -> None:
-        """Tells each channel what it has not accepted yet, of all tasks, group by group. After one
-        that it does not accept all others wait: no notice overtakes another."""
+        """Tells each channel what it has not accepted yet, of all tasks, group by group. Behind one
+        that it does not accept others of its tasks wait, so that no notice of a task overtakes
+        another; so do all where such answers take long, as of a channel that is away."""
         told = {
             (each.task_id, notice): notice.told
             for each in self._open
@@ -181,12 +183,19 @@ class Watch:
                 if entry.severity.is_for(channel.least)
                 and channel.name not in told[entry.task_id, entry.notice]
             ]
+            held = set[str]()
+            refused_by = time.monotonic() + REFUSED_SECONDS
             for group in groups(wanted):
+                if held & {entry.task_id for entry in group}:
+                    continue
                 if not is_due(group, time.time(), self.settings["alarm.digestSeconds"]):
                     continue
                 if not self._is_accepted(channel, group):
                     self._again_at[channel.name] = time.time() + AGAIN_SECONDS
-                    break
+                    held |= {entry.task_id for entry in group}
+                    if time.monotonic() > refused_by:
+                        break
+                    continue
                 for entry in group:
                     told[entry.task_id, entry.notice] += (channel.name,)
         for each in self._open:

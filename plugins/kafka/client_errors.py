@@ -17,6 +17,16 @@ NOT_TRUSTED: Final = "certificate verify failed"
 
 
 # ACLs of Kafka that a user lacks, by what brokers answer then.
+PASSING: Final = {
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.NOT_CONTROLLER,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.INVALID_REPLICATION_FACTOR,
+}
+"""Answers that end by themselves, as while a broker starts again: the last where the others are
+too few meanwhile."""
 RIGHTS: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Describe on the topic, and Read or Write, as the task "
     "reads or writes it",

@@ -62,6 +62,11 @@ _TRANSACTIONAL = {
 _GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION}
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 _PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
+_DONE_WITH = {
+    KafkaError._FATAL,
+    KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
+    KafkaError.UNKNOWN_PRODUCER_ID,
+}
 _TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 
 
@@ -350,6 +355,11 @@ class KafkaWriter(ABC, Generic[Large]):
             return denied(servers, f"topic {topic}: {error.str()}", code)
         if code == KafkaError._FATAL and self._refusals.code in RIGHTS:
             return denied(servers, self._refusals.reason, self._refusals.code)
+        if code in _DONE_WITH:
+            return BusError(
+                f"the task's client of Kafka is done with, at topic {topic} at {servers}: "
+                f"{error.str()}; a new one begins where this one ended"
+            )
         remedy = ""
         if code in _TOO_LARGE:
             remedy = (

@@ -12,7 +12,7 @@ from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.plugins.errors import BusRejected, BusUnavailable
-from cdcbus.plugins.kafka.client_errors import RIGHTS, denied
+from cdcbus.plugins.kafka.client_errors import PASSING, RIGHTS, denied
 from cdcbus.plugins.kafka.config import PublishConfig
 
 ANSWER_SECONDS = 10.0
@@ -55,6 +55,8 @@ class Topics:
             return
         if error.code() in RIGHTS:
             raise denied(self._config.servers, f"topic {topic}: {error.str()}", error.code())
+        if error.code() in PASSING:
+            raise BusUnavailable(f"Kafka topic {topic} at {self._config.servers}: {error.str()}")
         if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or self._config.new_topics is None:
             raise missing(topic, self._config, error.str())
         self._make(topic)
@@ -73,8 +75,9 @@ class Topics:
                     f"Kafka at {servers} does not let this user make topic {topic} "
                     "(loader.source.createTopic); give it the ACL: Create on the topic"
                 ) from error
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise BusRejected(
+            if (code := error.args[0].code()) != KafkaError.TOPIC_ALREADY_EXISTS:
+                may_pass = error.args[0].retriable() or code in PASSING
+                raise (BusUnavailable if may_pass else BusRejected)(
                     f"Kafka at {servers} does not make topic {topic} (loader.source.createTopic): "
                     f"{error.args[0].str()}"
                 ) from error

@@ -71,6 +71,9 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
         return PositionLost(
             f"source {where} cannot send the binlog from the wanted position ({code} {text})"
         )
+    if isinstance(error, pymysql.err.InternalError) and not isinstance(code, int):
+        # the driver's own: packets in another order than they were sent in, as behind a proxy
+        return SourceUnavailable(f"source {where} answers with a broken stream: {text}")
     if isinstance(
         error, pymysql.err.OperationalError | pymysql.err.InterfaceError | OSError | EOFError
     ):

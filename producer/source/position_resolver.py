@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pymysqlreplication.constants import BINLOG
 
-from cdcbus.plugins.errors import ConfigError, PositionLost
+from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import tagged_gtid
 from cdcbus.producer.binlog.coordinates import SPAN
@@ -123,7 +123,7 @@ class Binlog:
 
     def _check_executed(self, position: BinlogPosition) -> None:
         if missing := servers.missing_gtids(self._connection, position.gtid):
-            raise PositionLost(
+            raise SourceBehind(
                 f"source {self._where()} has not executed {missing}, which the task has "
                 f"read{_committed(position)}: it is behind, "
                 "it has lost them, or its binlog was reset"

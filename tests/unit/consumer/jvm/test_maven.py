@@ -7,7 +7,7 @@ import pytest
 
 from cdcbus.consumer.jvm import maven
 from cdcbus.consumer.jvm.maven import Coordinate, failure, java_version, making, resolve
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError
 
 LIBRARY = Coordinate.parse("org.example:library:1.0")
 
@@ -112,7 +112,7 @@ def test_a_failed_download_says_why_and_poisons_nothing(
     half = IVY + "echo 'java.net.UnknownHostException: central'; exit 1"
     fake_java(tmp_path, monkeypatch, half)
     with pytest.raises(
-        ConfigError,
+        CdcError,
         match="cannot download library from Maven Central: UnknownHostException: central",
     ):
         resolve([LIBRARY])

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from typing import Any
 
-from cdcbus.plugins.errors import ConfigError
+import pytest
+from confluent_kafka import KafkaError
+
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.topic_names import topic_of
-from cdcbus.plugins.kafka.topics import named_topics
+from cdcbus.plugins.kafka.topics import Topics, named_topics
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.config.keys.topics import NEW_TOPICS, TOPIC, TOPIC_RULES
 from cdcbus.tasks.config.keys.types import ValueType
@@ -81,3 +84,30 @@ def test_the_topics_that_a_task_file_names_are_told_once() -> None:
 def test_what_is_no_rule_topic_or_shape_is_refused(kind: ValueType[object], text: str) -> None:
     with pytest.raises(ValueError, match=r"^no"):
         kind.read(text)
+
+
+class Answer:
+    """Of the brokers, about any topic."""
+
+    def __init__(self, code: int) -> None:
+        self.error = KafkaError(code)
+        self.topics = self
+
+    def __getitem__(self, _: str) -> Answer:
+        return self
+
+
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        (KafkaError.LEADER_NOT_AVAILABLE, BusUnavailable),
+        (KafkaError.UNKNOWN_TOPIC_OR_PART, BusRejected),
+        (KafkaError.TOPIC_AUTHORIZATION_FAILED, BusRejected),
+    ],
+)
+def test_a_topic_whose_leader_is_missing_just_now_is_waited_for(
+    code: int, error: type[BusError]
+) -> None:
+    answer: Any = Answer(code)
+    with pytest.raises(error, match="topic shop"):
+        Topics(PublishConfig("k:9092", "shop", "canalRow"), {}, lambda _: answer).need(["shop"])
