@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from threading import Lock
 
 import orjson
 
@@ -38,6 +39,7 @@ class FilePositions:
     def __init__(self, state: StateFile, swimlane: str) -> None:
         self._state, self._swimlane = state, swimlane
         self._fields: Fields = {}
+        self._lock = Lock()  # what is half saved looks as if somebody had edited it
 
     @property
     def path(self) -> str:
@@ -85,11 +87,13 @@ class FilePositions:
             position = _as_fields(text)
             fields.update(position=position, change=number, numbered=position, written=written)
 
-        self._state.change(self._swimlane, write)
-        self._fields = self._state.swimlane(self._swimlane)
+        with self._lock:
+            self._state.change(self._swimlane, write)
+            self._fields = self._state.swimlane(self._swimlane)
 
     def is_edited(self) -> bool:
-        return self._is_other(self._state.swimlane(self._swimlane))
+        with self._lock:
+            return self._is_other(self._state.swimlane(self._swimlane))
 
     def _is_other(self, fields: Fields) -> bool:
         return any(fields.get(name) != self._fields.get(name) for name in ("position", "change"))

@@ -58,7 +58,9 @@ class ZooKeeperSnapshots:
         self._look_at = 0.0
 
     def load(self) -> dict[TableId, TableProgress]:
-        """Raises PositionError for what is no progress, PositionUnavailable."""
+        """Raises PositionError for what is no progress, PositionUnavailable. Wishes that nobody has
+        heeded come again, to whoever goes on with what this says."""
+        self._seen, self._asked, self._look_at = [], None, 0.0
         return tables_of(self._client, self._path)
 
     def save(self, tables: Mapping[TableId, TableProgress]) -> None:

@@ -2,6 +2,7 @@ import errno
 import multiprocessing
 import os
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import orjson
@@ -207,3 +208,24 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
     assert FilePositions(StateFile(file, "1084"), "shop").load() == "before"
     store.save("after")  # may be repeated
     assert FilePositions(StateFile(file, "1084"), "shop").load() == "after"
+
+
+def test_what_the_task_saves_itself_is_never_an_edit(file: Path) -> None:
+    """Also to the thread of the rows, which asks while another one saves."""
+    store = FilePositions(StateFile(file, "1084"), "shop")
+    store.load()
+    over = Event()
+
+    def save() -> None:
+        for number in range(100):
+            store.save(f"a{number}")
+        over.set()
+
+    thread = Thread(target=save)
+    thread.start()
+    found = []
+    while not over.is_set():
+        found.append(store.is_edited())
+    thread.join()
+    assert found
+    assert not any(found)

@@ -133,6 +133,19 @@ def test_what_is_heeded_does_not_come_again_and_what_is_not_yet_seen_stays(
     assert ZooKeeperSnapshots(zookeeper, "7", "lane").wishes() == [STOP]
 
 
+def test_wishes_come_again_to_the_next_attempt_of_a_process(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    ask(zookeeper, PAUSE)
+    assert snapshots.wishes() == [PAUSE]
+    snapshots.load()
+    snapshots.heeded()
+    assert snapshots.wishes() == [PAUSE]
+    snapshots.heeded()
+    snapshots.load()
+    assert snapshots.wishes() == []
+
+
 def test_a_wish_that_was_taken_out_by_hand_is_heeded_all_the_same(
     zookeeper: Any, snapshots: ZooKeeperSnapshots
 ) -> None:
