@@ -14,6 +14,7 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.producer.server import connection as servers
+from cdcbus.producer.source.event_reader import is_own_table
 from cdcbus.producer.table_filter import TableFilter
 
 READ_SECONDS = 60.0
@@ -31,7 +32,8 @@ def check_mapper(task: FetchTask) -> None:
         servers.reported(task.source),
     ):
         reader = SchemaReader(connection)
-        tables = [table for table in reader.tables() if accepts(table)]
+        own = is_own_table if task.elsewhere.marks else (lambda _: False)
+        tables = [table for table in reader.tables() if accepts(table) and not own(table)]
         schemas = reader.read_all(tables)[0] if tables else {}
     if wrong := list(unfit(task, schemas)):
         raise ConfigError("; ".join(wrong))

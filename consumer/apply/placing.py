@@ -37,7 +37,7 @@ class Placing:
         if keys.null_count or self._known_of(plan)[2]:
             return False
         return self._keep(
-            plan, [choice for choice in self._known(plan) if _are_equal(keys, image, choice)]
+            plan, [each for each in self._known(plan) if _are_equal(keys, image, each, plan)]
         )
 
     def is_row_by_key(self, plan: Plan, key: bytes | None, change: RowChange) -> bool:
@@ -47,6 +47,8 @@ class Placing:
         row: Row = {**(change.before or {}), **(change.after or {})}
         choices = self._known(plan)
         fitting = [choice for choice in choices if _text(row, choice) == key]
+        if key == _table_key(plan):
+            fitting.append(())
         if not fitting and key.startswith(b"{"):
             return _is_json_of(key, self._columns_of(plan))
         return self._keep(plan, fitting)
@@ -109,11 +111,17 @@ def _text(row: Row, columns: _Choice) -> bytes | None:
         return None
 
 
-def _are_equal(keys: pa.Array, image: Mapping[str, pa.Array], columns: _Choice) -> bool:
+def _table_key(plan: Plan) -> bytes:
+    """The key of all rows of a table that is in one partition by its name."""
+    return plan.source.id.table.encode()
+
+
+def _are_equal(keys: pa.Array, image: Mapping[str, pa.Array], columns: _Choice, plan: Plan) -> bool:
     if not all(name in image for name in columns):
         return False
     if not columns:
-        return (pc.max(pc.binary_length(keys)).as_py() or 0) == 0
+        is_empty = (pc.max(pc.binary_length(keys)).as_py() or 0) == 0
+        return is_empty or bool(pc.all(pc.equal(keys, _table_key(plan))).as_py())
     parts: list[pa.Array | pa.Scalar] = [part for name in columns for part in (image[name], LINE)]
     texts = pc.binary_join_element_wise(
         *parts, NO_BYTES, null_handling="replace", null_replacement=NULL

@@ -67,9 +67,9 @@ def net_columns(
     few, others = _few_of_a_kind(records, found.rest, reader)
     row_at_a_time = set(others)
     for group in (*found.groups, *few):
-        if group.op in skipped:
-            continue
         plans = plans_of(group.table)
+        if group.op in skipped and plans is not None:
+            continue
         if plans is None or not _all_by_columns(group, plans, is_in_order):
             row_at_a_time.update(group.records.to_pylist())
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import NamedTuple
 
 from cdcbus.plugins.contracts import Converter
@@ -17,7 +18,7 @@ from cdcbus.plugins.kafka.record_key import (
     split_key_change,
 )
 from cdcbus.plugins.kafka.topic_names import topic_of
-from cdcbus.plugins.rowchange import Op, RowChange, Table, TableDdl, TableId
+from cdcbus.plugins.rowchange import NO_ORIGIN, Op, RowChange, Table, TableDdl, TableId
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.processor import Processor
 from cdcbus.plugins.transform.record_transform import RecordTransform, Way
@@ -123,7 +124,9 @@ class TableRoutes:
             return
         for route in self._mapper.routes(ddl.table):
             rule = route.rule
-            is_hiding = rule.included or rule.ignored or rule.masks
+            is_hiding = self._process is not None or any(
+                (rule.included, rule.ignored, rule.masks, rule.computed)
+            )
             yield TableDdl(route.target, ddl.kind, "" if is_hiding else ddl.sql, ddl.origin)
 
     def _is_own(self, table: TableId) -> bool:
@@ -150,6 +153,8 @@ class TableRoutes:
         with placed(change):
             changes = self._process(change)
         for each in changes:
+            if each.origin is NO_ORIGIN:  # a new one: it comes from where the row came from
+                each = replace(each, origin=change.origin, row=change.row)
             self._collect(self._mapped, each)
         return []
 
@@ -172,7 +177,9 @@ class TableRoutes:
 
     def _as_it_is(self, table: DecodableTable) -> _Route:
         name = table.table.id
-        topic, key = topic_of(name, self._config), key_columns(table.table, self._config)
+        # patterns of keys are for tables of rows
+        config = replace(self._config, key_rules=()) if self._is_own(name) else self._config
+        topic, key = topic_of(name, config), key_columns(table.table, config)
 
         def row_at_a_time(change: RowChange) -> list[Record]:
             return marked_pair(

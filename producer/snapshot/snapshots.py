@@ -163,6 +163,8 @@ class Snapshots:
         for course in self._courses.values():
             if course.progress.state is TableState.SENDING:
                 self._set(course, TableState.FAILED, _INTERRUPTED)
+            elif course.is_wanted and task.elsewhere != Elsewhere():
+                self._set(course, TableState.STOPPED, _OF_BOTH_SIDES)
         self._thread: Thread | None = None
 
     def __enter__(self) -> Snapshots:
@@ -292,16 +294,17 @@ class Snapshots:
 
     def _heed(self, wish: Wish) -> None:
         LOG.info("an operator wishes: snapshot %s of %s", wish.kind, _named(wish))
-        if wish.kind is WishKind.START and self._task.elsewhere != Elsewhere():
+        begins = wish.kind in (WishKind.START, WishKind.RESUME)
+        if begins and self._task.elsewhere != Elsewhere():
             LOG.warning(
                 "task %s leaves out what came from the other side: a snapshot would send such rows "
                 "back, older than they are there, and is not begun",
                 self._task.task_id,
             )
-        elif wish.kind is WishKind.START:
+            return
+        if wish.kind is WishKind.START:
             self._new.append(wish)
             self._changed.notify_all()
-        if wish.kind is WishKind.START:
             return
         for course in self._courses.values():
             if not wish.is_for(course.table):
@@ -394,6 +397,7 @@ class Snapshots:
             # before its rows, and never overtaken by what was to be saved before
             self._settle()
             self._store.save({course.table: replace(course.progress, state=TableState.SENDING)})
+            self._unsaved.pop(course.table, None)
         here = self._here
         origin = Origin(
             here.file,
@@ -623,6 +627,10 @@ def _now_ms() -> int:
 _INTERRUPTED = (
     "the process ended while rows of this table, which has no key, were on their way: some of them "
     "may be in Kafka. Empty the table at the targets, then start its snapshot again"
+)
+_OF_BOTH_SIDES = (
+    "the task leaves out now what came from the other side: a snapshot would send such rows back, "
+    "older than they are there"
 )
 _TOO_BUSY = (
     f"the table has no key, and was changed each of the {TRIES} times that it was read: give it a "

@@ -7,7 +7,6 @@ from cdcbus.plugins.rowchange import Op
 from cdcbus.plugins.start import BinlogStart
 from cdcbus.plugins.transform.table_list import TableList
 from cdcbus.producer.config import (
-    AS_THEY_ARE,
     DdlConfig,
     Elsewhere,
     FetchTask,
@@ -144,7 +143,7 @@ def _transform(
 ) -> RowTransform:
     rules, processor = mapper_rules(settings), processor_name(settings)
     if not processor and all(rule.is_plain for rule in rules):
-        return AS_THEY_ARE
+        return RowTransform(heartbeats=heartbeat.table if heartbeat else None)
     named = frozenset() if includes.patterns else includes.names
     return RowTransform(
         rules, processor, named, excludes.names, heartbeat.table if heartbeat else None

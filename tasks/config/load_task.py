@@ -63,7 +63,7 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
         excludes=excludes.names,
         include_patterns=includes.patterns,
         exclude_patterns=excludes.patterns,
-        regexes=settings.get("consumer.source.filter", REGEXES) or (),
+        regexes=_regexes(settings),
         skipped_operations=settings.get("consumer.skippedOperations", OPERATIONS) or frozenset(),
         rules=mapper_rules(settings),
         processor=processor_name(settings),
@@ -238,6 +238,18 @@ def _spark_options(settings: Settings) -> dict[str, str]:
         )
     settings.get(ISOLATED, FLAG)  # nodes read it; here it is checked
     return {name: value for name, value in options.items() if name != ISOLATED}
+
+
+def _regexes(settings: Settings) -> tuple[str, ...]:
+    name = "consumer.source.filter"
+    found = settings.get(name, REGEXES) or ()
+    if found:
+        settings.warn(
+            name,
+            "acts here, which it does not in porter: rows of other tables, by their names in "
+            "records, are not applied; remove the line where it came from the fetch task's file",
+        )
+    return found
 
 
 def _weights(settings: Settings) -> dict[str, int]:

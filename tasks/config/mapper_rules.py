@@ -47,7 +47,9 @@ def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
     _report_repeated(settings, rules)
     report_column_patterns(settings)
     includes = settings.get("consumer.includes", TABLES)
-    if includes and not includes.patterns:
+    # a processor may send rows to other tables, which rules are for
+    is_processed = is_python(settings.get(PROCESSOR_KEY, TEXT) or ".")
+    if includes and not includes.patterns and not is_processed:
         report_idle_rules(settings, rules, includes.names)
     return tuple(rules.values())
 

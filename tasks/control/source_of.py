@@ -19,6 +19,7 @@ from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn, TableSchema
 from cdcbus.producer.schema.resolver import SchemaReader, labels_in
 from cdcbus.producer.server import connection as servers
+from cdcbus.producer.source.event_reader import is_own_table
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import Inspection, inspect_task
@@ -155,7 +156,14 @@ def _fetch(inspection: Inspection, place: str) -> FetchTask:
 def _writes(fetch: FetchTask, topic: str, load: LoadTask) -> bool:
     # Without its lists, the consumer task takes any table: that these lists leave out all tables is
     # another finding.
-    bare = replace(load, includes=frozenset(), excludes=frozenset())
+    bare = replace(
+        load,
+        includes=frozenset(),
+        excludes=frozenset(),
+        include_patterns=(),
+        exclude_patterns=(),
+        regexes=(),
+    )
     return any(
         way.topic == topic and way.fetch_task and way.load_task
         for reader in (load, bare)
@@ -182,9 +190,10 @@ def source_connection(config: SourceConfig, read_timeout_seconds: float) -> Iter
 
 
 def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
-    """Each source table that both tasks' filters let through into the feed's topics, once for each
-    target table that it goes to, by name. Raises ConfigError where there is none, and for a fetch
-    task with a mapper or an event processor: its records are not the source's rows."""
+    """Each source table that both tasks' filters let through into the feed's topics, once for
+    each target table that it goes to, by name; but for those that tasks keep for themselves.
+    Raises ConfigError where there is none, and for a fetch task with a mapper or an event
+    processor: its records are not the source's rows."""
     if feed.fetch.transform:
         raise ConfigError(
             f"{feed.place} has mapper[i] or consumer.eventProcessor of its own, so that its "
@@ -196,7 +205,7 @@ def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
     accepts = TableFilter(feed.fetch.tables).accepts
     topics: dict[TableId, str] = {}
     for table in sorted(reader.tables()):
-        if accepts(table) and feed.load.wants(table):
+        if accepts(table) and feed.load.wants(table) and not is_own_table(table):
             topic = topic_of(table, feed.fetch.publish)
             if topic in feed.topics:
                 topics[table] = topic

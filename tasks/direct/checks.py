@@ -9,7 +9,7 @@ from sqlalchemy import Connection, literal, select, table
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.tasks.control.source_of import Feed, MappedTable
 
@@ -26,6 +26,18 @@ def check_tasks(load: LoadTask, feeds: Sequence[Feed]) -> None:
             "loader.insertOnUpdateError=true until the task has caught up, or take the snapshot "
             "through Kafka (docs/snapshot.md)"
         )
+    needed = {Op.INSERT, Op.UPDATE}
+    for place, skipped in (
+        (f"task {load.task_id}", load.skipped_operations),
+        *((feed.place, feed.fetch.left_out) for feed in feeds),
+    ):
+        if skipped & needed:
+            raise ConfigError(
+                f"{place} leaves out {', '.join(sorted(skipped & needed))} "
+                "(consumer.skippedOperations): chunks are written as inserts, and updates make up "
+                "for rows that were moved while their table was read; allow both until the task "
+                "has caught up"
+            )
     for feed in feeds:
         if feed.fetch.source.takes_partial:
             raise ConfigError(

@@ -86,6 +86,13 @@ def opened(word: str, bus: BusSettings, source: str | None) -> Iterator[Opened]:
             "is nothing to compare, and a repair would undo what it keeps"
         )
     feeds = feeds_of(word, task, bus, source)
+    for feed in feeds:
+        if feed.fetch.left_out:
+            raise ConfigError(
+                f"{feed.place} leaves out {', '.join(sorted(feed.fetch.left_out))} "
+                "(consumer.skippedOperations), so the target is not meant to equal the source: "
+                "there is nothing to compare, and a repair would undo what it keeps"
+            )
     # a name of its own: a start of the task ends what others of its name have open
     target = replace(
         task.target,

@@ -24,8 +24,8 @@ from cdcbus.ops.web.cells import FoundCell, cells_side_by_side
 from cdcbus.ops.web.pages import tasks as views
 from cdcbus.ops.web.pages.rendering import page
 from cdcbus.ops.web.pages.shared import DONE, shared
+from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import CdcError, ConversionError
-from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.config import FetchTask
 
 SHOWN = 200  # the newest letters of a task
@@ -51,18 +51,18 @@ class LetterRow:
 
 
 def letter_row(
-    each: OpenDeadLetter | FetchLetter, shows_cells: bool, converter: str = ""
+    each: OpenDeadLetter | FetchLetter, shows_cells: bool, reader: Converter | None = None
 ) -> LetterRow:
-    """`converter`: the format of the task's records, where they are to be decoded."""
+    """`reader`: of the task's records, where they are to be decoded."""
     parts = original_of(each) if shows_cells or isinstance(each, FetchLetter) else {}
     if not shows_cells:
         parts = {name: parts[name] for name in PLACES if name in parts}
     time = each.time[:19].replace("T", " ")
     changes: list[tuple[str, str, Sequence[FoundCell]]] = []
     unreadable = ""
-    if shows_cells and converter and isinstance(each, OpenDeadLetter):
+    if shows_cells and reader is not None and isinstance(each, OpenDeadLetter):
         try:
-            for change in make_converter(converter).from_bytes(each.value):
+            for change in reader.from_bytes(each.value):
                 table = printable(str(change.table.id))
                 changes.append((change.op.value, table, cells_side_by_side(change)))
         except ConversionError as error:
@@ -124,11 +124,11 @@ def task_letters_page(request: Request, task_id: str, done: str = "") -> Respons
     )
     shows_cells = not bus.everybody or is_logged_in(request)
     task = actions.stored_task(bus, task_id)
-    converter = task.converter if isinstance(task, LoadTask) else ""
+    reader = task.reader if isinstance(task, LoadTask) else None
     values = {
         "task_id": task_id,
         "open": len(dead_letters),
-        "letters": [letter_row(each, shows_cells, converter) for each in dead_letters[:SHOWN]],
+        "letters": [letter_row(each, shows_cells, reader) for each in dead_letters[:SHOWN]],
         "no_replay": NO_REPLAY if isinstance(task, FetchTask) else "",
         "done": DONE.get(done, ""),
     }

@@ -73,7 +73,7 @@ class Look:
 def look(access: Access, topic: str, sought: Sought, starts: Mapping[int, int]) -> Look:
     """The first row changes from `starts` on; a partition that is not named begins at `since`, else
     at its beginning. With `starts` only the partitions that they name. Raises BusError."""
-    converter = make_converter(access.converter)
+    converter = make_converter(access.converter, access.time_zone)
     found: list[Found] = []
     looked = unreadable = 0
     end = time.monotonic() + LOOK_SECONDS

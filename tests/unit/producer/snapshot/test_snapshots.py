@@ -639,6 +639,27 @@ def test_a_task_that_follows_the_stream_is_idle_once_all_is_stored_and_never_fin
 
 
 @pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (TableState.RUNNING, TableState.STOPPED),
+        (TableState.WAITING, TableState.STOPPED),
+        (TableState.PAUSED, TableState.PAUSED),
+        (TableState.DONE, TableState.DONE),
+    ],
+)
+def test_what_was_begun_ends_where_rows_of_another_side_are_left_out_now(
+    world: World, before: TableState, after: TableState
+) -> None:
+    world.store.tables[ORDERS] = TableProgress(before)
+    elsewhere = Elsewhere(marks=frozenset(("a",)))
+    snapshot = world.begin(SnapshotMode.NEVER, elsewhere=elsewhere)
+    world.store.wished.append(Wish(WishKind.RESUME))
+    world.run()
+    assert (world.progress().state, world.ids()) == (after, [])
+    assert snapshot.is_idle
+
+
+@pytest.mark.parametrize(
     ("mode", "state", "is_due"),
     [
         (SnapshotMode.INITIAL, None, True),

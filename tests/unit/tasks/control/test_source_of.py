@@ -223,6 +223,16 @@ def test_tables_that_both_tasks_let_pass_are_mapped_with_their_columns(
     assert (parts.topic, parts.columns) == ("shop", {"id": "id", "a": "a"})
 
 
+def test_tables_that_tasks_keep_for_themselves_are_nobody_s_rows(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bus: BusSettings
+) -> None:
+    own = ("cdcbus_position", "cdcbus_row_0", "CDCBUS_mark_a")
+    monkeypatch.setattr(Source, "TABLES", (*Source.TABLES, *own))
+    Source(monkeypatch)
+    found = {str(each.source.id) for each in tables_of(tmp_path, bus)}
+    assert found == {f"shop.{name}" for name in set(Source.TABLES) - set(own)}
+
+
 def test_a_feed_that_lets_no_table_pass_is_refused_with_what_to_correct(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, bus: BusSettings
 ) -> None:

@@ -9,7 +9,7 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.rowchange import Table, TableId
+from cdcbus.plugins.rowchange import Op, Table, TableId
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
@@ -72,6 +72,18 @@ def test_a_task_whose_updates_cannot_make_up_for_a_row_is_refused() -> None:
         check_tasks(replace(LOAD, insert_on_update_error=False), [])
     with pytest.raises(ConfigError, match=r"fetch\.properties takes rows without some"):
         check_tasks(LOAD, [feed(takes_partial=False), feed(takes_partial=True)])
+
+
+@pytest.mark.parametrize("skipped", [Op.INSERT, Op.UPDATE])
+def test_tasks_that_leave_out_what_a_load_needs_are_refused(skipped: Op) -> None:
+    left_out = frozenset((skipped, Op.DELETE))
+    with pytest.raises(ConfigError, match=rf"task 7 leaves out {skipped} "):
+        check_tasks(replace(LOAD, skipped_operations=left_out), [])
+    one = feed(takes_partial=False)
+    one = replace(one, fetch=replace(one.fetch, left_out=left_out))
+    with pytest.raises(ConfigError, match=rf"fetch\.properties leaves out {skipped} "):
+        check_tasks(LOAD, [one])
+    check_tasks(replace(LOAD, skipped_operations=frozenset((Op.DELETE, Op.TRUNCATE))), [])
 
 
 def selected(*, has_key: bool = True) -> SelectedTable:

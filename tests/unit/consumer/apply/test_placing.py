@@ -1,0 +1,37 @@
+"""Which records are in the partition that their row's key says."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from cdcbus.consumer.apply.placing import Placing
+from cdcbus.plugins.contracts import TargetColumn, TargetTable
+from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
+from cdcbus.plugins.transform.mapper import Mapper, Plan
+
+ORDERS = Table(TableId("shop", "Orders"), (Column("id", "int"), Column("a", "int")), ("id",))
+
+
+def plan() -> Plan:
+    [route] = Mapper(()).routes(ORDERS.id)
+    columns = {name: TargetColumn(name, "int4") for name in ("id", "a")}
+    return route.plan(ORDERS, TargetTable(ORDERS.id, columns, ("id",)))
+
+
+@pytest.mark.parametrize(
+    ("key", "is_by_key"),
+    [
+        (b"7_", True),
+        (b"", True),
+        (b"Orders", True),  # all rows of the table in one partition, by its name
+        (b"orders", False),
+        (b"8_", False),
+        (b"9_", False),
+    ],
+)
+def test_rows_are_where_their_key_says_or_all_in_one_partition(key: bytes, is_by_key: bool) -> None:
+    change = RowChange(ORDERS, Op.INSERT, None, {"id": "7", "a": "9"})
+    assert Placing().is_row_by_key(plan(), key, change) is is_by_key
+    image = {"id": pa.array(["7", "7"]), "a": pa.array(["9", "9"])}
+    assert Placing().is_by_key(plan(), pa.array([key, key]), image) is is_by_key
