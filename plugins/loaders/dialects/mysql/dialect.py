@@ -259,11 +259,12 @@ class Mysql:
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
         """As for many rows; a few take statements of their own instead of the temporary table."""
         table = batch.table
-        keys = [key_sql(table, "?" * len(table.key))] * 2
+        unknown = "?" * len(table.key)
         return previewed(
             batch,
             truncate=QUOTED.delete_all(table.id),
-            delete=delete_sql(table, keys),
+            # a table without a key has no deletes by one
+            delete=delete_sql(table, [key_sql(table, unknown)] * 2) if table.key else "",
             written=lambda writes: _preview_writes(table, writes),
             swap=lambda columns, old, is_update: _preview_swap(table, columns, old, is_update),
             insert=lambda columns: insert_sql(table.id, columns, [_unknown(columns)]),
