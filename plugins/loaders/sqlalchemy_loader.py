@@ -4,6 +4,7 @@ offset it ends at."""
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
@@ -51,6 +52,7 @@ from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, TableId
 
 LOG = logging.getLogger(__name__)
+GONE_LOOKS, GONE_SECONDS = 10, 0.1
 
 
 class JdbcBatch:
@@ -117,11 +119,13 @@ class JdbcBatch:
             return table
 
     def _fresh(self, table: TargetTable) -> TargetTable:
-        self.refresh(table.id)
-        found = self.table(table.id)
-        if found is None:
-            raise TargetRejected(f"{self._database.shown}: target table {table.id} has gone")
-        return found
+        for _ in range(GONE_LOOKS):
+            self.refresh(table.id)
+            found = self.table(table.id)
+            if found is not None:
+                return found
+            time.sleep(GONE_SECONDS)  # MariaDB shows none while somebody else alters it
+        raise TargetRejected(f"{self._database.shown}: target table {table.id} has gone")
 
     def _alter(self, table: TargetTable, columns: Sequence[Column]) -> None:
         database = self._database

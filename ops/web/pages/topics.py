@@ -289,7 +289,7 @@ def topic_page(
         return refused
     wanted = _Shown(topic, task or task_naming(request, topic), table, key, op, newest)
     live = f"/live/topics/{quote(topic, safe='')}?{wanted.query}"
-    values = {"wanted": wanted, "ops": [each.value for each in Op], **_tail_values(request, wanted)}
+    values = {"ops": [each.value for each in Op], **_tail_values(request, wanted)}
     return page(request, "topic.html", values, section="/topics", live=live)
 
 
@@ -333,6 +333,7 @@ def _tail_values(request: Request, wanted: _Shown) -> dict[str, Any]:
     tables = wanted.table.split()
     today = f"{datetime.now(UTC):%Y-%m-%d}"
     return {
+        "wanted": wanted,
         "today": today,
         "rows": tail(
             task, wanted.topic, wanted.newest, tables, wanted.key.strip(), wanted.op.lower()

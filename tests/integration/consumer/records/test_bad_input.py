@@ -78,8 +78,9 @@ INCLUDES = "consumer__includes"
         ({"consumer__offset": "5000"}, ["5001", "holds 0 to 0", "allowOffsetReset"]),
         (
             {"consumer__convertor": "canalRow", "consumer__converter": "canalRowe"},
-            ["canalRowe", "canalRow"],
+            ["consumer.convertor", "consumer.converter"],
         ),
+        ({"consumer__converter": "canalRowe"}, ["canalRowe", "canalRow"]),
     ],
 )
 def test_a_consumer_task_with_a_wrong_key_says_what_to_do(
