@@ -23,10 +23,8 @@ PASSING: Final = {
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.NOT_CONTROLLER,
     KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.INVALID_REPLICATION_FACTOR,
 }
-"""Answers that end by themselves, as while a broker starts again: the last where the others are
-too few meanwhile."""
+"""Answers that end by themselves, as while a broker starts again."""
 RIGHTS: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Describe on the topic, and Read or Write, as the task "
     "reads or writes it",

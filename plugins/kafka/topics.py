@@ -11,7 +11,7 @@ from confluent_kafka.admin._config import ConfigResource
 from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
-from cdcbus.plugins.errors import BusRejected, BusUnavailable
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 from cdcbus.plugins.kafka.client_errors import PASSING, RIGHTS, denied
 from cdcbus.plugins.kafka.config import PublishConfig
 
@@ -75,9 +75,8 @@ class Topics:
                     f"Kafka at {servers} does not let this user make topic {topic} "
                     "(loader.source.createTopic); give it the ACL: Create on the topic"
                 ) from error
-            if (code := error.args[0].code()) != KafkaError.TOPIC_ALREADY_EXISTS:
-                may_pass = error.args[0].retriable() or code in PASSING
-                raise (BusUnavailable if may_pass else BusRejected)(
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise _class_of(error.args[0])(
                     f"Kafka at {servers} does not make topic {topic} (loader.source.createTopic): "
                     f"{error.args[0].str()}"
                 ) from error
@@ -98,6 +97,14 @@ class Topics:
             return int(found["max.message.bytes"].value)
         except (KafkaException, KeyError, ValueError, TimeoutError):
             return None
+
+
+def _class_of(error: KafkaError) -> type[BusError]:
+    if error.retriable() or error.code() in PASSING:
+        return BusUnavailable
+    # a broker that is away may be the one that lacks, or there never were so many
+    is_too_few = error.code() == KafkaError.INVALID_REPLICATION_FACTOR
+    return BusError if is_too_few else BusRejected
 
 
 def missing(topic: str, config: PublishConfig, reason: str) -> BusRejected:

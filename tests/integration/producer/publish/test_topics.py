@@ -11,7 +11,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
-from cdcbus.plugins.errors import BusRejected, ConfigError
+from cdcbus.plugins.errors import BusError, BusRejected, ConfigError
 from cdcbus.plugins.kafka.config import NewTopics, PublishConfig, TopicRule
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.config import FetchTask
@@ -92,7 +92,7 @@ def test_a_topic_that_cannot_be_made_stops_the_task_with_the_broker_s_reason(
     task: FetchTask, positions: PositionStore
 ) -> None:
     reason = pytest.raises(
-        BusRejected,
+        BusError,  # brokers that are too few now may be more later
         match=r"does not make topic .* \(loader\.source\.createTopic\): .*[Rr]eplication",
     )
     with reason, Running(publishing(task, new_topics=NewTopics(1, 7)), positions) as running:
