@@ -78,7 +78,7 @@ INCLUDES = "consumer__includes"
         ({"consumer__offset": "5000"}, ["5001", "holds 0 to 0", "allowOffsetReset"]),
         (
             {"consumer__convertor": "canalRow", "consumer__converter": "canalRowe"},
-            ["consumer.convertor", "consumer.converter"],
+            ["unknown key", "looks like consumer.converter"],
         ),
         ({"consumer__converter": "canalRowe"}, ["canalRowe", "canalRow"]),
     ],
