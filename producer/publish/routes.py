@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import NamedTuple
@@ -125,7 +126,7 @@ class TableRoutes:
         for route in self._mapper.routes(ddl.table):
             rule = route.rule
             is_hiding = self._process is not None or any(
-                (rule.included, rule.ignored, rule.masks, rule.computed)
+                (rule.included, rule.ignored, rule.masks, _names_one_of(ddl.sql, rule.computed))
             )
             yield TableDdl(route.target, ddl.kind, "" if is_hiding else ddl.sql, ddl.origin)
 
@@ -212,6 +213,13 @@ class TableRoutes:
                 on_code=self._on_code,
             )
             yield _Route(way.topic, way.plan.table.id, way.key, writer)
+
+
+def _names_one_of(sql: str, columns: Iterable[str]) -> bool:
+    """Whether a statement may be about one of these columns, in whose place others stand."""
+    return any(
+        re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", sql, re.IGNORECASE) for name in columns
+    )
 
 
 def row_at_a_time(transform: RecordTransform, way: Way) -> Callable[[RowChange], list[Record]]:

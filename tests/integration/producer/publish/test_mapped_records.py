@@ -212,6 +212,7 @@ def test_ddl_and_truncate_come_under_the_target_s_name(
     alter = "ALTER TABLE {} MODIFY pan VARCHAR(30) DEFAULT 'pan-0'"
     for table in ("t", "u"):
         source_cursor.execute(alter.format(table))
+    source_cursor.execute("ALTER TABLE u ADD C INT DEFAULT 7")
     rules = (rule(name), MapperRule(table=("u", "other"), computed={"c": constant("1")}))
     task = mapped(fetch_task(source, name, servers=kafka), *rules)
     with Running(replace(task, ddl=DdlConfig(definitions=True)), positions) as running:
@@ -223,6 +224,7 @@ def test_ddl_and_truncate_come_under_the_target_s_name(
         ("STORE", "CARDS", "TRUNCATE", "TRUNCATE TABLE `CARDS`"),
         ("STORE", "CARDS", "ALTER", ""),
         (name, "other", "ALTER", alter.format("u")),
+        (name, "other", "ALTER", ""),  # of a column in whose place a computed one stands
     ]
 
 
