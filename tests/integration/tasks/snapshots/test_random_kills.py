@@ -14,4 +14,4 @@ def test_after_a_snapshot_with_writers_and_kills_all_are_equal(shop: Shop) -> No
     """tests/chaos has the same for longer."""
     seed = seed_of_this_run()
     target = random.Random(seed).choice(("postgresql", "mariadb"))
-    play(shop, target, seed, tables=5, rows=2400, kills=1)
+    play(shop, target, seed, tables=5, rows=5000, kills=1)
