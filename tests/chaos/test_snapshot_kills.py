@@ -19,4 +19,4 @@ KILLS = int(os.environ.get("CDCBUS_TEST_KILLS", "1"))
 def test_all_copies_are_equal_after_a_snapshot_whose_tasks_were_killed(
     shop: Shop, target: str
 ) -> None:
-    play(shop, target, seed_of_this_run(), tables=6 + KILLS, rows=800 + 200 * KILLS, kills=KILLS)
+    play(shop, target, seed_of_this_run(), tables=6 + KILLS, rows=5000, kills=KILLS)
