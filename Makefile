@@ -51,7 +51,7 @@ docs: $(INSTALLED) ## The documentation as a site, with every link checked: arti
 	@echo "open artifacts/site/index.html, or: $(BIN)/mkdocs serve"
 
 RUNS ?= 5
-bench: $(INSTALLED) ## All benchmarks, each beside its baseline: a table, and artifacts/bench.json
+bench: $(INSTALLED) ## Those benchmarks that have a bar or a baseline: a table, and artifacts/bench.json
 	mkdir -p artifacts
 	$(BIN)/python -m tests.bench --runs $(RUNS) --json artifacts/bench.json
 

@@ -1,4 +1,4 @@
-"""All benchmarks in one go, each beside its baseline: `make bench`.
+"""The benchmarks that have a bar or a baseline, in one go: `make bench`.
 
     .venv/bin/python -m tests.bench [--only delay --only start] [--runs 5] [--json FILE]
                                     [--home STACK] [--baseline]
