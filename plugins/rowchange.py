@@ -8,6 +8,7 @@ in the mapping at all: missing is not NULL.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Flag, StrEnum, auto
@@ -45,6 +46,15 @@ class Unclear(Flag):
     TIMES = auto()
     BYTES = auto()
     BITS = auto()
+
+
+_COMMENT = re.compile(r" /\*[^*]*\*/$")
+
+
+def type_without_comment(column_type: str) -> str:
+    """information_schema's column_type without what MariaDB adds at its end:
+    `varbinary(20) /*M!100301 COMPRESSED*/`, `time /* mariadb-5.3 */`."""
+    return _COMMENT.sub("", column_type)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from sqlalchemy import Connection, text
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.rowchange import TableId, type_without_comment
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,9 @@ def _column(
     is_folding: object = False,
 ) -> TargetColumn:
     flags = bool(is_nullable), bool(is_generated), bool(is_required)
+    whole_type = type_without_comment(declared or "")
     return TargetColumn(
-        name, type_, length, *flags, scale, declared or "", bool(is_fixed), bool(is_folding)
+        name, type_, length, *flags, scale, whole_type, bool(is_fixed), bool(is_folding)
     )
 
 

@@ -6,13 +6,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from cdcbus.plugins.rowchange import type_without_comment
 from cdcbus.producer.decoding.charsets import BYTES_PER_CHARACTER
 
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column. `type` is information_schema's column_type (`int(10) unsigned`,
-    `enum('a','b')`); `charset` is empty where it has none."""
+    """A column. `type` is information_schema's column_type without its comment
+    (`int(10) unsigned`, `enum('a','b')`); `charset` is empty where it has none."""
 
     name: str
     type: str
@@ -81,7 +82,9 @@ class TableSchema:
         else."""
         columns = []
         for name, type_, charset, is_nullable in fields["columns"]:
-            column = TableColumn(_text(name), _text(type_), _text(charset), _flag(is_nullable))
+            # stored by versions that kept the comment
+            plain = type_without_comment(_text(type_))
+            column = TableColumn(_text(name), plain, _text(charset), _flag(is_nullable))
             columns.append(column)
         uniques = []
         for name, names, is_whole in fields["uniques"]:

@@ -13,7 +13,7 @@ import pymysql
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.rowchange import TableId, type_without_comment
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_schema import (
     GEOMETRIES,
@@ -193,7 +193,8 @@ class SchemaReader:
         wanted = "column_name, column_type, character_set_name, is_nullable"
         rows = self._rows_of(tables, wanted, "columns", "ORDER BY ordinal_position")
         for table, name, type_, charset, nullable in rows:
-            found[table].append(TableColumn(name, type_, charset or "", nullable == "YES"))
+            column_type = type_without_comment(type_)
+            found[table].append(TableColumn(name, column_type, charset or "", nullable == "YES"))
         return found
 
     def _uniques(self, tables: Sequence[TableId]) -> defaultdict[TableId, dict[str, UniqueKey]]:
