@@ -157,15 +157,27 @@ def test_a_target_that_is_away_when_a_node_starts_a_task_is_waited_for(
         bus("task", "stop", "late")
 
 
-def test_a_task_whose_topic_is_not_there_waits_for_a_person_at_once(
-    bus: Bus, stack: Addresses, name: str
+def test_a_task_whose_topic_is_not_there_works_once_it_is_made(
+    bus: Bus, stack: Addresses, make_topic: Callable[..., str], name: str
 ) -> None:
-    bus.load(load_text("8", stack, name))
+    bus.load(load_text("8", stack, name, restartIncreaseBySecond="1"))
     bus.node("n1")
-    bus("task", "start", "8", code=1)
-    status = bus.status("8")
-    assert (status.state, name in status.reason) == (State.ERROR, True), status
-    assert status.reason.endswith("; once that is done: cdcbus task start 8")
+    started = bus("task", "start", "8", "--timeout", PATIENCE_SECONDS, code=1).stderr
+    assert f"task 8 is RETRYING: Kafka topic {name} at " in started
+    make_topic(name)
+    wait_until(lambda: working(bus, "8"), "the task to find its topic", PATIENCE_SECONDS)
+
+
+def test_a_task_whose_user_the_target_refuses_waits_for_a_person_at_once(
+    bus: Bus, stack: Addresses, feed: Feed
+) -> None:
+    bus.environment["TARGET_PASSWORD"] = "another"
+    feed.task("refused")
+    bus.node("n1")
+    bus("task", "start", "refused", "--timeout", PATIENCE_SECONDS, code=1)
+    status = bus.status("refused")
+    assert (status.state, stack.postgresql.user in status.reason) == (State.ERROR, True), status
+    assert status.reason.endswith("; once that is done: cdcbus task start refused")
 
 
 def test_tasks_share_one_application_and_nothing_else(
