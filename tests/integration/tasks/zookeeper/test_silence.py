@@ -222,6 +222,7 @@ def test_a_task_goes_on_in_its_process_when_zookeeper_was_silent_cut_off_or_kill
                 _wait_for_ends(log, 3)
                 server.start()
                 works(4)
+                wait_until(lambda: bool(bus.client.connected), "the test's own client")
                 _assert_same_program(bus, running)
             finally:
                 running.terminate()
