@@ -27,3 +27,9 @@ def test_every_page_is_in_the_menu_and_every_link_leads_somewhere(tmp_path: Path
     start = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert "A change-data-capture bus" in start
     assert 'href="configuration/"' in start
+    for doc in (ROOT / "docs").glob("*.md"):  # none has another page in its place
+        name = "" if doc.stem == "index" else doc.stem
+        made = (tmp_path / name / "index.html").read_text(encoding="utf-8")
+        heading = doc.read_text(encoding="utf-8").partition("\n## ")[2].partition("\n")[0]
+        slug = re.sub(r"[^\w\s-]", "", heading).strip().lower().replace(" ", "-")
+        assert not heading or f'id="{slug}"' in made, (doc.name, slug)
