@@ -5,9 +5,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import tzinfo
-from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import Final
 
+from cdcbus.plugins.added.entry_points import (
+    CHANNELS,
+    CONVERTERS,
+    LOADERS,
+    SOURCES,
+    Group,
+    is_added,
+    make_added,
+    with_added,
+)
 from cdcbus.plugins.contracts import Converter, JdbcTarget, Loader
 from cdcbus.plugins.converters.auto import Auto
 from cdcbus.plugins.converters.canal_row import CanalCompat, CanalRow
@@ -18,8 +27,6 @@ from cdcbus.plugins.converters.porter_json import PorterJson
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.time_zone import read_zone
 
-CONVERTER_GROUP: Final = "cdcbus.converters"
-LOADER_GROUP: Final = "cdcbus.loaders"
 _CONVERTERS: Final[dict[str, Callable[[], Converter]]] = {
     "oggJson": OggJson,
     "canalRow": CanalRow,
@@ -37,6 +44,8 @@ _ZONED: Final[dict[str, Callable[[tzinfo], Converter]]] = {
     "canalCompat": CanalCompat,
     "auto": Auto,
 }
+SOURCE_NAMES: Final = ("CanalFetch", "KafkaFetch")
+CHANNEL_NAMES: Final = ("mail", "webhook", "exec", "log")
 # Names only: `plugins.loaders` has the classes, and imports SQLAlchemy, for which reading a task
 # file should not wait.
 _LOADERS: Final = ("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread", "JdbcSqlDebug")
@@ -44,12 +53,12 @@ _LOADERS: Final = ("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread", "
 
 def converter_names() -> tuple[str, ...]:
     """The names that `make_converter` knows, the built-in ones first."""
-    return _with_added(tuple(_CONVERTERS), CONVERTER_GROUP)
+    return with_added(tuple(_CONVERTERS), CONVERTERS)
 
 
 def is_added_converter(name: str) -> bool:
     """Whether a converter is of another package."""
-    return name not in _CONVERTERS and name in converter_names()
+    return name not in _CONVERTERS and is_added(name, CONVERTERS)
 
 
 def takes_zone(name: str) -> bool:
@@ -65,7 +74,7 @@ def make_converter(name: str, time_zone: str = "") -> Converter:
         return _ZONED[name](_zone(time_zone))
     if name in _CONVERTERS:
         return _CONVERTERS[name]()
-    converter: Converter = _made("converter", name, CONVERTER_GROUP, converter_names())
+    converter: Converter = make_added(CONVERTERS, name, converter_names())
     return converter
 
 
@@ -81,36 +90,26 @@ def _zone(name: str) -> tzinfo:
 
 def loader_names() -> tuple[str, ...]:
     """The loaders that a task file can name, the built-in ones first."""
-    return _with_added(_LOADERS, LOADER_GROUP)
+    return with_added(_LOADERS, LOADERS)
 
 
 def is_added_loader(name: str) -> bool:
     """Whether a loader is of another package."""
-    return name not in _LOADERS and name in loader_names()
+    return name not in _LOADERS and is_added(name, LOADERS)
 
 
 def make_added_loader(name: str, target: JdbcTarget) -> Loader:
     """A loader of another package, made with the target that the task file describes. Raises
     ConfigError as `make_converter` does."""
-    loader: Loader = _made("loader", name, LOADER_GROUP, loader_names(), target)
+    loader: Loader = make_added(LOADERS, name, loader_names(), target)
     return loader
 
 
-def _with_added(built_in: tuple[str, ...], group: str) -> tuple[str, ...]:
-    """A built-in name cannot be taken over, so it is listed once."""
-    added = entry_points(group=group).names.difference(built_in)
-    return (*built_in, *sorted(added))
-
-
-def _made(what: str, name: str, group: str, known: tuple[str, ...], *arguments: object) -> Any:
-    added = entry_points(group=group)
-    if name not in added.names:
-        raise ConfigError(f"no {what} is called {name}; known are {', '.join(known)}")
-    try:
-        return added[name].load()(*arguments)
-    except ConfigError:
-        raise
-    except Exception as error:  # code of another package may raise anything
-        raise ConfigError(
-            f"{what} {name} ({added[name].value}) cannot be made: {type(error).__name__}: {error}"
-        ) from error
+def built_in_names(group: Group) -> tuple[str, ...]:
+    """The names of a group that are this package's own."""
+    return {
+        CONVERTERS: tuple(_CONVERTERS),
+        LOADERS: _LOADERS,
+        SOURCES: SOURCE_NAMES,
+        CHANNELS: CHANNEL_NAMES,
+    }.get(group, ())

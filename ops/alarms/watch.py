@@ -17,8 +17,9 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from cdcbus.ops.alarms.added_channels import all_channels
 from cdcbus.ops.alarms.cached_reads import CachedReads
-from cdcbus.ops.alarms.channels import Channel, NotAccepted, Receiver, channels_of
+from cdcbus.ops.alarms.channels import Channel, NotAccepted, Receiver
 from cdcbus.ops.alarms.grouping import (
     Entry,
     groups,
@@ -83,7 +84,7 @@ class Watch:
 
     def __post_init__(self) -> None:
         self.settings = self.bus.alarm
-        self.channels = channels_of(self.settings)
+        self.channels = all_channels(self.settings)
 
     def look(self) -> None:
         """Looks at all tasks of this node, and sends what is due. Never raises a CdcError."""

@@ -118,6 +118,10 @@ def _fail(ctx: click.Context, sentence: str) -> None:
             "cdcbus.ops.cli.commands.prepare:prepare",
             "Fetch and archive what Spark needs to start fast.",
         ),
+        "plugin": (
+            "cdcbus.ops.cli.plugin:plugin",
+            "List what other packages add: sources, formats, loaders and others.",
+        ),
         "audit": ("cdcbus.ops.cli.commands.audit:list_actions", "List what operators did."),
         "alarm": (
             "cdcbus.ops.cli.commands.alarm:alarm",

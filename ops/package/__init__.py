@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from cdcbus.ops.alarms.added_channels import AlarmChannel
+    from cdcbus.ops.alarms.channels import Message, NotAccepted, Receiver
     from cdcbus.plugins.contracts import (
         AppliedOffset,
         ColumnarConverter,
@@ -114,6 +116,8 @@ _MODULES = {
         "TargetRejected",
         "TargetUnavailable",
     ),
+    "cdcbus.ops.alarms.added_channels": ("AlarmChannel",),
+    "cdcbus.ops.alarms.channels": ("Message", "NotAccepted", "Receiver"),
     "cdcbus.tasks.config.read_task": ("ReadTask", "read_task"),
     "cdcbus.tasks.preflight.check": ("check_task",),
     "cdcbus.tasks.runtime.runner": ("run_task",),
@@ -121,6 +125,7 @@ _MODULES = {
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 __all__ = [
+    "AlarmChannel",
     "AppliedOffset",
     "BusError",
     "CdcError",
@@ -140,12 +145,15 @@ __all__ = [
     "Landmark",
     "LoadTransaction",
     "Loader",
+    "Message",
+    "NotAccepted",
     "OffsetConflict",
     "OffsetTable",
     "Op",
     "Origin",
     "PositionError",
     "ReadTask",
+    "Receiver",
     "Row",
     "RowChange",
     "RowConflict",

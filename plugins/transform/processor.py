@@ -5,13 +5,12 @@ from __future__ import annotations
 
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import entry_points
 from types import GeneratorType
 
+from cdcbus.plugins.added.entry_points import PROCESSORS, is_added, load_added
 from cdcbus.plugins.errors import ConfigError, DataError
 from cdcbus.plugins.rowchange import RowChange
 
-PROCESSOR_GROUP = "cdcbus.processors"
 KEY = "consumer.eventProcessor.className"
 
 Processor = Callable[[RowChange], Sequence[RowChange]]
@@ -27,7 +26,7 @@ CELLS = frozenset({str, type(None)})
 def is_python(name: str) -> bool:
     """Whether a processor's name is one of ours: `module:function`, or an entry point; any other
     is a Java class of porter's."""
-    return ":" in name or name in entry_points(group=PROCESSOR_GROUP).names
+    return ":" in name or is_added(name, PROCESSORS)
 
 
 def make_processor(name: str) -> Processor | None:
@@ -36,9 +35,14 @@ def make_processor(name: str) -> Processor | None:
     if not name:
         return None
     try:
-        added = entry_points(group=PROCESSOR_GROUP)
-        found = added[name].load() if name in added.names else pkgutil.resolve_name(name)
+        found = (
+            load_added(PROCESSORS, name, ())
+            if is_added(name, PROCESSORS)
+            else pkgutil.resolve_name(name)
+        )
         made = found() if isinstance(found, type) else found
+    except ConfigError as error:
+        raise ConfigError(f"{KEY}={name}: {error}") from error
     except Exception as error:  # it is the user's code
         raise ConfigError(
             f"{KEY}={name} cannot be imported: {type(error).__name__}: {error}; it must be on "

@@ -19,6 +19,8 @@ from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
 from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT, FILES, FILLED_ENVIRONMENT, MODULES
 from cdcbus.tasks.config.keys.bus import ALARM_KEYS, BUS_KEYS, SPARK_KEY, nearest_bus_key
 from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.config.keys.plugins import CHANNEL_KEY, CHANNELS, find_channel_key
+from cdcbus.tasks.config.keys.types import split_list
 from cdcbus.tasks.config.named_sources import (
     Lookup,
     NamedSource,
@@ -45,8 +47,8 @@ def _find_key(written: str) -> Key | None:
         return find_source_key(found[2])
     if written in BUS_KEYS:
         return BUS_KEYS[written]
-    if person := find_person_key(written):
-        return person
+    if found_key := find_person_key(written) or find_channel_key(written):
+        return found_key
     return SPARK_KEY if SPARK_KEY.matches(written) else None
 
 
@@ -163,8 +165,9 @@ class BusSettings:
 
     @property
     def alarm(self) -> dict[str, Any]:
-        """The settings `alarm.*`, by key; None where one is not set."""
-        return {key.name: self._value(key.name) for key in ALARM_KEYS}
+        """The settings `alarm.*`, by key, also those of channels; None where one is not set."""
+        channels = [name for name in self.settings if find_channel_key(name)]
+        return {name: self._value(name) for name in (*(key.name for key in ALARM_KEYS), *channels)}
 
     @property
     def child_environment(self) -> dict[str, str]:
@@ -276,7 +279,14 @@ def read_bus_settings(
             keys[name] = replace(SPARK_KEY, name=name)
         elif person := find_person_key(name):
             keys[name] = replace(person, name=name, default="")
+        elif channel_key := find_channel_key(name):
+            keys[name] = channel_key
     settings = {name: _setting(key, options, environ, entries, file) for name, key in keys.items()}
+    used = split_list(settings[CHANNELS].written)
+    for name, entry in entries.items():
+        if (found := CHANNEL_KEY.fullmatch(name)) and found[1] not in used:
+            sentence = f"without effect: {CHANNELS} does not name {found[1]}; add it there"
+            diagnostics.warning(entry.line, name, sentence)
     warnings = tuple(_located(diagnostic, file) for diagnostic in diagnostics.of(Severity.WARNING))
     return BusSettings(settings, environ, warnings, _sources(entries, str(file)), file)
 

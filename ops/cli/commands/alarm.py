@@ -114,16 +114,17 @@ def _as_fields(task_id: str, alarms: TaskAlarms, silence: Silence, now: float) -
 def test(as_json: bool, bus: BusSettings) -> None:
     """Send a notice by each channel of the settings, and say which has accepted it. Exits 1 when
     one has not."""
-    from cdcbus.ops.alarms.channels import NotAccepted, channels_of
+    from cdcbus.ops.alarms.added_channels import all_channels
+    from cdcbus.ops.alarms.channels import NotAccepted
     from cdcbus.ops.alarms.grouping import Entry, message_of
     from cdcbus.ops.alarms.state import Kind, Notice
     from cdcbus.plugins.task_status import State
 
-    channels = channels_of(bus.alarm)
+    channels = all_channels(bus.alarm)
     if not channels:
         raise ConfigError(
-            "alarms go to the log only; set alarm.smtp.host, alarm.webhook.url or "
-            "alarm.exec.command in cdcbus.properties"
+            "alarms go to the log only; set alarm.smtp.host, alarm.webhook.url, "
+            "alarm.exec.command or alarm.channels in cdcbus.properties"
         )
     now = time.time()
     sentence = f"this is a test by {operator()}; nothing is wrong"

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request
 from starlette.responses import RedirectResponse, Response
 
-from cdcbus.ops.alarms.channels import channels_of
+from cdcbus.ops.alarms.added_channels import channel_names
 from cdcbus.ops.alarms.silence import duration_seconds
 from cdcbus.ops.alarms.state import Notice
 from cdcbus.ops.alarms.store import NOBODY, AlarmNodes
@@ -97,7 +97,7 @@ def alarms_of(bus: WebBus, task_id: str) -> ShownAlarms:
 
 def destinations(bus: WebBus) -> str:
     """By which channels this node tells people, in words; empty where by none."""
-    return ", ".join(channel.name for channel in channels_of(bus.settings.alarm))
+    return ", ".join(channel_names(bus.settings.alarm))
 
 
 def _row(task_id: str, notice: Notice, by: str) -> NoticeRow:

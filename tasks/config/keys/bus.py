@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from cdcbus.tasks.config.encryption import KEY_FILE
 from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT, FILES, MODULES
 from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.config.keys.plugins import CHANNELS
 from cdcbus.tasks.config.keys.types import (
     DIGEST,
     FLAG,
@@ -179,6 +180,14 @@ ALARM_KEYS = (
         word("warning", "critical"),
         "warning",
         "How bad an alarm must be to go there.",
+    ),
+    Key(
+        CHANNELS,
+        NAMES,
+        "",
+        "Channels of other packages, by the names of their [entry "
+        "points](plugins.md#alarm-channels); `alarm.channel.NAME.severity` and other "
+        "`alarm.channel.NAME.*` are their settings.",
     ),
 )
 

@@ -9,6 +9,8 @@ import pyarrow as pa
 import pytest
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.added.entry_points import CONVERTERS as CONVERTER_GROUP
+from cdcbus.plugins.added.entry_points import LOADERS as LOADER_GROUP
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.columnar import Columns, read_columns
@@ -16,8 +18,6 @@ from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import ConfigError, ConversionError
 from cdcbus.plugins.loaders import LOADERS, make_loader
 from cdcbus.plugins.registry import (
-    CONVERTER_GROUP,
-    LOADER_GROUP,
     converter_names,
     loader_names,
     make_converter,
@@ -63,9 +63,9 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     metadata.mkdir()
     (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: shouting\nVersion: 1.0\n")
     (metadata / "entry_points.txt").write_text(
-        f"[{CONVERTER_GROUP}]\nshout = shouting:Shout\ncanalRow = shouting:Shout\n"
+        f"[{CONVERTER_GROUP.name}]\nshout = shouting:Shout\ncanalRow = shouting:Shout\n"
         "fastShout = shouting:FastShout\n"
-        f"[{LOADER_GROUP}]\nshelf = shouting:shelf\nbroken = shouting:broken\n"
+        f"[{LOADER_GROUP.name}]\nshelf = shouting:shelf\nbroken = shouting:broken\n"
         "JdbcBatch = shouting:shelf\nKAFKA_SYNC = shouting:shelf\n"
     )
     monkeypatch.syspath_prepend(tmp_path)

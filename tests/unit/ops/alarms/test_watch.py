@@ -54,7 +54,7 @@ def test_a_message_that_is_refused_holds_up_later_ones_of_its_task_only(
     clock = Clock()
     mail = Mail(clock, seconds)
     monkeypatch.setattr(watch, "time", clock)
-    monkeypatch.setattr(watch, "channels_of", lambda _: [mail])
+    monkeypatch.setattr(watch, "all_channels", lambda _: [mail])
     written: dict[str, TaskAlarms] = {}
     put: Any = lambda _, task_id, alarms, __: written.__setitem__(task_id, alarms)  # noqa: E731
     monkeypatch.setattr(AlarmNodes, "put", put)

@@ -1,0 +1,115 @@
+"""Plug-ins: what other packages add by entry point, found by the name that settings use.
+
+A group names a kind. Built-in names cannot be taken over, and a name that two packages add is
+nobody's: which of the two was meant, nobody can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any, Final
+
+from cdcbus.plugins.errors import CdcError, ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A kind of plug-in: what it is called, and the group of its entry points."""
+
+    what: str
+    name: str
+
+
+CONVERTERS: Final = Group("converter", "cdcbus.converters")
+LOADERS: Final = Group("loader", "cdcbus.loaders")
+PROCESSORS: Final = Group("event processor", "cdcbus.processors")
+SOURCES: Final = Group("source", "cdcbus.sources")
+CHANNELS: Final = Group("alarm channel", "cdcbus.alarm_channels")
+GROUPS: Final = (SOURCES, CONVERTERS, PROCESSORS, LOADERS, CHANNELS)
+
+
+def with_added(built_in: tuple[str, ...], group: Group) -> tuple[str, ...]:
+    """All names of a group, the built-in ones first."""
+    return (*built_in, *sorted(entry_points(group=group.name).names.difference(built_in)))
+
+
+def is_added(name: str, group: Group) -> bool:
+    """Whether another package adds this name."""
+    return name in entry_points(group=group.name).names
+
+
+def load_added(group: Group, name: str, known: tuple[str, ...]) -> Any:
+    """The object that an entry point names. Raises ConfigError for a name that no package adds,
+    listing those that are `known`, for one that two add, and for what cannot be imported."""
+    found = entry_points(group=group.name, name=name)
+    values = {each.value: each for each in found}
+    if not values:
+        raise ConfigError(f"no {group.what} is called {name}; known are {', '.join(known)}")
+    if len(values) > 1:
+        owners = " and ".join(sorted(map(owner, values.values())))
+        raise ConfigError(
+            f"{group.what} {name} is added by {owners}: which one is meant cannot be told; "
+            "uninstall one of them"
+        )
+    [point] = values.values()
+    return guarded(group, point, point.load)
+
+
+def make_added(group: Group, name: str, known: tuple[str, ...], *arguments: object) -> Any:
+    """What the named class or function makes of the arguments. Raises ConfigError as `load_added`,
+    and where it raises."""
+    make = load_added(group, name, known)
+    [point] = {each.value: each for each in entry_points(group=group.name, name=name)}.values()
+    return guarded(group, point, lambda: make(*arguments))
+
+
+def guarded(group: Group, point: EntryPoint, do: Callable[[], Any]) -> Any:
+    """Code of another package may raise anything; what this one's errors say stands as it is."""
+    try:
+        return do()
+    except CdcError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"{group.what} {point.name} ({point.value}) cannot be made: "
+            f"{type(error).__name__}: {error}"
+        ) from error
+
+
+def owner(point: EntryPoint) -> str:
+    """The package that adds it, with its version."""
+    return "a package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+
+
+@dataclass(frozen=True, slots=True)
+class Plugin:
+    """An entry point that is installed. `package`: whose it is, with its version; `trouble`: why
+    it cannot be used, as a sentence; empty: it can be imported."""
+
+    kind: str
+    name: str
+    value: str
+    package: str
+    trouble: str = ""
+
+
+def installed(built_in: Callable[[Group], tuple[str, ...]]) -> list[Plugin]:
+    """All plug-ins of this environment, by group and name. Imports each of them."""
+    found = []
+    for group in GROUPS:
+        for point in sorted(entry_points(group=group.name), key=lambda each: each.name):
+            trouble = _trouble(group, point, built_in(group))
+            found.append(Plugin(group.what, point.name, point.value, owner(point), trouble))
+    return found
+
+
+def _trouble(group: Group, point: EntryPoint, built_in: tuple[str, ...]) -> str:
+    if point.name in built_in:
+        return f"{point.name} is a built-in name and stays so: the package must choose another"
+    try:
+        load_added(group, point.name, ())
+    except CdcError as error:
+        return str(error)
+    return ""

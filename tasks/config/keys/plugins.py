@@ -1,0 +1,35 @@
+"""Keys that settings hand on to a plug-in: which there are, only the plug-in knows."""
+
+from __future__ import annotations
+
+import re
+
+from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.config.keys.types import SECRET, TEXT, word
+
+SEVERITY = "severity"
+CHANNELS = "alarm.channels"
+CHANNEL_KEY = re.compile(r"alarm\.channel\.([\w-]{1,40})\.(.+)", re.ASCII)
+# The address of a chat's webhook is a secret as well.
+SECRET_OPTION = re.compile(r"passw|secret|token|credential|key$|url$", re.IGNORECASE)
+
+
+def find_channel_key(written: str) -> Key | None:
+    """The key of a channel's setting, `alarm.channel.NAME.KEY`."""
+    found = CHANNEL_KEY.fullmatch(written)
+    if found is None:
+        return None
+    if found[2] == SEVERITY:
+        return Key(written, word("warning", "critical"), "warning", "How bad an alarm must be.")
+    value_type = SECRET if SECRET_OPTION.search(found[2]) else TEXT
+    return Key(written, value_type, "", "A setting of the channel.")
+
+
+def channel_options(settings: dict[str, object], name: str) -> dict[str, str]:
+    """What the settings say to a channel, by its own keys; what has no text is left out."""
+    prefix = f"alarm.channel.{name}."
+    return {
+        key.removeprefix(prefix): str(value)
+        for key, value in settings.items()
+        if key.startswith(prefix) and value is not None and key != prefix + SEVERITY
+    }
