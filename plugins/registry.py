@@ -24,6 +24,7 @@ from cdcbus.plugins.converters.debezium_json import DebeziumJson
 from cdcbus.plugins.converters.maxwell_json import MaxwellJson
 from cdcbus.plugins.converters.ogg_json import OggJson, PorterCompat
 from cdcbus.plugins.converters.porter_json import PorterJson
+from cdcbus.plugins.converters.protobuf.canal_protobuf import CanalProtobuf
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.time_zone import read_zone
 
@@ -32,6 +33,7 @@ _CONVERTERS: Final[dict[str, Callable[[], Converter]]] = {
     "canalRow": CanalRow,
     "porterCompat": PorterCompat,
     "canalCompat": CanalCompat,
+    "canalProtobuf": CanalProtobuf,
     "debeziumJson": DebeziumJson,
     "maxwellJson": MaxwellJson,
     "porterJson": PorterJson,
@@ -42,6 +44,7 @@ _ZONED: Final[dict[str, Callable[[tzinfo], Converter]]] = {
     "canalRow": CanalRow,
     "porterCompat": PorterCompat,
     "canalCompat": CanalCompat,
+    "canalProtobuf": CanalProtobuf,
     "auto": Auto,
 }
 SOURCE_NAMES: Final = ("CanalFetch", "KafkaFetch")

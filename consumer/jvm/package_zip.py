@@ -18,11 +18,18 @@ def package_zip(folder: Path) -> Path:
     with ZipFile(file, "w", ZIP_DEFLATED) as zipped:
         zipped.write(_folder("cdcbus") / "__init__.py", Path("cdcbus", "__init__.py"))
         for package in PACKAGES:
-            for source in sorted(_folder(package).rglob("*.py")):
+            for source in sorted(
+                found for found in _folder(package).rglob("*.*") if _is_code(found)
+            ):
                 zipped.write(
                     source, Path(*package.split("."), source.relative_to(_folder(package)))
                 )
     return file
+
+
+def _is_code(file: Path) -> bool:
+    """Also what is read by the code: `.desc` of Protocol Buffers."""
+    return file.suffix in (".py", ".desc")
 
 
 def _folder(package: str) -> Path:

@@ -1,5 +1,6 @@
-"""auto: chooses the format of each record by the keys it has, read only.
+"""auto: chooses the format of each record by how it begins and the keys it has, read only.
 
+a packet's first byte      canalProtobuf
 op_type                    oggJson
 opType                     porterJson
 database, upper-case type  canalRow, both renderings
@@ -16,6 +17,7 @@ from typing import Any, Final
 
 from cdcbus.plugins.converters import canal_row, debezium_json, maxwell_json, ogg_json, porter_json
 from cdcbus.plugins.converters.json_cells import parsed
+from cdcbus.plugins.converters.protobuf.canal_protobuf import FIRST_BYTES, CanalProtobuf
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import RowChange
@@ -30,6 +32,7 @@ class Auto(ReadOnly):
 
     def __init__(self, zone: tzinfo | None = None) -> None:
         """`zone`: for the formats whose times name none."""
+        self._zone = zone
         self._read: dict[str, Callable[[Any], list[RowChange]]] = {
             **_READ,
             "canalRow": partial(canal_row.read, zone=zone),
@@ -37,10 +40,14 @@ class Auto(ReadOnly):
         }
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
-        """What the record's own converter reads. Raises ConversionError."""
+        """What the record's own converter reads. Raises ConversionError, and ConfigError where
+        cdcbus was built without that converter's schema."""
         # Debezium's, and most of its bytes: not parsed each time
         if value.startswith(b'{"schema":{'):
             return _DEBEZIUM.from_bytes(value)
+        if value.startswith(FIRST_BYTES):
+            # only here: a topic of JSON is read without its schema, too
+            return CanalProtobuf(self._zone).from_bytes(value)
         try:
             return parsed(value, lambda message: self._read[format_of(message)](message))
         except ValueError as error:

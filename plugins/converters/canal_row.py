@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from cdcbus.plugins.converters.columnar import Columns
 
 # Canal's types that change no row.
-_WITHOUT_ROWS = {
+WITHOUT_ROWS = {
     "CREATE",
     "ALTER",
     "ERASE",
@@ -228,7 +228,7 @@ def read(message: Any, zone: tzinfo | None = None) -> list[RowChange]:
             "expected"
         )
     kind = message["type"]
-    if kind in _WITHOUT_ROWS or (message.get("isDdl") and kind != Op.TRUNCATE):
+    if kind in WITHOUT_ROWS or (message.get("isDdl") and kind != Op.TRUNCATE):
         return []
     if kind not in Op.__members__:
         raise ConversionError(f"canalRow record of unknown type {kind!r}")

@@ -121,7 +121,9 @@ def _columns(made: Conversion, key: str, value: str) -> None:
 def _flat(made: Conversion, key: str, value: str) -> None:
     if not yes(value):
         made.error(
-            key, "canal's protobuf form is not written: readers get canal's flat JSON messages"
+            key,
+            "canal's protobuf form is read (consumer.converter=canalProtobuf, or auto for a topic "
+            "that holds both), but not written: readers get canal's flat JSON messages",
         )
 
 

@@ -79,7 +79,16 @@ def test_the_built_in_converters_have_porter_s_names() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["canalCompat", "porterCompat", "debeziumJson", "maxwellJson", "porterJson", "auto"]
+    "name",
+    [
+        "canalCompat",
+        "canalProtobuf",
+        "porterCompat",
+        "debeziumJson",
+        "maxwellJson",
+        "porterJson",
+        "auto",
+    ],
 )
 def test_every_built_in_name_makes_a_converter(name: str) -> None:
     assert name in converter_names()

@@ -22,6 +22,18 @@ def test_an_executor_needs_the_zip_and_other_packages_only(tmp_path: Path, modul
     assert done.stdout.strip() == f"{file}/{module.replace('.', '/')}.py"
 
 
+def test_a_format_that_reads_its_schema_finds_it_there(tmp_path: Path) -> None:
+    path = [str(package_zip(tmp_path)), sysconfig.get_path("purelib")]
+    code = (
+        f"import sys; sys.path[:0] = {path}; from cdcbus.plugins.registry import make_converter; "
+        "print(make_converter('canalProtobuf').from_bytes(bytes([24, 7])))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", code], check=True, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.stdout == "[]\n"
+
+
 def test_an_event_processor_imports_the_public_api_there(tmp_path: Path) -> None:
     path = [str(package_zip(tmp_path)), sysconfig.get_path("purelib")]
     code = (

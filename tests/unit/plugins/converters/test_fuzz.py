@@ -22,6 +22,7 @@ NAMES = [
     "oggJson",
     "porterCompat",
     "canalCompat",
+    "canalProtobuf",
     "debeziumJson",
     "maxwellJson",
     "porterJson",
@@ -38,7 +39,8 @@ JSON = st.recursive(
     ),
     max_leaves=5,
 )
-MESSAGES = [json.loads(value(case)) for case in CASES.values()]
+MESSAGES = [json.loads(value(case)) for case in CASES.values() if "packet" not in case]
+PACKETS = [value(case) for case in CASES.values() if "packet" in case]
 SHAPES = {
     Op.INSERT: (False, True),
     Op.UPDATE: (True, True),
@@ -85,6 +87,15 @@ def cut(draw: st.DrawFn) -> bytes:
     return text[:first] + draw(st.binary(max_size=3)) + text[last:]
 
 
+@st.composite
+def garbled(draw: st.DrawFn) -> bytes:
+    """A golden packet of canal's with some bytes changed, whose lengths still fit."""
+    packet = bytearray(draw(st.sampled_from(PACKETS)))
+    for _ in range(draw(st.integers(1, 3))):
+        packet[draw(st.integers(0, len(packet) - 1))] = draw(st.integers(0, 255))
+    return bytes(packet)
+
+
 def check(name: str, record: bytes) -> None:
     try:
         changes: list[RowChange] = make_converter(name).from_bytes(record)
@@ -108,6 +119,12 @@ def check(name: str, record: bytes) -> None:
     record=st.binary() | nearly_right() | cut() | JSON.map(lambda part: json.dumps(part).encode())
 )
 def test_no_bytes_crash_a_converter(name: str, record: bytes) -> None:
+    check(name, record)
+
+
+@pytest.mark.parametrize("name", ["canalProtobuf", "auto"])
+@given(record=garbled())
+def test_no_garbled_packet_crashes_a_converter(name: str, record: bytes) -> None:
     check(name, record)
 
 

@@ -11,6 +11,7 @@ import pytest
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from tests.support.canal_packets import encoded
 
 FOLDER = Path(__file__).parents[3] / "golden" / "formats"
 CASES = {
@@ -25,6 +26,8 @@ def cases(member: str) -> list[str]:
 
 
 def value(case: dict[str, Any]) -> bytes:
+    if "packet" in case:
+        return encoded("Packet", case["packet"])
     text: str = (
         case["text"] if "text" in case else json.dumps(case["message"], separators=(",", ":"))
     )
