@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import ctypes
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -49,6 +50,7 @@ from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.heartbeat import beating
 from cdcbus.producer.source.left_out import LeftOut
 from cdcbus.producer.source.run_end import RunEnd
+from cdcbus.producer.source.seen_ddl import KEPT, Seen, SeenDdl
 
 OPEN_XA_SECONDS = 60.0
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
@@ -62,6 +64,7 @@ class Progress:
     Kafka now; the task's `queue_bytes` at most. `open_xa`: the xid of the oldest XA transaction
     that is prepared and not finished, and since when, in epoch seconds. `skipped`: how many
     statements were, that were logged as text; `skipped_at`: when one was last, in epoch seconds.
+    `ddl`: definitions of its tables that it has passed; who tells of them takes them out.
     `stages`: how long rows take."""
 
     done: int = 0
@@ -71,6 +74,7 @@ class Progress:
     open_xa: tuple[str, int] | None = None
     skipped: int = 0
     skipped_at: float = 0.0
+    ddl: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT))
     tables: Mapping[TableId, Mapping[Op, int]] = field(default_factory=dict)
     stages: Stages = field(default_factory=Stages)
 
@@ -362,11 +366,13 @@ def _copy(
     open_xa, stages = _OpenXa(status), checkpoint.progress.stages
     is_over = end is not None and end.is_reached(start)
     left_out = LeftOut(task.left_out, task.heartbeat.table if task.heartbeat else None)
+    seen_ddl = SeenDdl(task, checkpoint.progress.ddl)
     try:
         for batch in source.batches(start):
             with snapshot.turn():
                 read_at = stages.now()
                 left_out.take(batch)
+                seen_ddl.take(batch)
                 checkpoint.progress.open_xa = batch.open_xa
                 open_xa.look(batch.open_xa)
                 if batch.skipped:

@@ -224,6 +224,7 @@ class PartitionApplier:
                     prepared = self._preparer.prepared(partition, before)
                     continue
                 report = BatchReport()
+            report.altered += self._plans.take_altered()
             if reason:
                 raise PartitionWaits(reason, end, report)
             return report

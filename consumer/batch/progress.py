@@ -20,6 +20,7 @@ from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
 PASSED = 10_000
+DDL_KEPT = 200  # until somebody takes them
 
 
 class Passed(NamedTuple):
@@ -44,7 +45,8 @@ class Progress:
     committed all before it; None without one. `lost`: what the target was found to have lost, and
     when, in epoch seconds. `late_at`: when records were left out last as they came too late.
     `taken`: how long records were in Kafka before their batch was begun, of those that came since
-    `since`; `applied`: how long it took from there until the target had committed them.
+    `since`; `applied`: how long it took from there until the target had committed them. `ddl`: what
+    was done to target tables themselves, and when, in epoch seconds; who tells of it takes it out.
     """
 
     total: BatchReport = field(default_factory=BatchReport)
@@ -64,6 +66,7 @@ class Progress:
     since: float = field(default_factory=time.time)
     taken: Latency = field(default_factory=Latency)
     applied: Latency = field(default_factory=Latency)
+    ddl: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=DDL_KEPT))
 
     def begin(self, task_id: str, starts: Starts) -> None:
         """What the target has lost is said once."""
@@ -107,6 +110,8 @@ class Progress:
             for came_ms in (batch.first_kafka_ms, batch.last_kafka_ms):
                 if came_ms / 1000 >= self.since:
                     self.taken.record(self.batch_since - came_ms / 1000, batch.records / 2)
+        emptied = [f"TRUNCATE of {table}" for table, one in batch.tables.items() if one.truncated]
+        self.ddl.extend((time.time(), sentence) for sentence in (*batch.altered, *emptied))
         if batch.late:
             self.late_at = time.time()
         if batch.beats:

@@ -68,6 +68,8 @@ COUNTERS = (
     "superseded",
 )
 
+ALTERED_KEPT = 50
+
 
 def earliest(one_ms: int, other_ms: int) -> int:
     """The earlier of two times; 0 is none."""
@@ -84,7 +86,7 @@ class BatchReport:
     left out as their sender had lost its lock. `first_commit_ms`, `last_commit_ms`: the earliest
     and latest commit time of the row changes at the source; `first_kafka_ms`, `last_kafka_ms`: of
     the records in Kafka; 0 without one. `beats`: when the last heartbeat of each source was
-    written, in epoch seconds, by server id.
+    written, in epoch seconds, by server id. `altered`: how target tables were, as sentences.
     """
 
     records: int = 0
@@ -99,6 +101,7 @@ class BatchReport:
     first_kafka_ms: int = 0
     last_kafka_ms: int = 0
     beats: dict[str, float] = field(default_factory=dict)
+    altered: list[str] = field(default_factory=list)
 
     def table(self, table: TableId) -> TableReport:
         return self.tables.setdefault(table, TableReport())
@@ -114,6 +117,7 @@ class BatchReport:
         self.came(other.first_kafka_ms, other.last_kafka_ms)
         for source, seconds in other.beats.items():
             self.beat(source, seconds)
+        self.altered = [*self.altered, *other.altered][-ALTERED_KEPT:]
         for table, report in other.tables.items():
             self.table(table).add(report)
 

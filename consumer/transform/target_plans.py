@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
+from collections.abc import Sequence
 
 from cdcbus.consumer.config import LoadTask, SchemaChange
 from cdcbus.plugins.contracts import Loader, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, UnmappedColumn
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
-from cdcbus.plugins.rowchange import Table, TableId
+from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.plugins.transform.mapper import Mapper, Plan, Route
 
 LOG = logging.getLogger(__name__)
+ALTERED_KEPT = 50  # until somebody takes them
 
 
 class TargetPlans:
@@ -21,6 +24,7 @@ class TargetPlans:
         self._task = task
         self._loader = loader
         self._mapper = Mapper(task.rules, task.named_tables, task.excludes)
+        self._altered: deque[str] = deque(maxlen=ALTERED_KEPT)
 
     def routes(self, source: TableId) -> tuple[Route, ...]:
         """Where rows of a source table go."""
@@ -48,7 +52,7 @@ class TargetPlans:
         is_evolving = self._task.schema_change is SchemaChange.EVOLVE and route.rule.force_matched
         try:
             if is_evolving and (lacking(target, columns) or too_narrow(target, columns)):
-                target = self._loader.evolve(target, columns)
+                target = self._evolved(target, columns)
                 # A dry run has only said what it would add.
                 is_dropping = self._loader.is_dry_run
             plan = route.plan(table, target, is_dropping)
@@ -65,6 +69,21 @@ class TargetPlans:
                 ", ".join(plan.dropped),
             )
         return plan
+
+    def take_altered(self) -> list[str]:
+        """What was altered since the last call, as sentences."""
+        taken = []
+        while self._altered:
+            taken.append(self._altered.popleft())
+        return taken
+
+    def _evolved(self, target: TargetTable, columns: Sequence[Column]) -> TargetTable:
+        after = self._loader.evolve(target, columns)
+        if new := [name for name in after.columns if name not in target.columns]:
+            self._altered.append(f"ALTER of {target.id}: new columns {', '.join(new)}")
+        if any(after.columns.get(name, was) != was for name, was in target.columns.items()):
+            self._altered.append(f"ALTER of {target.id}: wider columns")
+        return after
 
     def target(self, route: Route) -> TargetTable:
         """The target table of a route. Raises UnmappedColumn, TargetMisconfigured."""

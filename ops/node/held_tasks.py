@@ -7,6 +7,7 @@ import os
 import signal
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
 from cdcbus.ops.services.offer import Offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.runtime.occurrences import Occurrences, failure
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import Watch, now
 
@@ -322,6 +324,8 @@ class HeldTasks:
             if held.last_run is not None:
                 self._nodes.put_run(task_id, held.last_run)
             self._nodes.release(task_id)
+            if held.last_run is not None:
+                self._note(task_id, held.last_run)
         del self.tasks[task_id]
         self.has_changed = True
         state = held.last_run.state if held.last_run else "left to another node"
@@ -387,6 +391,13 @@ class HeldTasks:
     def _put(self, task_id: str, held: HeldTask, run: Run) -> None:
         self._nodes.put_run(task_id, run)
         held.run = run
+        self._note(task_id, run)
+
+    def _note(self, task_id: str, run: Run) -> None:
+        """A failure, for the task's charts, which no task has to wait for."""
+        if occurred := failure(run.state, run.reason):
+            with suppress(CdcError):
+                Occurrences(self._nodes.client).add(task_id, occurred)
 
     # Both are called on the ZooKeeper client's thread.
 

@@ -147,6 +147,11 @@ METRICS = {
             "Row changes of a table, by operation at the source.",
         ),
         Described(
+            "cdcbus_table_rows_per_second",
+            _TABLE,
+            "Row changes of a table per second, in the last minute.",
+        ),
+        Described(
             "cdcbus_table_failed_rows_total", _TABLE, "Of these, those that went to dead letters."
         ),
         Described(
@@ -236,6 +241,11 @@ def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:
             yield "cdcbus_task_delay_seconds", (task_id, stage, quantile), seconds
     for stage, milliseconds in stat.stages_ms.items():
         yield "cdcbus_task_stage_seconds", (task_id, stage), milliseconds / 1000
+    # With a 0 for a table that rests: a series that ends looks like a table that has gone.
+    rates = dict.fromkeys(((each.swimlane, each.table) for each in stat.tables), 0.0)
+    rates |= {(each.swimlane, each.table): each.rows_per_second for each in stat.table_rates}
+    for name, rows_per_second in rates.items():
+        yield "cdcbus_table_rows_per_second", (task_id, *name), rows_per_second
     for counts in stat.tables:
         table = (task_id, counts.swimlane, counts.table)
         for operation, rows in (

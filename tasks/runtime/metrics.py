@@ -18,6 +18,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.latency import Latency
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.runtime.latencies import Latencies
+from cdcbus.tasks.runtime.occurrences import APPLIED, DDL, Occurrence
 from cdcbus.tasks.runtime.table_counts import counts_of_fetch, counts_of_load
 from cdcbus.tasks.zookeeper.stat import Batch, Percentiles, TableCounts
 from cdcbus.tasks.zookeeper.znode import now
@@ -107,6 +108,10 @@ class LoadMetrics:
     def counts(self) -> list[TableCounts]:
         return [] if self._progress is None else counts_of_load(self._progress)
 
+    def take_ddl(self) -> list[Occurrence]:
+        """What was done to target tables themselves since the last call."""
+        return [] if self._progress is None else _taken(self._progress.ddl, APPLIED)
+
     @property
     def batch_seconds(self) -> float:
         """How long the batch in progress has been applied; 0 between batches."""
@@ -195,6 +200,10 @@ class FetchMetrics:
     def counts(self) -> list[TableCounts]:
         return [] if self._progress is None else counts_of_fetch(self._progress, self._swimlane)
 
+    def take_ddl(self) -> list[Occurrence]:
+        """The definitions of its tables that it has passed since the last call."""
+        return [] if self._progress is None else _taken(self._progress.ddl, DDL)
+
     def latencies(self, skew_seconds: float | None) -> Mapping[str, Percentiles]:
         """With the source's clock put right, from now on."""
         if self._progress is None:
@@ -212,6 +221,14 @@ class FetchMetrics:
 
 def metrics_of(task: FetchTask | LoadTask) -> FetchMetrics | LoadMetrics:
     return FetchMetrics(task.swimlane) if isinstance(task, FetchTask) else LoadMetrics()
+
+
+def _taken(seen: deque[tuple[float, str]], kind: str) -> list[Occurrence]:
+    taken = []
+    while seen:  # the task's own thread adds to it meanwhile
+        at, sentence = seen.popleft()
+        taken.append(Occurrence(int(at), kind, sentence))
+    return taken
 
 
 def _percentiles(latency: Latency) -> Percentiles | None:

@@ -18,9 +18,12 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.runtime.delay_history import DelayHistory, DelayWriter
 from cdcbus.tasks.runtime.lag import Lag, lag_meter
 from cdcbus.tasks.runtime.metrics import metrics_of
+from cdcbus.tasks.runtime.occurrences import Occurrence, Occurrences, failure
 from cdcbus.tasks.runtime.table_counts import add_to_porters_nodes
+from cdcbus.tasks.runtime.table_rates import TableRates
 from cdcbus.tasks.runtime.throughput_history import ThroughputHistory, ThroughputWriter
 from cdcbus.tasks.zookeeper.stat import Stat, TableCounts
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -28,6 +31,7 @@ from cdcbus.tasks.zookeeper.znode import age_seconds, groups, now
 
 REPORT_SECONDS = 5.0
 LOOK_SECONDS = 0.5
+OCCURRED_KEPT = 200  # while ZooKeeper is away
 LOG = logging.getLogger(__name__)
 
 
@@ -59,6 +63,10 @@ class StatusReporter:
         self.status = TaskStatus(task.task_id, lambda: self._metrics.place)
         self._moves = _Moves()
         self._minutes = ThroughputWriter(task.task_id, ThroughputHistory(nodes.client))
+        self._delays = DelayWriter(task.task_id, DelayHistory(nodes.client))
+        self._rates = TableRates()
+        self._occurrences = Occurrences(nodes.client)
+        self._occurred: list[Occurrence] = []  # and is not written yet
         self._tables: dict[tuple[str, str], TableCounts] = {}  # as last written to porter's znodes
         self._failed: tuple[State, str] | None = None
 
@@ -88,6 +96,7 @@ class StatusReporter:
                 self.status.ended(last, reason)
                 self._report(0.0, Lag())
                 self._report_failure()
+                self._report_occurrences()
                 self._report_minute(Lag())
 
     def _report_until_over(self) -> None:
@@ -112,8 +121,11 @@ class StatusReporter:
                 self._moves.see(done, self._metrics.place, lag.is_behind)
                 self._report(rate, lag)
                 self._report_failure()
+                self._report_occurrences()
                 if self._minutes.is_due():
                     self._report_minute(lag)
+                if self._delays.is_due():
+                    self._report_delays(lag)
             if reported is not State.RETRYING:  # whose end is to be observed
                 self.status.changed.wait(reported_at + REPORT_SECONDS - time.monotonic())
 
@@ -131,7 +143,17 @@ class StatusReporter:
             if not self._node_id:
                 place = f"process {os.getpid()} on {socket.gethostname()}"
             self._try(lambda: self._nodes.add_failure(self._task.task_id, place, reason))
+            self._occurred += failure(state, reason)
         self._failed = state, reason
+
+    def _report_occurrences(self) -> None:
+        self._occurred = [*self._occurred, *self._metrics.take_ddl()][-OCCURRED_KEPT:]
+        if self._occurred:
+            self._try(self._write_occurrences)
+
+    def _write_occurrences(self) -> None:
+        self._occurrences.add(self._task.task_id, self._occurred)
+        self._occurred = []
 
     def _report_minute(self, lag: Lag) -> None:
         self._try(
@@ -140,6 +162,9 @@ class StatusReporter:
             )
         )
         self._try(self._report_tables)
+
+    def _report_delays(self, lag: Lag) -> None:
+        self._try(lambda: self._delays.write(self._metrics.latencies(lag.skew_seconds)))
 
     def _report_tables(self) -> None:
         changed: dict[TableCounts, TableCounts | None] = {}
@@ -166,6 +191,7 @@ class StatusReporter:
 
     def _report(self, rows_per_second: float, lag: Lag) -> None:
         metrics = self._metrics
+        counts = tuple(metrics.counts)
         skew_seconds = lag.skew_seconds
         if skew_seconds is None:
             skew_seconds = metrics.skew_seconds
@@ -188,7 +214,7 @@ class StatusReporter:
             beats=metrics.beats,
             delays=metrics.latencies(lag.skew_seconds),
             stages_ms=metrics.stages_ms,
-            tables=tuple(metrics.counts),
+            tables=counts,
             queued_bytes=metrics.queued_bytes,
             kept_unread=_rounded(lag.kept_unread),
             kept_place=lag.kept_place,
@@ -197,6 +223,7 @@ class StatusReporter:
             late_records=metrics.late_records,
             late_at=metrics.late_at,
             skipped=metrics.skipped,
+            table_rates=self._rates.of(counts),
         )
         self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
 

@@ -43,6 +43,15 @@ class TableCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class TableRate:
+    """How many row changes a second a table had in the last minute."""
+
+    swimlane: str
+    table: str
+    rows_per_second: float
+
+
+@dataclass(frozen=True, slots=True)
 class Batch:
     """A batch that was applied, and when. The times of its stages are sums over its partitions,
     which are applied side by side."""
@@ -67,7 +76,8 @@ class Stat:
     applied. `skew_seconds`: how far the source's clock is ahead of this machine's; lag and delays
     are already corrected by it. `beats`: epoch seconds of the last heartbeat of each source.
     `delays`: from stage to stage over the last minutes, in seconds. `stages_ms`: of the last
-    batch. `batches`: the last ones of a consumer task, oldest first.
+    batch. `batches`: the last ones of a consumer task, oldest first. `table_rates`: of the busiest
+    tables of the last minute, the busiest first.
 
     `retention_seconds`: how long the topics, or the binlog, keep what the task has to read.
     `kept_unread`: where they keep a number of bytes instead, the share of it that is still unread,
@@ -107,11 +117,17 @@ class Stat:
     late_records: int = 0
     late_at: float = 0.0
     skipped: str = ""
+    table_rates: tuple[TableRate, ...] = ()
 
 
 def stat_to_json(stat: Stat) -> dict[str, Any]:
     """The fields of the znode. Tables are lists of values: with names they would be most of it."""
-    return {**camel_case_fields(stat), "tables": table_counts_to_json(stat.tables)}
+    rates = [list(astuple(each)) for each in stat.table_rates]
+    return {
+        **camel_case_fields(stat),
+        "tables": table_counts_to_json(stat.tables),
+        "tableRates": rates,
+    }
 
 
 def stat_from_json(node: JsonNode, state: State) -> Stat:
@@ -145,6 +161,7 @@ def stat_from_json(node: JsonNode, state: State) -> Stat:
         late_records=node.number("lateRecords"),
         late_at=node.real("lateAt") or 0.0,
         skipped=node.text("skipped"),
+        table_rates=_rates(node.fields.get("tableRates")),
     )
 
 
@@ -185,6 +202,16 @@ def _percentiles(value: Any) -> dict[str, Percentiles]:
         if reals.keys() == PERCENTILES:
             found[name] = Percentiles(**reals)
     return found
+
+
+def _rates(value: Any) -> tuple[TableRate, ...]:
+    rows = value if isinstance(value, list) else ()
+    found = []
+    for row in rows:
+        match row:
+            case [str(swimlane), str(table), int() | float() as rate]:
+                found.append(TableRate(swimlane, table, float(rate)))
+    return tuple(found)
 
 
 def _batches(value: Any) -> tuple[Batch, ...]:

@@ -10,7 +10,7 @@ import click
 from cdcbus.ops.cli.output import print_table
 
 if TYPE_CHECKING:
-    from cdcbus.tasks.zookeeper.stat import Stat, TableCounts
+    from cdcbus.tasks.zookeeper.stat import Stat, TableCounts, TableRate
     from cdcbus.tasks.zookeeper.tasks import Failure
 
 BLOCKS = "▁▂▃▄▅▆▇█"
@@ -43,22 +43,26 @@ def print_progress(stat: Stat, hour: Sequence[int]) -> None:
     if any(hour):
         click.echo(f"  last hour: {sparkline(hour)} at most {max(hour):,} rows a minute")
     if stat.tables:
-        _print_tables(stat.tables)
+        _print_tables(stat.tables, stat.table_rates)
 
 
-def _print_tables(tables: Sequence[TableCounts]) -> None:
+def _print_tables(tables: Sequence[TableCounts], rates: Sequence[TableRate]) -> None:
     # A counter that is 0 for all tables has no column.
     counters = ["rows"]
     for name in _COUNTERS:
         if any(getattr(table, name) for table in tables):
             counters.append(name)
     shown = tables[:TABLES_SHOWN]
+    a_second = {(each.swimlane, each.table): each.rows_per_second for each in rates}
     rows = []
     for table in shown:
         counts = [f"{getattr(table, name):,}" for name in counters]
+        if rates:
+            counts.append(f"{a_second.get((table.swimlane, table.table), 0.0):,.1f}")
         rows.append((f"  {table.swimlane}", *counts, table.table))
     click.echo(f"  since its start, {_of(len(shown), len(tables))}:")
-    print_table(("  swimlane", *counters, "table"), rows)
+    heading = [*counters, "rows/s"] if rates else counters
+    print_table(("  swimlane", *heading, "table"), rows)
 
 
 def print_failures(failures: Sequence[Failure]) -> None:

@@ -9,43 +9,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import chain
 
 from markupsafe import Markup, escape
 
+from cdcbus.ops.web.pages import formatting
 from cdcbus.ops.web.pages.formatting import count
+from cdcbus.ops.web.series.marks import WORDS
+from cdcbus.ops.web.series.series import Series
 
 STEPS = (1, 2, 2.5, 5, 10)
 X_LABELS = 5
+SPOKEN_MARKS = 5  # of a kind, each by its time
 Point = tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """Something that happened: epoch seconds, what kind of thing, and a sentence."""
-
-    at: int
-    kind: str
-    sentence: str
-
-
-@dataclass(frozen=True, slots=True)
-class Series:
-    """Values at equal steps of time, oldest first. `start`: epoch seconds of the first. `marks`:
-    what happened meanwhile."""
-
-    title: str
-    unit: str
-    start: int
-    step_seconds: int
-    values: Sequence[float | None]
-    marks: Sequence[Mark] = ()
-
-    @property
-    def end(self) -> int:
-        """When the last step ends."""
-        return self.start + self.step_seconds * len(self.values)
 
 
 def sparkline(values: Sequence[float | None], title: str) -> Markup:
@@ -56,28 +33,30 @@ def sparkline(values: Sequence[float | None], title: str) -> Markup:
 
 def line_chart(series: Series) -> Markup:
     """A figure with axes: times are UTC."""
-    top = ceiling(max(known(series.values), default=0.0))
-    description = (
-        f"From {moment(series, series.start)} to {moment(series, series.end)} UTC. "
-        f"{_summary(series.values, series.unit).capitalize()}."
-    )
-    for mark in series.marks:
-        description += f" {mark.kind.capitalize()} at {moment(series, mark.at)}."
+    top = ceiling(max(chain(*(known(line.values) for line in series.lines)), default=0.0))
+    description = f"From {moment(series, series.start)} to {moment(series, series.end)} UTC."
+    for line in series.lines:
+        name = f"{line.name}: " if line.name else ""
+        summary = name + _summary(line.values, series.unit)
+        description += f" {summary[:1].upper()}{summary[1:]}."
+    description += _in_words(series)
     grid = Markup('<path class="grid" d="M0 0H100M0 50H100"/>')
-    plot = _svg(
-        "plot", series.title, description, grid + _lines(series.values, top) + _marks(series)
-    )
+    lines = _lines(series.values, top)
+    for number, line in enumerate(series.more, 2):
+        lines += _line(line.values, top, number)
+    plot = _svg("plot", series.title, description, grid + lines + _marks(series))
     labels = Markup("")
     for number in range(X_LABELS):
         at = series.start + (series.end - series.start) * number // (X_LABELS - 1)
         labels += Markup('<span data-at="{}">{}</span>').format(at, moment(series, at))
     return Markup(
-        '<figure class="chart"><figcaption>{} <span class="unit">{}</span></figcaption>'
+        '<figure class="chart"><figcaption>{} <span class="unit">{}</span>{}</figcaption>'
         '<div class="y" aria-hidden="true"><span>{}</span><span>{}</span><span>0</span></div>{}'
         '<div class="x" aria-hidden="true">{}</div></figure>'
     ).format(
         series.title,
         series.unit,
+        _legend(series),
         count(top),
         count(top / 2),
         plot,
@@ -107,17 +86,52 @@ def moment(series: Series, epoch_seconds: int) -> str:
     """A time of a chart in UTC: of one of more than two days its date too."""
     if series.end - series.start <= 2 * 86_400:
         return clock(epoch_seconds)
-    return f"{datetime.fromtimestamp(epoch_seconds, UTC):%m-%d %H:%M}"
+    return formatting.moment(epoch_seconds)
 
 
 def _marks(series: Series) -> Markup:
     drawn = Markup("")
     for mark in series.marks:
         x = round(100 * (mark.at - series.start) / max(1, series.end - series.start), 2)
-        drawn += Markup('<path class="mark {}" d="M{} 0V100"><title>{}</title></path>').format(
-            mark.kind, f"{x:g}", f"{moment(series, mark.at)} UTC: {mark.sentence}"
+        # Beside the line a wider one, not to be seen, that is easy to point at.
+        drawn += Markup(
+            '<g class="mark {}" data-mark="{}"><path d="M{} 0V100"/><path class="near" '
+            'd="M{} 0V100"/><title>{}</title></g>'
+        ).format(
+            mark.kind,
+            mark.number,
+            f"{x:g}",
+            f"{x:g}",
+            f"{moment(series, mark.at)} UTC, {WORDS.get(mark.kind, mark.kind)}: {mark.sentence}",
         )
     return drawn
+
+
+def _in_words(series: Series) -> str:
+    """When what happened; of many of a kind how many, as a list beside the charts has all."""
+    words = ""
+    kinds = dict.fromkeys(mark.kind for mark in series.marks)
+    for kind in kinds:
+        times = [moment(series, mark.at) for mark in series.marks if mark.kind == kind]
+        name = WORDS.get(kind, kind).capitalize()
+        if len(times) > SPOKEN_MARKS:
+            words += f" {name} {len(times)} times, last at {times[-1]}."
+        else:
+            words += f" {name} at {', '.join(times)}."
+    return words
+
+
+def _legend(series: Series) -> Markup:
+    """Which line is what, where there are several."""
+    if not series.more:
+        return Markup("")
+    legend = Markup("")
+    for number, line in enumerate(series.lines, 1):
+        legend += Markup(
+            '<span><svg class="key line{}" viewBox="0 0 24 8" aria-hidden="true">'
+            '<path d="M0 4H24"/></svg>{}</span>'
+        ).format(number, line.name)
+    return Markup('<span class="legend">{}</span>').format(legend)
 
 
 def runs(values: Sequence[float | None], top: float) -> Iterator[list[Point]]:
@@ -144,6 +158,17 @@ def _lines(values: Sequence[float | None], top: float) -> Markup:
         drawn += Markup('<polygon points="{},100 {} {},100"/><polyline points="{}"/>').format(
             f"{first:g}", path, f"{last:g}", path
         )
+    return drawn
+
+
+def _line(values: Sequence[float | None], top: float, number: int) -> Markup:
+    """One more line, without an area."""
+    drawn = Markup("")
+    for run in runs(values, top):
+        if len(run) == 1:
+            run = [*run, (run[0][0] + 0.01, run[0][1])]
+        path = " ".join(f"{x:g},{y:g}" for x, y in run)
+        drawn += Markup('<polyline class="line{}" points="{}"/>').format(number, path)
     return drawn
 
 

@@ -59,6 +59,11 @@ def ago(stamp: str, now: float) -> Markup:
     )
 
 
+def moment(epoch_seconds: float) -> str:
+    """A day and a time of it in UTC."""
+    return f"{datetime.fromtimestamp(epoch_seconds, UTC):%m-%d %H:%M}"
+
+
 def plural(number: int, one: str, many: str = "") -> str:
     """`1 task`, `2 tasks`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"

@@ -34,6 +34,7 @@ def _environment() -> Environment:
         duration=formatting.duration,
         size=formatting.size,
         plural=formatting.plural,
+        moment=formatting.moment,
         segment=lambda text: quote(str(text), safe=""),
     )
     made.globals.update(sparkline=charts.sparkline, line_chart=charts.line_chart)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -21,9 +22,14 @@ from cdcbus.ops.web.pages.live import stream
 from cdcbus.ops.web.pages.nodes import known_nodes
 from cdcbus.ops.web.pages.rendering import live_parts, page
 from cdcbus.ops.web.pages.shared import DONE, shared, task_address
+from cdcbus.ops.web.series.delays import delay_charts
+from cdcbus.ops.web.series.marks import WORDS, marks_of
+from cdcbus.ops.web.series.series import Mark, Series
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError, PositionUnavailable
 from cdcbus.producer.snapshot.progress import Wish, WishKind
-from cdcbus.tasks.runtime.throughput_history import ThroughputHistory
+from cdcbus.tasks.runtime.delay_history import DelayHistory
+from cdcbus.tasks.runtime.occurrences import Occurrences
+from cdcbus.tasks.runtime.throughput_history import HOUR_SECONDS, ThroughputHistory
 from cdcbus.tasks.verify.last import VerifyNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -63,18 +69,27 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
     lines, no_log = views.log_tail(status)
     history, failures = ThroughputHistory(bus.client), nodes.errors(task_id)
     changes = views.position_changes(bus, task_id)
+    marks = marks_of(failures, changes, Occurrences(bus.client).read(task_id))
+    charts = views.charts_of(
+        history.read(task_id),
+        time.time(),
+        history.read_hours(task_id) if span else (),
+        span,
+        marks,
+    )
     return {
         "status": status,
         "is_logged_in": is_logged_in(request),
         "has_token": bool(bus.everybody) and request.state.operator is None,
         "here": task_address(task_id),
-        "charts": views.charts_of(
-            history.read(task_id),
-            time.time(),
-            history.read_hours(task_id) if span else (),
-            span,
-            views.marks_of(failures, changes),
-        ),
+        "charts": charts,
+        "delay_charts": _delay_charts(bus, task_id, charts, marks),
+        "marks": charts[0].marks[::-1] if charts else (),
+        "mark_words": WORDS,
+        "rates": {
+            (each.swimlane, each.table): each.rows_per_second
+            for each in (status.stat.table_rates if status.stat else ())
+        },
         "places": views.places(bus, task_id),
         "changes": changes,
         "alarms": alarms.alarms_of(bus, task_id),
@@ -85,6 +100,18 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
         "log": lines,
         "no_log": no_log,
     }
+
+
+def _delay_charts(
+    bus: WebBus, task_id: str, charts: Sequence[Series], marks: Sequence[Mark]
+) -> list[Series]:
+    """Over the time of the other charts."""
+    if not charts:
+        return []
+    history = DelayHistory(bus.client)
+    is_by_hour = charts[0].step_seconds >= HOUR_SECONDS
+    hours = history.read_hours(task_id) if is_by_hour else ()
+    return delay_charts(history.read(task_id), hours, charts[0], marks)
 
 
 def _snapshots(bus: WebBus, task_id: str) -> dict[str, Snapshots | str | None]:

@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -20,9 +19,8 @@ from cdcbus.ops.alarms.store import AlarmNodes
 from cdcbus.ops.services.dead_letter_counts import dead_letter_topic_of
 from cdcbus.ops.services.scheduling import explained
 from cdcbus.ops.web.bus import WebBus
-from cdcbus.ops.web.pages.charts import Mark, Series
-from cdcbus.ops.web.pages.formatting import STAMP
 from cdcbus.ops.web.read_ahead import ReadAhead, tasks_ahead, texts_ahead
+from cdcbus.ops.web.series.series import Mark, Series
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
@@ -49,7 +47,7 @@ from cdcbus.tasks.runtime.throughput_history import (
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.position_history import Change, histories, positions_of
 from cdcbus.tasks.zookeeper.status import Status, status_of
-from cdcbus.tasks.zookeeper.tasks import Failure, TaskNodes
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 # how long a text is not read again that names a source or a file, which may have changed
 KNOWN_SECONDS = 30.0
@@ -396,20 +394,6 @@ def charts_of(
             shown = f"{unit}, the most in each hour" if is_hours else unit
             charts.append(Series("Lag", shown, start, step, values, inside))
     return charts
-
-
-def marks_of(failures: Sequence[Failure], changes: Sequence[tuple[str, Change]]) -> list[Mark]:
-    """Errors of a task and positions that were set by hand, at their times."""
-    found = [(failure.at, "error", failure.sentence) for failure in failures]
-    found += [(change.at, "set", f"{change.by}: {change.how}") for _, change in changes]
-    marks = []
-    for at, kind, sentence in found:
-        try:
-            moment = datetime.strptime(at, STAMP).replace(tzinfo=UTC)
-        except ValueError:
-            continue
-        marks.append(Mark(int(moment.timestamp()), kind, sentence))
-    return marks
 
 
 def places(bus: WebBus, task_id: str) -> list[StoredPosition]:

@@ -72,6 +72,22 @@ function show(parts) {
     localise(fresh);
     morph(old, fresh);
   }
+  light();
+}
+
+// What is pointed at, or in focus, in the list of what happened or in a chart stands out in both.
+let lit = null;
+function light() {
+  for (const each of document.querySelectorAll("[data-mark]")) each.classList.toggle("lit", each.dataset.mark === lit);
+}
+for (const kind of ["pointerover", "focusin"]) {
+  document.addEventListener(kind, (event) => {
+    const mark = event.target.closest("[data-mark]");
+    const now = mark ? mark.dataset.mark : null;
+    if (now === lit) return;
+    lit = now;
+    light();
+  });
 }
 
 function tell(state, text) {

@@ -12,7 +12,7 @@ from cdcbus.ops.web.metrics import METRICS, Described, of_node, of_task, of_veri
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.verify.last import LastVerify, NotEqual
 from cdcbus.tasks.zookeeper.node_registry import NodeInfo, NodeWish
-from cdcbus.tasks.zookeeper.stat import Percentiles, Stat, TableCounts
+from cdcbus.tasks.zookeeper.stat import Percentiles, Stat, TableCounts, TableRate
 from cdcbus.tasks.zookeeper.status import Status
 from cdcbus.tasks.zookeeper.tasks import Failure, Run
 from cdcbus.tasks.zookeeper.znode import now
@@ -34,6 +34,7 @@ STAT = Stat(
     tables=(TableCounts("t", "shop.orders", 10, 1, 2, 3, 4, 5, 6, 7, 8),),
     queued_bytes=8,
     kept_unread=0.5,
+    table_rates=(TableRate("t", "shop.orders", 2.5), TableRate("t", "shop.busy", 1.0)),
 )
 STATUS = Status(
     "shop",

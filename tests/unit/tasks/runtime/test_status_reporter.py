@@ -19,6 +19,7 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime import status_reporter
 from cdcbus.tasks.runtime.lag import Lag
+from cdcbus.tasks.runtime.occurrences import Occurrence
 from cdcbus.tasks.runtime.status_reporter import StatusReporter
 from cdcbus.tasks.zookeeper.stat import Stat
 from tests.support.waiting import wait_until
@@ -36,6 +37,7 @@ class World:
         self.stats: list[Stat] = []
         self.failures: list[tuple[str, str]] = []
         self.minutes: list[tuple[int, str]] = []
+        self.occurred: list[Occurrence] = []
         self.before: Stat | None = None
         self.lag = Lag()
         self.is_away = False
@@ -53,6 +55,11 @@ class World:
 
     def add_failure(self, _: str, place: str, sentence: str) -> None:
         self.failures.append((place, sentence))
+
+    # As Occurrences
+
+    def add(self, _: str, new: list[Occurrence]) -> None:
+        self.occurred += new
 
     # As a ThroughputWriter
 
@@ -78,6 +85,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(status_reporter, "lag_meter", lambda _: lambda _: world.lag)
     monkeypatch.setattr(status_reporter, "ThroughputWriter", lambda *_: world)
     monkeypatch.setattr(status_reporter, "ThroughputHistory", lambda _: world)
+    monkeypatch.setattr(status_reporter, "Occurrences", lambda _: world)
     return world
 
 
@@ -102,6 +110,9 @@ def test_a_change_of_state_is_told_at_once_though_the_next_report_is_far_away(
         assert world.stats[-1].reason == "task 7: the target is away"
     assert world.states == [State.STARTING, State.WORKING, State.RETRYING, State.DONE]
     assert world.failures == [("node n1", "task 7: the target is away")]
+    assert [(each.kind, each.sentence) for each in world.occurred] == [
+        ("retrying", "task 7: the target is away")
+    ]
 
 
 def test_a_task_that_rests_reports_now_and_then(

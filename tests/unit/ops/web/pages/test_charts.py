@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.ops.web.pages.charts import Series, ceiling, line_chart, runs, sparkline
+from cdcbus.ops.web.pages.charts import ceiling, line_chart, runs, sparkline
+from cdcbus.ops.web.series.series import Series
 
 VALUES = st.lists(st.none() | st.floats(0, 1e12), max_size=80)
 

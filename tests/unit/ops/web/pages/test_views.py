@@ -23,11 +23,11 @@ from cdcbus.ops.web.pages.tasks import (
     TaskRow,
     charts_of,
     log_tail,
-    marks_of,
     overview,
     settings,
 )
 from cdcbus.ops.web.pages.topics import CellChange, cells_of
+from cdcbus.ops.web.series.marks import marks_of
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, Table, TableId
 from cdcbus.plugins.task_status import State
@@ -124,13 +124,13 @@ def test_errors_and_positions_set_by_hand_are_marked_where_they_are_in_the_range
     changes = [("shop", Change("2026-11-21 17:05:00", "ada", "offset reset", None, "x"))]
     marks = marks_of(failures, changes)
     assert [(mark.kind, mark.sentence) for mark in marks] == [
-        ("error", "Kafka <a> is away"),
         ("error", "long ago"),
         ("set", "ada: offset reset"),
+        ("error", "Kafka <a> is away"),
     ]
     chart = str(line_chart(charts_of([], NOW, [], "1h", marks)[0]))
     assert chart.count('class="mark') == 2
-    assert "17:10 UTC: Kafka &lt;a&gt; is away" in chart and "Error at 17:10." in chart
+    assert "17:10 UTC, error: Kafka &lt;a&gt; is away" in chart and "Error at 17:10." in chart
     assert str(line_chart(charts_of([], NOW, [], "7d", marks)[0])).count('class="mark') == 3
 
 

@@ -1,0 +1,161 @@
+"""How long rows of a task took from stage to stage over the last hours, and by the hour over the
+last month: two small znodes for each task.
+
+/datas/task/<id>/delays         {"delays":[[1795281300,{"source_to_read":[0.01,0.05,0.2]}],...]}:
+                                oldest first; p50, p95 and p99 by stage, in seconds
+/datas/task/<id>/delays/hours   the same of whole hours: the longest in each
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+
+from cdcbus.tasks.runtime.throughput_history import (
+    HOURS_KEPT_SECONDS,
+    KEPT_SECONDS,
+    hour_of,
+)
+from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.stat import Percentiles
+from cdcbus.tasks.zookeeper.znode import get_node, put_node
+
+STEP_SECONDS: Final = 300
+"""Delays are those of the last five minutes, so that more often would tell the same again."""
+NAME: Final = "delays"
+
+
+@dataclass(frozen=True, slots=True)
+class DelayStep:
+    """`at`: when it began, epoch seconds. `stages`: those of which rows were timed."""
+
+    at: int
+    stages: Mapping[str, Percentiles]
+
+
+class DelayHistory:
+    """Lives as long as its client. Calls raise PositionUnavailable and PositionError."""
+
+    def __init__(self, client: KazooClient) -> None:
+        self._client = client
+
+    def read(self, task_id: str) -> list[DelayStep]:
+        """The last hours, oldest first. Damaged ones are left out."""
+        return self._read(delays_path(task_id))
+
+    def read_hours(self, task_id: str) -> list[DelayStep]:
+        """The same of whole hours."""
+        return self._read(f"{delays_path(task_id)}/hours")
+
+    def put(self, task_id: str, steps: Iterable[DelayStep]) -> None:
+        """Replaces all steps."""
+        put_node(self._client, delays_path(task_id), {NAME: list(map(_row, steps))})
+
+    def put_hours(self, task_id: str, hours: Iterable[DelayStep]) -> None:
+        """Replaces all hours."""
+        put_node(self._client, f"{delays_path(task_id)}/hours", {NAME: list(map(_row, hours))})
+
+    def _read(self, path: str) -> list[DelayStep]:
+        node = get_node(self._client, path)
+        stored = node.fields.get(NAME) if node is not None else None
+        steps = map(_step, stored if isinstance(stored, list) else ())
+        return [step for step in steps if step is not None]
+
+
+class DelayWriter:
+    """Writes a task's delays while it runs, continuing those of an earlier process. Used on one
+    thread."""
+
+    def __init__(self, task_id: str, history: DelayHistory) -> None:
+        self._task_id, self._history = task_id, history
+        self._known: list[DelayStep] | None = None
+        self._hours: list[DelayStep] = []
+        self._at = step_of(time.time())
+
+    def is_due(self) -> bool:
+        """Whether a step has ended that is not written yet."""
+        return step_of(time.time()) > self._at
+
+    def write(self, stages: Mapping[str, Percentiles]) -> None:
+        """Ends the current step, and begins the next one. One without rows is left out. Raises
+        PositionUnavailable and PositionError; then it is written with the next one."""
+        if self._known is None:
+            self._hours = self._history.read_hours(self._task_id)
+            self._known = self._history.read(self._task_id)
+        ended, self._at = self._at, step_of(time.time())
+        if not stages:
+            return
+        self._known = with_step(self._known, DelayStep(ended, stages))
+        self._history.put(self._task_id, self._known)
+        hours = with_hours(self._hours, self._known)
+        if hours != self._hours:
+            self._history.put_hours(self._task_id, hours)
+            self._hours = hours
+
+
+def step_of(epoch_seconds: float) -> int:
+    """When the step of a time began."""
+    return int(epoch_seconds) // STEP_SECONDS * STEP_SECONDS
+
+
+def with_step(steps: Sequence[DelayStep], step: DelayStep) -> list[DelayStep]:
+    """The history with one more step, without those that are too old."""
+    kept = [known for known in steps if step.at - KEPT_SECONDS < known.at < step.at]
+    return [*kept, step]
+
+
+def with_hours(hours: Sequence[DelayStep], steps: Sequence[DelayStep]) -> list[DelayStep]:
+    """The hours with those that steps have completed since, without those that are too old. One
+    that is known stays."""
+    known = {hour.at: hour for hour in hours}
+    current = hour_of(steps[-1].at)
+    parts: dict[int, list[DelayStep]] = {}
+    for step in steps:
+        at = hour_of(step.at)
+        if at < current and at not in known:
+            parts.setdefault(at, []).append(step)
+    known |= {at: longest(at, part) for at, part in parts.items()}
+    kept = (hour for at, hour in known.items() if at > current - HOURS_KEPT_SECONDS)
+    return sorted(kept, key=lambda hour: hour.at)
+
+
+def longest(at: int, steps: Sequence[DelayStep]) -> DelayStep:
+    """Several steps as one: the longest of each percentile."""
+    stages: dict[str, Percentiles] = {}
+    for step in steps:
+        for stage, one in step.stages.items():
+            most = stages.get(stage, one)
+            stages[stage] = Percentiles(
+                max(most.p50, one.p50), max(most.p95, one.p95), max(most.p99, one.p99)
+            )
+    return DelayStep(at, stages)
+
+
+def delays_path(task_id: str) -> str:
+    return f"{ROOT}/task/{task_id}/delays"
+
+
+def _row(step: DelayStep) -> list[Any]:
+    return [step.at, {stage: [each.p50, each.p95, each.p99] for stage, each in step.stages.items()}]
+
+
+def _step(row: Any) -> DelayStep | None:
+    match row:
+        case [int(at), dict(stages)]:
+            pass
+        case _:
+            return None
+    found = {}
+    for stage, numbers in stages.items():
+        if (
+            not isinstance(numbers, list)
+            or len(numbers) != 3
+            or not all(isinstance(number, int | float) for number in numbers)
+        ):
+            return None
+        found[stage] = Percentiles(*map(float, numbers))
+    return DelayStep(at, found)

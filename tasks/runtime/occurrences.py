@@ -1,0 +1,110 @@
+"""What has happened to a task and belongs on its charts: failures, each time anew, and definitions
+of its tables that were published or applied.
+
+/datas/task/<id>/occurrences   {"occurrences":[[1795281300,"ddl","ALTER of shop.orders"],...]}:
+                               oldest first; the elements are the fields of `Occurrence`
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from typing import Any, Final
+
+from kazoo.client import KazooClient
+
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.positions import ROOT
+from cdcbus.tasks.zookeeper.znode import get_node, put_node
+
+KEPT_OF_A_KIND: Final = 100  # so that failures never push out definitions
+KEPT_SECONDS: Final = 30 * 86_400
+AGAIN_SECONDS: Final = 60  # a failure that comes again within it is the same one
+SENTENCE_CHARACTERS: Final = 300
+DDL: Final = "ddl"
+APPLIED: Final = "applied"
+ERROR: Final = "error"
+RETRYING: Final = "retrying"
+FAILURES: Final = {State.ERROR: ERROR, State.RETRYING: RETRYING}
+_PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")
+
+
+@dataclass(frozen=True, slots=True)
+class Occurrence:
+    """`at`: epoch seconds. `kind`: DDL, read from a binlog, or APPLIED to a target; ERROR or
+    RETRYING. `sentence`: without cells."""
+
+    at: int
+    kind: str
+    sentence: str
+
+
+class Occurrences:
+    """Those of tasks. Lives as long as its client. Calls raise PositionUnavailable and
+    PositionError."""
+
+    def __init__(self, client: KazooClient) -> None:
+        self._client = client
+
+    def read(self, task_id: str) -> list[Occurrence]:
+        """Oldest first. Damaged ones are left out."""
+        node = get_node(self._client, occurrences_path(task_id))
+        stored = node.fields.get("occurrences") if node is not None else None
+        if not isinstance(stored, list):
+            return []
+        return [Occurrence(*row) for row in stored if _is_occurrence(row)]
+
+    def add(self, task_id: str, new: Sequence[Occurrence]) -> None:
+        """Writes only where something is new. Of two who add at the same time one may lose its
+        own: they are for charts, and the log has all."""
+        known = self.read(task_id)
+        kept = with_occurrences(known, new)
+        if kept != known:
+            rows = list(map(astuple, kept))
+            put_node(self._client, occurrences_path(task_id), {"occurrences": rows})
+
+
+def failure(state: State, reason: str, at: float | None = None) -> list[Occurrence]:
+    """A state as an occurrence; none where it is no failure."""
+    kind = FAILURES.get(state)
+    moment = int(time.time() if at is None else at)
+    return [Occurrence(moment, kind, _PAUSE.sub("", reason))] if kind and reason else []
+
+
+def with_occurrences(known: Sequence[Occurrence], new: Iterable[Occurrence]) -> list[Occurrence]:
+    """The record with more: in order, bounded, with nothing that was there a moment ago, and no
+    definition of a binlog twice, as a task that was killed reads it again."""
+    kept = list(known)
+    for each in new:
+        sentence = " ".join(each.sentence.split())
+        if len(sentence) > SENTENCE_CHARACTERS:
+            sentence = f"{sentence[: SENTENCE_CHARACTERS - 1]}…"
+        each = Occurrence(each.at, each.kind, sentence)
+        if not any(_is_again(before, each) for before in kept):
+            kept.append(each)
+    kept.sort(key=lambda each: each.at)
+    newest = kept[-1].at if kept else 0
+    kinds = {each.kind for each in kept}
+    last = {id(each) for kind in kinds for each in _of(kept, kind)[-KEPT_OF_A_KIND:]}
+    return [each for each in kept if id(each) in last and each.at > newest - KEPT_SECONDS]
+
+
+def occurrences_path(task_id: str) -> str:
+    return f"{ROOT}/task/{task_id}/occurrences"
+
+
+def _of(occurrences: Sequence[Occurrence], kind: str) -> list[Occurrence]:
+    return [each for each in occurrences if each.kind == kind]
+
+
+def _is_again(before: Occurrence, each: Occurrence) -> bool:
+    if before.sentence != each.sentence:
+        return False
+    # A task and its node tell of one failure, maybe by different states.
+    return each.kind == before.kind == DDL or abs(each.at - before.at) < AGAIN_SECONDS
+
+
+def _is_occurrence(row: Any) -> bool:
+    return isinstance(row, list) and [type(value) for value in row] == [int, str, str]

@@ -1,0 +1,41 @@
+"""How many row changes a second each table has now: from counters that are there anyway, once a
+report, never once a row."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from cdcbus.tasks.zookeeper.stat import TableCounts, TableRate
+
+WINDOW_SECONDS = 60.0
+LOOKS_SECONDS = 10.0  # between two counters that are kept
+TABLES_REPORTED = 50
+Rows = dict[tuple[str, str], int]
+
+
+class TableRates:
+    """Of the last WINDOW_SECONDS. Used on one thread."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._looks: deque[tuple[float, Rows]] = deque([(clock(), {})])
+
+    def of(self, counts: Sequence[TableCounts]) -> tuple[TableRate, ...]:
+        """The busiest tables of those that had rows, the busiest first."""
+        now = self._clock()
+        rows = {(each.swimlane, each.table): each.rows for each in counts}
+        while len(self._looks) > 1 and self._looks[1][0] <= now - WINDOW_SECONDS:
+            self._looks.popleft()
+        since, before = self._looks[0]
+        if now - self._looks[-1][0] >= LOOKS_SECONDS:
+            self._looks.append((now, rows))
+        if now - since < 1:
+            return ()
+        rates = [
+            TableRate(*name, round((count - before.get(name, 0)) / (now - since), 2))
+            for name, count in rows.items()
+            if count > before.get(name, 0)
+        ]
+        return tuple(sorted(rates, key=lambda each: -each.rows_per_second)[:TABLES_REPORTED])
