@@ -88,6 +88,10 @@ def _fail(ctx: click.Context, sentence: str) -> None:
             "cdcbus.ops.stack.commands:stack",
             "Start and stop real servers on this machine to try and test with.",
         ),
+        "init": (
+            "cdcbus.ops.init.commands:init",
+            "Copy your tables into another database, and keep them equal: from nothing to running.",
+        ),
         "config": (
             "cdcbus.ops.cli.commands.config:config",
             "Look at the settings that all tasks and commands share.",

@@ -199,16 +199,18 @@ def new(file: Path | None, route: str | None, force: bool, **given: str | None) 
     """
     if file is not None:
         refuse_existing(file, force)
-    route = route or _asked("Route", "--route", type=click.Choice(ROUTES))
-    answers = _answers(route, given)
+    route = route or asked("Route", "--route", type=click.Choice(ROUTES))
+    answers = answers_of(route, given)
     path = file or Path(f"{answers['id']}.properties")
-    text = _text(path, answers)
+    text = text_of(path, answers)
     write_new(path, text, force)
     name = click.format_filename(path)
     click.echo(f"{name} written; next: {_password(route)}cdcbus task check {name}")
 
 
-def _answers(route: str, given: Mapping[str, str | None]) -> dict[str, str]:
+def answers_of(route: str, given: Mapping[str, str | None]) -> dict[str, str]:
+    """All answers that a route needs: those that are given, checked, and a person's. Raises
+    UsageError for one that is wrong, or has no meaning there."""
     for question in QUESTIONS:
         if given[question.name] is not None and route not in question.routes:
             raise click.UsageError(f"{question.option} has no meaning for {route}")
@@ -229,7 +231,7 @@ def _answers(route: str, given: Mapping[str, str | None]) -> dict[str, str]:
 def _ask(question: Question, answers: Answers) -> str:
     default = question.default(answers)
     convert = partial(_checked, question, answers["route"])
-    return _asked(
+    return asked(
         question.text,
         question.option,
         default=default,
@@ -238,7 +240,7 @@ def _ask(question: Question, answers: Answers) -> str:
     )
 
 
-def _asked(text: str, option: str, **how: Any) -> str:
+def asked(text: str, option: str, **how: Any) -> str:
     """The answer of a person. Raises UsageError, which names the option, when nobody can answer."""
     try:
         answer: str = click.prompt(text, err=True, **how)
@@ -268,13 +270,14 @@ def _checked(question: Question, route: str, text: str) -> str:
     return text.strip()
 
 
-def _text(path: Path, answers: Answers) -> str:
-    """The file's text. Raises ConfigError where it would have errors or warnings."""
+def text_of(path: Path, answers: Answers, more: Mapping[str, str] | None = None) -> str:
+    """The file's text. `more`: values of keys that no question is about. Raises ConfigError where
+    it would have errors or warnings."""
     values_of = {TO_KAFKA: _fetch_values, ONWARD: _onward_values}.get(
         answers["route"], _load_values
     )
     example = answers["route"].replace("->", "-to-")
-    text = task_text(example_text(example), values_of(answers))
+    text = task_text(example_text(example), {**values_of(answers), **(more or {})})
     text = text.replace(f" {example}.properties", f" {click.format_filename(path.name)}")
     diagnostics = inspect_text(text).diagnostics
     faults = diagnostics.of(Severity.ERROR) + diagnostics.of(Severity.WARNING)

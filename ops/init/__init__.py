@@ -1,0 +1,1 @@
+"""`cdcbus init`: from two databases to equal tables, in one command."""

@@ -1,0 +1,32 @@
+"""What `cdcbus init` says at its end: how to go on."""
+
+from __future__ import annotations
+
+from shlex import quote
+
+import click
+
+from cdcbus.ops.init.look import Tasks
+from cdcbus.tasks.config.keys.bus import BUS_KEYS
+from cdcbus.tasks.control.bus_settings import BusSettings, variable_of
+
+
+def commands(tasks: Tasks, bus: BusSettings, variables: list[str]) -> list[str]:
+    """Lines to paste, in order, each with what it does."""
+    fetch, load = (quote(str(file)) for file in (tasks.fetch_file, tasks.load_file))
+    lines = [f"export {name}=..." for name in variables]
+    if bus.zookeeper != BUS_KEYS["zookeeper"].default:
+        lines.append(f"export {variable_of('zookeeper')}={quote(bus.zookeeper)}")
+    return [
+        *lines,
+        f"cdcbus task import {fetch} {load}",
+        "cdcbus node run   # in another terminal, or under systemd: with a console",
+        f"cdcbus task start {tasks.fetch.task_id} {tasks.load.task_id}",
+        f"cdcbus verify {load}   # are source and target equal?",
+    ]
+
+
+def print_how_to_go_on(tasks: Tasks, bus: BusSettings, variables: list[str]) -> None:
+    click.echo("\nTo go on, whenever you like:", err=True)
+    for line in commands(tasks, bus, variables):
+        click.echo(f"  {line}", err=True)

@@ -1,0 +1,105 @@
+"""`cdcbus init` on the command line."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+
+@click.command()
+@click.option(
+    "--source",
+    metavar="mysql://USER@HOST:PORT/SCHEMA",
+    help="The MySQL or MariaDB to read, and the schema to copy. Its password: $SOURCE_PASSWORD, or "
+    "behind a : after USER (others can see command lines).",
+)
+@click.option(
+    "--target",
+    metavar="postgresql://USER@HOST:PORT/DATABASE",
+    help="The database to write to; also mysql://. Its password: $TARGET_PASSWORD, or as above.",
+)
+@click.option("--kafka", metavar="HOST:PORT[,...]", help="Brokers; else 127.0.0.1:9092.")
+@click.option(
+    "--tables", metavar="SCHEMA.TABLE[,...]", help="Only these; else all of the source's schema."
+)
+@click.option("--name", help="Begins the names of files, tasks and topic; else the schema.")
+@click.option("--topic", help="Kafka topic; else the name.")
+@click.option(
+    "--target-schema",
+    help="Schema of the tables at the target; else public in PostgreSQL, the database in MySQL.",
+)
+@click.option(
+    "--partitions", type=click.IntRange(1), default=1, show_default=True, help="Of a new topic."
+)
+@click.option(
+    "--folder",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path(),
+    help="Where the files go; else the current folder.",
+)
+@click.option("--yes", is_flag=True, help="Do not ask; what no option answers is as by default.")
+@click.option("--force", is_flag=True, help="Overwrite task files that say something else.")
+@click.option(
+    "--existing",
+    is_flag=True,
+    help="Also into target tables that have rows, and a topic that has records: of a key that both "
+    "have, the source's row stays.",
+)
+@click.option("--no-run", is_flag=True, help="Make files, topic and tables; start nothing.")
+@click.option(
+    "--stay/--leave",
+    "stays",
+    default=None,
+    help="Whether the tasks go on until Ctrl-C once all is equal; else it asks, with --yes they "
+    "end.",
+)
+@click.option(
+    "--patience",
+    type=click.FloatRange(1),
+    default=600,
+    show_default=True,
+    metavar="SECONDS",
+    help="How long it waits where nothing moves.",
+)
+@json_option
+@bus_options
+def init(bus: BusSettings, **given: Any) -> None:
+    """Copy tables of a MySQL or MariaDB into another database, and keep them equal: from nothing to
+    running tasks.
+
+    Asks for source and target, and looks whether they can be reached and are set up right. Then
+    makes what is missing: two task files (source to Kafka, Kafka to target), the topic, the
+    target's tables; starts both tasks, which copy the rows that are there and follow all changes;
+    and compares source and target. Passwords go into NAME.passwords, which only its owner can
+    read, and none that the environment has.
+
+    What is there already stays as it is: called again, also after Ctrl-C, it goes on. Exits 0 when
+    all is equal (with --no-run: all is made), 1 when something fails or differs.
+    """
+    if given["as_json"] and not given["yes"]:
+        raise click.UsageError("--json cannot ask: add --yes")
+    if not given["yes"] and not sys.stdin.isatty():
+        raise click.UsageError(
+            "nobody can answer here, as this is no terminal: add --yes, with --source and --target"
+        )
+    if given["no_run"] and given["stays"]:
+        raise click.UsageError("--no-run starts nothing that could --stay")
+    from cdcbus.ops.init.answers import Wishes
+    from cdcbus.ops.init.course import take_course
+
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(ending) is not signal.SIG_IGN:
+            signal.signal(ending, signal.default_int_handler)  # as Ctrl-C: tasks end with it
+    context = click.get_current_context()
+    is_addressed = context.params.get("zookeeper") is not None
+    sys.exit(take_course(Wishes(**given, asks_zookeeper=not is_addressed), bus))

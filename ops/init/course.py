@@ -1,0 +1,298 @@
+"""The course of `cdcbus init`: answers, a look at it all, files, topic, tables, tasks, proof."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import click
+from kazoo.client import KazooClient
+
+from cdcbus.ops.cli.commands.verify import lines_of
+from cdcbus.ops.cli.new_file import write_new
+from cdcbus.ops.cli.output import print_json
+from cdcbus.ops.init.answers import CHECK, Wishes, answered, draft_tasks
+from cdcbus.ops.init.closing import commands, print_how_to_go_on
+from cdcbus.ops.init.look import (
+    Tasks,
+    check_tasks,
+    foreign_rows,
+    plan_tables,
+    print_results,
+    read_tasks,
+    refuse_failed,
+)
+from cdcbus.ops.init.questions import Questions
+from cdcbus.ops.init.running import running, stay, until_equal
+from cdcbus.ops.init.task_files import (
+    SOURCE_VARIABLE,
+    TARGET_VARIABLE,
+    Copy,
+    Files,
+    changed_keys,
+    found_files,
+    keep_passwords,
+    kept_passwords,
+    places_of,
+    texts,
+)
+from cdcbus.ops.services.zookeeper_client import bus_client
+from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.registry import make_converter
+from cdcbus.producer.publish.publisher import KafkaPublisher
+from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
+from cdcbus.tasks.schema.plan import SchemaPlan, apply_plan
+from cdcbus.tasks.verify.report import TableReport, exit_code
+
+
+def take_course(wishes: Wishes, bus: BusSettings) -> int:
+    """The exit code. Raises CdcError at the first step that fails; what was made before stays, and
+    the next call goes on behind it."""
+    asked = Questions(not wishes.yes)
+    files = _earlier(wishes, asked)
+    bus = _with_zookeeper(wishes, asked, bus) if files is None else bus
+    with bus_client(bus) as client:
+        if files is None:
+            copy = answered(wishes, asked, bus)
+            files = Files(wishes.folder, copy.name, copy.target.kind)
+            tasks = draft_tasks(copy, bus, files)
+        else:
+            copy = None
+            tasks = _tasks_of(files, bus)
+        plan = _looked_at(wishes, asked, tasks, client)
+        if copy is not None:
+            _ask_to_begin(asked, files, tasks, plan)
+            tasks = _write(wishes, asked, copy, files, bus)
+        with _interruptible(files):
+            _make(tasks, plan)
+            return _run(wishes, asked, tasks, plan, bus, client)
+
+
+def _earlier(wishes: Wishes, asked: Questions) -> Files | None:
+    """The files of an earlier call that is to go on: where no servers are given."""
+    if wishes.source is not None or wishes.target is not None:
+        return None
+    found = found_files(wishes.folder, wishes.name)
+    if len(found) != 1:
+        if found and wishes.yes:
+            names = ", ".join(dict.fromkeys(each.name for each in found))
+            raise click.UsageError(f"there are several copies here ({names}): choose with --name")
+        return None
+    files = found[0]
+    names = f"{click.format_filename(files.fetch)} and {click.format_filename(files.load)}"
+    if asked.is_asking and not asked.confirm(f"{names} are here: go on with them?", default=True):
+        return None
+    click.echo(f"{CHECK} {names} are there: going on with them", err=True)
+    return files
+
+
+def _with_zookeeper(wishes: Wishes, asked: Questions, bus: BusSettings) -> BusSettings:
+    if not (asked.is_asking and wishes.asks_zookeeper):
+        return bus
+
+    def once() -> BusSettings:
+        address = asked.text("ZooKeeper, HOST:PORT[,...][/CHROOT]", bus.zookeeper)
+        chosen = read_bus_settings({"zookeeper": address}, bus.file)
+        with bus_client(chosen):
+            click.echo(f"{CHECK} ZooKeeper {address} answers", err=True)
+        return chosen
+
+    return asked.until_good(once)
+
+
+def _tasks_of(files: Files, bus: BusSettings) -> Tasks:
+    return read_tasks(
+        {file: file.read_text(encoding="utf-8") for file in (files.fetch, files.load)}, bus.filling
+    )
+
+
+def _looked_at(wishes: Wishes, asked: Questions, tasks: Tasks, client: KazooClient) -> SchemaPlan:
+    """The tables to be made, once all has been looked at. Raises ConfigError for what would fail or
+    lose rows later."""
+    results = check_tasks(tasks)
+    print_results(results)
+    refuse_failed(results)
+    plan, results = plan_tables(tasks)
+    print_results(results)
+    refuse_failed(results)
+    if not wishes.existing and (found := foreign_rows(tasks, plan, client)):
+        sentence = "; ".join(found)
+        question = (
+            f"{sentence}. Copy into them all the same? Of a key that both have, the "
+            "source's row stays"
+        )
+        if not asked.is_asking:
+            raise ConfigError(
+                f"{sentence}: that is not overwritten unasked; choose another --target-schema or "
+                "--topic, or say --existing"
+            )
+        if not asked.confirm(question, default=False):
+            raise click.Abort
+    return plan
+
+
+def _ask_to_begin(asked: Questions, files: Files, tasks: Tasks, plan: SchemaPlan) -> None:
+    missing = [each for each in plan.tables if not each.is_there]
+    topic = ", ".join(tasks.load.source.topics)
+    click.echo(
+        f"\nTo be made: {files.fetch}, {files.load}, topic {topic} if it is missing, and "
+        f"{len(missing)} of {len(plan.tables)} target tables"
+        f"{': ' if missing else ''}{', '.join(str(each.definition.id) for each in missing)}",
+        err=True,
+    )
+    if asked.is_asking and not asked.confirm("Begin?", default=True):
+        raise click.Abort
+
+
+def _write(wishes: Wishes, asked: Questions, copy: Copy, files: Files, bus: BusSettings) -> Tasks:
+    """Writes what is missing, and gives the tasks as the files then have them."""
+    places = places_of(copy, files)
+    wishes.folder.mkdir(parents=True, exist_ok=True)
+    with _interruptible(files):
+        passwords = {
+            name: password
+            for name, password in copy.passwords().items()
+            if name not in copy.variables
+        }
+        kept = kept_passwords(files)
+        if changed := [
+            name for name in passwords if kept.get(name, passwords[name]) != passwords[name]
+        ]:
+            what = f"{files.passwords} has another {' and '.join(changed)}"
+            if not _may_overwrite(wishes, asked, what):
+                passwords = {name: kept.get(name, own) for name, own in passwords.items()}
+        if passwords and {**kept, **passwords} != kept:
+            keep_passwords(files, passwords)
+            click.echo(f"{CHECK} {files.passwords} is written, for its owner only", err=True)
+        for file, text in texts(copy, files, places).items():
+            _put(wishes, asked, file, text)
+        return _tasks_of(files, bus)
+
+
+def _put(wishes: Wishes, asked: Questions, file: Path, text: str) -> None:
+    if file.exists():
+        old = file.read_text(encoding="utf-8")
+        if old == text:
+            click.echo(f"{CHECK} {file} is there already", err=True)
+            return
+        keys = ", ".join(changed_keys(old, text)) or "remarks only"
+        if not _may_overwrite(wishes, asked, f"{file} is there, and says something else ({keys})"):
+            click.echo(f"{CHECK} {file} stays as it is", err=True)
+            return
+    write_new(file, text, force=True)
+    click.echo(f"{CHECK} {file} is written", err=True)
+
+
+def _may_overwrite(wishes: Wishes, asked: Questions, what: str) -> bool:
+    if wishes.force:
+        return True
+    if not asked.is_asking:
+        raise ConfigError(
+            f"{what}: it is not overwritten unasked; --force does it, --name begins a copy beside "
+            "it, and without --source and --target this command goes on with what is there"
+        )
+    return asked.confirm(f"{what}. Overwrite it? No goes on with it as it is", default=False)
+
+
+@contextmanager
+def _interruptible(files: Files) -> Iterator[None]:
+    """Says at Ctrl-C how to go on."""
+    try:
+        yield
+    except (KeyboardInterrupt, click.Abort):
+        click.echo(
+            f"\ninterrupted; what is made stays: cdcbus init --name {files.name} goes on", err=True
+        )
+        raise
+
+
+def _make(tasks: Tasks, plan: SchemaPlan) -> None:
+    """Topic and tables, those that are missing."""
+    config = tasks.fetch.publish
+    with KafkaPublisher(config, make_converter(config.converter), Event()):
+        topic = ", ".join(tasks.load.source.topics)
+    click.echo(f"{CHECK} topic {topic} is there", err=True)
+    for sql in apply_plan(tasks.load, plan):
+        found = re.match(
+            r"(?i)create (table|schema|database)\s+(.*?)\s*(\(|$)", sql.splitlines()[0]
+        )
+        if found:
+            click.echo(f"{CHECK} {found[1].lower()} {found[2]} is made", err=True)
+    if not plan.statements:
+        click.echo(f"{CHECK} all {len(plan.tables)} target tables are there", err=True)
+
+
+def _run(
+    wishes: Wishes,
+    asked: Questions,
+    tasks: Tasks,
+    plan: SchemaPlan,
+    bus: BusSettings,
+    client: KazooClient,
+) -> int:
+    variables = _variables(tasks)
+    reports: Sequence[TableReport] = ()
+    if not wishes.no_run:
+        count = len({name for each in plan.tables for name in each.definition.sources})
+        with running(tasks, bus, client) as processes:
+            reports = until_equal(tasks, processes, bus, client, count, wishes.patience)
+            if not wishes.as_json:
+                for report in reports:
+                    for line in lines_of(report):
+                        click.echo(line)
+            if exit_code(list(reports)) == 0 and processes and _stays(wishes, asked):
+                click.echo(
+                    "Both tasks go on: change rows at the source, and look at the target. Ctrl-C "
+                    "ends them.",
+                    err=True,
+                )
+                try:
+                    stay(processes)
+                except KeyboardInterrupt:
+                    click.echo(err=True)
+    if wishes.as_json:
+        print_json(_fields(tasks, bus, variables, reports))
+    code = exit_code(list(reports))
+    if code:
+        raise_different(tasks, bus, variables)
+    print_how_to_go_on(tasks, bus, variables)
+    return code
+
+
+def raise_different(tasks: Tasks, bus: BusSettings, variables: list[str]) -> None:
+    raise CdcError(
+        "source and target are not proven to be equal, as said above; once the reason is gone, "
+        f"call this command again, or: {commands(tasks, bus, variables)[-1]}"
+    )
+
+
+def _stays(wishes: Wishes, asked: Questions) -> bool:
+    if wishes.stays is not None:
+        return wishes.stays
+    return asked.is_asking and asked.confirm(
+        "Equal. Let both tasks go on here, until Ctrl-C?", default=True
+    )
+
+
+def _variables(tasks: Tasks) -> list[str]:
+    """Those that the tasks take from the environment."""
+    text = "".join(file.read_text(encoding="utf-8") for file in (tasks.fetch_file, tasks.load_file))
+    return [name for name in (SOURCE_VARIABLE, TARGET_VARIABLE) if f"${{env:{name}}}" in text]
+
+
+def _fields(
+    tasks: Tasks, bus: BusSettings, variables: list[str], reports: Sequence[TableReport]
+) -> dict[str, Any]:
+    """For programs. `equal`: null where nothing was run."""
+    return {
+        "fetchTask": {"id": tasks.fetch.task_id, "file": str(tasks.fetch_file)},
+        "consumerTask": {"id": tasks.load.task_id, "file": str(tasks.load_file)},
+        "topics": list(tasks.load.source.topics),
+        "equal": exit_code(list(reports)) == 0 if reports else None,
+        "tables": [each.to_fields() for each in reports],
+        "commands": [line.partition("   #")[0] for line in commands(tasks, bus, variables)],
+    }

@@ -1,0 +1,215 @@
+"""What is found at source, Kafka, ZooKeeper and target before anything is made. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import click
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient
+from kazoo.client import KazooClient
+from sqlalchemy import literal, select, table
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.start_offsets import TopicLogs
+from cdcbus.plugins.errors import BusError, BusUnavailable, ConfigError
+from cdcbus.plugins.kafka.client_options import Client, client_options
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.source.event_reader import is_own_table
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.control.source_of import Feed, source_connection
+from cdcbus.tasks.preflight.fetch import check_source, check_written_topics
+from cdcbus.tasks.preflight.load import check_target
+from cdcbus.tasks.preflight.result import (
+    ANSWER_SECONDS,
+    CONNECT_SECONDS,
+    CheckResult,
+    Outcome,
+    has_failed,
+    warning,
+)
+from cdcbus.tasks.preflight.source_tables import FILTER
+from cdcbus.tasks.schema.plan import SchemaPlan, make_plan, refuse_impossible, target_database
+from cdcbus.tasks.zookeeper.positions import MemoryPositions, stored_positions
+
+REPLICAS = 3
+SIGNS = {
+    Outcome.OK: click.style("✓", "green"),
+    Outcome.WARNING: click.style("!", "yellow"),
+    Outcome.ERROR: click.style("✗", "red"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tasks:
+    """Both tasks as they are read from their texts, and where each stands."""
+
+    fetch: FetchTask
+    load: LoadTask
+    fetch_file: Path
+    load_file: Path
+
+    @property
+    def feeds(self) -> list[Feed]:
+        topics = frozenset(self.load.source.topics)
+        return [Feed(self.fetch, self.load, str(self.fetch_file), topics)]
+
+
+def read_tasks(texts: Mapping[Path, str], environ: Mapping[str, str]) -> Tasks:
+    """The tasks of two texts, the fetch task's first. Raises ConfigError where they are none that
+    belong together."""
+    fetch_file, load_file = texts
+    read = [
+        inspect_text(text, environ, Severity.ERROR).ready(str(file)).task
+        for file, text in texts.items()
+    ]
+    fetch, load = read
+    if not isinstance(fetch, FetchTask) or not isinstance(load, LoadTask):
+        raise ConfigError(
+            f"{fetch_file} and {load_file} are not a task from a binlog to Kafka and one from "
+            "Kafka to a database: name another copy with --name"
+        )
+    return Tasks(fetch, load, fetch_file, load_file)
+
+
+def tables_at(fetch: FetchTask) -> dict[str, list[str]]:
+    """The tables by schema that the user sees at the source, which may be none. Raises CdcError
+    where nobody can log in."""
+    source = replace(fetch.source, connect_timeout_seconds=CONNECT_SECONDS)
+    found: dict[str, list[str]] = {}
+    with source_connection(source, ANSWER_SECONDS) as connection:
+        for each in sorted(SchemaReader(connection).tables()):
+            if not is_own_table(each):
+                found.setdefault(each.schema, []).append(each.table)
+    return found
+
+
+def replicas_at(servers: str) -> int:
+    """How many replicas a topic should have: three, or as many as there are brokers. Raises
+    BusUnavailable."""
+    try:
+        client = AdminClient(
+            {**client_options({}, Client.LOOK_UP, lambda *_: None), "bootstrap.servers": servers}
+        )
+        return min(REPLICAS, len(client.list_topics(timeout=CONNECT_SECONDS).brokers))
+    except KafkaException as error:
+        raise BusUnavailable(
+            f"Kafka at {servers} does not answer within {CONNECT_SECONDS} s "
+            f"({error.args[0].str()}): check that it runs, and the address; give another with "
+            "--kafka"
+        ) from None
+
+
+def check_tasks(tasks: Tasks) -> list[CheckResult]:
+    """All results of the source and of the topic. What is no surprise before a first start is left
+    out: there is no position."""
+    short = replace(
+        tasks.fetch, source=replace(tasks.fetch.source, connect_timeout_seconds=CONNECT_SECONDS)
+    )
+    return check_source(short, MemoryPositions()) + check_written_topics(tasks.fetch.publish)
+
+
+def print_results(results: Iterable[CheckResult]) -> None:
+    """What is wrong, with its remedy, and which tables are read; that all else is as it should be
+    needs no lines."""
+    for each in results:
+        if each.outcome is Outcome.OK and each.subject != FILTER:
+            continue
+        click.echo(f"{SIGNS[each.outcome]} {each.subject}: {each.found}", err=True)
+        if each.remedy:
+            click.echo(f"  → {each.remedy}", err=True)
+
+
+def refuse_failed(results: Sequence[CheckResult]) -> None:
+    """Raises ConfigError that counts what has been printed."""
+    if has_failed(results):
+        count = sum(each.outcome is Outcome.ERROR for each in results)
+        what = "this is" if count == 1 else f"these {count} are"
+        raise ConfigError(f"nothing was made: {what} to be corrected first, as the → say")
+
+
+def plan_tables(tasks: Tasks) -> tuple[SchemaPlan, list[CheckResult]]:
+    """The target's tables as they should be, and what is wrong with those that are there. Raises
+    CdcError where the target cannot be asked, or a table cannot be made."""
+    plan = make_plan(tasks.load, tasks.feeds, with_indexes=False, with_schemas=True)
+    refuse_impossible(plan)
+    seen: list[CheckResult] = []
+    for each in plan.tables:
+        for difference in each.differences:
+            outcome = Outcome.ERROR if difference.is_lost else Outcome.WARNING
+            column = f"column {difference.column} " if difference.column else ""
+            seen.append(
+                CheckResult(
+                    outcome,
+                    f"target table {each.definition.id}",
+                    f"is there, and {column}{difference.what}",
+                    difference.remedy and f"{difference.remedy};",
+                )
+            )
+        seen += [
+            warning(f"target table {each.definition.id}", note, "")
+            for note in each.definition.notes
+            if not each.is_there
+        ]
+    if not plan.missing_schemas:
+        seen += check_target(tasks.load)[0]
+    return plan, seen
+
+
+def foreign_rows(tasks: Tasks, plan: SchemaPlan, client: KazooClient) -> list[str]:
+    """What the copy would write into though it is not its own: target tables with rows, a topic
+    with records. Nothing where the tasks have run before."""
+    found = []
+    if not stored_positions(client, tasks.load.task_id) and not _has_applied(tasks, plan):
+        there = [each.definition.id for each in plan.tables if each.is_there]
+        found += [f"target table {each} has rows already" for each in _with_rows(tasks, there)]
+    if not stored_positions(client, tasks.fetch.task_id):
+        found += [f"topic {topic} has records already" for topic in _with_records(tasks)]
+    return found
+
+
+def _has_applied(tasks: Tasks, plan: SchemaPlan) -> bool:
+    return not plan.missing_schemas and bool(check_target(tasks.load)[1].applied)
+
+
+def _with_rows(tasks: Tasks, tables: Sequence[TableId]) -> list[TableId]:
+    if not tables:
+        return []
+    found = []
+    with (
+        target_database(tasks.load) as database,
+        database.reported("rows of tables"),
+        database.engine.connect() as connection,
+    ):
+        for each in tables:
+            rows = select(literal(1)).select_from(table(each.table, schema=each.schema or None))
+            if connection.execute(rows.limit(1)).first() is not None:
+                found.append(each)
+    return found
+
+
+def _with_records(tasks: Tasks) -> list[str]:
+    found = []
+    for topic in tasks.load.source.topics:
+        with TopicLogs(tasks.load, ANSWER_SECONDS) as logs:
+            try:
+                partitions = [each for each in logs.all_partitions() if each.topic == topic]
+            except BusError as error:
+                if type(error) is not BusError:
+                    raise
+                continue  # there is none yet
+            if any(low < high for low, high in map(logs.bounds, partitions)):
+                found.append(topic)
+    return found
+
+
+def try_target(load: LoadTask) -> None:
+    """Raises CdcError where the target does not let the task's user in. The database that MySQL's
+    address names need not be there yet."""
+    with target_database(load) as database, database.reported("login"):
+        database.engine.connect().close()
