@@ -107,6 +107,17 @@ class Database:
                 self.shown,
             )
 
+    @property
+    def schema(self) -> str | None:
+        """The connection's own schema as the server spells it, known from the first connection on;
+        None where the address names none. SQLAlchemy has Oracle's SHOP as shop, which in quotes
+        would be another one."""
+        sql: Any = self.engine.dialect
+        name: str | None = sql.default_schema_name
+        if self.dialect.name == "oracle" and name:
+            name = sql.denormalize_name(name)
+        return name
+
     @contextmanager
     def reported(self, what: str, columns: Collection[str] = ()) -> Iterator[None]:
         """Turns driver errors inside the block into TargetErrors that say where and `what`.

@@ -85,7 +85,7 @@ def find_table(database: Database) -> TargetTable | None:
     """The table if it is there. Raises TargetMisconfigured where the address names no place for
     it, DBAPIError."""
     with database.engine.connect() as connection:
-        schema = database.engine.dialect.default_schema_name  # known from the first connection on
+        schema = database.schema
         if not schema:
             raise TargetMisconfigured(
                 f"{database.shown}: table {TABLE} has no place, as the address names no database"

@@ -74,7 +74,7 @@ def make(database: Database, task_id: str, table: TargetTable) -> TargetTable | 
 
 def place_of(database: Database, task_id: str, table: TargetTable | None) -> TableId:
     """The name of the table with the versions of a target table's rows; None: of `EVERY`."""
-    schema = database.engine.dialect.default_schema_name  # known from the first connection on
+    schema = database.schema
     if not schema:
         raise TargetMisconfigured(
             f"{database.shown}: the versions of rows have no place, as the address names no "

@@ -1,5 +1,5 @@
 """oracledb as its callers see it, with H2 in its Oracle mode behind it: what is said to the driver
-is recorded, the SQL really runs.
+is recorded, held to two grammars of Oracle's SQL, and really run.
 
 Only what the loader and SQLAlchemy use. H2 runs in a JVM of its own and is spoken to by JDBC
 through py4j.
@@ -22,6 +22,7 @@ from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 from py4j.protocol import Py4JJavaError
 
 from cdcbus.consumer.jvm.maven import Coordinate, java, resolve
+from tests.support.oracle_grammar import GRAMMARS, WITHOUT, Grammars
 
 H2 = Coordinate("com.h2database", "h2", "2.3.232")
 # What Oracle's catalog would say: only the columns that are asked for.
@@ -55,6 +56,8 @@ CATALOG = (
     FROM information_schema.index_columns""",
     "CREATE TABLE PUBLIC.ALL_IND_EXPRESSIONS (index_owner VARCHAR(99), index_name VARCHAR(99), "
     "column_position INT)",
+    "CREATE VIEW PUBLIC.ALL_TABLES AS SELECT table_schema AS owner, table_name FROM "
+    "information_schema.tables",
     "CREATE VIEW PUBLIC.SESSION_PRIVS AS SELECT 'CREATE TABLE' AS privilege FROM dual",
 )
 # H2 SQLSTATE -> (Oracle's number, its text with the names that H2 tells)
@@ -63,7 +66,9 @@ ERRORS = {
     "23502": (1400, 'cannot insert NULL into ("{column}")'),
     "22003": (1438, "value 4242 greater than specified precision (2, 0) for column {column}"),
     "22001": (12899, 'value too large for column "{column}"'),
+    "42S01": (955, "name is already used by an existing object"),
     "42S02": (942, "table or view does not exist"),
+    "90079": (1918, "user 'X' does not exist"),
     "40001": (60, "deadlock detected while waiting for resource"),
     "HYT00": (30006, "resource busy; acquire with WAIT timeout expired"),
 }
@@ -80,14 +85,19 @@ class Server:
 
     def __init__(self) -> None:
         [py4j] = (Path(pyspark.__file__).parent / "jars").glob("py4j-*.jar")
-        [h2] = resolve([H2])
+        jars = [*resolve([H2]), *resolve(GRAMMARS, without=WITHOUT)]
         port = launch_gateway(
-            jarpath=str(py4j), classpath=str(h2), die_on_exit=True, java_path=str(java())
+            jarpath=str(py4j),
+            classpath=":".join(map(str, jars)),
+            die_on_exit=True,
+            javaopts=["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"],
+            java_path=str(java()),
         )
         self.gateway = JavaGateway(
             gateway_parameters=GatewayParameters(port=port, auto_convert=True)
         )
         self._driver = self.gateway.jvm.org.h2.Driver()
+        self.grammars = Grammars(self.gateway)
 
     def connect(self, schema: str) -> Any:
         url = f"jdbc:h2:mem:{schema};MODE=Oracle;DB_CLOSE_DELAY=-1;LOCK_TIMEOUT=300"
@@ -206,6 +216,7 @@ class Cursor:
 
     def _run(self, sql: str, rows: list[Any]) -> None:
         self.connection.database.said.append((sql, rows))
+        self.connection.database.server.grammars.check(sql)
         self.description = None
         if sql.startswith("ALTER SESSION"):
             return
@@ -219,6 +230,9 @@ class Cursor:
             raise _as_oracle(error) from None
 
     def _run_in_h2(self, sql: str, rows: list[Any]) -> None:
+        if key := re.fullmatch(r"(ALTER TABLE .+) ADD PRIMARY KEY \((.+)\)", sql):
+            for column in key[2].split(", "):  # which Oracle does by itself
+                self.connection.jdbc.createStatement().execute(f"{key[1]} MODIFY {column} NOT NULL")
         names = re.findall(r':("?\w+"?)', sql)
         statement = self.connection.jdbc.prepareStatement(
             re.sub(r':"?\w+"?', "?", re.sub(r":(\d+) AS", self._typed, sql))

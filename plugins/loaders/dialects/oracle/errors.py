@@ -43,6 +43,7 @@ QUOTABLE: Final = (
     UNAVAILABLE
     | MISCONFIGURED
     | codes("1 904 942 1400 1407 2290 2291 2292 12899 30926 32795 54013")
+    | codes("1439-1441 22858 22859")  # what ALTER TABLE cannot change
 )
 ROLLED_BACK: Final = 2091  # by the commit; the second line says why
 LOST: Final = re.compile(r"DPY-(1001|4011|4024|6000|6001|6003|6005|6010)|DPI-(1010|1067|1080)")

@@ -12,11 +12,13 @@ import oracledb
 import pytest
 
 from cdcbus.plugins.contracts import (
+    VERSION,
     AppliedOffset,
     Counts,
     JdbcTarget,
     Loader,
     OffsetTable,
+    RowVersion,
     Swaps,
     TableBatch,
     TargetColumn,
@@ -176,6 +178,36 @@ def test_offsets_come_and_go_with_the_rows(database: Database, loader: Loader) -
         raise KeyError
     assert loader.applied_offsets() == [second]
     assert rows(database) == []
+
+
+def test_versions_of_rows_are_kept_in_a_table_beside_theirs(
+    database: Database, loader: Loader
+) -> None:
+    table = made(database, loader, "K NUMBER, K2 VARCHAR2(9), V DATE, PRIMARY KEY (K, K2)")
+    assert [loader.is_scattered(), loader.scatter(), loader.scatter()] == [False, True, False]
+    assert loader.is_scattered()
+    assert loader.version_table(table, make=False) is None
+    versions = loader.version_table(table, make=True)
+    assert versions is not None
+    assert (versions.id.schema, versions.key) == (database.schema, ("K", "K2"))
+    assert make_loader("JdbcBatch", TARGET).version_table(table, make=False) == versions
+    keys: list[tuple[Cell, ...]] = [("1", "a"), ("2", "b")]
+    with loader.transaction() as transaction:
+        assert transaction.has_version_table([table])
+        assert [known.version for known in transaction.row_versions(versions, keys)] == [
+            RowVersion()
+        ] * 2
+        newer = Writes((*versions.key, *VERSION), [("2", "b", "77", "mysql-bin.000001:4")])
+        transaction.write(TableBatch(versions, writes=[newer]))
+    with loader.transaction() as transaction:
+        found = transaction.row_versions(versions, keys)
+    assert [known.version for known in found] == [
+        RowVersion(),
+        RowVersion(77, "mysql-bin.000001:4"),
+    ]
+    loader.forget_versions(77)
+    kept = f'SELECT K, "cdcbus_ms" FROM {database.schema}."{versions.id.table}"'
+    assert database.rows(kept) == [(2, 77)]
 
 
 def test_rows_without_a_key_go_and_come_one_by_one(database: Database, loader: Loader) -> None:

@@ -170,6 +170,7 @@ class OracleDetail:
          "violated\nORA-03301: row with (V:'SECRET')",
          RowConflict, "ORA-00001: unique constraint (S.ONE) violated"),
         ("ORA-00942: table or view does not exist", TargetTableUnfit, None),
+        ("ORA-01439: column to be modified must be empty to change datatype", TargetError, None),
         ("ORA-01438: value 4242 greater than specified precision (2, 0) for column "
          "V", TargetRejected,
          "ORA-01438: a cell does not fit column V"),
