@@ -28,6 +28,7 @@ from cdcbus.plugins.errors import (
     SourceMisconfigured,
     SourceRefused,
     SourceUnavailable,
+    SparkEnded,
     SparkUnavailable,
     TargetError,
     TargetMisconfigured,
@@ -179,6 +180,11 @@ POLICIES: Mapping[type[CdcError], Policy] = {
         Action.RETRY,
         "Nothing to do unless it lasts: then see in the executors' logs what ends them; too "
         "little memory: docs/loading.md.",
+    ),
+    SparkEnded: Policy(
+        Action.STOP,
+        "Start the task again, as a node does within seconds; where it ends again, look for what "
+        "kills the JVM: too little memory: docs/loading.md.",
     ),
     DataError: Policy(
         Action.STOP,

@@ -20,6 +20,7 @@
     │   ├── BusUnavailable       not reachable just now: try again
     │   └── BusRejected          Kafka refuses: unknown topic, no rights, record too large
     ├── SparkUnavailable         Spark's executors were lost again and again: try again
+    ├── SparkEnded               the JVM of Spark was killed, or has crashed
     ├── DataError                a record or row
     │   ├── ConversionError      bytes that the converter cannot read
     │   └── UnmappedColumn       the target lacks a table or column that the source has
@@ -125,6 +126,10 @@ class BusRejected(BusError):
 
 class SparkUnavailable(CdcError):
     """Executors of Spark, or their Python workers, were lost as often as Spark tries."""
+
+
+class SparkEnded(CdcError):
+    """The JVM of Spark has ended under a task that used it: the task needs a new process."""
 
 
 class DataError(CdcError):

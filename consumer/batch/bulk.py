@@ -32,11 +32,11 @@ from cdcbus.consumer.spark.session import (
     JVM_ENDED,
     begin_at,
     end_offsets,
+    jvm_ended,
     kafka_stream,
     query_error,
     spark_error,
 )
-from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.task_status import TaskStatus
 
@@ -88,10 +88,7 @@ def stream_backlog(
         executor_watch.look()
     except JVM_ENDED as error:
         if not stop.is_set():  # else the signal has gone to Spark as well, and nothing is lost
-            raise CdcError(
-                f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the "
-                "log before says more"
-            ) from error
+            raise jvm_ended(task, error) from error
 
 
 def _await_end(

@@ -34,6 +34,7 @@ from cdcbus.plugins.errors import (
     BusUnavailable,
     CdcError,
     ConfigError,
+    SparkEnded,
     SparkUnavailable,
 )
 from cdcbus.plugins.kafka.config import PublishConfig
@@ -160,8 +161,8 @@ def shared_spark(
                 if not stop.is_set() and _is_ended(spark):
                     LOG.error("%s", _ended(name, spark))
                     on_end()
-                elif isinstance(error, JVM_ENDED):
-                    watch(2)
+                elif isinstance(error, (*JVM_ENDED, SparkEnded)):
+                    watch(2)  # first: a crash of all tasks is no error of one
                 raise
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
@@ -491,8 +492,18 @@ def spark_error(task: LoadTask, error: BaseException) -> CdcError:
     """What Spark raised, as ours, by the Java exceptions behind it: another attempt is worth
     while where Kafka is away, and tells precisely what is wrong where it lacks a topic or an
     offset. What is not known stops the task."""
+    if isinstance(error, PySparkRuntimeError):  # nothing else raises it within a batch
+        return jvm_ended(task, error)
     java = getattr(error, "java_exception", getattr(error, "_origin", None))
     return classified(task, str(error), []) if java is None else _java_error(task, java)
+
+
+def jvm_ended(task: LoadTask, error: BaseException) -> SparkEnded:
+    """`error`: what a call to Spark has raised."""
+    return SparkEnded(
+        f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the log before "
+        "says more"
+    )
 
 
 def query_error(task: LoadTask, query: StreamingQuery) -> CdcError:

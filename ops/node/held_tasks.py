@@ -16,7 +16,7 @@ from threading import Event
 from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.ops.node.given import given, is_anew
 from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
-from cdcbus.ops.node.task_end import NEEDS_PERSON
+from cdcbus.ops.node.task_end import CRASHED, NEEDS_PERSON
 from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
 from cdcbus.ops.services.offer import Offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
@@ -292,9 +292,10 @@ class HeldTasks:
         )
 
     def _failed(self, task_id: str, held: HeldTask, reason: str, code: int) -> None:
-        offer = held.offer
+        offer, is_crash = held.offer, code < 0 or code == CRASHED
         restarts = held.run.restarts
-        recovered_seconds = max(RECOVERED_SECONDS, offer.pause_seconds(restarts, code))
+        last_pause = offer.pause_seconds(restarts, is_crash=is_crash)
+        recovered_seconds = max(RECOVERED_SECONDS, last_pause)
         if held.worked_since and time.monotonic() - held.worked_since > recovered_seconds:
             restarts = 0  # what failed before is over
         held.worked_since = 0.0
@@ -304,7 +305,7 @@ class HeldTasks:
             held.last_run = replace(held.run, state=State.ERROR, reason=reason, since=now())
             self._give_back(task_id, held)
             return
-        pause = offer.pause_seconds(restarts, code)
+        pause = offer.pause_seconds(restarts, is_crash=is_crash)
         held.start_at = time.monotonic() + pause
         LOG.warning(
             "task %s: %s; start %d of %d in %g s",

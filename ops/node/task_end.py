@@ -8,16 +8,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cdcbus.plugins.error_policy import needs_person, told
-from cdcbus.plugins.errors import CdcError
+from cdcbus.plugins.errors import CdcError, SparkEnded
 from cdcbus.tasks.process_identity import NODE_VARIABLE
 
-FAILED, NEEDS_PERSON = 1, 78  # the latter as EX_CONFIG of sysexits.h
+FAILED, CRASHED, NEEDS_PERSON = 1, 75, 78  # the last two as TEMPFAIL and CONFIG of sysexits.h
 SENTENCE_FOLLOWS = "the task has ended with this error:"
 
 
 def end_of(error: CdcError, task_id: str) -> tuple[int, str]:
     """The exit code and the sentence."""
-    return NEEDS_PERSON if needs_person(error) else FAILED, told(error, task_id)
+    code = NEEDS_PERSON if needs_person(error) else FAILED
+    if isinstance(error, SparkEnded):
+        code = CRASHED
+    return code, told(error, task_id)
 
 
 @contextmanager

@@ -36,14 +36,13 @@ class Offer:
         """Whether a node of an environment may run it."""
         return environment == self.environment and (not self.node_ids or node_id in self.node_ids)
 
-    def pause_seconds(self, restarts: int, exit_code: int) -> float:
+    def pause_seconds(self, restarts: int, *, is_crash: bool) -> float:
         """How long to wait before restart number `restarts`, counted from 1: an error that the
-        task has told of needs a person, or time; a process that was killed need not wait."""
-        return (
-            growing_pause(restarts - 1)
-            if exit_code < 0
-            else float(self.restart_increase_seconds * restarts)
-        )
+        task has told of needs a person, or time; a process that was killed, or whose JVM was,
+        need not wait."""
+        if is_crash:
+            return growing_pause(restarts - 1)
+        return float(self.restart_increase_seconds * restarts)
 
 
 def read_offer(dist: Dist, swimlanes: list[str]) -> Offer:

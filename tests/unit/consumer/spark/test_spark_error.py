@@ -5,12 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
+from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.spark.session import classified, spark_error
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.error_policy import Action, policy_of
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, CdcError, SparkUnavailable
+from cdcbus.plugins.errors import (
+    BusRejected,
+    BusUnavailable,
+    CdcError,
+    SparkEnded,
+    SparkUnavailable,
+)
 
 TASK = LoadTask("7", TopicConfig("kafka:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
 OUTER = [
@@ -175,3 +182,9 @@ def test_the_cause_chain_is_found_where_pyspark_and_py4j_keep_it() -> None:
 def test_an_error_without_java_behind_it_stops() -> None:
     assert type(spark_error(TASK, ValueError("kafka"))) is CdcError
     assert str(spark_error(TASK, Captured(None))) == "task 7: Spark failed: PySpark's text"
+
+
+def test_a_jvm_that_is_gone_is_told_apart_from_what_spark_fails_in() -> None:
+    gone = PySparkRuntimeError("the SparkContext was stopped")
+    assert type(spark_error(TASK, gone)) is SparkEnded
+    assert type(spark_error(TASK, PySparkException("of a call"))) is CdcError

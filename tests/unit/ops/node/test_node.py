@@ -81,8 +81,9 @@ def test_a_consumer_task_without_settings_of_spark_shares_the_nodes_application(
 @given(st.integers(1, 1000))
 def test_pauses_grow_and_who_was_killed_waits_for_seconds_only(restarts: int) -> None:
     offer = Offer(("a",), restart_increase_seconds=300)
-    assert offer.pause_seconds(restarts, 1) == 300 * restarts
-    assert offer.pause_seconds(restarts, -9) <= offer.pause_seconds(restarts + 1, -9) <= 20
+    assert offer.pause_seconds(restarts, is_crash=False) == 300 * restarts
+    pauses = [offer.pause_seconds(restarts + more, is_crash=True) for more in (0, 1)]
+    assert pauses[0] <= pauses[1] <= 20
 
 
 def printed(text: str, log: Path, code: int = 0) -> TaskProcess:
