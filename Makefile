@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit coverage test-integration test-chaos chaos test-source test-servers test-spark test-kubernetes lint docs bench measures install hooks clean
+.PHONY: help demo test test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes lint docs bench measures install hooks clean
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -26,8 +26,16 @@ test-integration: $(INSTALLED) ## The tests on real servers
 test-chaos: $(INSTALLED) ## The tests that kill processes at random moments
 	$(BIN)/pytest -m chaos
 
-chaos: $(INSTALLED) ## The same, with twenty kills of each kind
+CHAOS_MINUTES ?= 60
+chaos: $(INSTALLED) ## Faults of every part under every load: a table, artifacts/chaos.md; then the same tests with twenty kills of each kind
+	mkdir -p artifacts
+	$(BIN)/python -m tests.matrix --minutes $(CHAOS_MINUTES) --json artifacts/chaos.json --markdown artifacts/chaos.md
 	CDCBUS_TEST_KILLS=20 $(BIN)/pytest -m chaos
+
+HOURS ?= 2
+soak: $(INSTALLED) ## Hours under load with a kill each minute: nothing grows; the curves are in artifacts/soak.svg
+	mkdir -p artifacts
+	$(BIN)/python -m tests.soak --hours $(HOURS) --json artifacts/soak.json --picture artifacts/soak.svg
 
 test-source: $(INSTALLED) ## The tests that read a binlog, on the server named by CDCBUS_TEST_SOURCE
 	$(BIN)/pytest -m source

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
+from contextlib import suppress
 
 
 class Line:
@@ -51,6 +52,9 @@ class Line:
         except OSError:
             pass  # the other end was cut
         for end in (source, sink):
+            # close alone tells nobody as long as the other thread waits for more from this end
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
             end.close()
 
     def cut(self) -> None:

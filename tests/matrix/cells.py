@@ -1,0 +1,102 @@
+"""The cells of the fault matrix: who is hurt, how, and what goes on meanwhile. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Victim(StrEnum):
+    """A process of ours, of Spark, or a server."""
+
+    FETCH = "fetch task"
+    CONSUMER = "consumer task"
+    SPARK = "Spark driver"
+    NODE = "node"
+    KAFKA = "Kafka"
+    ZOOKEEPER = "ZooKeeper"
+    SOURCE = "source"
+    TARGET = "target"
+
+
+class Fault(StrEnum):
+    """KILL is SIGKILL, after which a server is started again, and a task by its node. STOP is
+    SIGSTOP, and SIGCONT after a while. CUT ends all connections to a server and refuses new ones
+    for a while; SLOW lets little through."""
+
+    KILL = "killed"
+    STOP = "stopped"
+    CUT = "cut off"
+    SLOW = "slow"
+
+
+class Load(StrEnum):
+    """STEADY: rows that change all the time; it goes on beside HUGE (one large transaction), DDL
+    and SNAPSHOT. GEARS: bursts, between which a consumer task changes its gear."""
+
+    IDLE = "idle"
+    STEADY = "steady load"
+    HUGE = "a huge transaction"
+    DDL = "DDL"
+    SNAPSHOT = "a snapshot"
+    GEARS = "change of gear"
+
+
+SERVERS = frozenset((Victim.KAFKA, Victim.ZOOKEEPER, Victim.SOURCE, Victim.TARGET))
+# brokers tell clients their own address, past the line that the tests could cut
+WITH_A_LINE = SERVERS - {Victim.KAFKA}
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    victim: Victim
+    fault: Fault
+    load: Load
+
+    def __str__(self) -> str:
+        return f"{self.victim} {self.fault}, {self.load}"
+
+    @property
+    def makes_sense(self) -> bool:
+        return self.fault in (Fault.KILL, Fault.STOP) or self.victim in WITH_A_LINE
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """`wrong`: a sentence for each thing that is not as promised. `seconds`: from the end of the
+    fault until source and target were equal and both tasks worked."""
+
+    cell: Cell
+    seconds: float
+    wrong: tuple[str, ...] = ()
+
+
+def all_cells() -> Iterator[Cell]:
+    for victim in Victim:
+        for fault in Fault:
+            for load in Load:
+                cell = Cell(victim, fault, load)
+                if cell.makes_sense:
+                    yield cell
+
+
+def table(outcomes: list[Outcome]) -> str:
+    """As Markdown: a row for who was hurt and how, a column for what went on."""
+    found = {outcome.cell: outcome for outcome in outcomes}
+    lines = [
+        f"| | {' | '.join(Load)} |",
+        f"|---|{'---|' * len(Load)}",
+    ]
+    for victim in Victim:
+        for fault in Fault:
+            row = [found.get(Cell(victim, fault, load)) for load in Load]
+            if any(row):
+                lines.append(f"| {victim} {fault} | {' | '.join(map(_shown, row))} |")
+    return "\n".join(lines) + "\n"
+
+
+def _shown(outcome: Outcome | None) -> str:
+    if outcome is None:
+        return ""
+    return "; ".join(outcome.wrong) if outcome.wrong else f"equal after {outcome.seconds:.0f} s"
