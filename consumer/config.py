@@ -10,9 +10,11 @@ from enum import StrEnum
 from cdcbus.plugins.contracts import Converter, JdbcTarget
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.registry import make_converter, zone_of
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge, KafkaStart
+from cdcbus.plugins.transform.local_times import KEY
+from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.plugins.transform.table_list import TableList, is_selected, matches_any
 
@@ -70,7 +72,8 @@ class LoadTask:
     `consumer.offset`, `first_consume_from` what holds when nothing else says where to begin; None
     and None = refuse. `until` says where the run ends, None: nowhere; `ends` is the same as an
     offset for each partition, once these are known: the run ends when all before it is in the
-    target. `time_zone`: of times in records that name none; empty: UTC.
+    target. `time_zone`: of times in records that name none; empty: UTC. `target_zone`: whose clocks
+    the target's columns without a zone are filled by; empty: UTC.
     """
 
     task_id: str
@@ -101,11 +104,18 @@ class LoadTask:
     include_patterns: tuple[str, ...] = ()
     exclude_patterns: tuple[str, ...] = ()
     skipped_operations: frozenset[Op] = frozenset()
+    target_zone: str = ""
 
     @property
     def reader(self) -> Converter:
         """What reads the task's records. Raises ConfigError."""
         return make_converter(self.converter, self.time_zone)
+
+    @property
+    def mapper(self) -> Mapper:
+        """A new one, which keeps what it finds of each table. Raises ConfigError."""
+        zone = zone_of(self.target_zone, KEY) if self.target_zone else None
+        return Mapper(self.rules, self.named_tables, self.excludes, zone)
 
     def is_heartbeat(self, table: TableId) -> bool:
         """Whether rows of this source table are heartbeats, any case: they are timed, not

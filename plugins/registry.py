@@ -49,6 +49,7 @@ _ZONED: Final[dict[str, Callable[[tzinfo], Converter]]] = {
 }
 SOURCE_NAMES: Final = ("CanalFetch", "KafkaFetch")
 CHANNEL_NAMES: Final = ("mail", "webhook", "exec", "log")
+_UNTYPED: Final = frozenset(("oggJson", "porterCompat", "maxwellJson", "porterJson"))
 # Names only: `plugins.loaders` has the classes, and imports SQLAlchemy, for which reading a task
 # file should not wait.
 _LOADERS: Final = ("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread", "JdbcSqlDebug")
@@ -64,6 +65,12 @@ def is_added_converter(name: str) -> bool:
     return name not in _CONVERTERS and is_added(name, CONVERTERS)
 
 
+def has_types(name: str) -> bool:
+    """Whether records of a converter may say which types their columns have; of another package's
+    only its records tell."""
+    return name not in _UNTYPED
+
+
 def takes_zone(name: str) -> bool:
     """Whether a converter reads records with times that name no zone."""
     return name in _ZONED
@@ -74,20 +81,22 @@ def make_converter(name: str, time_zone: str = "") -> Converter:
     ConfigError for a name that it does not know, listing those it knows, and for a converter of
     another package that cannot be made."""
     if time_zone and name in _ZONED:
-        return _ZONED[name](_zone(time_zone))
+        return _ZONED[name](zone_of(time_zone, "consumer.source.timeZone"))
     if name in _CONVERTERS:
         return _CONVERTERS[name]()
     converter: Converter = make_added(CONVERTERS, name, converter_names())
     return converter
 
 
-def _zone(name: str) -> tzinfo:
+def zone_of(name: str, key: str) -> tzinfo:
+    """The zone that a key of the task file names. Raises ConfigError where this machine knows none
+    of that name."""
     try:
         return read_zone(name)
     except ValueError as error:
         raise ConfigError(
-            f"time zone {name} is not known on this machine: correct consumer.source.timeZone, or "
-            "install the Python package tzdata here"
+            f"time zone {name} is not known on this machine: correct {key}, or install the Python "
+            "package tzdata here"
         ) from error
 
 

@@ -74,6 +74,23 @@ def in_zone(zone: tzinfo, text: str) -> str:
     return _shifted(zone, found[1], is_to_utc=False) + (found[2] or "")
 
 
+def puts_clocks_back(zone: tzinfo, year: int) -> bool:
+    """Whether clocks of the zone have two offsets in a year, by the first of each month."""
+    return len({offset_of(zone, datetime(year, month, 1)) for month in range(1, 13)}) > 1
+
+
+def comes_twice(zone: tzinfo, text: str) -> bool:
+    """Whether clocks of the zone, which show this time, show it at two moments, as they are put
+    back. A zero date is none."""
+    return not text.startswith(NO_DATE) and _comes_twice(zone, text[:19])
+
+
+@lru_cache(maxsize=100_000)
+def _comes_twice(zone: tzinfo, text: str) -> bool:
+    clock = datetime.fromisoformat(text)
+    return offset_of(zone, clock) != offset_of(zone, clock.replace(fold=1))
+
+
 @lru_cache(maxsize=100_000)
 def _shifted(zone: tzinfo, text: str, is_to_utc: bool) -> str:
     """Rows that are written together share most of their seconds."""

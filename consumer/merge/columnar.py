@@ -17,6 +17,7 @@ from cdcbus.plugins.contracts import Converter, TableBatch
 from cdcbus.plugins.converters.columnar import RowGroup, read_columns
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
+from cdcbus.plugins.transform.local_times import LocalTime
 from cdcbus.plugins.transform.mapper import Plan
 
 MIN_RECORDS = 200
@@ -81,9 +82,7 @@ def net_columns(
     for target, members in groups.items():
         batch = None
         if target not in one_by_one:
-            mapped = [_mapped(group, plan) for group, plan in members]
-            _, first_plan = members[0]
-            batch = merge_columns(mapped, first_plan.target)
+            batch = _merged(members)
         if batch is None:
             for group, _ in members:
                 row_at_a_time.update(group.records.to_pylist())
@@ -103,6 +102,17 @@ def _all_by_columns(
 ) -> bool:
     """Whether no plan takes the group's rows one by one."""
     return not any(_needs_look(group, plan) or not is_in_order(group, plan) for plan in plans)
+
+
+def _merged(members: Sequence[tuple[RowGroup, Plan]]) -> TableBatch | None:
+    """None where it cannot be told by columns; a cell that cannot be mapped is one of a record,
+    which only the other path names."""
+    _, first_plan = members[0]
+    try:
+        mapped = [_mapped(group, plan) for group, plan in members]
+    except DataError:
+        return None
+    return merge_columns(mapped, first_plan.target)
 
 
 def _counted(batch: TableBatch, members: Sequence[tuple[RowGroup, Plan]]) -> NetTable:
@@ -171,20 +181,25 @@ def _needs_look(group: RowGroup, plan: Plan) -> bool:
 
 
 def _mapped(group: RowGroup, plan: Plan) -> RowGroup:
-    names = plan.names
     if plan.is_same:
         return group
-    return replace(group, before=_renamed(group.before, names), after=_renamed(group.after, names))
+    return replace(group, before=_image(group.before, plan), after=_image(group.after, plan))
 
 
-def _renamed(
-    image: Mapping[str, pa.Array] | None, names: Mapping[str, str | None]
-) -> dict[str, pa.Array] | None:
+def _image(image: Mapping[str, pa.Array] | None, plan: Plan) -> dict[str, pa.Array] | None:
     if image is None:
         return None
-    renamed: dict[str, pa.Array] = {}
+    mapped: dict[str, pa.Array] = {}
     for column, cells in image.items():
-        name = names[column]
+        name = plan.names[column]
         if name is not None:
-            renamed[name] = cells
-    return renamed
+            made = plan.local.get(column)
+            mapped[name] = _local(cells, made) if made else cells
+    return mapped
+
+
+def _local(cells: pa.Array, made: LocalTime) -> pa.Array:
+    """Each text that occurs, once: rows of a batch share most of their times."""
+    known = cells.dictionary_encode()
+    texts = known.dictionary.to_pylist()
+    return pa.array(list(map(made.cell, texts)), pa.string()).take(known.indices)

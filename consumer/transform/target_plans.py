@@ -11,7 +11,7 @@ from cdcbus.plugins.contracts import Loader, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, UnmappedColumn
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, Table, TableId
-from cdcbus.plugins.transform.mapper import Mapper, Plan, Route
+from cdcbus.plugins.transform.mapper import Plan, Route
 
 LOG = logging.getLogger(__name__)
 ALTERED_KEPT = 50  # until somebody takes them
@@ -23,7 +23,7 @@ class TargetPlans:
     def __init__(self, task: LoadTask, loader: Loader) -> None:
         self._task = task
         self._loader = loader
-        self._mapper = Mapper(task.rules, task.named_tables, task.excludes)
+        self._mapper = task.mapper
         self._altered: deque[str] = deque(maxlen=ALTERED_KEPT)
 
     def routes(self, source: TableId) -> tuple[Route, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import tzinfo
 from functools import cached_property
 
 from cdcbus.plugins.contracts import TargetTable
@@ -13,6 +14,7 @@ from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId, Unclear
 from cdcbus.plugins.transform.cells.expression import Expression
 from cdcbus.plugins.transform.cells.mask import Mask
+from cdcbus.plugins.transform.local_times import LocalTime, local_times
 from cdcbus.plugins.transform.rules import MapperRule
 
 ANYTHING = MapperRule()
@@ -30,10 +32,13 @@ class Mapper:
         rules: Sequence[MapperRule],
         includes: frozenset[str] = frozenset(),
         excludes: frozenset[str] = frozenset(),
+        zone: tzinfo | None = None,
     ) -> None:
         """Several rules that select the same send rows to several tables; of those that also
         name the same target, the first counts. `includes`, `excludes`: the task's, which tell
-        which source tables can share a target."""
+        which source tables can share a target. `zone`: TIMESTAMP cells become times of its clocks
+        where the target's columns have no zone; None: they stay as they are."""
+        self._zone = zone
         self._includes = includes
         self._excludes = excludes
         self._rules: dict[Selector, dict[tuple[str | None, str | None], MapperRule]] = {}
@@ -51,7 +56,8 @@ class Mapper:
         return routes
 
     def _route(self, source: TableId, rule: MapperRule) -> Route:
-        return Route(source, rule, self._is_shared(source, _target(rule, source)))
+        is_shared = self._is_shared(source, _target(rule, source))
+        return Route(source, rule, is_shared, self._zone)
 
     def _selected(self, source: TableId) -> Iterable[MapperRule]:
         matching = [
@@ -101,9 +107,12 @@ class Mapper:
 class Route:
     """Rows of one source table on their way to one target table. Thread-safe."""
 
-    def __init__(self, source: TableId, rule: MapperRule, is_shared: bool) -> None:
+    def __init__(
+        self, source: TableId, rule: MapperRule, is_shared: bool, zone: tzinfo | None = None
+    ) -> None:
         self.source = source
         self.rule = rule
+        self.zone = zone
         self.is_shared = is_shared
         self.target = _target(rule, source)
         self._plans: dict[int, Plan] = {}
@@ -197,8 +206,10 @@ class Route:
         _refuse_twice(source.id, target.id, names)
         self._refuse_without_key(source, target, {*names.values(), *computed})
         masks = self._masks(source, target, names)
+        copied = {column: name for column, name in names.items() if column not in masks}
+        local = local_times(self.zone, source, target, copied)
         is_copied = all(name == column for column, name in names.items())
-        is_same = is_copied and not computed and not masks
+        is_same = is_copied and not computed and not masks and not local
         table = Table(target.id, tuple(columns), target.key, source.is_described)
         return Plan(
             source,
@@ -211,6 +222,7 @@ class Route:
             masks,
             tuple(dropped),
             self.is_shared,
+            local,
         )
 
     def _remedy(self, missing: Mapping[str, Column], target: TargetTable) -> str:
@@ -276,7 +288,8 @@ class Plan:
     `names`: source column -> target column, None = left out; `known`: the source columns.
     `is_same`: rows are taken as they are. `computed`: target column -> what it holds; `masks` are
     by source column. `dropped`: columns that the target lacks. `table` is what the mapped rows are
-    of. `is_shared`: rows of other source tables go to the target too.
+    of. `is_shared`: rows of other source tables go to the target too. `local`: by source column,
+    moments that become times of a zone's clocks; computed columns see them as they were.
     """
 
     source: Table
@@ -289,6 +302,7 @@ class Plan:
     masks: Mapping[str, Mask]
     dropped: tuple[str, ...]
     is_shared: bool = False
+    local: Mapping[str, LocalTime] = field(default_factory=dict)
 
     def describes(self, image: Mapping[str, object] | None) -> bool:
         """Whether all columns of a row, or of many, are of the source table as its record
@@ -321,6 +335,13 @@ class Plan:
             if self.masks:
                 row = {
                     column: mask.cell(cell) if (mask := self.masks.get(column)) else cell
+                    for column, cell in row.items()
+                }
+            if self.local:
+                row = {
+                    column: made.cell(cell)
+                    if cell is not None and (made := self.local.get(column))
+                    else cell
                     for column, cell in row.items()
                 }
             return {

@@ -9,9 +9,10 @@ from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, SchemaCh
 from cdcbus.plugins.contracts import JdbcTarget, ZeroDate
 from cdcbus.plugins.kafka.client_options import CONNECTING, Client
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.registry import converter_names, is_added_loader, takes_zone
+from cdcbus.plugins.registry import converter_names, has_types, is_added_loader, takes_zone
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
 from cdcbus.plugins.time_zone import read_zone
+from cdcbus.plugins.transform.local_times import KEY as TARGET_ZONE_KEY
 from cdcbus.tasks.config.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.config.keys.start import KAFKA_START, STOP_AT
 from cdcbus.tasks.config.keys.stop_at import load_end
@@ -57,6 +58,7 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
         source=source,
         converter=_converter(settings),
         time_zone=_time_zone(settings),
+        target_zone=_target_zone(settings, loader),
         loader=loader,
         target=_target(task_id, loader, settings),
         includes=includes.names,
@@ -103,6 +105,23 @@ def _time_zone(settings: Settings) -> str:
             f"without effect: times in records of {converter} need no zone; remove it",
         )
     return "" if read_zone(zone) is UTC else zone
+
+
+def _target_zone(settings: Settings, loader: str) -> str:
+    """Empty for UTC, which costs nothing. Where types are not known all TIMESTAMP cells would
+    stay in UTC beside others, silently."""
+    zone = settings.get(TARGET_ZONE_KEY, TIME_ZONE) or ""
+    if loader == "KAFKA_SYNC" or not settings.has(TARGET_ZONE_KEY) or not zone:
+        return ""
+    if read_zone(zone) is UTC:
+        return ""
+    if not has_types(converter := _converter(settings)):
+        settings.reject(
+            TARGET_ZONE_KEY,
+            f"records of {converter} carry no types, so it is not known which of their cells are "
+            "TIMESTAMP; let the topic carry canalRow or debeziumJson, or remove the line",
+        )
+    return zone
 
 
 def _loader(settings: Settings) -> str:

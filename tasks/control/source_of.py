@@ -14,7 +14,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError, SourceRefused, SourceUnavailable
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import Column, Table, TableId
-from cdcbus.plugins.transform.mapper import Mapper, Route
+from cdcbus.plugins.transform.mapper import Route
 from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn, TableSchema
 from cdcbus.producer.schema.resolver import SchemaReader, labels_in
@@ -209,7 +209,7 @@ def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
             topic = topic_of(table, feed.fetch.publish)
             if topic in feed.topics:
                 topics[table] = topic
-    mapper = Mapper(feed.load.rules, feed.load.named_tables, feed.load.excludes)
+    mapper = feed.load.mapper
     schemas = reader.read_all(list(topics))[0] if topics else {}
     found = []
     for table, schema in schemas.items():

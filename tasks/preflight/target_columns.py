@@ -4,13 +4,17 @@ it needs."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import too_narrow
-from cdcbus.plugins.rowchange import Column
-from cdcbus.plugins.transform.mapper import Route
+from cdcbus.plugins.rowchange import Column, Table
+from cdcbus.plugins.time_zone import puts_clocks_back
+from cdcbus.plugins.transform.local_times import local_times
+from cdcbus.plugins.transform.mapper import Route, any_case
 from cdcbus.tasks.preflight.records import Sample, Seen
 from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 
@@ -61,6 +65,7 @@ def describe_columns(
     mapped = _mapped(route, [seen.column for seen in sample.columns.values()])
     yield from _not_filled(subject, route, sample, mapped, table)
     yield from _key(subject, route, sample, mapped, table)
+    yield from _local_times(subject, route, sample, table)
 
 
 def _mapped(route: Route, columns: Sequence[Column]) -> list[Column]:
@@ -126,6 +131,31 @@ def _key(
             "Give both the same key, or let the fetch task's loader.source.partitionKey name "
             "the target's key columns."
         )
+        yield warning(subject, found, remedy)
+
+
+def _local_times(
+    subject: str, route: Route, sample: Sample, table: TargetTable
+) -> Iterator[CheckResult]:
+    """Whether what clocks of the zone show tells rows apart, where TIMESTAMP columns become it."""
+    columns = tuple(seen.column for seen in sample.columns.values())
+    names = {}
+    for column in columns:
+        if column.name.lower() not in route.rule.masks:
+            names[column.name] = any_case(table.columns, route.wanted(column.name) or "")
+    try:
+        local = local_times(route.zone, Table(route.source, columns, ()), table, names)
+    except ConversionError as unknown:
+        yield error(subject, str(unknown), "Until then the task stops at such a record.")
+        return
+    keys = [column for column, made in local.items() if made.is_key]
+    if keys and route.zone and puts_clocks_back(route.zone, datetime.now(UTC).year):
+        found = (
+            f"TIMESTAMP column{_s(keys)} {', '.join(keys)} of {route.source} goes into its key as "
+            f"what clocks of {route.zone} show: the task stops at rows of the hour in which they "
+            "are put back, as two of them could become one"
+        )
+        remedy = "Give that column of the target a type with a zone, which keeps moments."
         yield warning(subject, found, remedy)
 
 

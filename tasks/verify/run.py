@@ -255,8 +255,9 @@ def _conditions(subject: Subject, where: str) -> tuple[list[str], str]:
 
 
 def _condition(subject: Subject, source: SourceTable, where: str) -> tuple[str, str]:
+    changed = {*source.plan.masks, *source.plan.local}
     names = {
-        column.name: None if column.name in source.plan.masks else source.plan.names[column.name]
+        column.name: source.plan.names[column.name] if column.name not in changed else None
         for column in source.mapped.schema.columns
     }
     if where and not subject.is_found_by_key:

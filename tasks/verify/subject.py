@@ -13,6 +13,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.cells.canonical import DECIMAL, FILLED_UP, WHOLE
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
+from cdcbus.plugins.transform.local_times import LocalTime
 from cdcbus.plugins.transform.mapper import Plan
 from cdcbus.plugins.transform.processor import KEY as PROCESSOR_KEY
 from cdcbus.plugins.transform.processor import Processor
@@ -194,7 +195,7 @@ def _copied(mapped: MappedTable, plan: Plan) -> dict[str, TableColumn]:
     found = {}
     for column in mapped.schema.columns:
         name = plan.names.get(column.name)
-        if name is not None and column.name not in plan.masks:
+        if name is not None and column.name not in plan.masks and column.name not in plan.local:
             found[name] = column
     return found
 
@@ -271,7 +272,12 @@ def _expecting(
     if is_plain and not plan.masks and not plan.computed:
         place_of = {plan.names[name]: place for place, name in enumerate(names)}
         places = [place_of[name] for name in columns]
-        formed = _forming([each.expected for each in forms])
+        own = [each.expected for each in forms]
+        for source, made in plan.local.items():
+            if plan.names[source] in columns:
+                place = columns.index(plan.names[source])
+                own[place] = _local(made, own[place])
+        formed = _forming(own)
         return lambda row: [formed([row[place] for place in places])]
 
     known = {name.upper(): name for name in names}
@@ -303,6 +309,11 @@ def _expecting(
         return task.reader.from_bytes(value)
 
     return lambda row: list(mapped_rows(row))
+
+
+def _local(made: LocalTime, form: Form) -> Form:
+    """The form of what a moment becomes."""
+    return lambda cell: form(cell if cell is None else made.cell(cell))
 
 
 def _seen_as(plan: Plan, table: TableId) -> Plan:

@@ -19,6 +19,7 @@ from cdcbus.tasks.config.keys.types import (
     SCHEMA_CHANGE,
     SECRET,
     TEXT,
+    TIME_ZONE,
     ZERO_DATE,
 )
 
@@ -154,6 +155,15 @@ JDBC_TARGET_KEYS = (
     ),
     Key("loader.source.userName", TEXT, "", "The user at the target.", route=Route.LOAD),
     Key("loader.source.password", SECRET, "", "The user's password.", route=Route.LOAD),
+    Key(
+        "loader.source.timeZone",
+        TIME_ZONE,
+        "UTC",
+        "The zone of [the target's columns that have none](migration.md#local-times): TIMESTAMP "
+        "cells are written there as its clocks show them. As consumer.source.timeZone.",
+        "not known; the zone of its JVM",
+        Route.LOAD,
+    ),
     Key(
         "loader.source.maxPoolSize",
         POSITIVE,

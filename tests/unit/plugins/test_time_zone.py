@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cdcbus.plugins.time_zone import EPOCH, in_utc, in_zone, read_zone, seconds_ahead
+from cdcbus.plugins.time_zone import EPOCH, comes_twice, in_utc, in_zone, read_zone, seconds_ahead
 
 BERLIN, SHANGHAI = read_zone("Europe/Berlin"), read_zone("Asia/Shanghai")
 
@@ -48,6 +48,13 @@ def test_a_time_that_clocks_skip_is_none_and_of_two_the_first_counts() -> None:
         in_utc(BERLIN, "2024-03-31 02:30:00")
     assert in_utc(BERLIN, "2024-10-27 02:30:00") == "2024-10-27 00:30:00"
     assert in_zone(BERLIN, "2024-10-27 00:30:00") == in_zone(BERLIN, "2024-10-27 01:30:00")
+
+
+def test_only_the_hour_in_which_clocks_are_put_back_comes_twice() -> None:
+    shown = [f"2024-10-27 {hour:02}:{rest}" for hour in range(5) for rest in ("00:00", "59:59.9")]
+    assert [text for text in shown if comes_twice(BERLIN, text)] == shown[4:6]
+    assert not any(comes_twice(read_zone("+02:00"), text) for text in shown)
+    assert not comes_twice(BERLIN, "0000-00-00 00:00:00")
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2024-05-01", "2024-13-01 00:00:00", "1714532645"])

@@ -7,6 +7,7 @@ import pytest
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
+from cdcbus.plugins.time_zone import read_zone
 from cdcbus.plugins.transform.cells.expression import constant
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.rules import MapperRule
@@ -258,3 +259,31 @@ def test_a_key_that_holds_less_than_the_sources_is_a_warning() -> None:
     )
     assert remedy.startswith("Make column id numeric(")
     assert any("may take different texts for equal" in each.found for each in found)
+
+
+@pytest.mark.parametrize(
+    ("zone", "key", "is_told"),
+    [
+        ("Europe/Berlin", ("id", "made"), True),
+        ("Europe/Berlin", ("id",), False),
+        ("Asia/Shanghai", ("id", "made"), False),
+        ("+02:00", ("id", "made"), False),
+    ],
+)
+def test_a_key_of_local_times_is_told_where_clocks_are_put_back(
+    zone: str, key: tuple[str, ...], is_told: bool
+) -> None:
+    [route] = Mapper([], zone=read_zone(zone)).routes(SOURCE)
+    made = Column("made", "timestamp")
+    seen = odd(
+        list(describe_columns(route, sample(ID, made, key=key), target("id", "made", key=key)))
+    )
+    assert [outcome for outcome, *_ in seen] == ["warning"] * is_told
+    assert not is_told or "clocks of Europe/Berlin" in seen[0][1]
+
+
+def test_columns_without_types_are_refused_where_a_zone_is_named() -> None:
+    [route] = Mapper([], zone=read_zone("Asia/Shanghai")).routes(SOURCE)
+    seen = odd(list(describe_columns(route, sample(Column("ID")), target("id"))))
+    assert [outcome for outcome, *_ in seen] == ["error"]
+    assert "comes without its type" in seen[0][1]

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, DataError
 from cdcbus.plugins.rowchange import RowChange, Table, TableId
+from cdcbus.plugins.time_zone import read_zone
 from cdcbus.plugins.transform.cells.expression import read_expression
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.plugins.transform.rules import MapperRule
@@ -174,3 +175,26 @@ def test_a_processor_that_sends_rows_elsewhere_is_refused() -> None:
     [source] = subject([mapped(INT)], process=process).sources
     with pytest.raises(ConfigError, match="leave this table out with --table"):
         source.expect(("1", "away"))
+
+
+def test_a_timestamp_is_compared_as_what_clocks_of_the_zone_show() -> None:
+    """No sums: neither database makes these texts alike. One with a zone is compared as it is."""
+    types = {**INT, "made": "timestamp", "sent": "timestamp"}
+    theirs = {
+        **PG_INT,
+        "made": "timestamp without time zone",
+        "sent": "timestamp with time zone",
+    }
+    found = subject([mapped(types, zone=read_zone("Asia/Shanghai"))], target(theirs))
+    [source] = found.sources
+    row = ("1", "a", "2024-05-01 20:30:00", "2024-05-01 20:30:00")
+    assert source.expect(row) == [("1", "a", "2024-05-02 04:30:00", "2024-05-01 20:30:00")]
+    assert (source.pairs, found.way, found.is_found_by_key) == (None, Way.RANGES, True)
+
+
+def test_a_key_that_becomes_local_time_is_not_looked_up_nor_repaired() -> None:
+    types, theirs = {"id": "timestamp"}, {"id": "timestamp without time zone"}
+    found = subject([mapped(types, zone=read_zone("Europe/Berlin"))], target(theirs))
+    assert (found.way, found.is_found_by_key) == (Way.STREAM, False)
+    with pytest.raises(DataError, match="show twice"):
+        found.sources[0].expect(("2024-10-27 00:30:00",))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import tzinfo
 from typing import Any
 from zlib import crc32
 
@@ -49,6 +50,7 @@ def mapped(
     key: Sequence[str] = ("id",),
     rule: MapperRule | None = None,
     name: TableId = ORDERS,
+    zone: tzinfo | None = None,
 ) -> MappedTable:
     columns = tuple(
         TableColumn(each, type_, "utf8mb4" if "char" in type_ else "", each not in key)
@@ -56,7 +58,7 @@ def mapped(
     )
     uniques = (UniqueKey(PRIMARY, tuple(key)),) if key else ()
     table = Table(name, tuple(Column(each, type_) for each, type_ in types.items()), tuple(key))
-    [route] = Mapper([rule] if rule else []).routes(name)
+    [route] = Mapper([rule] if rule else [], zone=zone).routes(name)
     return MappedTable(table, TableSchema(columns, uniques), "orders", route, {})
 
 
