@@ -78,7 +78,7 @@ class Decoder:
     ) -> list[tuple[MappedChange, RowChange]]:
         """With the row changes that they were made of."""
         steps: list[tuple[MappedChange, RowChange]] = []
-        for change in self._wanted.changes(value, report):
+        for change in self._wanted.changes(value, report, came_ms):
             table = change.table
             if id(table) not in known:
                 known[id(table)] = table, self._plans.of(table)

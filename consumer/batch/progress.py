@@ -115,7 +115,7 @@ class Progress:
         if batch.late:
             self.late_at = time.time()
         if batch.beats:
-            self.lag_seconds = time.time() - max(batch.beats.values())
+            self.lag_seconds = time.time() - max(beat.written for beat in batch.beats.values())
 
 
 def is_done(task: LoadTask, progress: Progress) -> bool:

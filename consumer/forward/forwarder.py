@@ -252,13 +252,15 @@ class Forwarder:
         report: BatchReport,
         dead_letters: list[DeadLetter],
     ) -> Iterator[_Made]:
-        for (offset, value), headers in zip(records, records.header_lists(), strict=True):
+        times = records.times.to_pylist()
+        each = zip(records, records.header_lists(), times, strict=True)
+        for (offset, value), headers, came_ms in each:
             if value is None:
                 continue
             carried = [header for header in headers if not header[0].startswith(OURS)]
             try:
                 # all of it or nothing
-                yield from list(self._made_of(offset, value, carried, outlet, report))
+                yield from list(self._made_of(offset, value, carried, outlet, report, came_ms or 0))
             except (DataError, UnreadableEvent) as error:
                 if self._put_dead_letters is None:
                     raise type(error)(f"record {partition}@{offset}: {error}") from error
@@ -266,9 +268,15 @@ class Forwarder:
                 report.unread += 1
 
     def _made_of(
-        self, offset: int, value: bytes, carried: list[Header], outlet: _Outlet, report: BatchReport
+        self,
+        offset: int,
+        value: bytes,
+        carried: list[Header],
+        outlet: _Outlet,
+        report: BatchReport,
+        came_ms: int,
     ) -> Iterator[_Made]:
-        for change in self._wanted.changes(value, report):
+        for change in self._wanted.changes(value, report, came_ms):
             for written in self._transform.records(change):
                 if written.op is Op.TRUNCATE and outlet.partitions(written.topic) > 1:
                     raise DataError(_truncate_refused(change.table.id, written.topic))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from typing import NamedTuple
 
 from cdcbus.plugins.contracts import Counts
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
@@ -76,6 +77,14 @@ def earliest(one_ms: int, other_ms: int) -> int:
     return min(one_ms, other_ms) if one_ms and other_ms else one_ms or other_ms
 
 
+class Beat(NamedTuple):
+    """A heartbeat: when its record came into Kafka, 0 where that is not known, and when the row was
+    written, by the source's clock, which may be wrong. In epoch seconds."""
+
+    came: float
+    written: float
+
+
 @dataclass(slots=True)
 class BatchReport:
     """What was done with a batch, or with a partition's part of it. Stages in milliseconds, added
@@ -85,8 +94,8 @@ class BatchReport:
     `unread`: records that went to dead letters as nothing could be read from them; `late`: those
     left out as their sender had lost its lock. `first_commit_ms`, `last_commit_ms`: the earliest
     and latest commit time of the row changes at the source; `first_kafka_ms`, `last_kafka_ms`: of
-    the records in Kafka; 0 without one. `beats`: when the last heartbeat of each source was
-    written, in epoch seconds, by server id. `altered`: how target tables were, as sentences.
+    the records in Kafka; 0 without one. `beats`: the last heartbeat of each source, by server id.
+    `altered`: how target tables were, as sentences.
     """
 
     records: int = 0
@@ -100,7 +109,7 @@ class BatchReport:
     last_commit_ms: int = 0
     first_kafka_ms: int = 0
     last_kafka_ms: int = 0
-    beats: dict[str, float] = field(default_factory=dict)
+    beats: dict[str, Beat] = field(default_factory=dict)
     altered: list[str] = field(default_factory=list)
 
     def table(self, table: TableId) -> TableReport:
@@ -115,8 +124,8 @@ class BatchReport:
         self.commit_ms += other.commit_ms
         self.committed(other.first_commit_ms, other.last_commit_ms)
         self.came(other.first_kafka_ms, other.last_kafka_ms)
-        for source, seconds in other.beats.items():
-            self.beat(source, seconds)
+        for source, beat in other.beats.items():
+            self.beat(source, beat)
         self.altered = [*self.altered, *other.altered][-ALTERED_KEPT:]
         for table, report in other.tables.items():
             self.table(table).add(report)
@@ -131,9 +140,9 @@ class BatchReport:
         self.first_kafka_ms = earliest(self.first_kafka_ms, first_ms)
         self.last_kafka_ms = max(self.last_kafka_ms, last_ms)
 
-    def beat(self, source: str, seconds: float) -> None:
+    def beat(self, source: str, beat: Beat) -> None:
         """A heartbeat of a source."""
-        self.beats[source] = max(self.beats.get(source, 0.0), seconds)
+        self.beats[source] = max(self.beats.get(source, beat), beat)
 
     def __str__(self) -> str:
         stages = (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import cache
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.batch_report import BatchReport, Beat
 from cdcbus.consumer.transform.heartbeat import read_beat
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.rowchange import RowChange
@@ -22,14 +22,16 @@ class ChangeFilter:
         self.table = cache(task.wants)
         """Whether rows of this source table are wanted."""
 
-    def changes(self, value: bytes, report: BatchReport) -> Iterator[RowChange]:
+    def changes(self, value: bytes, report: BatchReport, came_ms: int = 0) -> Iterator[RowChange]:
         """The row changes of a record, in order; heartbeats among them are only noted in the
-        report. Raises DataError."""
+        report. `came_ms`: when the record came into Kafka, 0 where that is not known. Raises
+        DataError."""
         for change in self._converter.from_bytes(value):
             report.committed(change.origin.commit_ms, change.origin.commit_ms)
             if not self.table(change.table.id):
                 if self._task.is_heartbeat(change.table.id) and (beat := read_beat(change)):
-                    report.beat(*beat)
+                    source, written = beat
+                    report.beat(source, Beat(came_ms / 1000, written))
             elif change.op in self._task.skipped_operations:
                 continue
             elif self._process is None:

@@ -130,11 +130,10 @@ def _of_work(
         )
         yield condition("idle", sentence, 0, limits.idle_repeat_seconds)
     for source, beat_seconds in stat.beats.items() if limits.heartbeat_seconds > 0 else ():
-        # Heartbeats have the time of the source's clock.
-        silent = seen.now + (stat.skew_seconds or 0.0) - beat_seconds
+        silent = seen.now - beat_seconds
         if silent >= limits.heartbeat_seconds:
             sentence = (
-                f"the last heartbeat of source {source or '?'} was written {silent:,.0f} s "
+                f"the last heartbeat of source {source or '?'} came into Kafka {silent:,.0f} s "
                 "ago; others may still come"
             )
             yield condition(f"heartbeat {source}".strip(), sentence)

@@ -120,8 +120,9 @@ class LoadMetrics:
 
     @property
     def beats(self) -> Mapping[str, float]:
-        """When the last heartbeat of each source was written."""
-        return {} if self._progress is None else dict(self._progress.total.beats)
+        """When the last heartbeat of each source came into Kafka, as far as that is known."""
+        known = {} if self._progress is None else dict(self._progress.total.beats)
+        return {source: beat.came for source, beat in known.items() if beat.came}
 
     @property
     def stages_ms(self) -> Mapping[str, float]:

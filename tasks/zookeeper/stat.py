@@ -74,10 +74,10 @@ class Stat:
     `idle_seconds`: since the last rows arrived. `still_seconds`: how long its position has not
     moved although there is more to read. `batch_seconds`: how long the batch in progress has been
     applied. `skew_seconds`: how far the source's clock is ahead of this machine's; lag and delays
-    are already corrected by it. `beats`: epoch seconds of the last heartbeat of each source.
-    `delays`: from stage to stage over the last minutes, in seconds. `stages_ms`: of the last
-    batch. `batches`: the last ones of a consumer task, oldest first. `table_rates`: of the busiest
-    tables of the last minute, the busiest first.
+    are already corrected by it. `beats`: when the last heartbeat of each source came into Kafka, in
+    epoch seconds. `delays`: from stage to stage over the last minutes, in seconds. `stages_ms`: of
+    the last batch. `batches`: the last ones of a consumer task, oldest first. `table_rates`: of the
+    busiest tables of the last minute, the busiest first.
 
     `retention_seconds`: how long the topics, or the binlog, keep what the task has to read.
     `kept_unread`: where they keep a number of bytes instead, the share of it that is still unread,

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.records.batch_report import BatchReport, Beat
+from cdcbus.consumer.transform.change_filter import ChangeFilter
 from cdcbus.consumer.transform.heartbeat import read_beat
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
@@ -47,3 +49,15 @@ def test_a_table_named_in_the_task_file_is_the_one_of_heartbeats() -> None:
     assert task.is_heartbeat(TableId("OPS", "BEATS"))
     assert not task.wants(TableId("OPS", "BEATS"))
     assert task.wants(TABLE)
+
+
+@pytest.mark.parametrize("came_ms", [1_800_000_000_250, 0])
+def test_a_heartbeat_is_told_by_when_it_came_into_kafka_whatever_the_sources_clock_says(
+    came_ms: int,
+) -> None:
+    report = BatchReport()
+    written = {"server_id": "7", "beat_at": "2023-11-14 22:13:20"}
+    value = TASK.reader.to_bytes(RowChange(Table(TABLE, (), ()), Op.INSERT, None, written))
+    wanted = ChangeFilter(TASK, TASK.reader, None)
+    assert list(wanted.changes(value, report, came_ms)) == []
+    assert report.beats == {"7": Beat(came_ms / 1000, 1_700_000_000.0)}

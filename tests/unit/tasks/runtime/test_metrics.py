@@ -7,7 +7,7 @@ from itertools import chain
 
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.offsets.start_offsets import Starts
-from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.batch_report import BatchReport, Beat
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.run import Progress as Done
@@ -161,3 +161,12 @@ def test_what_a_target_has_lost_is_told_for_an_hour() -> None:
     assert metrics.target_lost
     now[0] += 3601
     assert metrics.target_lost == ""
+
+
+def test_heartbeats_are_told_by_when_they_came_into_kafka_as_far_as_that_is_known() -> None:
+    metrics, progress = LoadMetrics(), Progress()
+    assert metrics.beats == {}
+    progress.total.beat("7", Beat(1_800_000_000.25, 1_700_000_000.0))
+    progress.total.beat("8", Beat(0.0, 1_900_000_000.0))
+    metrics.see(progress)
+    assert metrics.beats == {"7": 1_800_000_000.25}
