@@ -4,7 +4,7 @@ keys."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import javaproperties
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.config.keys.misspelt import unknown_key_refusal
 from cdcbus.tasks.config.keys.task import find_key, nearest_key
 from cdcbus.tasks.config.keys.types import PATH_NAME
 from cdcbus.tasks.config.parser import (
@@ -23,6 +24,7 @@ from cdcbus.tasks.config.parser import (
     is_inline_secret,
     is_secret,
     read_text,
+    report_unknown,
     written_entries,
 )
 from cdcbus.tasks.config.placeholders import has_placeholder, masked
@@ -76,7 +78,23 @@ def nearest_source_key(name: str) -> str | None:
     return near.removeprefix(LOADER).removeprefix(CONSUMER) if near else None
 
 
-VOCABULARY = Vocabulary(find_source_key, nearest_source_key)
+def source_refusal(name: str) -> str | None:
+    """Why tasks are refused for an unknown key of a source that they name, as for one of their own;
+    None where it may be passed over."""
+    refusal = unknown_key_refusal(LOADER + name) or unknown_key_refusal(CONSUMER + name)
+    return refusal and refusal.replace(LOADER, "").replace(CONSUMER, "")
+
+
+VOCABULARY = Vocabulary(find_source_key, nearest_source_key, source_refusal)
+
+
+def unknown_keys(entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:
+    """What a task is told of the keys that no source has, where these are not from a file."""
+    found = Diagnostics()
+    for key, entry in entries.items():
+        if find_source_key(key) is None:
+            report_unknown(key, entry.line, found, VOCABULARY)
+    yield from found.found
 
 
 def _shown(key: str, written: str) -> str:
@@ -197,12 +215,9 @@ def _looked_up(naming: Entry, lookup: Lookup, diagnostics: Diagnostics) -> Named
 def _report(source: NamedSource, naming: Entry, prefix: str, diagnostics: Diagnostics) -> None:
     for diagnostic in source.diagnostics:
         key = prefix + diagnostic.key if diagnostic.key else naming.key
-        diagnostics.add(
-            diagnostic.severity,
-            naming.line,
-            key,
-            diagnostic.sentence + source.place(diagnostic.line),
-        )
+        sentence = diagnostic.sentence + source.place(diagnostic.line)
+        # Whether it may be meant stays: the task's own file can say so.
+        diagnostics.found.append(replace(diagnostic, line=naming.line, key=key, sentence=sentence))
     for key, entry in source.entries.items():
         if find_source_key(key) is not None and find_key(prefix + key) is None:
             near = nearest_key(prefix + key)

@@ -166,14 +166,15 @@ def _entry(
     """The entry with its placeholders still empty."""
     known = vocabulary.find(key)
     if known is None:
-        _report_unknown(key, line, diagnostics, vocabulary)
+        report_unknown(key, line, diagnostics, vocabulary)
     written = _cleaned(key, known, value, line, diagnostics)
     if is_inline_secret(key, known, written):
         diagnostics.warning(line, key, f"the secret stands in the file: {SAFE_FORM}")
     return Entry(key, "", written, line)
 
 
-def _report_unknown(key: str, line: int, diagnostics: Diagnostics, vocabulary: Vocabulary) -> None:
+def report_unknown(key: str, line: int, diagnostics: Diagnostics, vocabulary: Vocabulary) -> None:
+    """Says of a key that the vocabulary does not know what that means."""
     if refusal := vocabulary.refusal(key):
         diagnostics.unsafe(line, key, f"unknown key, without effect, {refusal}")
         return

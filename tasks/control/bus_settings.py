@@ -29,6 +29,7 @@ from cdcbus.tasks.config.named_sources import (
     in_folders,
     nearest_source_key,
     source_folders,
+    unknown_keys,
 )
 from cdcbus.tasks.config.parser import Entry, Vocabulary, read_text, written_entries
 from cdcbus.tasks.config.placeholders import interpolate, masked
@@ -298,7 +299,10 @@ def _sources(entries: Mapping[str, Entry], file: str) -> dict[str, NamedSource]:
         if match := SOURCE_KEY.fullmatch(written):
             name, key = match.groups()
             by_name.setdefault(name, {})[key] = replace(entry, key=key)
-    return {name: NamedSource(name, file, own) for name, own in by_name.items()}
+    return {
+        name: NamedSource(name, file, own, tuple(unknown_keys(own)))
+        for name, own in by_name.items()
+    }
 
 
 def _file(config: Path | None, environ: Mapping[str, str], folder: Path) -> Path | None:

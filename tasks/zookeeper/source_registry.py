@@ -17,7 +17,7 @@ from cdcbus.tasks.config.named_sources import (
     IN_ZOOKEEPER,
     NamedSource,
     find_source_key,
-    nearest_source_key,
+    unknown_keys,
 )
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.zookeeper.audit import audited
@@ -53,7 +53,7 @@ class SourceNodes:
                 data = self._client.get(path)[0]
             except NoNodeError:
                 return None
-        return _source(name, data)
+        return source_in(name, data)
 
     def put(self, name: str, pairs: Mapping[str, str], is_replacing: bool, by: str) -> None:
         """Stores it; the audit says who did. Raises ConfigError when it is there already and not
@@ -81,7 +81,8 @@ def source_nodes(address: str, auth: str | None) -> Iterator[SourceNodes]:
         client.close()
 
 
-def _source(name: str, data: bytes) -> NamedSource:
+def source_in(name: str, data: bytes) -> NamedSource:
+    """The source that a node's data hold. Raises ConfigError where they hold none."""
     path = source_path(name)
     try:
         read = orjson.loads(data)
@@ -107,15 +108,9 @@ def _text(value: Any) -> str:
 
 
 def _diagnostics(entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:
+    yield from unknown_keys(entries)
     for key, entry in entries.items():
-        known = find_source_key(key)
-        if known is None:
-            near = nearest_source_key(key)
-            hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
-            yield Diagnostic(
-                Severity.WARNING, 0, printable(key), f"unknown key, without effect; {hint}"
-            )
-        if is_inline_secret(key, known, entry.written):
+        if is_inline_secret(key, find_source_key(key), entry.written):
             sentence = (
                 "the secret stands in ZooKeeper, where whoever reads the node sees it; "
                 "store a ${env:NAME} or ${file:/path} there"

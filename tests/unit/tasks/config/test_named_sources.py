@@ -1,5 +1,7 @@
-"""Named sources in files: where they are found, and how a task gets their keys."""
+"""Named sources: where they are found, and how a task gets their keys."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,7 +25,9 @@ from cdcbus.tasks.config.named_sources import (
     write_source_file,
 )
 from cdcbus.tasks.config.placeholders import interpolate
-from cdcbus.tasks.config.read_task import inspect_task, inspect_text, read_task
+from cdcbus.tasks.config.read_task import Inspection, inspect_task, inspect_text, read_task
+from cdcbus.tasks.control.bus_settings import read_bus_settings
+from cdcbus.tasks.zookeeper.source_registry import source_in
 
 LOAD = """\
 taskId=1
@@ -103,14 +107,65 @@ def test_what_is_wrong_in_a_source_names_the_task_line_and_the_source_line(
     told = {(f.severity, f.line, f.key): f.sentence for f in diagnostics.found}
     assert set(told) == {
         (Severity.ERROR, 6, "loader.source.maxPoolSize"),
-        (Severity.WARNING, 6, "loader.source.usrName"),
+        (Severity.ERROR, 6, "loader.source.usrName"),
         (Severity.WARNING, 6, "loader.source.password"),
         (Severity.NOTE, 6, "loader.source.userName"),
     }
     assert told[Severity.ERROR, 6, "loader.source.maxPoolSize"].endswith(f"(source SHOP, {kept}:2)")
-    assert "did you mean userName?" in told[Severity.WARNING, 6, "loader.source.usrName"]
+    usr_name = told[Severity.ERROR, 6, "loader.source.usrName"]
+    assert "it looks like userName: correct it" in usr_name and f"{kept}:3" in usr_name
     assert told[Severity.NOTE, 6, "loader.source.userName"].endswith(f"(source SHOP, {kept}:5)")
     assert "s3cret" not in str(diagnostics)
+
+
+LISTED = "address=db1:3306\nusername=cdc\nblackFiltr=shop.secret"
+OF_BUS = "servers=k1:9092"
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        lambda name, text: read_source_file(name, write(Path(), name, text)),
+        lambda name, text: source_in(name, of_zookeeper(text)),
+        lambda name, text: of_settings(name, text),
+    ],
+    ids=["file", "ZooKeeper", "cdcbus.properties"],
+)
+def test_a_misspelt_key_of_a_source_refuses_the_task_unless_it_says_that_it_is_meant(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stored: Callable[[str, str], NamedSource]
+) -> None:
+    """Rows that the list was to keep back would go out."""
+    monkeypatch.chdir(tmp_path)
+    texts = {"DB": LISTED, "BUS": OF_BUS}
+    file = task_file(tmp_path, FETCH)
+
+    def inspected() -> Inspection:
+        return inspect_task(file, {}, sources=lambda name: stored(name, texts[name]))
+
+    (error,) = inspected().diagnostics.of(Severity.ERROR)
+    assert (error.line, error.key) == (3, "consumer.source.blackFiltr")
+    assert "it looks like blackFilter: correct it" in error.sentence
+    assert error.sentence.endswith(
+        "or write check.allow=consumer.source.blackFiltr if this is meant"
+    )
+    file.write_text(f"{FETCH}check.allow=consumer.source.blackFiltr\n", encoding="utf-8")
+    assert inspected().task is not None
+    texts["DB"] = LISTED.replace("blackFiltr", "blackFilter")
+    file.write_text(FETCH, encoding="utf-8")
+    assert inspected().task is not None
+
+
+def of_zookeeper(text: str) -> bytes:
+    pairs = dict(line.split("=", 1) for line in text.splitlines())
+    return json.dumps({"source": pairs}).encode()
+
+
+def of_settings(name: str, text: str) -> NamedSource:
+    lines = [f"porter.source.{name}.{line}\n" for line in text.splitlines()]
+    Path("cdcbus.properties").write_text("".join(lines), encoding="utf-8")
+    found = read_bus_settings({}, None, {}).sources[name]
+    Path("cdcbus.properties").unlink()
+    return found
 
 
 def test_a_key_of_the_other_side_is_not_passed_over(tmp_path: Path, sources: Path) -> None:
