@@ -6,11 +6,8 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import orjson
-
 from cdcbus.ops.services.topics import KafkaRecord
-from cdcbus.plugins.converters.auto import format_of
-from cdcbus.plugins.converters.protobuf.canal_protobuf import FIRST_BYTES, CanalProtobuf
+from cdcbus.plugins.converters.auto import form_of
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, Table, TableId
@@ -57,9 +54,7 @@ def sample_of(records: Iterable[KafkaRecord], converter_name: str) -> TopicSampl
 
 
 def _format(value: bytes, converter_name: str) -> str:
-    if value.startswith(FIRST_BYTES) and converter_name == "auto":
-        return CanalProtobuf.NAME
     try:
-        return format_of(orjson.loads(value))
+        return form_of(value)
     except ValueError:  # a format of another package
         return converter_name

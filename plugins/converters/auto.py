@@ -15,6 +15,8 @@ from datetime import tzinfo
 from functools import partial
 from typing import Any, Final
 
+import orjson
+
 from cdcbus.plugins.converters import canal_row, debezium_json, maxwell_json, ogg_json, porter_json
 from cdcbus.plugins.converters.json_cells import parsed
 from cdcbus.plugins.converters.protobuf.canal_protobuf import FIRST_BYTES, CanalProtobuf
@@ -52,6 +54,12 @@ class Auto(ReadOnly):
             return parsed(value, lambda message: self._read[format_of(message)](message))
         except ValueError as error:
             raise ConversionError("a record that is not JSON") from error
+
+
+def form_of(value: bytes) -> str:
+    """The name of the converter that reads a record. Raises ValueError where it is neither JSON
+    nor begins as a packet."""
+    return CanalProtobuf.NAME if value.startswith(FIRST_BYTES) else format_of(orjson.loads(value))
 
 
 def format_of(message: Any) -> str:

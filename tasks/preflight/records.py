@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
 from cdcbus.plugins.contracts import Converter
-from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.converters.auto import form_of
+from cdcbus.plugins.errors import ConfigError, ConversionError
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, RowChange, TableId
 from cdcbus.tasks.preflight.record_times import RecordTimes
 from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CheckResult, error, ok, warning
@@ -73,7 +76,8 @@ def check_records(
             changes = converter.from_bytes(value)
         except ConversionError as cause:
             if not unreadable:  # all are likely to have the same cause
-                yield describe_unreadable(subject, record, is_ahead, cause)
+                form = other_form(value, task.time_zone)
+                yield describe_unreadable(subject, record, is_ahead, cause, form)
             unreadable = True
             continue
         count += 1
@@ -87,11 +91,22 @@ def check_records(
 
 
 def describe_unreadable(
-    subject: str, record: str, is_ahead: bool, cause: ConversionError
+    subject: str, record: str, is_ahead: bool, cause: ConversionError, form: str = ""
 ) -> CheckResult:
-    """An error, or only a warning where the task starts after the record."""
+    """An error, or only a warning where the task starts after the record. `form`: the converter
+    that reads it."""
     found = f"record {record}: {cause}"
     remedy = "Check that consumer.converter names the form of the topic's records."
+    if form:
+        remedy = f"Set consumer.converter={form}, or auto where the topic holds several forms."
     if is_ahead:
         return error(subject, found, remedy)
     return warning(subject, f"{found}; it is before the start", remedy)
+
+
+def other_form(value: bytes, time_zone: str) -> str:
+    """The built-in converter that reads a record which the task's own does not; empty: none."""
+    with suppress(ConversionError, ConfigError, ValueError):
+        make_converter("auto", time_zone).from_bytes(value)
+        return form_of(value)
+    return ""

@@ -122,37 +122,39 @@ def _changes(entry: Entry, schema: CanalSchema, zone: tzinfo | None) -> list[Row
 def _row_changes(
     datas: Sequence[RowData], op: Op, name: TableId, origin: Origin, zone: tzinfo | None
 ) -> list[RowChange]:
-    images = [(_cells(data.before_columns), _cells(data.after_columns)) for data in datas]
-    table, readings = _table(name, datas, images, zone)
+    fields = [(data.before_columns, data.after_columns) for data in datas]
+    images = [(_cells(before), _cells(after)) for before, after in fields]
+    table, readings = _table(name, fields, images, zone)
     changes = []
-    for number, (data, (old, new)) in enumerate(zip(datas, images, strict=True)):
-        if len(old) + len(new) < len(data.before_columns) + len(data.after_columns):
+    for number, (old, new) in enumerate(images):
+        if len(old) + len(new) < sum(map(len, fields[number])):
             raise ConversionError(f"canalProtobuf record of {name}: a row has a column twice")
         if not (old if op is Op.DELETE else new):
             raise ConversionError(f"canalProtobuf record of {name}: {op} of a row without columns")
-        before = None if op is Op.INSERT else read_as(readings, old)
-        after = None if op is Op.DELETE else read_as(readings, new)
+        before = None if op is Op.INSERT else read_as(readings, old) if readings else old
+        after = None if op is Op.DELETE else read_as(readings, new) if readings else new
         changes.append(RowChange(table, op, before, after, origin, number))
     return changes
 
 
 def _cells(fields: Sequence[Field]) -> dict[str, Cell]:
+    # per cell: one comprehension is the fastest
     return {field.name: None if field.is_null else field.value for field in fields}
 
 
 def _table(
     name: TableId,
-    datas: Sequence[RowData],
+    rows: Sequence[tuple[Sequence[Field], Sequence[Field]]],
     images: Sequence[tuple[Row, Row]],
     zone: tzinfo | None,
 ) -> tuple[Table, Mapping[str, Rendering]]:
     """The table, and how canal's cells are read. Each row says anew what its columns are: the last
     one counts, as in canal's flat messages, and of others what it lacks."""
     found: dict[str, Field] = {}
-    for data, (before, after) in zip(reversed(datas), reversed(images), strict=True):
-        for row, fields in ((after, data.after_columns), (before, data.before_columns)):
+    for fields, (before, after) in zip(reversed(rows), reversed(images), strict=True):
+        for row, described in ((after, fields[1]), (before, fields[0])):
             if not found.keys() >= row.keys():
-                for field in fields:
+                for field in described:
                     found.setdefault(field.name, field)
     columns = tuple((column, field.mysql_type, field.sql_type) for column, field in found.items())
     key = tuple(column for column, field in found.items() if field.is_key)

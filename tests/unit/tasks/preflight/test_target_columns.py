@@ -11,9 +11,10 @@ from cdcbus.plugins.time_zone import read_zone
 from cdcbus.plugins.transform.cells.expression import constant
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.rules import MapperRule
-from cdcbus.tasks.preflight.records import Sample, describe_unreadable
+from cdcbus.tasks.preflight.records import Sample, describe_unreadable, other_form
 from cdcbus.tasks.preflight.result import CheckResult
 from cdcbus.tasks.preflight.target_columns import describe_columns
+from tests.support.canal_packets import packet
 
 SOURCE = TableId("SHOP", "ORDERS")
 ID, NAME, COUNT = (
@@ -217,6 +218,25 @@ def test_a_record_that_cannot_be_read_stops_only_a_task_that_is_to_read_it(
     seen = describe_unreadable("records of t", "t[0]@7", is_ahead, ConversionError("no JSON"))
     assert seen.outcome == outcome
     assert "record t[0]@7: no JSON" in seen.found
+
+
+@pytest.mark.parametrize(
+    ("value", "zone", "form"),
+    [
+        (packet([]), "", "canalProtobuf"),
+        (b'{"database":"a","table":"t","type":"INSERT","data":[{"id":1}]}', "", "canalRow"),
+        (b'{"database":"a","table":"t","type":"INSERT","data":[{"id":1}]}', "+08:00", ""),
+        (packet([{"entryType": 9}]), "", ""),
+        (b"?", "", ""),
+    ],
+)
+def test_a_record_of_another_form_is_named_where_that_reads_it(
+    value: bytes, zone: str, form: str
+) -> None:
+    """The third one is refused in its own form, too."""
+    assert other_form(value, zone) == form
+    seen = describe_unreadable("records of t", "t[0]@7", True, ConversionError("no JSON"), form)
+    assert (f"consumer.converter={form}, or auto" in seen.remedy) == bool(form)
 
 
 def test_columns_that_are_left_out_or_computed_need_no_column_of_their_own() -> None:
