@@ -64,7 +64,7 @@ class CanalSchema:
     """How each message is read from its bytes, which raises `unreadable`, and canal's words for
     the numbers of its types."""
 
-    unreadable: type[Exception]
+    unreadable: tuple[type[Exception], ...]
     packet: Callable[[bytes], Packet]
     messages: Callable[[bytes], Messages]
     entry: Callable[[bytes], Entry]
@@ -77,7 +77,8 @@ class CanalSchema:
 
 @cache
 def canal_schema() -> CanalSchema:
-    """Raises ConfigError where it has not been made."""
+    """Raises ConfigError where it has not been made, and without protobuf, as on an executor
+    of Spark."""
     try:
         data = FILE.read_bytes()
     except OSError as error:
@@ -86,8 +87,14 @@ def canal_schema() -> CanalSchema:
             "cdcbus is built, is not beside it; install cdcbus again (in a source tree: make "
             "install)"
         ) from error
-    # a tenth of a second, for which commands that read no such record should not wait
-    from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+    try:
+        # a tenth of a second, for which commands that read no such record should not wait
+        from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
+    except ImportError as error:
+        raise ConfigError(
+            "canal's protobuf form cannot be read: the Python package protobuf is not installed "
+            "on this machine"
+        ) from error
 
     # A pool of its own: other packages of the process may know the same names.
     pool = descriptor_pool.DescriptorPool()
@@ -103,7 +110,8 @@ def canal_schema() -> CanalSchema:
         return {value.number: value.name for value in found.values}
 
     return CanalSchema(
-        unreadable=message.DecodeError,
+        # the latter where protobuf was built without its C part
+        unreadable=(message.DecodeError, UnicodeDecodeError),
         packet=reader("Packet"),
         messages=reader("Messages"),
         entry=reader("Entry"),

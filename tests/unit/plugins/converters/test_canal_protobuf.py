@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -219,6 +220,14 @@ def not_built(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     canal_schema.canal_schema.cache_clear()
     yield
     canal_schema.canal_schema.cache_clear()
+
+
+def test_a_machine_without_protobuf_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As an executor of Spark, to which the code goes alone."""
+    canal_schema.canal_schema.cache_clear()
+    monkeypatch.setitem(sys.modules, "google.protobuf", None)
+    with pytest.raises(ConfigError, match="package protobuf is not installed"):
+        make_converter("canalProtobuf")
 
 
 @pytest.mark.usefixtures("not_built")
