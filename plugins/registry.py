@@ -3,7 +3,7 @@ packages add by entry point."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import tzinfo
 from typing import Final
 
@@ -17,6 +17,7 @@ from cdcbus.plugins.added.entry_points import (
     make_added,
     with_added,
 )
+from cdcbus.plugins.added.sources import RecordSource
 from cdcbus.plugins.contracts import Converter, JdbcTarget, Loader
 from cdcbus.plugins.converters.auto import Auto
 from cdcbus.plugins.converters.canal_row import CanalCompat, CanalRow
@@ -47,6 +48,7 @@ _ZONED: Final[dict[str, Callable[[tzinfo], Converter]]] = {
     "canalProtobuf": CanalProtobuf,
     "auto": Auto,
 }
+# Names only: these are no `RecordSource`, but loops of their own.
 SOURCE_NAMES: Final = ("CanalFetch", "KafkaFetch")
 CHANNEL_NAMES: Final = ("mail", "webhook", "exec", "log")
 _UNTYPED: Final = frozenset(("oggJson", "porterCompat", "maxwellJson", "porterJson"))
@@ -115,6 +117,23 @@ def make_added_loader(name: str, target: JdbcTarget) -> Loader:
     ConfigError as `make_converter` does."""
     loader: Loader = make_added(LOADERS, name, loader_names(), target)
     return loader
+
+
+def source_names() -> tuple[str, ...]:
+    """What a task file can name as `consumer.consumerName`, the built-in ones first."""
+    return with_added(SOURCE_NAMES, SOURCES)
+
+
+def is_added_source(name: str) -> bool:
+    """Whether a source is of another package."""
+    return name not in SOURCE_NAMES and is_added(name, SOURCES)
+
+
+def make_source(name: str, options: Mapping[str, str]) -> RecordSource:
+    """A source of another package, made with its settings. Raises ConfigError as
+    `make_converter` does."""
+    source: RecordSource = make_added(SOURCES, name, source_names(), options)
+    return source
 
 
 def built_in_names(group: Group) -> tuple[str, ...]:

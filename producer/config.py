@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -13,10 +14,21 @@ from cdcbus.plugins.transform.rules import MapperRule
 
 
 @dataclass(frozen=True, slots=True)
+class AddedSource:
+    """A source of another package, by the name of its entry point. `options`: its settings, by
+    its own keys; `start`: the word for where the first start begins, empty: none."""
+
+    name: str
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    start: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """The server whose binlog is read. `addresses` are (host, port), tried in order; `server_id`
-    is ours in its replication topology, None to derive one from the task id. `takes_partial`:
-    rows are read whatever binlog_row_image is."""
+    """The server whose binlog is read; of a source of another package (`added`) there is none, and
+    no address. `addresses` are (host, port), tried in order; `server_id` is ours in its replication
+    topology, None to derive one from the task id. `takes_partial`: rows are read whatever
+    binlog_row_image is."""
 
     addresses: tuple[tuple[str, int], ...]
     user: str
@@ -25,6 +37,14 @@ class SourceConfig:
     connect_timeout_seconds: float = 10.0
     tls: MysqlTls = BY_ITSELF
     takes_partial: bool = False
+    added: AddedSource | None = None
+
+    @property
+    def shown(self) -> str:
+        """Where rows come from, for people."""
+        if self.added is not None:
+            return self.added.name
+        return ", ".join(f"{host}:{port}" for host, port in self.addresses)
 
 
 @dataclass(frozen=True, slots=True)

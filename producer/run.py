@@ -140,7 +140,7 @@ def run(
             status.reading(f"the binlog from {start}")
             try:
                 with (
-                    _Checkpoint(task, positions, deliver, start, progress, report) as checkpoint,
+                    Checkpoint(task, positions, deliver, start, progress, report) as checkpoint,
                     Snapshots(
                         *(there, source.server, start, publisher, deliver, kept),
                         *(source.has_more, epoch, progress.sent),
@@ -243,7 +243,7 @@ def _last_written(positions: PositionStore) -> str:
         return ""
 
 
-class _Checkpoint:
+class Checkpoint:
     """The last transaction edge before which all is published, stored when due: first Kafka has
     the rows, then ZooKeeper is written. Only the last one is waited for. A context manager:
     leaving it ends the writing, so that the next attempt reads what is stored."""
@@ -268,7 +268,7 @@ class _Checkpoint:
         self._unsure: list[str] = []
         self._due = 0.0
 
-    def __enter__(self) -> _Checkpoint:
+    def __enter__(self) -> Checkpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -354,7 +354,7 @@ def _copy(
     source: BinlogSource,
     start: BinlogPosition,
     publisher: KafkaPublisher,
-    checkpoint: _Checkpoint,
+    checkpoint: Checkpoint,
     snapshot: Snapshots,
     status: TaskStatus,
     stop: Event,

@@ -55,7 +55,8 @@ def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
     targets: dict[str, LoadTask] = {}
     for task in tasks.values():
         if isinstance(task, FetchTask):
-            sources[task.source.addresses] = task
+            if task.source.added is None:  # others have no clock to look at
+                sources[task.source.addresses] = task
         elif isinstance(task.target, JdbcTarget) and task.target.url:
             targets[task.target.url] = task
     for fetch_task in sources.values():

@@ -15,6 +15,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from cdcbus.ops.alarms.added_channels import AlarmChannel
     from cdcbus.ops.alarms.channels import Message, NotAccepted, Receiver
+    from cdcbus.plugins.added.sources import RecordSource, SourcePlace, SourceRows
     from cdcbus.plugins.contracts import (
         AppliedOffset,
         ColumnarConverter,
@@ -44,12 +45,16 @@ if TYPE_CHECKING:
         DataError,
         OffsetConflict,
         PositionError,
+        PositionLost,
         RowConflict,
         SourceError,
+        SourceMisconfigured,
+        SourceUnavailable,
         TargetError,
         TargetMisconfigured,
         TargetRejected,
         TargetUnavailable,
+        UnreadableEvent,
     )
     from cdcbus.plugins.registry import converter_names, make_converter
     from cdcbus.plugins.rowchange import (
@@ -79,6 +84,7 @@ _MODULES = {
         "TableDdl",
         "TableId",
     ),
+    "cdcbus.plugins.added.sources": ("RecordSource", "SourcePlace", "SourceRows"),
     "cdcbus.plugins.contracts": (
         "AppliedOffset",
         "ColumnarConverter",
@@ -109,12 +115,16 @@ _MODULES = {
         "DataError",
         "OffsetConflict",
         "PositionError",
+        "PositionLost",
         "RowConflict",
         "SourceError",
+        "SourceMisconfigured",
+        "SourceUnavailable",
         "TargetError",
         "TargetMisconfigured",
         "TargetRejected",
         "TargetUnavailable",
+        "UnreadableEvent",
     ),
     "cdcbus.ops.alarms.added_channels": ("AlarmChannel",),
     "cdcbus.ops.alarms.channels": ("Message", "NotAccepted", "Receiver"),
@@ -152,14 +162,20 @@ __all__ = [
     "Op",
     "Origin",
     "PositionError",
+    "PositionLost",
     "ReadTask",
     "Receiver",
+    "RecordSource",
     "Row",
     "RowChange",
     "RowConflict",
     "RowGroup",
     "RowVersion",
     "SourceError",
+    "SourceMisconfigured",
+    "SourcePlace",
+    "SourceRows",
+    "SourceUnavailable",
     "Swaps",
     "Table",
     "TableBatch",
@@ -171,6 +187,7 @@ __all__ = [
     "TargetRejected",
     "TargetTable",
     "TargetUnavailable",
+    "UnreadableEvent",
     "Writes",
     "__version__",
     "check_task",

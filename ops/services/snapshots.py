@@ -147,14 +147,19 @@ def _swimlane(client: KazooClient, task_id: str) -> str:
             "cdcbus task list names those that are"
         )
     reads_topics = any('"topic"' in (text or "") for text in stored.values())
-    if len(swimlanes) > 1 or reads_topics or _is_consumer(client, task_id):
+    name = _consumer_name(client, task_id)
+    if len(swimlanes) > 1 or reads_topics or name == "KafkaFetch":
         raise ConfigError(
             f"task {task_id} reads topics: a snapshot is made by the fetch task that fills them"
+        )
+    if name not in ("", "CanalFetch"):
+        raise ConfigError(
+            f"task {task_id} reads from {name}, a source of another package, which has no snapshots"
         )
     return swimlanes[0]
 
 
-def _is_consumer(client: KazooClient, task_id: str) -> bool:
+def _consumer_name(client: KazooClient, task_id: str) -> str:
     """By its text: one that has not run yet has no position that would tell."""
     consumer = (DistNodes(client).get(task_id) or {}).get("consumer")
-    return isinstance(consumer, dict) and consumer.get("consumerName") == "KafkaFetch"
+    return str(consumer.get("consumerName") or "") if isinstance(consumer, dict) else ""

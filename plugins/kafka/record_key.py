@@ -126,6 +126,8 @@ def _differ(before: Row, after: Row, names: tuple[str, ...]) -> bool:
 
 def _partial(change: RowChange, what: str) -> UnreadableEvent:
     origin = change.origin
+    if not origin.file:
+        return UnreadableEvent(f"table {change.table.id}: {what}")
     return UnreadableEvent(
         f"{origin.file}:{origin.pos}: table {change.table.id}: {what}. Set binlog_row_image=FULL "
         "at the source"

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
 from threading import Event
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.producer import CONNECT_SECONDS, LARGE_REMEDY, KafkaWriter
 from cdcbus.plugins.kafka.record_key import SNAPSHOT, Record
 from cdcbus.plugins.kafka.topic_names import topic_of
-from cdcbus.plugins.rowchange import Op, TableDdl, TableId
+from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableDdl, TableId
 from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.producer.config import AS_THEY_ARE, RowTransform
 from cdcbus.producer.decoding.row_image import OPS
@@ -37,6 +38,8 @@ CODE_COLUMNS = 50_000
 # millisecond or two.
 PUSH_SECONDS, SLOW_PUSH_SECONDS = 0.001, 0.02
 PUSHES, SLOW_PUSHES = 10, 5
+NO_PLACE = Origin()
+"""Of rows that may have another place when they are read again."""
 _LINGER = {"linger.ms", "queue.buffering.max.ms"}
 
 
@@ -128,7 +131,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
                     self._row = 0
                 made, count = self._routes.made(part, self._row)
                 for each in made:
-                    self._look_for_large(part, each, waiting)
+                    self._look_for_large(part.origin, each, waiting)
                     records = self._joined(part, each)
                     if part.origin.is_snapshot and not self._marks_snapshots:
                         for record in records:
@@ -146,7 +149,29 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._produce_all(waiting)
         return sent
 
-    def _look_for_large(self, rows: Rows, made: Made, waiting: dict[str, list[Record]]) -> None:
+    def send_changes(self, changes: Sequence[RowChange]) -> int:
+        """The same for row changes that are decoded already, row by row. Raises as `send`."""
+        waiting: dict[str, list[Record]] = {}
+        try:
+            # by table, as the records of one are made together, and those of a topic keep their
+            # order
+            for table, several in groupby(changes, lambda change: change.table.id):
+                some = list(several)
+                for made in self._routes.of_changes(some):
+                    self._look_for_large(NO_PLACE, made, waiting)
+                    waiting.setdefault(made.topic, []).extend(made.records)
+                counts = self.tables.setdefault(table, Counter())
+                for change in some:
+                    counts[change.op] += 1
+                for topic in [name for name, own in waiting.items() if len(own) >= BATCH_RECORDS]:
+                    self._produce(topic, waiting.pop(topic))
+        except UnreadableEvent:
+            self._produce_all(waiting)  # what comes before it is sent
+            raise
+        self._produce_all(waiting)
+        return len(changes)
+
+    def _look_for_large(self, origin: Origin, made: Made, waiting: dict[str, list[Record]]) -> None:
         """Has the delivery of records watched that may be too large, and takes out those that were:
         dead letters of these are added to `waiting`."""
         numbers = [
@@ -155,7 +180,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
             if len(record["value"]) > self._batch_bytes
         ]
         for number in reversed(numbers):
-            origin, record = rows.origin, made.records[number]
+            record = made.records[number]
             which = LargeRecord(
                 made.topic,
                 str(made.table),
@@ -166,7 +191,8 @@ class KafkaPublisher(KafkaWriter[_Large]):
                 number,
             )
             large = _Large(which, record["key"], len(record["value"]))
-            if which in self._dead or (origin.is_snapshot and large.size in self._dead_sizes):
+            has_place = origin is not NO_PLACE and not origin.is_snapshot
+            if which in self._dead or (not has_place and large.size in self._dead_sizes):
                 waiting.setdefault(self._config.dead_letter_topic, []).append(
                     dead_letter(self._task_id, *large)
                 )

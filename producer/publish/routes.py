@@ -99,6 +99,16 @@ class TableRoutes:
             made.append(Made(route.topic, route.table, route.key, records))
         return made, count
 
+    def of_changes(self, changes: Iterable[RowChange]) -> list[Made]:
+        """The records of row changes of one table. Raises as `made`."""
+        self._processed = {}
+        for change in changes:
+            if self.is_processed(change.table.id):
+                self._process_one(change)
+            else:
+                self._collect(self._mapped, change)
+        return list(self._processed.values())
+
     def truncate(self, ddl: TableDdl) -> list[Made]:
         """The records of a TRUNCATE. Raises UnreadableEvent where other tables share its name in
         records, and as `made`."""
@@ -239,7 +249,8 @@ def placed(change: RowChange) -> Iterator[None]:
         yield
     except DataError as error:
         origin = change.origin
-        raise UnreadableEvent(f"{origin.file}:{origin.pos}: {error}") from error
+        where = f"{origin.file}:{origin.pos}" if origin.file else f"table {change.table.id}"
+        raise UnreadableEvent(f"{where}: {error}") from error
 
 
 def _shared_refused(ddl: TableDdl, name: TableId) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pymysql
 
 from cdcbus.plugins.errors import (
+    ConfigError,
     PositionLost,
     SourceError,
     SourceMisconfigured,
@@ -90,9 +91,20 @@ def reported(config: SourceConfig) -> Iterator[None]:
         raise source_error(error, config) from error
 
 
+def need_server(config: SourceConfig) -> None:
+    """Raises ConfigError for a source of another package: there is no server to ask."""
+    if config.added is not None:
+        raise ConfigError(
+            f"{config.added.name} is a source of another package, no MySQL or MariaDB: what asks "
+            "the server itself (snapshot, schema, verify, a direct load, --until) does not work "
+            "with it"
+        )
+
+
 def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connection:
     """A connection with UTC time zone and utf8mb4. Raises SourceUnavailable,
-    SourceMisconfigured, and ConfigError for an unusable file."""
+    SourceMisconfigured, and ConfigError for an unusable file and where there is no server."""
+    need_server(config)
     host, port = config.addresses[0]
     try:
         return pymysql.connect(

@@ -1,4 +1,4 @@
-"""Settings -> the typed task of CanalFetch -> KAFKA_SYNC."""
+"""Settings -> the typed task of CanalFetch, or of a source of another package, -> KAFKA_SYNC."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from cdcbus.plugins.rowchange import Op
 from cdcbus.plugins.start import BinlogStart
 from cdcbus.plugins.transform.table_list import TableList
 from cdcbus.producer.config import (
+    AddedSource,
     DdlConfig,
     Elsewhere,
     FetchTask,
@@ -42,6 +43,7 @@ from cdcbus.tasks.config.keys.types import (
     SECRET,
     SERVER_ID,
     SNAPSHOT,
+    START,
     TABLE,
     TEXT,
     word,
@@ -50,6 +52,8 @@ from cdcbus.tasks.config.mapper_rules import mapper_rules, processor_name
 from cdcbus.tasks.config.publish_keys import publish_config
 from cdcbus.tasks.config.settings import Settings, tables
 from cdcbus.tasks.config.source_tls import source_tls
+
+OPTIONS = "consumer.source.plugin."
 
 
 def fetch_task(task_id: str, settings: Settings) -> FetchTask:
@@ -197,3 +201,34 @@ def _dead_letter_topic(settings: Settings) -> str:
     if settings.get("loader.onError", ON_ERROR) != "deadletter":
         return ""
     return settings.get("loader.deadletterTopic", TOPIC) or ""
+
+
+def source_task(task_id: str, name: str, settings: Settings) -> FetchTask:
+    """The task; whatever is missing or impossible is reported to the settings' diagnostics. What
+    the source's own settings are worth, only the source says, when it is made."""
+    if settings.has(STOP_AT):
+        settings.reject(
+            STOP_AT,
+            f"{name} is a source of another package, which says itself where it ends: remove the "
+            "line",
+        )
+    includes, excludes = tables(settings)
+    start = settings.get("consumer.offset", START) or ""
+    return FetchTask(
+        task_id=task_id,
+        swimlane=settings.get("consumer.source.database", PATH_NAME) or "",
+        source=SourceConfig((), "", added=AddedSource(name, settings.below(OPTIONS), start)),
+        tables=FilterConfig(
+            settings.get("consumer.source.filter", REGEXES) or (),
+            includes.names,
+            excludes.names,
+            includes.patterns,
+            excludes.patterns,
+            settings.get("consumer.source.blackFilter", REGEXES) or (),
+        ),
+        publish=_publish(task_id, settings),
+        position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS)
+        or 0.0,
+        left_out=_left_out(settings, DdlConfig(truncates=False)),
+        transform=_transform(settings, includes, excludes, None),
+    )

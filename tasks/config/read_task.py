@@ -10,10 +10,15 @@ from typing import Any
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.registry import is_added_loader, loader_names
+from cdcbus.plugins.registry import (
+    is_added_loader,
+    is_added_source,
+    loader_names,
+    source_names,
+)
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import ALLOW, Diagnostic, Diagnostics, Severity
-from cdcbus.tasks.config.fetch_task import fetch_task
+from cdcbus.tasks.config.fetch_task import fetch_task, source_task
 from cdcbus.tasks.config.keys.allow_lists import (
     ENVIRONMENT,
     FILLED_ENVIRONMENT,
@@ -23,7 +28,6 @@ from cdcbus.tasks.config.keys.allow_lists import (
 from cdcbus.tasks.config.keys.definition import Route
 from cdcbus.tasks.config.keys.types import (
     ANY_ADDRESS,
-    CONSUMER,
     PATH_NAME,
     ValueType,
     split_list,
@@ -187,13 +191,15 @@ def _allow(own: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
 
 def _task(settings: Settings) -> FetchTask | LoadTask | None:
     task_id = settings.need("taskId", PATH_NAME, "")
-    consumer = settings.need("consumer.consumerName", CONSUMER, "")
+    consumer = settings.need("consumer.consumerName", word(*source_names()), "")
     loader = settings.need("loader.loaderName", word(*loader_names()), "")
     route = _route(consumer, loader)
     if route is None:
         _report_route(settings, consumer, loader)
         return None
     settings.answer(route, f"a task of {consumer} and {loader}")
+    if route is Route.SOURCE:
+        return source_task(task_id, consumer, settings)
     return fetch_task(task_id, settings) if route is Route.FETCH else load_task(task_id, settings)
 
 
@@ -208,6 +214,8 @@ def _other_kinds(entries: Mapping[str, Entry]) -> dict[str, ValueType[Any]]:
 def _route(consumer: str, loader: str) -> Route | None:
     if consumer == "KafkaFetch" and is_added_loader(loader):
         return Route.LOAD
+    if loader == "KAFKA_SYNC" and is_added_source(consumer):
+        return Route.SOURCE
     return ROUTES.get((consumer, loader))
 
 
@@ -215,7 +223,8 @@ def _report_route(settings: Settings, consumer: str, loader: str) -> None:
     """Reports two known names that do not go together. A missing or unknown name is reported
     where it is read."""
     if consumer and loader:
-        wanted = sorted(to for of, to in ROUTES if of == consumer)
+        # whatever else is read goes into topics first
+        wanted = sorted(to for of, to in ROUTES if of == consumer) or ["KAFKA_SYNC"]
         sentence = (
             f"{consumer} does not go with {loader}; expected one of {', '.join(wanted)}; "
             f"example: loader.loaderName={wanted[0]}"

@@ -257,7 +257,7 @@ def _fits(table: TableId, pattern: TableId) -> bool:
 
 
 def _head(feed: FetchTask, topic: str, selection: Selection) -> Way:
-    server = ",".join(f"{host}:{port}" for host, port in feed.source.addresses)
+    server = feed.source.shown.replace(", ", ",")
     return Way(selection.text, server, feed.task_id, topic)
 
 

@@ -22,8 +22,9 @@ from cdcbus.plugins.positions import (
     kafka_positions_to_json,
 )
 from cdcbus.plugins.start import AfterOffset, AtTime, Edge, Replay
+from cdcbus.producer.added.source import OpenSource
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.config import FetchTask
+from cdcbus.producer.config import AddedSource, FetchTask
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.position_resolver import when
@@ -54,10 +55,10 @@ def find_targets(
     held, and what asking Kafka or the source raises. Writes nothing."""
     if isinstance(task, FetchTask):
         if topic is not None or number is not None:
-            raise ConfigError(
-                f"task {task.task_id} reads a binlog, which has no topics and partitions"
-            )
+            raise ConfigError(f"task {task.task_id} reads no topics: it has one position")
         before = (stored.get(task.swimlane) or "").strip()
+        if task.source.added is not None:
+            return {task.swimlane: _in_added(task.source.added, word, before)}
         return {task.swimlane: _in_binlog(task, word, before)}
     if topic is not None and topic not in task.source.topics:
         raise ConfigError(
@@ -227,6 +228,22 @@ def _in_binlog(task: FetchTask, word: str, stored: str) -> Target:
         )
     after = replace(after, batch_id=before.batch_id)
     return Target(after.to_json(), (f"{task.swimlane}: {_bytes_between(short, before, after)}",))
+
+
+def _in_added(source: AddedSource, word: str, stored: str) -> Target:
+    with OpenSource(source) as opened:
+        after = opened.start(word)
+        opened.check(after)
+    try:
+        before = BinlogPosition.from_json(stored) if stored else None
+    except PositionError:
+        return Target(after.to_json(), (f"goes on at {after}; what is stored cannot be read",))
+    if before is None:
+        return Target(after.to_json(), (f"goes on at {after}; nothing was stored",))
+    after = replace(after, batch_id=before.batch_id)
+    return Target(
+        after.to_json(), (f"from {before} to {after}; what lies between only the source knows",)
+    )
 
 
 def _bytes_between(task: FetchTask, before: BinlogPosition, after: BinlogPosition) -> str:

@@ -174,6 +174,7 @@ def _writes(fetch: FetchTask, topic: str, load: LoadTask) -> bool:
 @contextmanager
 def source_connection(config: SourceConfig, read_timeout_seconds: float) -> Iterator[Connection]:
     """A connection to the first address that lets the task in; raises what the last one said."""
+    servers.need_server(config)
     *others, last = config.addresses
     for address in others:
         try:

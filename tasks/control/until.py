@@ -7,6 +7,7 @@ from dataclasses import replace
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
+from cdcbus.producer.server.connection import need_server
 from cdcbus.tasks.config.keys.stop_at import fetch_end, load_end
 
 
@@ -15,6 +16,7 @@ def bounded_by(task: FetchTask | LoadTask, word: str) -> FetchTask | LoadTask:
     end of a run of it."""
     try:
         if isinstance(task, FetchTask):
+            need_server(task.source)
             return replace(task, until=fetch_end(word))
         return replace(task, until=load_end(word, len(task.source.topics)))
     except ValueError as error:

@@ -13,6 +13,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.preflight.added import check_added
 from cdcbus.tasks.preflight.fetch import check_fetch
 from cdcbus.tasks.preflight.load import check_load
 from cdcbus.tasks.preflight.result import CONNECT_SECONDS, CheckResult, Outcome, failure, ok
@@ -31,7 +32,9 @@ def check_task(
     taken to have no position."""
     with _quiet(), _looking(zookeeper, auth) as (client, results):
         if isinstance(task, FetchTask):
-            return results + check_fetch(task, _store(client, task.task_id, task.swimlane))
+            store = _store(client, task.task_id, task.swimlane)
+            check = check_fetch if task.source.added is None else check_added
+            return results + check(task, store)
         stores = {topic: _store(client, task.task_id, topic) for topic in task.source.topics}
         return results + check_load(task, stores)
 

@@ -66,7 +66,14 @@ class Lag:
 def lag_meter(task: FetchTask | LoadTask) -> Callable[[Any], Lag]:
     """A function that measures a task's lag from its progress. It keeps its connection, and never
     raises a CdcError."""
-    return _FetchLag(task) if isinstance(task, FetchTask) else _LoadLag(task)
+    if isinstance(task, FetchTask):
+        return _FetchLag(task) if task.source.added is None else _unknown
+    return _LoadLag(task)
+
+
+def _unknown(_: object) -> Lag:
+    """Of a source of another package: how much it has left, it does not say."""
+    return Lag()
 
 
 class _LoadLag:

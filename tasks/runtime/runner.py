@@ -25,6 +25,7 @@ from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import CdcError, PositionUnavailable
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
+from cdcbus.tasks.runtime.loops import fetch_loop
 from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
 from cdcbus.tasks.snapshots.direct import refuse_unfinished
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
@@ -165,7 +166,7 @@ def _run(
 
     def attempt() -> None:
         if isinstance(task, FetchTask):
-            from cdcbus.producer import run as producer
+            run = fetch_loop(task)
 
             epoch = epoch_text(
                 next_epoch(client, task.task_id, task.swimlane), task.task_id, task.swimlane
@@ -173,7 +174,7 @@ def _run(
             with closing(
                 ZooKeeperPositions(client, task.task_id, task.swimlane, is_lost=is_lost)
             ) as positions:
-                producer.run(
+                run(
                     task,
                     positions,
                     ZooKeeperSchemas(client, task.task_id, task.swimlane),

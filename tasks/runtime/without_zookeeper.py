@@ -11,6 +11,7 @@ from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.local.state_file import state_file
 from cdcbus.tasks.local.stores import FilePositions, FileSchemas, FileSnapshots, next_epoch
+from cdcbus.tasks.runtime.loops import fetch_loop
 from cdcbus.tasks.runtime.runner import ProgressLog, stop_signals
 
 LOG = logging.getLogger(__name__)
@@ -28,10 +29,10 @@ def run_with_file(task: FetchTask | LoadTask, file: Path) -> bool:
         )
         status, report = TaskStatus(task.task_id), ProgressLog(task.task_id)
         if isinstance(task, FetchTask):
-            from cdcbus.producer import run as producer
+            run = fetch_loop(task)
 
             swimlane = task.swimlane
-            producer.run(
+            run(
                 task,
                 FilePositions(state, swimlane),
                 FileSchemas(state, swimlane),

@@ -328,7 +328,7 @@ COLUMNS: Mapping[str, Callable[[TaskRow], Any]] = {
 def route_of(task: FetchTask | LoadTask) -> Route:
     """A task's route. It holds no secret."""
     if isinstance(task, FetchTask):
-        server = ", ".join(f"{host}:{port}" for host, port in task.source.addresses)
+        server = task.source.shown
         topic = task.publish.topic
         return Route("fetch", f"{task.swimlane} at {server}", f"topic {topic}", (topic,))
     topics = task.source.topics

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from cdcbus.plugins.registry import is_added_converter, is_added_loader
+from cdcbus.plugins.registry import is_added_converter, is_added_loader, is_added_source
 from cdcbus.tasks.config.keys.types import split_list
 
 FILES = "node.files"
@@ -69,6 +69,7 @@ def _named_code(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         if (
             (key == "consumer.eventProcessor.className" and name)
             or (key == "consumer.converter" and is_added_converter(name))
+            or (key == "consumer.consumerName" and is_added_source(name))
             or (key == "loader.loaderName" and is_added_loader(name))
         ):
             yield key, name

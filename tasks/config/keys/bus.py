@@ -272,8 +272,9 @@ BUS_KEYS: dict[str, Key] = {
             MODULES,
             NAMES,
             "",
-            "What tasks may have loaded on this machine: modules and entry points of event "
-            "processors, converters and loaders, and `spark.*` keys; `none`: nothing; absent: all.",
+            "What tasks may have loaded on this machine: modules and entry points of sources, "
+            "event processors, converters and loaders, and `spark.*` keys; `none`: nothing; "
+            "absent: all.",
         ),
         Key(
             "http.bind",

@@ -13,14 +13,17 @@ from cdcbus.tasks.config.keys.types import ValueType
 
 class Route(Flag):
     """The ways rows can go. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*. FORWARD:
-    KafkaFetch -> KAFKA_SYNC."""
+    KafkaFetch -> KAFKA_SYNC. SOURCE: a source of another package -> KAFKA_SYNC."""
 
     FETCH = auto()
     LOAD = auto()
     FORWARD = auto()
+    SOURCE = auto()
     FROM_KAFKA = LOAD | FORWARD
-    TO_KAFKA = FETCH | FORWARD
-    ANY = FETCH | LOAD | FORWARD
+    TO_KAFKA = FETCH | FORWARD | SOURCE
+    INTO_KAFKA = FETCH | SOURCE
+    BUILT_IN = FETCH | LOAD | FORWARD
+    ANY = FETCH | LOAD | FORWARD | SOURCE
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,8 +185,8 @@ CONSUMER_KEYS = (
         "consumer.consumerName",
         CONSUMER,
         "",
-        "What is read: `CanalFetch` a MySQL or MariaDB binlog, `KafkaFetch` Kafka topics. "
-        "Required.",
+        "What is read: `CanalFetch` a MySQL or MariaDB binlog, `KafkaFetch` Kafka topics, or [a "
+        "source of another package](plugins.md#sources-of-rows). Required.",
         "also JdbcFetch",
     ),
     Key(
@@ -252,6 +252,7 @@ CONSUMER_KEYS = (
         "offset to apply. On a node it is DONE then. See "
         "[runs that end](operating.md#runs-that-end).",
         "not known",
+        Route.BUILT_IN,
     ),
     Key(
         "consumer.emptyFetchThreshold",
@@ -446,7 +447,7 @@ CANAL_SOURCE_KEYS = (
         "binlog",
         "The last part of the position's path; it does not filter.",
         "required in effect",
-        Route.FETCH,
+        Route.INTO_KAFKA,
     ),
     Key(
         "consumer.source.filter",
@@ -463,7 +464,7 @@ CANAL_SOURCE_KEYS = (
         "The same for tables that are not read, whatever the filter and `consumer.includes` say: "
         "canal's `canal.instance.filter.black.regex`.",
         "not known",
-        Route.FETCH,
+        Route.INTO_KAFKA,
     ),
     Key(
         "consumer.source.slaveId",
@@ -539,7 +540,7 @@ CANAL_SOURCE_KEYS = (
         "1",
         "Seconds between two stores of the position.",
         "not known",
-        Route.FETCH,
+        Route.INTO_KAFKA,
     ),
     Key(
         "consumer.source.parallel",
@@ -646,6 +647,14 @@ JDBC_SOURCE_KEYS = (
 ISOLATED = "spark.isolated"
 
 PASSED_THROUGH = (
+    Key(
+        "consumer.source.plugin.*",
+        TEXT,
+        "",
+        "A setting of a [source of another package](plugins.md#sources-of-rows), by its own name.",
+        "not known",
+        Route.SOURCE,
+    ),
     Key(
         "kafka.*",
         TEXT,

@@ -16,6 +16,9 @@ ROUTES = {
     Route.LOAD: "KafkaFetch to a database",
     Route.FROM_KAFKA: "KafkaFetch",
     Route.TO_KAFKA: "KAFKA_SYNC",
+    Route.INTO_KAFKA: "CanalFetch, other packages' sources",
+    Route.BUILT_IN: "CanalFetch, KafkaFetch",
+    Route.SOURCE: "other packages' sources",
 }
 HEAD = "| key | type, default | for | meaning | in porter |"
 

@@ -91,4 +91,7 @@ def test_each_route_has_keys_of_its_own() -> None:
         Route.LOAD,
         Route.FROM_KAFKA,
         Route.TO_KAFKA,
+        Route.INTO_KAFKA,
+        Route.BUILT_IN,
+        Route.SOURCE,
     }

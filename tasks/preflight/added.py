@@ -1,0 +1,28 @@
+"""Checks what a task of a source of another package needs: the source itself, topics, and where it
+would start. Changes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.producer.added.source import OpenSource, need_added, stored_or_start
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.preflight.fetch import check_written_topics
+from cdcbus.tasks.preflight.result import CheckResult, ok, probe
+
+
+def check_added(task: FetchTask, store: PositionStore) -> list[CheckResult]:
+    """All results of the task."""
+    return probe("start", lambda: _start(task, store)) + check_written_topics(task.publish)
+
+
+def _start(task: FetchTask, store: PositionStore) -> Iterator[CheckResult]:
+    config = need_added(task.source.added)
+    with OpenSource(config) as source:
+        yield ok(f"source {config.name}", "can be made")
+        position, is_stored = stored_or_start(
+            source, config.start, store.load(), store.path, store.trace, task.task_id
+        )
+    rule = f"the stored position {store.path}" if is_stored else "consumer.offset"
+    yield ok("start", f"at {position} by {rule}")
