@@ -3,7 +3,8 @@ closed orders as well.
 
     consumer.eventProcessor.className=shop_rules:change
 
-This file must be on Python's path where the task runs, and where its executors run.
+This file must be on Python's path where the task runs, and where its executors run; installed as a
+package, by `pip install ./examples/event_processor`, it is also called `shopRules`.
 """
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ def add_package(
 ) -> None:
     """A package `name` 1.0 in `folder`, whose entry points are by group; with `code`, a module of
     that name."""
-    metadata = folder / f"{name}-1.0.dist-info"
+    metadata = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     metadata.mkdir(parents=True)
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
     text = ""

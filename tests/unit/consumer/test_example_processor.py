@@ -8,11 +8,12 @@ import pytest
 
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.transform.processor import make_processor
+from tests.support.plugins import add_example
 
-EXAMPLE = Path(__file__).parents[3] / "examples" / "event_processor"
 ORDERS = Table(TableId("shop", "orders"), (Column("id"), Column("state"), Column("test")), ("id",))
 
 
+@pytest.mark.parametrize("name", ["shop_rules:change", "shopRules"])
 @pytest.mark.parametrize(
     ("row", "tables"),
     [
@@ -22,10 +23,14 @@ ORDERS = Table(TableId("shop", "orders"), (Column("id"), Column("state"), Column
     ],
 )
 def test_test_orders_are_left_out_and_closed_ones_come_twice(
-    row: dict[str, str], tables: list[str], monkeypatch: pytest.MonkeyPatch
+    name: str,
+    row: dict[str, str],
+    tables: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.syspath_prepend(str(EXAMPLE))
-    process = make_processor("shop_rules:change")
+    add_example("event_processor", tmp_path, monkeypatch)
+    process = make_processor(name)
     assert process is not None
     applied = process(RowChange(ORDERS, Op.INSERT, None, row))
     assert [each.table.id.table for each in applied] == tables

@@ -1,0 +1,245 @@
+"""What a plug-in must keep, as checks that its author's own tests call. They need no test
+framework and no server of ours; each raises AssertionError, which says what is broken.
+
+    from cdcbus.testing import check_source
+
+    def test_it_keeps_the_contract(tmp_path):
+        check_source(lambda: MySource({"folder": str(tmp_path)}), "earliest")
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
+import pyarrow as pa
+
+from cdcbus.ops.alarms.added_channels import AlarmChannel
+from cdcbus.ops.alarms.channels import Message, NotAccepted, Receiver
+from cdcbus.plugins.added.sources import RecordSource, SourcePlace, SourceRows
+from cdcbus.plugins.contracts import (
+    AppliedOffset,
+    ColumnarConverter,
+    Converter,
+    Loader,
+    TableBatch,
+    TargetTable,
+    Writes,
+)
+from cdcbus.plugins.converters.columnar import RowGroup
+from cdcbus.plugins.errors import ConversionError, OffsetConflict, RowConflict
+from cdcbus.plugins.rowchange import Cell, Row, RowChange, TableId
+
+READS = 1000
+QUIET_SECONDS = 10.0
+"""Longer nobody waits for a source to say something; the contract says 1, and machines are busy."""
+
+__all__ = ["check_channel", "check_converter", "check_loader", "check_source"]
+
+
+def check_converter(converter: Converter, changes: Sequence[RowChange]) -> None:
+    """A format: what it writes of these changes it reads again, many at a time as one by one, and
+    what it cannot read it refuses."""
+    values = [converter.to_bytes(change) for change in changes]
+    read = [converter.from_bytes(value) for value in values]
+    for change, found in zip(changes, read, strict=True):
+        assert len(found) == 1, f"{change} came back as {len(found)} changes"
+        assert _facts(found[0]) == _facts(change), f"{change} came back as {found[0]}"
+    for junk in (b"\xff\xfe", b"?"):
+        try:
+            found = converter.from_bytes(junk)
+        except ConversionError:
+            continue
+        except Exception as error:
+            raise AssertionError(f"{junk!r} raised {error!r}; expected ConversionError") from error
+        raise AssertionError(f"{junk!r}, which is no record, was read as {found}")
+    if isinstance(converter, ColumnarConverter):
+        _check_columns(converter, values)
+
+
+def _check_columns(converter: ColumnarConverter, values: Sequence[bytes]) -> None:
+    """Also where records are mixed with none and with junk."""
+    several: list[bytes | None] = [*values, None, b"\xff\xfe", b"?", *reversed(values)]
+    columns = converter.read_columns(pa.array(several, pa.binary()))
+    seen = [*columns.rest]
+    for group in columns.groups:
+        for record, facts in zip(group.records.to_pylist(), _rows(group), strict=True):
+            seen.append(record)
+            value = several[record]
+            assert value is not None, f"record {record} has no value, and was read"
+            [change] = converter.from_bytes(value)
+            assert facts == _facts(change), f"columns have {facts}, from_bytes {change}"
+    assert sorted(seen) == list(range(len(several))), "a record is lost, or is there twice"
+
+
+def _facts(change: RowChange) -> tuple[Any, ...]:
+    """What a reader of rows goes by. Whether an update tells its row before, is the format's."""
+    before = change.before if change.after is None else None
+    return change.table.id, change.op, _cells(before), _cells(change.after)
+
+
+def _cells(row: Row | None) -> dict[str, Cell] | None:
+    return None if row is None else dict(row)
+
+
+def _rows(group: RowGroup) -> list[tuple[Any, ...]]:
+    rows = []
+    for number in range(len(group.records)):
+        images = []
+        for image in (group.before if group.after is None else None, group.after):
+            cells = None if image is None else {name: image[name][number].as_py() for name in image}
+            images.append(cells)
+        rows.append((group.table.id, group.op, *images))
+    return rows
+
+
+def check_source(make: Callable[[], RecordSource], word: str) -> None:
+    """A source that has some rows behind the place that `word` stands for, and gets no more while
+    this runs. `make` makes it anew, as a start of its task does."""
+    make().close()
+    source = make()
+    start = source.start(word)
+    source.check(start)
+    assert source.start(str(start)) == start, f"it does not know its own place {start}"
+    rows, places = _read(source, start)
+    assert rows, f"there is no row behind {start}"
+    assert places, "there is no place behind the rows, so that they come again for ever"
+    source.close()
+    source.close()
+    for place, count in ((start, 0), *places):
+        again = make()
+        again.check(place)
+        assert again.start(str(place)) == place, f"it does not know its own place {place}"
+        found, _ = _read(again, place)
+        assert found == rows[count:], f"behind {place} there are other rows than before"
+        again.close()
+
+
+def _read(
+    source: RecordSource, start: SourcePlace
+) -> tuple[list[RowChange], list[tuple[SourcePlace, int]]]:
+    """All rows, until there is nothing new; places, and how many rows are before each."""
+    rows: list[RowChange] = []
+    places: list[tuple[SourcePlace, int]] = []
+    asked = time.monotonic()
+    for found in islice(source.read(start), READS):
+        seconds = time.monotonic() - asked
+        assert seconds < QUIET_SECONDS, f"nothing for {seconds:.0f} s: it cannot be stopped"
+        assert isinstance(found, SourceRows), f"{found!r} is no SourceRows"
+        rows += found.changes
+        if found.place is not None:
+            places.append((found.place, len(rows)))
+        elif not found.changes:
+            break
+        asked = time.monotonic()
+    return rows, places
+
+
+def check_loader(make: Callable[[], Loader], name: TableId) -> None:
+    """A loader. The table is empty, and has two columns of text: `id`, its key, and `v`."""
+    loader = make()
+    table = loader.table(name)
+    assert table is not None, f"there is no table {name}"
+    assert table.key == ("id",), f"its key is {table.key}; expected id"
+    assert set(table.columns) == {"id", "v"}
+    assert loader.table(TableId(name.schema, "there_is_no_such_table")) is None
+    offsets = loader.fence()
+    assert offsets is not None and not offsets, "it keeps no offsets, or has some already"
+    _check_rows(loader, table)
+    _check_offsets(make, loader, table)
+    loader.close()
+    loader.close()
+
+
+def _put(loader: Loader, table: TargetTable, *rows: tuple[Cell, ...], **how: Any) -> Any:
+    with loader.transaction() as transaction:
+        return transaction.write(TableBatch(table, writes=[Writes(("id", "v"), rows, **how)]))
+
+
+def _check_rows(loader: Loader, table: TargetTable) -> None:
+    rows: tuple[tuple[Cell, ...], ...] = (("1", "a"), ("2", None), ("3", "'\"\\%s"))
+    for _ in range(2):  # a batch that comes twice changes nothing
+        assert _put(loader, table, *rows).written == 3
+    counts = _put(loader, table, ("9", "x"), may_insert=False)
+    assert (counts.written, counts.missed) == (0, 1), "an update inserted its row"
+    with loader.transaction() as transaction:
+        counts = transaction.write(TableBatch(table, deletes=[("1",), ("8",)]))
+        assert (counts.deleted, counts.missed) == (1, 1), f"deletes of one row there: {counts}"
+        try:
+            with transaction.savepoint():
+                transaction.write(TableBatch(table, deletes=[("2",)]))
+                raise _Undone
+        except _Undone:
+            pass
+        counts = transaction.write(TableBatch(table, deletes=[("2",)]))
+        assert counts.deleted == 1, "a savepoint did not undo a delete"
+    try:
+        with loader.transaction() as transaction:
+            transaction.write(TableBatch(table, truncate=True))
+            raise _Undone
+    except _Undone:
+        pass
+    with loader.transaction() as transaction:
+        counts = transaction.write(TableBatch(table, deletes=[("3",)]))
+        assert counts.deleted == 1, "a transaction that raised was not undone"
+
+
+class _Undone(Exception):
+    pass
+
+
+def _check_offsets(make: Callable[[], Loader], loader: Loader, table: TargetTable) -> None:
+    first = AppliedOffset("topic", 0, 10, 7)
+    with loader.transaction() as transaction:
+        transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("5", "e")])]))
+        transaction.store_offset(first, None)
+    assert make().applied_offsets() == [first], "another process does not see the offset"
+    later = replace(first, next_offset=20)
+    try:
+        with loader.transaction() as transaction:
+            transaction.store_offset(later, first)
+            raise _Undone
+    except _Undone:
+        pass
+    assert loader.applied_offsets() == [first], "an offset stayed of a transaction that raised"
+    _refuses(loader, table, later, None, "one that has seen no offset")
+    [fenced] = make().fence() or [first]
+    assert fenced.epoch > first.epoch, "fence began no new epoch"
+    _refuses(loader, table, later, first, "one of an earlier epoch")
+    with loader.transaction() as transaction:
+        transaction.store_offset(replace(later, epoch=fenced.epoch), fenced)
+    assert [each.next_offset for each in loader.applied_offsets()] == [20]
+
+
+def _refuses(
+    loader: Loader, table: TargetTable, offset: AppliedOffset, seen: AppliedOffset | None, who: str
+) -> None:
+    try:
+        with loader.transaction() as transaction:
+            transaction.write(TableBatch(table, deletes=[("5",)]))
+            transaction.store_offset(offset, seen)
+    except (OffsetConflict, RowConflict):
+        pass
+    else:
+        raise AssertionError(f"{who} committed: rows would be applied twice, or lost")
+    with loader.transaction() as transaction:
+        counts = transaction.write(
+            TableBatch(table, writes=[Writes(("id", "v"), [("5", "e")], may_insert=False)])
+        )
+        assert counts.missed == 0, f"rows of {who} were written all the same"
+
+
+def check_channel(channel: AlarmChannel) -> None:
+    """An alarm channel that can reach its people: a message with all that there may be, and one
+    without receivers."""
+    fields = {"task": "7", "rule": "error", "sentence": "no topic t", "severity": "critical"}
+    people = (Receiver("李雷, owner", "owner@example.com"), Receiver("on call", phone="+49 30 1"))
+    for receivers in (people, ()):
+        try:
+            said = channel.send(Message("task 7: error: no topic t", fields, receivers))
+        except NotAccepted as refusal:
+            raise AssertionError(f"it refuses a message: {refusal}") from refusal
+        assert said is None or isinstance(said, str), f"it gave {said!r}"
