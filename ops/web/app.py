@@ -31,6 +31,7 @@ from cdcbus.ops.web.pages import (
     topics,
 )
 from cdcbus.ops.web.records import log_page, search_page
+from cdcbus.ops.web.sign_in import by_provider, login
 from cdcbus.plugins.errors import CdcError
 
 LOG = logging.getLogger(__name__)
@@ -62,7 +63,8 @@ def make_app(bus: WebBus) -> FastAPI:
         dead_letters,
     ):
         app.include_router(page.router, include_in_schema=False)
-    app.include_router(auth.router)
+    for way in (login, by_provider):
+        app.include_router(way.router)
     for part in (api, porter, health, metrics):
         app.include_router(part.router)
     app.include_router(porter.alarm_router)

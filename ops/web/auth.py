@@ -13,33 +13,34 @@
 - `http.person.NAME.*` give people tokens of their own, a role, and tasks: changes of nodes need
   ADMINISTER, any other OPERATE, and a task's pages are for those who have it. The node's own token
   may do everything.
+- `http.oidc.*` name a provider that people sign in through (`sign_in/by_provider.py`): they get the
+  same cookie, signed with a key of the client's secret, and what their groups may do. Then no
+  request is from this machine.
 - Who gives wrong tokens waits, longer each time: `access/guesses.py`.
 """
 
 from __future__ import annotations
 
 import hmac
-import html
 import re
 import time
 from math import ceil
-from typing import Annotated
 from urllib.parse import quote, unquote, urlsplit
 
-from fastapi import APIRouter, Form, Request
+from fastapi import Request
 from starlette.requests import HTTPConnection
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from cdcbus.ops.web.access.origin import client_of, is_tls
-from cdcbus.ops.web.access.sessions import SESSION_SECONDS, Session, new_session, read_cookie
+from cdcbus.ops.web.access.origin import client_of
+from cdcbus.ops.web.access.sessions import Session, read_cookie
 from cdcbus.ops.web.answers import Refused, refusal
-from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.ops.web.bus import WebBus
 from cdcbus.tasks.control.people import Person, Role
 
 COOKIE = "cdcbus_session"
 BODY_BYTES = 64 << 10
-FREE = ("/healthz", "/login")
+FREE = ("/healthz", "/login", "/login/oidc", "/login/oidc/back")
 NODE_PATH = re.compile(r"/(?:api/)?nodes/")
 TASK_PATH = re.compile(r"/(?:api/|live/)?(?:tasks|letters)/([^/]+)")
 NAME = re.compile(r"[\w.@-]{1,40}", re.ASCII)
@@ -62,19 +63,6 @@ HEADERS = [
         b"default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
     ),
 ]
-LOGIN = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcbus: log in</title>
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
-<link rel="stylesheet" href="/static/console.css">
-<script src="/static/theme.js"></script></head><body><main><h1>Log in</h1><p>{sentence}</p>
-<form method="post" action="/login"><input type="hidden" name="next" value="{next}">
-<p><label>Your name, for the audit
-<input name="name" required pattern="[A-Za-z0-9_.@\\-]{{1,40}}" autocomplete="username"></label></p>
-<p><label>Your token, or that of this node
-<input name="token" type="password" required autocomplete="current-password"></label></p>
-<p><button>Log in</button></p></form></main></body></html>"""
-
-router = APIRouter(include_in_schema=False)
 
 
 def operator_of(request: Request) -> str:
@@ -85,19 +73,27 @@ def operator_of(request: Request) -> str:
 
 
 def is_logged_in(request: Request) -> bool:
-    """Whether the request may change something, and see cells of rows."""
+    """Whether the request may change something, and see cells of rows; on a task's page: of it."""
     person: Person | None = request.state.person
-    return person is not None and person.role >= Role.OPERATE
+    found = TASK_PATH.match(request.scope["path"])
+    if person is None:
+        return False
+    return person.may(Role.OPERATE, found[1]) if found else person.role >= Role.OPERATE
 
 
 def has_all_tasks(request: Request) -> bool:
     """Whether it may change any task, and see cells of its rows."""
-    return is_logged_in(request) and not request.state.person.tasks
+    return _may(request, Role.OPERATE)
 
 
 def may_administer(request: Request) -> bool:
     """Whether it may change nodes."""
-    return is_logged_in(request) and request.state.person.role >= Role.ADMINISTER
+    return _may(request, Role.ADMINISTER)
+
+
+def _may(request: Request, role: Role) -> bool:
+    person: Person | None = request.state.person
+    return person is not None and person.may(role)
 
 
 class Guard:
@@ -149,7 +145,7 @@ class Guard:
         if kind.lower() == "bearer":
             person = person_of(self._bus, given.strip(), connection)
         if person is None:
-            if not self._bus.everybody:
+            if not self._bus.has_way_in:
                 raise Refused(401, NO_TOKEN)
             raise Refused(401, "this is not the token of this node")
         name = connection.headers.get("x-operator", "")
@@ -161,10 +157,10 @@ class Guard:
         is_change = method not in ("GET", "HEAD")
         is_free = path in FREE or path.startswith("/static/")
         if connection.scope["state"]["operator"] is None and not is_free:
-            if is_change and not self._bus.everybody:
+            if is_change and not self._bus.has_way_in:
                 raise Refused(403, NO_TOKEN)
             if is_change or not connection.scope["state"]["is_here"]:
-                if not self._bus.everybody:
+                if not self._bus.has_way_in:
                     raise Refused(403, NO_WAY_IN)
                 raise Refused(
                     401,
@@ -190,19 +186,23 @@ def _check_rights(person: Person, path: str, is_change: bool) -> None:
     needed = Role.READ
     if is_change:
         needed = Role.ADMINISTER if NODE_PATH.match(path) else Role.OPERATE
+    found = TASK_PATH.match(path)
+    if person.may(needed, found[1] if found else None) or not (found or is_change):
+        return
     if person.role < needed:
         raise Refused(
             403,
             f"{person.name} has the role {person.role.name.lower()}, and this needs "
-            f"{needed.name.lower()}; see http.person.{person.name}.role",
+            f"{needed.name.lower()}; see {person.setting}.role",
         )
-    found = TASK_PATH.match(path)
-    if person.tasks and ((found and not person.has(found[1])) or (is_change and not found)):
-        raise Refused(
-            403,
-            f"this is not for {person.name}, who has the tasks {', '.join(person.tasks)} only; see "
-            f"http.person.{person.name}.tasks",
-        )
+    tasks = dict.fromkeys(
+        task for grant in person.grants if grant.role >= needed for task in grant.tasks
+    )
+    raise Refused(
+        403,
+        f"this is not for {person.name}, who has the tasks {', '.join(tasks)} only; see "
+        f"{person.setting}.tasks",
+    )
 
 
 def person_of(bus: WebBus, given: str, connection: HTTPConnection) -> Person | None:
@@ -231,69 +231,11 @@ def session_of(bus: WebBus, connection: HTTPConnection) -> tuple[Session, Person
         session = read_cookie(person.token, cookie)
         if session is not None and session not in bus.ended_sessions:
             return session, person
-    return None
+    found = None if bus.provider is None else bus.provider.session_of(cookie)
+    return None if found is None or found[0] in bus.ended_sessions else found
 
 
-@router.get("/login")
-def login_page(next: str = "/") -> HTMLResponse:
-    return HTMLResponse(
-        _login(
-            next,
-            "What changes something needs the token of this node; it is its setting http.token.",
-        )
-    )
-
-
-@router.post("/login")
-def login(
-    request: Request,
-    name: Annotated[str, Form()] = "",
-    token: Annotated[str, Form()] = "",
-    next: Annotated[str, Form()] = "/",
-) -> Response:
-    bus = bus_of(request)
-    if not bus.everybody:
-        raise Refused(403, NO_TOKEN)
-    if not NAME.fullmatch(name):
-        return HTMLResponse(_login(next, "A name has 1 to 40 letters, digits, or . _ @ -"), 400)
-    try:
-        person = person_of(bus, token, request)
-    except Refused as refused:
-        return HTMLResponse(_login(next, f"Refused: {refused.sentence}."), refused.status)
-    if person is None:
-        return HTMLResponse(_login(next, "This is not the token of this node."), 401)
-    if name != person.name and (person.name or any(name == each.name for each in bus.people)):
-        return HTMLResponse(_login(next, "This name and this token are not of one person."), 401)
-    answer = RedirectResponse(_own_page(next), 303)
-    answer.set_cookie(
-        COOKIE,
-        new_session(name, time.time()).cookie(person.token),
-        max_age=SESSION_SECONDS,
-        httponly=True,
-        samesite="strict",
-        secure=is_tls(request),
-    )
-    return answer
-
-
-@router.post("/logout")
-def logout(request: Request) -> Response:
-    """The cookie is worth nothing then, wherever it was copied to. While ZooKeeper is away the
-    answer says that only this node knows of it."""
-    bus = bus_of(request)
-    found = session_of(bus, request)
-    if found is not None:
-        bus.ended_sessions.end(bus.client, found[0])
-    answer = RedirectResponse("/", 303)
-    answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=is_tls(request))
-    return answer
-
-
-def _login(next: str, sentence: str) -> str:
-    return LOGIN.format(sentence=html.escape(sentence), next=html.escape(_own_page(next)))
-
-
-def _own_page(path: str) -> str:
+def own_page(path: str) -> str:
     """The page to go on with: one of ours, whatever was asked for."""
     return path if re.fullmatch(r"/([\w.~%?=&+,:@-][\w./~%?=&+,:@-]*)?", path, re.ASCII) else "/"
 
@@ -341,6 +283,6 @@ def _refused(connection: HTTPConnection, refused: Refused) -> Response:
             if connection.scope["method"] == "GET"
             else urlsplit(connection.headers.get("referer", "/")).path
         )
-        return RedirectResponse(f"/login?next={quote(_own_page(unquote(before)))}", 303)
+        return RedirectResponse(f"/login?next={quote(own_page(unquote(before)))}", 303)
     headers = [("www-authenticate", "Bearer")] if refused.status == 401 else []
     return refusal(path, accept, refused.status, refused.sentence, headers)

@@ -12,16 +12,17 @@ from kazoo.client import KazooClient
 from cdcbus.ops.web.access.guesses import Guesses
 from cdcbus.ops.web.access.origin import Entrance, is_loopback
 from cdcbus.ops.web.access.sessions import EndedSessions
+from cdcbus.ops.web.oidc.provider import Provider
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.people import Person
 
 
 @dataclass(frozen=True, slots=True)
 class WebBus:
-    """The bus as one node's pages see it. `token`: the node's own; `people` have others; where
-    there is none at all nothing can be changed here. `host`: the address that requests come in by.
-    `started`: seconds since 1970. `ending`: set when the node ends; what would go on by itself ends
-    then."""
+    """The bus as one node's pages see it. `token`: the node's own; `people` have others, or come
+    from `provider`; where there is none at all nothing can be changed here. `host`: the address
+    that requests come in by. `started`: seconds since 1970. `ending`: set when the node ends; what
+    would go on by itself ends then."""
 
     client: KazooClient
     settings: BusSettings
@@ -33,6 +34,7 @@ class WebBus:
     people: tuple[Person, ...] = ()
     ended_sessions: EndedSessions = field(default_factory=EndedSessions)
     guesses: Guesses = field(default_factory=Guesses)
+    provider: Provider | None = None
 
     @property
     def is_loopback(self) -> bool:
@@ -43,6 +45,11 @@ class WebBus:
     def everybody(self) -> tuple[Person, ...]:
         """All who have a token; who has the node's own may do everything."""
         return self.people if self.token is None else (*self.people, Person("", self.token))
+
+    @property
+    def has_way_in(self) -> bool:
+        """Whether anybody could log in."""
+        return bool(self.everybody) or self.provider is not None
 
     def entrance(self) -> Entrance:
         """Tells requests of this machine from others; one for all requests."""

@@ -13,6 +13,7 @@ import uvicorn
 from cdcbus.ops.web.access.origin import is_loopback
 from cdcbus.ops.web.app import make_app
 from cdcbus.ops.web.bus import WebBus
+from cdcbus.ops.web.oidc.provider import Provider
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.zookeeper.positions import connect
@@ -28,7 +29,8 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
     more. Raises ConfigError where http.bind is open to other machines and there is no
     http.token, or where http.closed wants one."""
     bind, token, people = settings.http_bind, settings.http_token, settings.http_people
-    has_token = token is not None or bool(people)
+    oidc = settings.http_oidc
+    has_token = token is not None or bool(people) or oidc is not None
     if bind is None:
         yield None
         return
@@ -49,7 +51,8 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
     # its own: pages do not slow the node
     client = connect(settings.zookeeper, auth=settings.zookeeper_auth)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
-    bus = WebBus(client, settings, node_id, token, host, people=people)
+    provider = None if oidc is None else Provider(oidc)
+    bus = WebBus(client, settings, node_id, token, host, people=people, provider=provider)
     try:
         bus.ended_sessions.follow(client)
     except BaseException:

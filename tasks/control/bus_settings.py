@@ -17,7 +17,13 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
 from cdcbus.tasks.config.encryption import KEY_FILE, KEY_FILE_VARIABLE
 from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT, FILES, FILLED_ENVIRONMENT, MODULES
-from cdcbus.tasks.config.keys.bus import ALARM_KEYS, BUS_KEYS, SPARK_KEY, nearest_bus_key
+from cdcbus.tasks.config.keys.bus import (
+    ALARM_KEYS,
+    BUS_KEYS,
+    OIDC_KEYS,
+    SPARK_KEY,
+    nearest_bus_key,
+)
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.keys.plugins import CHANNEL_KEY, CHANNELS, find_channel_key
 from cdcbus.tasks.config.keys.types import split_list
@@ -33,6 +39,7 @@ from cdcbus.tasks.config.named_sources import (
 )
 from cdcbus.tasks.config.parser import Entry, Vocabulary, read_text, written_entries
 from cdcbus.tasks.config.placeholders import interpolate, masked
+from cdcbus.tasks.control.oidc import OidcSettings, find_group_key, oidc_of
 from cdcbus.tasks.control.people import Person, find_person_key, people_of
 from cdcbus.tasks.zookeeper.lock import LockTimes
 from cdcbus.tasks.zookeeper.source_registry import source_nodes
@@ -48,8 +55,9 @@ def _find_key(written: str) -> Key | None:
         return find_source_key(found[2])
     if written in BUS_KEYS:
         return BUS_KEYS[written]
-    if found_key := find_person_key(written) or find_channel_key(written):
-        return found_key
+    own = find_person_key(written) or find_group_key(written) or find_channel_key(written)
+    if own:
+        return own
     return SPARK_KEY if SPARK_KEY.matches(written) else None
 
 
@@ -160,9 +168,18 @@ class BusSettings:
         return people_of({name: self._value(name) for name in ("http.token", *names)})
 
     @property
+    def http_oidc(self) -> OidcSettings | None:
+        """The provider that people sign in through. Raises ConfigError where its settings do not
+        go together."""
+        names = [name for name in self.settings if find_group_key(name)]
+        return oidc_of(
+            {name: self._value(name) for name in (*(key.name for key in OIDC_KEYS), *names)}
+        )
+
+    @property
     def http_closed(self) -> bool:
-        """Whether every page needs the token."""
-        return bool(self._value("http.closed"))
+        """Whether every page needs a token, or a session."""
+        return bool(self._value("http.closed")) or bool(self._value("http.oidc.issuer"))
 
     @property
     def alarm(self) -> dict[str, Any]:
@@ -242,7 +259,7 @@ class BusSettings:
                 found.append(str(error))
         if not found:
             try:
-                _ = self.lock_times, self.http_people
+                _ = self.lock_times, self.http_people, self.http_oidc
             except ConfigError as error:
                 found.append(str(error))
         return found
@@ -278,8 +295,8 @@ def read_bus_settings(
     for name in entries:
         if SPARK_KEY.matches(name):  # the table has one key for all of them
             keys[name] = replace(SPARK_KEY, name=name)
-        elif person := find_person_key(name):
-            keys[name] = replace(person, name=name, default="")
+        elif own := find_person_key(name) or find_group_key(name):
+            keys[name] = replace(own, name=name, default="")
         elif channel_key := find_channel_key(name):
             keys[name] = channel_key
     settings = {name: _setting(key, options, environ, entries, file) for name, key in keys.items()}

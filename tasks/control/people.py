@@ -40,18 +40,52 @@ KINDS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Grant:
+    """A role, and for which tasks. `tasks`: patterns of ids, `shop-*`; none: all."""
+
+    role: Role
+    tasks: tuple[str, ...] = ()
+
+    def has(self, task_id: str) -> bool:
+        """Whether a task is among them."""
+        return not self.tasks or any(fnmatchcase(task_id, each) for each in self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
 class Person:
-    """`name`: empty for who has the node's own token, and says a name. `tasks`: patterns of ids,
-    `shop-*`; none: all."""
+    """`name`: empty for who has the node's own token, and says a name. Who signed in through a
+    provider has no token, and `more` grants for more than one group there, the highest role
+    first."""
 
     name: str
     token: str = field(repr=False)
     role: Role = Role.ADMINISTER
     tasks: tuple[str, ...] = ()
+    more: tuple[Grant, ...] = ()
+
+    @property
+    def grants(self) -> tuple[Grant, ...]:
+        return (Grant(self.role, self.tasks), *self.more)
+
+    @property
+    def is_from_provider(self) -> bool:
+        return not self.token
+
+    @property
+    def setting(self) -> str:
+        """The settings that say what the person may do."""
+        return "http.oidc.group.*" if self.is_from_provider else f"http.person.{self.name}"
 
     def has(self, task_id: str) -> bool:
         """Whether a task is one of the person's."""
-        return not self.tasks or any(fnmatchcase(task_id, each) for each in self.tasks)
+        return self.may(Role.READ, task_id)
+
+    def may(self, role: Role, task_id: str | None = None) -> bool:
+        """Whether the person has this role for a task; without one: for all tasks."""
+        return any(
+            grant.role >= role and (not grant.tasks if task_id is None else grant.has(task_id))
+            for grant in self.grants
+        )
 
 
 def find_person_key(written: str) -> Key | None:

@@ -122,7 +122,7 @@ def task_letters_page(request: Request, task_id: str, done: str = "") -> Respons
     dead_letters = sorted(
         actions.dead_letters(bus, task_id), key=lambda each: each.time, reverse=True
     )
-    shows_cells = not bus.everybody or is_logged_in(request)
+    shows_cells = not bus.has_way_in or is_logged_in(request)
     task = actions.stored_task(bus, task_id)
     reader = task.reader if isinstance(task, LoadTask) else None
     values = {

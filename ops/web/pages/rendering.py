@@ -62,7 +62,7 @@ def page(
         "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
         "operator": request.state.operator,
         "is_logged_in": is_logged_in(request),
-        "has_token": bool(bus.everybody) and request.state.operator is None,
+        "has_token": bus.has_way_in and request.state.operator is None,
         "node_id": bus.node_id,
         "zookeeper": bus.settings.zookeeper,
         "version": __version__,

@@ -80,7 +80,7 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
     return {
         "status": status,
         "is_logged_in": is_logged_in(request),
-        "has_token": bool(bus.everybody) and request.state.operator is None,
+        "has_token": bus.has_way_in and request.state.operator is None,
         "here": task_address(task_id),
         "charts": charts,
         "delay_charts": _delay_charts(bus, task_id, charts, marks),

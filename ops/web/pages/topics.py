@@ -314,7 +314,7 @@ def topic_live(
 def without_login(request: Request) -> Response | None:
     """Where to send somebody who may not see rows: where there is a token, only those who have it
     may, also on loopback."""
-    if not bus_of(request).everybody or has_all_tasks(request):
+    if not bus_of(request).has_way_in or has_all_tasks(request):
         return None
     if request.state.operator is not None:
         raise Refused(403, "rows are shown to those who operate all tasks")

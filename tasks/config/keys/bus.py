@@ -89,6 +89,48 @@ TOKEN: ValueType[str] = ValueType(
     is_shown=False,
 )
 
+
+def _provider(text: str) -> str:
+    """TLS keeps what is asked there from others; on this machine there is nobody else."""
+    found = urlsplit(text)
+    is_here = found.hostname in ("127.0.0.1", "::1", "localhost")
+    if (
+        found.scheme not in (("http", "https") if is_here else ("https",))
+        or not found.hostname
+        or "@" in found.netloc
+        or re.search(r"[\s?#]", text)
+    ):
+        raise ValueError("no address of a provider")
+    return text
+
+
+PROVIDER: ValueType[str] = ValueType(
+    "address",
+    _provider,
+    "an address with https://, without ? and #",
+    "https://sso.example.com/realms/main",
+)
+CONSOLE: ValueType[str] = ValueType(
+    "address",
+    lambda text: _origin(text),
+    "https:// or http://, host and port, nothing behind",
+    "https://cdcbus.example.com",
+)
+WORDS: ValueType[tuple[str, ...]] = ValueType(
+    "list",
+    lambda text: tuple(text.replace(",", " ").split()),
+    "words separated by blanks or commas",
+    "openid profile",
+)
+
+
+def _origin(text: str) -> str:
+    found = re.fullmatch(r"(https?://(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)/?", text)
+    if not found:
+        raise ValueError("no address of a console")
+    return found[1]
+
+
 # For all consumer tasks that run by these settings; of those that share a Spark application there
 # are no others.
 SPARK_KEY = Key(
@@ -188,6 +230,44 @@ ALARM_KEYS = (
         "Channels of other packages, by the names of their [entry "
         "points](plugins.md#alarm-channels); `alarm.channel.NAME.severity` and other "
         "`alarm.channel.NAME.*` are their settings.",
+    ),
+)
+
+OIDC_KEYS = (
+    Key(
+        "http.oidc.issuer",
+        PROVIDER,
+        "",
+        "The OpenID Connect provider that people sign in through, as its issuer is named; every "
+        "page needs that then, or a token; absent: tokens only.",
+    ),
+    Key("http.oidc.clientId", TEXT, "", "The id of the console there."),
+    Key(
+        "http.oidc.clientSecret",
+        SECRET,
+        "",
+        "Its secret; absent: a public client, whose sessions are for one node each.",
+    ),
+    Key("http.oidc.scopes", WORDS, "openid profile email", "The scopes that are asked for."),
+    Key(
+        "http.oidc.nameClaim",
+        TEXT,
+        "preferred_username",
+        "The claim that names a person in the audit; where it is missing: `sub`.",
+    ),
+    Key(
+        "http.oidc.groupsClaim",
+        TEXT,
+        "groups",
+        "The claim that has a person's groups or roles, with dots for a claim in a claim: "
+        "`realm_access.roles`.",
+    ),
+    Key(
+        "http.oidc.address",
+        CONSOLE,
+        "",
+        "The console's address for browsers, to which the provider sends them back; absent: the "
+        "one that they ask.",
     ),
 )
 
@@ -297,6 +377,7 @@ BUS_KEYS: dict[str, Key] = {
             "Every page needs `http.token`, also on this machine. Set it where a proxy is in "
             "front.",
         ),
+        *OIDC_KEYS,
         *ALARM_KEYS,
     )
 }

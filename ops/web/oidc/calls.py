@@ -1,0 +1,110 @@
+"""Asking a provider over HTTP: few at a time, no longer than ANSWER_SECONDS, no redirects."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Mapping
+from http.client import HTTPException
+from threading import BoundedSemaphore
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+import orjson
+
+from cdcbus.ops.web.answers import Refused
+
+ANSWER_SECONDS = 10.0
+ANSWER_BYTES = 1 << 20
+AT_ONCE = 8  # threads of a node that may wait for a provider; the others serve pages
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """What is sent may hold a secret, which is for the address of the settings only."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+class Turned(Exception):
+    """The provider's answer is no. `code`: what it says, such as `invalid_grant`; or empty."""
+
+    def __init__(self, status: int, code: str) -> None:
+        super().__init__(code or f"HTTP {status}")
+        self.status, self.code = status, code
+
+
+class Calls:
+    """Threads may share it."""
+
+    def __init__(self) -> None:
+        self._free = BoundedSemaphore(AT_ONCE)
+
+    def ask(
+        self,
+        url: str,
+        form: Mapping[str, str] | None = None,
+        authorization: str = "",
+    ) -> Mapping[str, Any]:
+        """The JSON object at an address. Raises Turned for one that is an error, and Refused (503)
+        where the provider is away, or says something else."""
+        where = f"the provider at {host_of(url)}"
+        if not self._free.acquire(blocking=False):
+            raise Refused(503, f"{where} is slow, and others wait for it already; try again")
+        try:
+            answer = orjson.loads(_read(url, form, authorization, where))
+        except orjson.JSONDecodeError as error:
+            raise Refused(503, f"{where} answers with something that is no JSON") from error
+        finally:
+            self._free.release()
+        if not isinstance(answer, dict):
+            raise Refused(503, f"{where} answers with JSON of another form")
+        return answer
+
+
+def host_of(url: str) -> str:
+    return urlsplit(url).netloc
+
+
+def _read(url: str, form: Mapping[str, str] | None, authorization: str, where: str) -> bytes:
+    headers = {"Accept": "application/json"}
+    if authorization:
+        headers["Authorization"] = authorization
+    request = Request(url, None if form is None else urlencode(form).encode(), headers)
+    try:
+        with build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS) as response:
+            body: bytes = response.read(ANSWER_BYTES + 1)
+    except HTTPError as error:
+        if error.code >= 500 or error.code < 400:
+            raise Refused(503, f"{where} answers HTTP {error.code}; try again later") from error
+        raise Turned(error.code, _code(error)) from error
+    except (URLError, HTTPException, OSError) as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, ssl.SSLCertVerificationError):
+            raise Refused(
+                503,
+                f"{where} shows a certificate that this machine does not trust "
+                f"({reason.verify_message}); name the file of its CA in SSL_CERT_FILE where the "
+                "node runs",
+            ) from error
+        told = "no answer in time" if isinstance(reason, TimeoutError) else "no connection"
+        raise Refused(503, f"{where} is away ({told}); try again later") from error
+    if len(body) > ANSWER_BYTES:
+        raise Refused(503, f"{where} answers with more than {ANSWER_BYTES} bytes")
+    return body
+
+
+def _code(error: HTTPError) -> str:
+    """The word that an error of OAuth has; what else there is may be anything."""
+    try:
+        answer = orjson.loads(error.read(ANSWER_BYTES))
+    except (orjson.JSONDecodeError, OSError, HTTPException):
+        return ""
+    return oauth_code(answer.get("error")) if isinstance(answer, dict) else ""
+
+
+def oauth_code(told: object) -> str:
+    """A word that may be shown; else empty."""
+    is_word = isinstance(told, str) and told.replace("_", "").isalnum() and len(told) <= 60
+    return str(told) if is_word else ""

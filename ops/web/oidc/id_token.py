@@ -1,0 +1,123 @@
+"""What an ID token must be to be believed, and what its claims say. Pure."""
+
+from __future__ import annotations
+
+import hmac
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import jwt
+
+from cdcbus.ops.web.answers import Refused
+
+SKEW_SECONDS = 60
+# Signed with a key that only the provider has: neither `none`, nor HS256, whose key is a secret
+# that others could guess, or a public key that is taken for one.
+ALGORITHMS = (
+    *("RS256", "RS384", "RS512", "PS256", "PS384", "PS512"),
+    *("ES256", "ES384", "ES512", "EdDSA"),
+)
+NAME = re.compile(r"[\w.@+'|:/=-]{1,100}")
+
+
+class UnknownKey(Exception):
+    """None of the keys has signed it: perhaps the provider has others by now."""
+
+
+def claims_of(
+    token: str, keys: jwt.PyJWKSet, issuer: str, client_id: str, nonce: str
+) -> Mapping[str, Any]:
+    """The claims of a token that this provider has signed for this client and this sign-in, and
+    that has not ended. Raises UnknownKey, and Refused."""
+    try:
+        header = jwt.get_unverified_header(token)
+        if header.get("alg") not in ALGORITHMS:
+            raise Refused(
+                401, "the provider's ID token is not signed by an algorithm with a public key"
+            )
+        claims = jwt.decode(
+            token,
+            _key(keys, header.get("kid")),
+            algorithms=list(ALGORITHMS),
+            audience=client_id,
+            issuer=issuer,
+            leeway=SKEW_SECONDS,
+            options={"require": ["iss", "sub", "aud", "exp", "iat"]},
+        )
+    except jwt.PyJWTError as error:
+        raise Refused(401, _sentence(error)) from error
+    _check_party(claims, client_id)
+    said = claims.get("nonce")
+    if not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
+        raise Refused(401, "the provider's ID token is not for this sign-in (nonce); sign in again")
+    return claims
+
+
+def _key(keys: jwt.PyJWKSet, key_id: object) -> Any:
+    fitting = [
+        key
+        for key in keys.keys
+        if key.public_key_use in (None, "sig") and (key_id is None or key.key_id == key_id)
+    ]
+    if key_id is None and len(fitting) > 1:
+        raise Refused(401, "the provider's ID token does not say which of its keys has signed it")
+    if not fitting:
+        raise UnknownKey
+    return fitting[0].key  # it need not say its algorithm, and the token's is one of ours
+
+
+def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
+    """A token for several clients says which one it was made for."""
+    audience = claims["aud"]
+    is_shared = isinstance(audience, list) and len(audience) > 1
+    if claims.get("azp", None if is_shared else client_id) != client_id:
+        raise Refused(401, "the provider's ID token is for another client (azp)")
+
+
+def _sentence(error: jwt.PyJWTError) -> str:
+    wrong = {
+        jwt.ExpiredSignatureError: "has ended; compare the clocks of both machines",
+        jwt.ImmatureSignatureError: "is of the future; compare the clocks of both machines",
+        jwt.InvalidIssuerError: "is of another issuer than http.oidc.issuer",
+        jwt.InvalidAudienceError: "is for another client than http.oidc.clientId",
+        jwt.InvalidSignatureError: "has a wrong signature",
+        jwt.MissingRequiredClaimError: f"lacks a claim: {error}",
+    }
+    for kind, sentence in wrong.items():
+        if isinstance(error, kind):
+            return f"the provider's ID token {sentence}"
+    return f"the provider's ID token cannot be read ({type(error).__name__})"
+
+
+def claim(claims: Mapping[str, Any], path: str) -> Any:
+    """A claim by its name, or by its way through others, `realm_access.roles`; None: not there."""
+    if path in claims:
+        return claims[path]
+    found: Any = claims
+    for part in path.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
+
+
+def name_of(claims: Mapping[str, Any], name_claim: str) -> str:
+    """Whom the audit names. Raises Refused for what could be somebody else's name."""
+    name = claim(claims, name_claim)
+    if name is None:
+        name_claim, name = "sub", claims.get("sub")
+    if name_claim == "email" and claims.get("email_verified") is False:
+        raise Refused(403, "the provider has not verified this person's email address")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise Refused(
+            403,
+            f"the claim {name_claim} is no name of 1 to 100 letters, digits and . _ @ + ' | : / = "
+            "-; choose another one by http.oidc.nameClaim",
+        )
+    return name
+
+
+def values_of(claims: Mapping[str, Any], groups_claim: str) -> frozenset[str]:
+    """The groups or roles that a claim names: a list, or a single one."""
+    found = claim(claims, groups_claim)
+    listed = found if isinstance(found, list) else [found]
+    return frozenset(each for each in listed if isinstance(each, str))

@@ -1,0 +1,35 @@
+"""Going on from one site to another, where a redirect would not do."""
+
+from __future__ import annotations
+
+import html
+
+from starlette.requests import HTTPConnection
+from starlette.responses import HTMLResponse
+
+from cdcbus.ops.web.access.origin import is_tls
+from cdcbus.ops.web.oidc.provider import Provider
+
+HINT = "cdcbus_hint"
+PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcbus</title>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="refresh" content="0; url={address}">
+<link rel="icon" href="/static/icon.svg" type="image/svg+xml">
+<link rel="stylesheet" href="/static/console.css">
+<script src="/static/theme.js"></script></head><body><main><h1>One moment</h1>
+<p><a href="{address}">{text}</a></p></main></body></html>"""
+
+
+def onward(address: str, text: str) -> HTMLResponse:
+    """A page that goes on to another by itself. A redirect of a request that comes from another
+    site would not bring along a cookie that is SameSite=Strict, and one that answers a form may not
+    lead to another site, as our policy says `form-action 'self'`."""
+    return HTMLResponse(PAGE.format(address=html.escape(address), text=html.escape(text)))
+
+
+def address_of(connection: HTTPConnection, provider: Provider) -> str:
+    """The console's address for browsers."""
+    if provider.settings.address is not None:
+        return provider.settings.address
+    host = connection.headers.get("host", "")
+    return f"{'https' if is_tls(connection) else 'http'}://{host}"

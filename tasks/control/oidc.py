@@ -1,0 +1,112 @@
+"""Signing in at the console through an OpenID Connect provider: where that is, and which of its
+groups may do what."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.keys.bus import OIDC_KEYS
+from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.config.keys.types import TEXT
+from cdcbus.tasks.control.people import KINDS as PERSON_KINDS
+from cdcbus.tasks.control.people import Grant, Role
+
+GROUP_KEY = re.compile(r"http\.oidc\.group\.([\w.@-]{1,40})\.(value|role|tasks)", re.ASCII)
+ANYBODY = "*"
+GROUP = "http.oidc.group.NAME"
+KINDS = {
+    "value": Key(f"{GROUP}.value", TEXT, "", "What the claim says of it; absent: NAME."),
+    "role": replace(PERSON_KINDS["role"], name=f"{GROUP}.role"),
+    "tasks": replace(PERSON_KINDS["tasks"], name=f"{GROUP}.tasks"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """What those may do whose claim has `value`; `*`: all who can sign in there."""
+
+    name: str
+    value: str
+    grant: Grant
+
+
+@dataclass(frozen=True, slots=True)
+class OidcSettings:
+    """The settings `http.oidc.*`. `address`: that of the console for browsers; None: the one that
+    a request asks for. Without a `client_secret` there is PKCE only."""
+
+    issuer: str
+    client_id: str
+    groups: tuple[Group, ...]
+    client_secret: str | None = field(default=None, repr=False)
+    scopes: tuple[str, ...] = ("openid", "profile", "email")
+    name_claim: str = "preferred_username"
+    groups_claim: str = "groups"
+    address: str | None = None
+
+    def groups_of(self, values: frozenset[str]) -> tuple[str, ...]:
+        """The names of the groups that somebody with these values is in."""
+        return tuple(
+            group.name for group in self.groups if group.value in values or group.value == ANYBODY
+        )
+
+    def grants_of(self, names: frozenset[str]) -> tuple[Grant, ...]:
+        """What groups of these names may do now; of one that is gone: nothing."""
+        return tuple(group.grant for group in self.groups if group.name in names)
+
+
+def find_group_key(written: str) -> Key | None:
+    found = GROUP_KEY.fullmatch(written)
+    return KINDS[found[2]] if found else None
+
+
+def oidc_of(values: Mapping[str, Any]) -> OidcSettings | None:
+    """The settings of these values, by key; None where no provider is named. Raises ConfigError
+    where they do not go together, and where nobody could sign in."""
+    groups = _groups(values)
+    issuer = values["http.oidc.issuer"]
+    if issuer is None:
+        named = [key.name for key in OIDC_KEYS if not key.default and values[key.name] is not None]
+        if named or groups:
+            key = named[0] if named else f"http.oidc.group.{groups[0].name}"
+            raise ConfigError(f"{key} has no provider; set http.oidc.issuer, or remove it")
+        return None
+    if values["http.oidc.clientId"] is None:
+        raise ConfigError(
+            "http.oidc.issuer needs the id of a client at that provider; set http.oidc.clientId"
+        )
+    if not groups:
+        raise ConfigError(
+            "http.oidc.issuer is set, but nobody may do anything; name the groups that may, as "
+            "http.oidc.group.NAME.role=operate"
+        )
+    scopes = tuple(values["http.oidc.scopes"])
+    return OidcSettings(
+        issuer,
+        values["http.oidc.clientId"],
+        groups,
+        values["http.oidc.clientSecret"],
+        scopes if "openid" in scopes else ("openid", *scopes),
+        values["http.oidc.nameClaim"],
+        values["http.oidc.groupsClaim"],
+        values["http.oidc.address"],
+    )
+
+
+def _groups(values: Mapping[str, Any]) -> tuple[Group, ...]:
+    fields: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        if (found := GROUP_KEY.fullmatch(key)) and value is not None:
+            fields.setdefault(found[1], {})[found[2]] = value
+    return tuple(
+        Group(
+            name,
+            own.get("value", name),
+            Grant(Role[own.get("role", "read").upper()], own.get("tasks", ())),
+        )
+        for name, own in fields.items()
+    )
