@@ -192,7 +192,7 @@ def test_a_wrong_option_is_wrong_usage(wrong: list[str], sentence: str) -> None:
 
 def test_what_check_would_warn_of_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
     odd = example_text("mysql-to-kafka") + "mapper[0].auto=true\n"
-    monkeypatch.setattr("cdcbus.ops.cli.task.new.example_text", lambda route: odd)
+    monkeypatch.setattr("cdcbus.tasks.editing.new_task.example_text", lambda route: odd)
     result = new(*FETCH)
     assert result.exit_code == 1
     assert "mapper[0].auto: without meaning" in result.stderr
