@@ -20,7 +20,7 @@ from cdcbus import __version__
 from cdcbus.ops.web import api, auth, health, metrics, porter
 from cdcbus.ops.web.answers import Refused, refusal, status_of_error
 from cdcbus.ops.web.bus import WebBus
-from cdcbus.ops.web.editing import edit_page, move
+from cdcbus.ops.web.editing import edit_page, move, new_page
 from cdcbus.ops.web.pages import (
     alarms,
     dead_letters,
@@ -53,6 +53,7 @@ def make_app(bus: WebBus) -> FastAPI:
         overview,
         edit_page,
         move,
+        new_page,
         task_page,
         nodes,
         alarms,

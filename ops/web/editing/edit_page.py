@@ -200,13 +200,13 @@ def _form(
         "is_review": is_review,
         "change": difference(masked_text(dist), work.text) if is_review else (),
         "is_checked": request.method == "POST",
-        "results": _results(bus_of(request), work) if step == SYSTEMS and work.is_good else None,
+        "results": results_of(bus_of(request), work) if step == SYSTEMS and work.is_good else None,
     }
     status = 200 if refusal is None else status_of_error(refusal)
     return page(request, "edit.html", values, section="/", status=status)
 
 
-def _results(bus: WebBus, work: Edited) -> Sequence[Any]:
+def results_of(bus: WebBus, work: Edited) -> Sequence[Any]:
     """What source, Kafka and target say of the text: takes up to a minute where one is away."""
     # Imported here: it brings the drivers.
     from cdcbus.tasks.preflight.check import check_task

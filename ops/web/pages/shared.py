@@ -16,6 +16,8 @@ DONE = {
     "stop": "Stop is ordered: the task stores its position and ends.",
     "saved": "The text is stored. A running task goes on with the text that it was started with.",
     "saved-restart": "The text is stored, and a restart is ordered.",
+    "new": "The task is stored. Nothing runs it before it is started.",
+    "new-started": "The task is stored, and its start is ordered.",
     "moved": "The text names its node now. Where the task ran, it is started again there.",
     "reset": "The position is set.",
     "snapshot": "It is wished: the task sees it within a second, or when it starts.",
