@@ -30,7 +30,7 @@ from cdcbus.ops.web.pages import (
     task_page,
     topics,
 )
-from cdcbus.ops.web.records import log_page, search_page
+from cdcbus.ops.web.records import letter_row, log_page, search_page
 from cdcbus.ops.web.sign_in import by_provider, login
 from cdcbus.plugins.errors import CdcError
 
@@ -61,6 +61,7 @@ def make_app(bus: WebBus) -> FastAPI:
         log_page,
         topics,
         lineage,
+        letter_row,
         dead_letters,
     ):
         app.include_router(page.router, include_in_schema=False)

@@ -34,8 +34,8 @@ def cells_side_by_side(change: RowChange) -> list[FoundCell]:
     return [
         FoundCell(
             printable(name),
-            _short(before.get(name)),
-            _short(after.get(name)),
+            short(before.get(name)),
+            short(after.get(name)),
             name in before,
             name in after,
             name in key,
@@ -45,7 +45,8 @@ def cells_side_by_side(change: RowChange) -> list[FoundCell]:
     ]
 
 
-def _short(cell: Cell) -> Cell:
+def short(cell: Cell) -> Cell:
+    """As much of a cell as a page shows."""
     if cell is None:
         return None
     shown = printable(cell[:CELL_CHARACTERS])

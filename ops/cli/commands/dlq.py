@@ -15,12 +15,14 @@ from rich.table import Column, Table
 from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.services.zookeeper_client import bus_client
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.tasks.process_identity import operator
 
 if TYPE_CHECKING:
+    from cdcbus.consumer.config import LoadTask
     from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenDeadLetter
     from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters
+    from cdcbus.producer.config import FetchTask
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.control.dead_letters import DeadLetterQueue
 
@@ -83,22 +85,37 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
 @dlq.command()
 @_task
 @_records
+@click.option(
+    "--target",
+    "looks_at_target",
+    is_flag=True,
+    help="With the target's row now, read by the letter's key. Of a consumer task's letters only.",
+)
 @json_option
 @bus_options
-def show(word: str, records: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
+def show(
+    word: str, records: tuple[str, ...], looks_at_target: bool, as_json: bool, bus: BusSettings
+) -> None:
     """Show whole dead letters, with the original record's key, headers and value. Without a record
     all are shown. Rows are printed with their cells."""
     from cdcbus.ops.services.dead_letter_fields import fields_of, original_of
 
-    with _topic(word, bus) as topic:
+    task = _task_of(word, bus)
+    with _letters(task) as topic:
         dead_letters = _chosen(topic, records, takes_all=not records)
     fields = [{**fields_of(each), **original_of(each)} for each in dead_letters]
+    if looks_at_target:
+        for each, letter in zip(fields, dead_letters, strict=True):
+            each["target"] = _at_target(task, letter)
     if as_json:
         print_json(fields)
         return
     for each in fields:
+        rows = each.pop("target", [])
         for name, value in each.items():
             click.echo(f"{name}: {value}")
+        for row in rows:
+            click.echo(_target_line(row))
         click.echo()
 
 
@@ -190,14 +207,63 @@ def _print_resolved(
         click.echo(f"{len(dead_letters)} {done}")
 
 
+def _at_target(
+    task: FetchTask | LoadTask, letter: OpenDeadLetter | FetchLetter
+) -> list[dict[str, Any]]:
+    """The target's rows of a letter, each with what it was changed by; where they are not known,
+    why."""
+    from cdcbus.consumer.config import LoadTask
+    from cdcbus.consumer.records.dead_letters import OpenDeadLetter
+    from cdcbus.ops.services.target_rows import target_rows
+
+    if not isinstance(task, LoadTask) or not isinstance(letter, OpenDeadLetter):
+        raise ConfigError("--target is for the letters of a consumer task: a fetch task has none")
+    try:
+        found = target_rows(task, letter.value)
+    except CdcError as error:
+        return [{"table": "", "operation": "", "row": None, "different": [], "reason": str(error)}]
+    return [
+        {
+            "table": each.table,
+            "operation": each.op,
+            "row": {cell.name: cell.now for cell in each.cells if cell.has_now}
+            if each.is_there
+            else None,
+            "different": [cell.name for cell in each.cells if cell.is_different],
+            "reason": each.reason,
+        }
+        for each in found
+    ]
+
+
+def _target_line(row: dict[str, Any]) -> str:
+    """One row for people."""
+    if row["reason"]:
+        return f"target: not known: {row['reason']}"
+    if row["row"] is None:
+        return f"target: {row['table']} has no row with this key"
+    different = f"; other than the letter says: {', '.join(row['different'])}"
+    return f"target: {row['table']} {row['row']}{different if row['different'] else ''}"
+
+
 @contextmanager
 def _topic(word: str, bus: BusSettings) -> Iterator[DeadLetterTopic | FetchLetters]:
     """The dead letters of a task."""
-    from cdcbus.ops.services.dead_letters import letters_of
+    with _letters(_task_of(word, bus)) as topic:
+        yield topic
+
+
+def _task_of(word: str, bus: BusSettings) -> FetchTask | LoadTask:
     from cdcbus.tasks.config.diagnostics import Severity
     from cdcbus.tasks.control.named_task import inspect_named, place_of
 
-    task = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
+    return inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
+
+
+@contextmanager
+def _letters(task: FetchTask | LoadTask) -> Iterator[DeadLetterTopic | FetchLetters]:
+    from cdcbus.ops.services.dead_letters import letters_of
+
     with letters_of(task) as topic:
         yield topic
 

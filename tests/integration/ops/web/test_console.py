@@ -264,6 +264,25 @@ def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(
     assert (bus.text(path) or "").strip() == ""
 
 
+def test_a_letters_row_is_beside_the_targets_for_those_who_may_see_cells_only(
+    web: httpx.Client, bus: Bus, load: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The target is away: a sentence says so, beside what is known of the letter."""
+    page = f"/letters/{load}/row?record={name}/0/3"
+    refused = web.get(page)
+    assert (refused.status_code, "Ada" in refused.text) == (403, False)
+    log_in(web)
+    assert f"/letters/{load}/row?record={name}/0/3" in web.get(f"/letters/{load}").text
+    said = text(web, page)
+    assert "The target's row is not known" in said.replace("&#39;", "'")
+    assert re.search(r"127\.0\.0\.1:1\b", said) and "s3cret" not in said
+    assert "this one is 1 of 1" in said and "the target refuses it" in said
+    assert "no such open dead letter" in text(web, f"/letters/{load}/row?record={name}/0/4", 404)
+    monkeypatch.setenv("TARGET_PASSWORD", "s3cret")
+    shown = bus.json("dlq", "show", load, f"{name}/0/3", "--target")
+    assert "127.0.0.1:1" in shown[0]["target"][0]["reason"]
+
+
 def test_letters_are_replayed_when_they_are_chosen(web: httpx.Client, load: str, name: str) -> None:
     log_in(web)
     assert "no letter was chosen" in web.post(f"/letters/{load}/replay").text

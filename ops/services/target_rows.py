@@ -1,0 +1,281 @@
+"""The target's row now, beside the row of a dead letter: read by its key, by nobody who writes.
+
+Whatever is asked ends within LOOK_SECONDS, also at a server that stands still. Only in databases
+whose cells are read as a verify reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from dataclasses import dataclass, replace
+from threading import BoundedSemaphore, Thread
+from typing import Any, Final
+
+from sqlalchemy import Connection
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.transform.change_filter import ChangeFilter
+from cdcbus.plugins.contracts import JdbcTarget, TargetTable
+from cdcbus.plugins.errors import ConfigError, TargetUnavailable
+from cdcbus.plugins.loaders import LOADERS, open_target
+from cdcbus.plugins.loaders.engine import Database
+from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.producer.ddl.table_schema import TableColumn
+from cdcbus.tasks.verify.cells import forms_of
+from cdcbus.tasks.verify.sides import charsets_of
+from cdcbus.tasks.verify.sides import open_target as connected
+from cdcbus.tasks.verify.source_cells import reading, selected
+from cdcbus.tasks.verify.sql_text import (
+    POSTGRESQL_SESSION,
+    compared_column,
+    fits,
+    postgresql_selected,
+    quoted,
+    quoted_table,
+    target_literal,
+)
+
+CONNECT_SECONDS: Final = 5.0
+STATEMENT_SECONDS: Final = 5
+LOOK_SECONDS: Final = 15.0
+CHANGES: Final = 20  # of a record, that are looked up
+LOOKS_AT_ONCE: Final = 4
+"""A server that stands still holds some of them, and no more."""
+_LOOKS = BoundedSemaphore(LOOKS_AT_ONCE)
+READABLE: Final = ("postgresql", "mysql")
+
+
+@dataclass(frozen=True, slots=True)
+class ComparedCell:
+    """A column of the target: as the letter's change has it before and after, and as it is
+    there now. None is NULL; the flags say whether it is there at all. `is_different`: what the
+    change would write is not what is there."""
+
+    name: str
+    before: Cell
+    after: Cell
+    now: Cell
+    has_before: bool
+    has_after: bool
+    has_now: bool
+    is_key: bool
+    is_different: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TargetRow:
+    """A row change of a letter and the target's row of its key. `is_there`: there is one; None
+    where it could not be looked up, as `reason` says in a sentence."""
+
+    table: str
+    op: str
+    cells: tuple[ComparedCell, ...] = ()
+    is_there: bool | None = None
+    reason: str = ""
+
+
+def target_rows(task: LoadTask, value: bytes) -> list[TargetRow]:
+    """For each row change of a record and each table that it goes to. Raises ConfigError for a
+    target that is not read so, DataError for a record that cannot be read, and TargetError where
+    the target does not answer."""
+    target = task.target
+    if not isinstance(target, JdbcTarget):
+        raise ConfigError("its target is a topic, which has no rows that could be read by a key")
+    if task.loader not in LOADERS:
+        raise ConfigError(f"rows of targets of the loader {task.loader} are not read here")
+    if task.processor:
+        raise ConfigError(
+            "an event processor (consumer.eventProcessor) makes its rows, so that their keys at "
+            "the target are not known here"
+        )
+    # Not under the task's id: who has that is taken for an earlier process of it, and is ended.
+    own = replace(
+        target,
+        task_id="",
+        pool_size=2,
+        min_connections=0,
+        max_wait_seconds=CONNECT_SECONDS,
+        connect_retries=0,
+    )
+    return within(LOOK_SECONDS, lambda: _look(task, own, value))
+
+
+def _look(task: LoadTask, target: JdbcTarget, value: bytes) -> list[TargetRow]:
+    wanted = ChangeFilter(task, task.reader, None)
+    changes = list(wanted.changes(value, BatchReport()))[:CHANGES]
+    mapper = Mapper(task.rules, task.named_tables, task.excludes)
+    database = open_target(target)
+    if database.url.dialect not in READABLE:
+        raise ConfigError(
+            f"rows of a target of the kind {database.url.dialect} are not read here; look the row "
+            "up by its key with the target's own tools"
+        )
+    found = []
+    with closing(LOADERS[task.loader](database, "")) as loader, connected(database) as connection:
+        for change in changes:
+            for route in mapper.routes(change.table.id):
+                table = loader.table(route.target)
+                if table is None:
+                    reason = f"the target has no table {route.target}"
+                    found.append(TargetRow(str(route.target), change.op.value, reason=reason))
+                    continue
+                mapped = route.passing_plan(change.table, table).map(change)
+                found += _rows_of(mapped, table, target, database, connection)
+    return found
+
+
+def _rows_of(
+    change: RowChange,
+    table: TargetTable,
+    target: JdbcTarget,
+    database: Database,
+    connection: Connection,
+) -> Iterator[TargetRow]:
+    """One, or of a change that moves the key one for each."""
+    op = change.op.value
+    if change.op is Op.TRUNCATE:
+        yield TargetRow(str(table.id), op, reason="it empties the table, and is of no single row")
+        return
+    keys = _keys(change, table)
+    if not keys:
+        reason = (
+            f"the target table {table.id} has no key that the row has, so that its row cannot be "
+            "told from others"
+        )
+        yield TargetRow(str(table.id), op, _compared(change, table, target, None), None, reason)
+    for key in keys:
+        now = _row(key, table, target, database, connection)
+        yield TargetRow(str(table.id), op, _compared(change, table, target, now), now is not None)
+
+
+def _keys(change: RowChange, table: TargetTable) -> list[tuple[Cell, ...]]:
+    images = [image for image in (change.after, change.before) if image is not None]
+    keys = [
+        tuple(image[name] for name in table.key)
+        for image in images
+        if table.key and all(name in image for name in table.key)
+    ]
+    return list(dict.fromkeys(keys))
+
+
+def _row(
+    key: Sequence[Cell],
+    table: TargetTable,
+    target: JdbcTarget,
+    database: Database,
+    connection: Connection,
+) -> Row | None:
+    """The row with this key as the target has it, in the form in which a verify compares it."""
+    columns = list(table.columns.values())
+    charsets = {} if table.dialect == "postgresql" else charsets_of(connection, table.id)
+    where = []
+    for name, cell in zip(table.key, key, strict=True):
+        column = table.columns[name]
+        expected = forms_of(column, target.zero_date).expected(cell)
+        literal = None if expected is None else target_literal(table.dialect, column, expected)
+        if literal is None or expected is None:
+            return None  # no cell of that type is this one
+        place = compared_column(table.dialect, column)
+        charset = charsets.get(name, "")
+        if charset and not fits(charset, expected):
+            place = f"CONVERT({place} USING utf8mb4)"
+        where.append(f"{place} = {literal}")
+    read: Callable[[Any], tuple[Cell, ...]] = tuple
+    if table.dialect == "postgresql":
+        picked = ", ".join(map(postgresql_selected, columns))
+    else:
+        pairs = [
+            selected(
+                TableColumn(column.name, column.declared, charsets.get(column.name, "")),
+                quoted("mysql", column.name),
+            )
+            for column in columns
+        ]
+        picked, read = ", ".join(sql for sql, _ in pairs), reading([each for _, each in pairs])
+    sql = (
+        f"SELECT {picked} FROM {quoted_table(table.dialect, table.id)} "
+        f"WHERE {' AND '.join(where)} LIMIT 1"
+    )
+    with database.reported(f"table {table.id}"), connection.begin():
+        _limit(connection, table.dialect)
+        rows = connection.exec_driver_sql(sql, execution_options={"no_parameters": True}).fetchall()
+    if not rows:
+        return None
+    return {
+        column.name: forms_of(column, target.zero_date).actual(cell)
+        for column, cell in zip(columns, read(tuple(rows[0])), strict=True)
+    }
+
+
+def _limit(connection: Connection, dialect: str) -> None:
+    """Of a transaction that reads: how long a statement may take, and that it writes nothing."""
+    if dialect == "postgresql":
+        connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}")
+        for setting in POSTGRESQL_SESSION.split("; "):
+            connection.exec_driver_sql(setting)
+        return
+    [[version]] = connection.exec_driver_sql("SELECT VERSION()").fetchall()
+    text = version.decode() if isinstance(version, bytes) else str(version)
+    limit = f"max_execution_time = {STATEMENT_SECONDS * 1000}"
+    if "mariadb" in text.lower():
+        limit = f"max_statement_time = {STATEMENT_SECONDS}"
+    connection.exec_driver_sql(f"SET SESSION {limit}")
+
+
+def _compared(
+    change: RowChange, table: TargetTable, target: JdbcTarget, now: Row | None
+) -> tuple[ComparedCell, ...]:
+    before, after = change.before or {}, change.after or {}
+    names = dict.fromkeys([*table.key, *table.columns, *after, *before])
+    cells = []
+    for name in names:
+        has = name in before, name in after, now is not None and name in now
+        if not any(has):
+            continue
+        there = None if now is None else now.get(name)
+        is_different = False
+        if has[1] and has[2]:
+            expected = after[name]
+            if name in table.columns:
+                expected = forms_of(table.columns[name], target.zero_date).expected(expected)
+            is_different = expected != there
+        cells.append(
+            ComparedCell(
+                name,
+                before.get(name),
+                after.get(name),
+                there,
+                *has,
+                name in table.key,
+                is_different,
+            )
+        )
+    return tuple(cells)
+
+
+def within(seconds: float, ask: Callable[[], list[TargetRow]]) -> list[TargetRow]:
+    """What `ask` gives or raises; TargetUnavailable where it takes longer, or others wait."""
+    if not _LOOKS.acquire(blocking=False):
+        raise TargetUnavailable("others are looking at target rows now; try again in a while")
+    future: Future[list[TargetRow]] = Future()
+
+    def run() -> None:
+        try:
+            future.set_result(ask())
+        except BaseException as error:
+            future.set_exception(error)
+        finally:
+            _LOOKS.release()
+
+    Thread(target=run, name="target-row", daemon=True).start()
+    try:
+        return future.result(seconds)
+    except TimeoutError:
+        raise TargetUnavailable(
+            f"the target has not answered within {seconds:g} s: the row is not known"
+        ) from None
