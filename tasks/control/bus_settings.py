@@ -21,6 +21,7 @@ from cdcbus.tasks.config.keys.bus import (
     ALARM_KEYS,
     BUS_KEYS,
     OIDC_KEYS,
+    PROMETHEUS_KEYS,
     SPARK_KEY,
     nearest_bus_key,
 )
@@ -186,6 +187,11 @@ class BusSettings:
         """The settings `alarm.*`, by key, also those of channels; None where one is not set."""
         channels = [name for name in self.settings if find_channel_key(name)]
         return {name: self._value(name) for name in (*(key.name for key in ALARM_KEYS), *channels)}
+
+    @property
+    def prometheus(self) -> dict[str, Any]:
+        """The settings `prometheus.*`, by the end of their keys; None where one is not set."""
+        return {key.name.partition(".")[2]: self._value(key.name) for key in PROMETHEUS_KEYS}
 
     @property
     def child_environment(self) -> dict[str, str]:

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from fastapi import Request
 
 from cdcbus.ops.web.pages.tasks import Overviews, StoredTasks
+from cdcbus.ops.web.series.source import ChartSource, chart_source
 
 DONE = {
     "start": "Start is ordered: a node takes the task, as soon as one can.",
@@ -37,13 +38,15 @@ class Shared:
 
     tasks: StoredTasks
     overviews: Overviews
+    charts: ChartSource
 
 
 def shared(request: Request) -> Shared:
     state = request.app.state
     if not hasattr(state, "console"):
         tasks = StoredTasks(state.bus)
-        state.console = Shared(tasks, Overviews(state.bus, tasks))
+        charts = chart_source(state.bus.settings)
+        state.console = Shared(tasks, Overviews(state.bus, tasks), charts)
     shared: Shared = state.console
     return shared
 

@@ -24,6 +24,7 @@ from cdcbus.ops.web.pages.rendering import live_parts, page
 from cdcbus.ops.web.pages.shared import DONE, shared, task_address
 from cdcbus.ops.web.series.delays import delay_charts
 from cdcbus.ops.web.series.marks import WORDS, marks_of
+from cdcbus.ops.web.series.queries import TaskCharts
 from cdcbus.ops.web.series.series import Mark, Series
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError, PositionUnavailable
 from cdcbus.producer.snapshot.progress import Wish, WishKind
@@ -34,6 +35,7 @@ from cdcbus.tasks.verify.last import VerifyNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 router = APIRouter()
+DEFAULT_SECONDS = views.RANGES["1h"]  # of charts from Prometheus
 
 
 @router.get("/tasks/{task_id}")
@@ -47,6 +49,7 @@ def task_page(
         "durations": alarms.DURATIONS,
         "ranges": list(views.RANGES),
         "range": span,
+        "prometheus": shared(request).charts.shown,
         "other_nodes": [
             node.node_id for node in known_nodes(bus_of(request)) if node.status == "working"
         ],
@@ -70,21 +73,25 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
     history, failures = ThroughputHistory(bus.client), nodes.errors(task_id)
     changes = views.position_changes(bus, task_id)
     marks = marks_of(failures, changes, Occurrences(bus.client).read(task_id))
-    charts = views.charts_of(
-        history.read(task_id),
-        time.time(),
-        history.read_hours(task_id) if span else (),
-        span,
-        marks,
+    now = time.time()
+    charted = shared(request).charts.charts(
+        task_id, views.RANGES.get(span, DEFAULT_SECONDS), now, marks
     )
+    found = charted.charts
+    if found is None:
+        hours = history.read_hours(task_id) if span else ()
+        charts = views.charts_of(history.read(task_id), now, hours, span, marks)
+        found = TaskCharts(charts, _delay_charts(bus, task_id, charts, marks))
     return {
         "status": status,
         "is_logged_in": is_logged_in(request),
         "has_token": bus.has_way_in and request.state.operator is None,
         "here": task_address(task_id),
-        "charts": charts,
-        "delay_charts": _delay_charts(bus, task_id, charts, marks),
-        "marks": charts[0].marks[::-1] if charts else (),
+        "charts": found.main,
+        "delay_charts": found.delays,
+        "table_charts": found.tables,
+        "no_prometheus": charted.why,
+        "marks": found.main[0].marks[::-1] if found.main else (),
         "mark_words": WORDS,
         "rates": {
             (each.swimlane, each.table): each.rows_per_second

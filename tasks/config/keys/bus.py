@@ -56,6 +56,32 @@ WEBHOOK: ValueType[str] = ValueType(
 )
 
 
+def _base_url(text: str) -> str:
+    found = urlsplit(_http_url(text))
+    if "@" in found.netloc or found.query or found.fragment:
+        raise ValueError("more than an address")
+    return text
+
+
+def _matchers(text: str) -> str:
+    if not re.fullmatch(rf"{_MATCHER}(?:,{_MATCHER})*", text):
+        raise ValueError("not matchers")
+    return text.strip()
+
+
+_MATCHER = r'\s*[a-zA-Z_]\w*\s*(?:=~|!~|!=|=)\s*"(?:[^"\\\n]|\\.)*"\s*'
+BASE_URL: ValueType[str] = ValueType(
+    "address",
+    _base_url,
+    "an address with http:// or https://, without user and query",
+    "http://prometheus:9090",
+    is_shown=False,  # people write passwords into addresses
+)
+MATCHERS: ValueType[str] = ValueType(
+    "matchers", _matchers, 'name="value" pairs between commas', 'env="prod",job="cdcbus"'
+)
+
+
 def _bind(text: str) -> tuple[str, int] | None:
     if text == "off":
         return None
@@ -271,6 +297,25 @@ OIDC_KEYS = (
     ),
 )
 
+PROMETHEUS_KEYS = (
+    Key(
+        "prometheus.url",
+        BASE_URL,
+        "",
+        "The Prometheus that reads `/metrics` of nodes: charts of tasks come from it; absent: from "
+        "ZooKeeper.",
+    ),
+    Key("prometheus.user", TEXT, "", "The user there; absent: no login."),
+    Key("prometheus.password", SECRET, "", "The user's password."),
+    Key("prometheus.token", SECRET, "", "A bearer token instead of user and password."),
+    Key(
+        "prometheus.match",
+        MATCHERS,
+        "",
+        "Matchers that tell this installation's metrics from others there, as of a selector.",
+    ),
+)
+
 BUS_KEYS: dict[str, Key] = {
     key.name: key
     for key in (
@@ -379,6 +424,7 @@ BUS_KEYS: dict[str, Key] = {
         ),
         *OIDC_KEYS,
         *ALARM_KEYS,
+        *PROMETHEUS_KEYS,
     )
 }
 

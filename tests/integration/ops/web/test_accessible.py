@@ -14,7 +14,10 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.tasks.runtime.delay_history import DelayHistory, DelayStep, step_of
+from cdcbus.tasks.runtime.occurrences import DDL, ERROR, RETRYING, Occurrence, Occurrences
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
+from cdcbus.tasks.zookeeper.stat import Percentiles
 from tests.support.bus import FROM_KAFKA, Bus, fetch_text, open_bus, resting_text
 from tests.support.console import (
     CHROMIUM,
@@ -82,9 +85,16 @@ def page(web: httpx.Client) -> Iterator[Page]:
         yield opened
 
 
-def test_no_page_has_a_serious_finding(page: Page, web: httpx.Client, name: str) -> None:
+def test_no_page_has_a_serious_finding(page: Page, web: httpx.Client, name: str, bus: Bus) -> None:
+    now = int(time.time())
+    delays = DelayStep(step_of(now) - 300, {"source_to_read": Percentiles(0.1, 0.2, 0.3)})
+    DelayHistory(bus.client).put("fetch", [delays])
+    Occurrences(bus.client).add(
+        "fetch", [Occurrence(now - 60, kind, f"a {kind}") for kind in (DDL, ERROR, RETRYING)]
+    )
     found = {}
     for path in (
+        "/tasks/fetch?range=1h",
         "/tasks/fetch?range=30d",
         "/tasks/fetch/edit",
         "/tasks/fetch/versions",
@@ -113,6 +123,21 @@ def test_the_way_through_two_topics_is_drawn_once_and_no_name_runs_out(
     page.get_by_role("link", name=f"task {LONG}").focus()
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/tasks/{LONG}")
+
+
+def test_a_mark_stands_out_in_all_charts_when_its_line_is_in_focus(
+    page: Page, web: httpx.Client, bus: Bus
+) -> None:
+    now = int(time.time())
+    found = [Occurrence(now - 60 * back, ERROR, f"failure {back}") for back in (9, 5)]
+    Occurrences(bus.client).add("fetch", found)
+    page.goto(str(web.base_url).rstrip("/") + "/tasks/fetch?range=1h")
+    page.get_by_text("What happened in this time").focus()
+    page.keyboard.press("Enter")
+    line = page.locator("tr[data-mark]", has_text="failure 9")
+    line.focus()
+    expect(page.locator(".plot .mark.lit")).to_have_count(page.locator(".plot").count())
+    expect(page.locator(".plot .mark.lit title").first).to_contain_text("failure 9")
 
 
 def test_a_chart_has_the_readers_time_with_utc_beside_it(bus: Bus, web: httpx.Client) -> None:

@@ -199,6 +199,11 @@ def test_the_variable_of_each_key() -> None:
         "CDCBUS_ALARM_WEBHOOK_SEVERITY",
         "CDCBUS_ALARM_EXEC_COMMAND",
         "CDCBUS_ALARM_EXEC_SEVERITY",
+        "CDCBUS_PROMETHEUS_URL",
+        "CDCBUS_PROMETHEUS_USER",
+        "CDCBUS_PROMETHEUS_PASSWORD",
+        "CDCBUS_PROMETHEUS_TOKEN",
+        "CDCBUS_PROMETHEUS_MATCH",
     ]
 
 
@@ -294,11 +299,13 @@ def test_a_source_of_porters_node_is_found_behind_files_and_before_zookeeper(
         ("alarm.windows=8-20", "HH:MM-HH:MM"),
         ("alarm.windows=08:00-08:00", "HH:MM-HH:MM"),
         ("alarm.windows=08:00-24:30", "HH:MM-HH:MM"),
+        ("prometheus.url=http://u:s3cret@p:9090", "an address with http:// or https://, without"),
+        ("prometheus.url=p:9090", "an address with http:// or https://, without"),
+        ('prometheus.match=env="a"} or up{b="c"', 'name="value" pairs between commas'),
+        ("prometheus.match=env=prod", 'name="value" pairs between commas'),
     ],
 )
-def test_a_wrong_alarm_channel_is_told(
-    tmp_path: Path, file: Path, line: str, expected: str
-) -> None:
+def test_a_wrong_setting_is_told(tmp_path: Path, file: Path, line: str, expected: str) -> None:
     (error,) = read(tmp_path, line + "\n").errors()
     assert error.startswith(f"{file}:1: {line.partition('=')[0]}: wrong value; expected {expected}")
     assert "s3cret" not in error

@@ -1,0 +1,108 @@
+"""Where the charts of tasks come from: Prometheus where one is set and answers, asked once for all
+who look; else ZooKeeper."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from threading import Lock
+from typing import Final
+
+from cdcbus.ops.web.series.prometheus import NoAnswer, Prometheus
+from cdcbus.ops.web.series.queries import TaskCharts, span_of, task_charts
+from cdcbus.ops.web.series.series import Mark
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.control.bus_settings import BusSettings
+
+KNOWN_SECONDS: Final = 15.0
+AWAY_SECONDS: Final = 30.0
+"""How long it is not asked again: each question to one that stands still takes seconds."""
+KEPT: Final = 64
+BUSY_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Charted:
+    """`charts`: None where these come from ZooKeeper; `why`: a sentence that says why."""
+
+    charts: TaskCharts | None
+    why: str = ""
+
+
+def chart_source(settings: BusSettings) -> ChartSource:
+    """What the settings name. A setting that cannot be read is a sentence on the pages, which go
+    on by ZooKeeper."""
+    try:
+        values = settings.prometheus
+    except ConfigError as error:
+        return ChartSource(None, str(error))
+    if not values["url"]:
+        return ChartSource(None)
+    return ChartSource(Prometheus(**{name: value or "" for name, value in values.items()}))
+
+
+class ChartSource:
+    """Thread-safe; one question at a time, as many who look want the same."""
+
+    def __init__(
+        self,
+        prometheus: Prometheus | None,
+        why: str = "",
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`why`: why there is none though one is set."""
+        self._prometheus, self._why, self._clock = prometheus, why, clock
+        self._known: dict[tuple[str, int], tuple[float, Sequence[Mark], Charted]] = {}
+        self._away: tuple[float, Charted] | None = None
+        self._lock = Lock()
+
+    @property
+    def shown(self) -> str:
+        """The address of Prometheus; empty without one."""
+        return self._prometheus.url if self._prometheus else ""
+
+    def charts(self, task_id: str, seconds: int, now: float, marks: Sequence[Mark]) -> Charted:
+        """Those of the last so many seconds. Never raises for what Prometheus does."""
+        if self._prometheus is None:
+            return Charted(None, self._why)
+        if not self._lock.acquire(timeout=BUSY_SECONDS):
+            return Charted(None, f"Prometheus at {self.shown} is slow, and others ask it")
+        try:
+            return self._charts(self._prometheus, task_id, seconds, now, marks)
+        finally:
+            self._lock.release()
+
+    def _charts(
+        self,
+        prometheus: Prometheus,
+        task_id: str,
+        seconds: int,
+        now: float,
+        marks: Sequence[Mark],
+    ) -> Charted:
+        moment = self._clock()
+        if self._away and moment < self._away[0]:
+            return self._away[1]
+        until, known_marks, known = self._known.get((task_id, seconds), (0.0, (), Charted(None)))
+        if moment < until and list(known_marks) == list(marks):
+            return known
+        try:
+            found = task_charts(prometheus, task_id, span_of(seconds, now), marks)
+        except NoAnswer as error:
+            away = Charted(None, str(error))
+            self._away = self._clock() + AWAY_SECONDS, away
+            return away
+        self._away = None
+        charted = Charted(found)
+        if found is None:
+            charted = Charted(
+                None,
+                f"Prometheus at {self.shown} has nothing of this task in this time: let it read "
+                "/metrics of a node, or check prometheus.match",
+            )
+        self._known = {key: each for key, each in self._known.items() if moment < each[0]}
+        while len(self._known) >= KEPT:
+            del self._known[next(iter(self._known))]
+        self._known[task_id, seconds] = self._clock() + KNOWN_SECONDS, tuple(marks), charted
+        return charted
