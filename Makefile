@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes lint docs bench measures install hooks clean
+.PHONY: help demo test test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes lint docs bench measures install hooks clean picture
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -69,6 +69,9 @@ lint: $(INSTALLED) ## Types and style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/codespell
+
+picture: $(INSTALLED) ## The README's moving picture, of a real demo: docs/demo.svg; needs tmux
+	$(BIN)/python -m tests.pictures
 
 measures: $(INSTALLED) ## Files, imports between rooms, line lengths and more, folder by folder
 	$(BIN)/python tests/code_measures.py

@@ -1,7 +1,6 @@
 """The demo as an SVG picture: a scene of its course and the verdict, as they were on the terminal.
 
-The README's is made by `cdcbus demo --picture docs/demo.svg`, with a home below the user's, which
-is shown as ~.
+The README's, which moves, is made by `make picture`.
 """
 
 from __future__ import annotations
