@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -61,7 +62,7 @@ def draft_tasks(copy: Copy, bus: BusSettings, files: Files | None = None) -> Tas
     """Both tasks as they would be read from their files, which are not there yet."""
     files = files or Files(Path(), copy.name, copy.target.kind)
     filled = texts(copy, files, in_environment())
-    return read_tasks(filled, {**bus.filling, **copy.passwords()})
+    return read_tasks(filled, bus, copy.passwords())
 
 
 def answered(wishes: Wishes, asked: Questions, bus: BusSettings) -> Copy:
@@ -71,7 +72,7 @@ def answered(wishes: Wishes, asked: Questions, bus: BusSettings) -> Copy:
     tables = _tables(wishes, asked, source, tables_by_schema)
     schemas = sorted({each.partition(".")[0] for each in tables})
     kafka, replicas = asked.until_good(lambda: _kafka(wishes, asked))
-    name = wishes.name or schemas[0]
+    name = _name(wishes, schemas[0])
     copy = replace(
         _draft(source, bus),
         name=name,
@@ -84,7 +85,21 @@ def answered(wishes: Wishes, asked: Questions, bus: BusSettings) -> Copy:
     )
     copy = _target(wishes, asked, bus, copy)
     schema = _target_schema(wishes, asked, copy, schemas)
+    if copy.target.address == source.address and schema in ("", copy.schema):
+        raise ConfigError(
+            f"source and target are the same tables, {copy.schema} at {source.address}: name "
+            "another server or another database behind --target"
+        )
     return replace(copy, target_schema=schema, variables=frozenset(asked.variables))
+
+
+def _name(wishes: Wishes, schema: str) -> str:
+    """Of files, tasks and topic, so of letters that all of them can have."""
+    if wishes.name is None:
+        return re.sub(r"[^A-Za-z0-9_-]+", "-", schema).strip("-") or "copy"
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,200}", wishes.name):
+        raise click.BadParameter("expected letters, digits, _ and -", param_hint="--name")
+    return wishes.name
 
 
 def _draft(source: Server, bus: BusSettings) -> Copy:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,9 +96,6 @@ def init(bus: BusSettings, **given: Any) -> None:
     from cdcbus.ops.init.answers import Wishes
     from cdcbus.ops.init.course import take_course
 
-    for ending in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(ending) is not signal.SIG_IGN:
-            signal.signal(ending, signal.default_int_handler)  # as Ctrl-C: tasks end with it
     context = click.get_current_context()
     is_addressed = context.params.get("zookeeper") is not None
     sys.exit(take_course(Wishes(**given, asks_zookeeper=not is_addressed), bus))

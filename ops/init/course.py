@@ -54,21 +54,20 @@ def take_course(wishes: Wishes, bus: BusSettings) -> int:
     the next call goes on behind it."""
     asked = Questions(not wishes.yes)
     files = _earlier(wishes, asked)
-    bus = _with_zookeeper(wishes, asked, bus) if files is None else bus
-    with bus_client(bus) as client:
-        if files is None:
-            copy = answered(wishes, asked, bus)
-            files = Files(wishes.folder, copy.name, copy.target.kind)
-            tasks = draft_tasks(copy, bus, files)
-        else:
-            copy = None
+    if files is not None:
+        with _interruptible(files), bus_client(bus) as client:
             tasks = _tasks_of(files, bus)
-        plan = _looked_at(wishes, asked, tasks, client)
-        if copy is not None:
-            _ask_to_begin(asked, files, tasks, plan)
-            tasks = _write(wishes, asked, copy, files, bus)
+            return _run(wishes, asked, tasks, _looked_at(wishes, asked, tasks, client), bus, client)
+    with _nothing_made():
+        copy = answered(wishes, asked, bus)
+        bus = _with_zookeeper(wishes, asked, bus)
+    with bus_client(bus) as client:
+        with _nothing_made():
+            files = Files(wishes.folder, copy.name, copy.target.kind)
+            plan = _looked_at(wishes, asked, draft_tasks(copy, bus, files), client)
+            _ask_to_begin(asked, files, plan)
         with _interruptible(files):
-            _make(tasks, plan)
+            tasks = _write(wishes, asked, copy, files, bus)
             return _run(wishes, asked, tasks, plan, bus, client)
 
 
@@ -106,7 +105,7 @@ def _with_zookeeper(wishes: Wishes, asked: Questions, bus: BusSettings) -> BusSe
 
 def _tasks_of(files: Files, bus: BusSettings) -> Tasks:
     return read_tasks(
-        {file: file.read_text(encoding="utf-8") for file in (files.fetch, files.load)}, bus.filling
+        {file: file.read_text(encoding="utf-8") for file in (files.fetch, files.load)}, bus
     )
 
 
@@ -135,11 +134,10 @@ def _looked_at(wishes: Wishes, asked: Questions, tasks: Tasks, client: KazooClie
     return plan
 
 
-def _ask_to_begin(asked: Questions, files: Files, tasks: Tasks, plan: SchemaPlan) -> None:
+def _ask_to_begin(asked: Questions, files: Files, plan: SchemaPlan) -> None:
     missing = [each for each in plan.tables if not each.is_there]
-    topic = ", ".join(tasks.load.source.topics)
     click.echo(
-        f"\nTo be made: {files.fetch}, {files.load}, topic {topic} if it is missing, and "
+        f"\nTo be made: {files.fetch} and {files.load}, the topic if it is missing, and "
         f"{len(missing)} of {len(plan.tables)} target tables"
         f"{': ' if missing else ''}{', '.join(str(each.definition.id) for each in missing)}",
         err=True,
@@ -152,25 +150,26 @@ def _write(wishes: Wishes, asked: Questions, copy: Copy, files: Files, bus: BusS
     """Writes what is missing, and gives the tasks as the files then have them."""
     places = places_of(copy, files)
     wishes.folder.mkdir(parents=True, exist_ok=True)
-    with _interruptible(files):
-        passwords = {
-            name: password
-            for name, password in copy.passwords().items()
-            if name not in copy.variables
-        }
-        kept = kept_passwords(files)
-        if changed := [
-            name for name in passwords if kept.get(name, passwords[name]) != passwords[name]
-        ]:
-            what = f"{files.passwords} has another {' and '.join(changed)}"
-            if not _may_overwrite(wishes, asked, what):
-                passwords = {name: kept.get(name, own) for name, own in passwords.items()}
-        if passwords and {**kept, **passwords} != kept:
-            keep_passwords(files, passwords)
-            click.echo(f"{CHECK} {files.passwords} is written, for its owner only", err=True)
-        for file, text in texts(copy, files, places).items():
-            _put(wishes, asked, file, text)
-        return _tasks_of(files, bus)
+    _keep(wishes, asked, copy, files)
+    for file, text in texts(copy, files, places).items():
+        _put(wishes, asked, file, text)
+    return _tasks_of(files, bus)
+
+
+def _keep(wishes: Wishes, asked: Questions, copy: Copy, files: Files) -> None:
+    """The passwords that the environment does not have."""
+    kept = kept_passwords(files)
+    passwords = {
+        name: password
+        for name, password in copy.passwords().items()
+        if name not in copy.variables and kept.get(name) != password
+    }
+    changed = " and ".join(name for name in passwords if name in kept)
+    if changed and not _may_overwrite(wishes, asked, f"{files.passwords} has another {changed}"):
+        passwords = {name: own for name, own in passwords.items() if name not in kept}
+    if passwords:
+        keep_passwords(files, passwords)
+        click.echo(f"{CHECK} {files.passwords} is written, for its owner only", err=True)
 
 
 def _put(wishes: Wishes, asked: Questions, file: Path, text: str) -> None:
@@ -196,6 +195,16 @@ def _may_overwrite(wishes: Wishes, asked: Questions, what: str) -> bool:
             "it, and without --source and --target this command goes on with what is there"
         )
     return asked.confirm(f"{what}. Overwrite it? No goes on with it as it is", default=False)
+
+
+@contextmanager
+def _nothing_made() -> Iterator[None]:
+    """Says so at Ctrl-C."""
+    try:
+        yield
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("\ninterrupted; nothing was made", err=True)
+        raise
 
 
 @contextmanager
@@ -234,6 +243,7 @@ def _run(
     bus: BusSettings,
     client: KazooClient,
 ) -> int:
+    _make(tasks, plan)
     variables = _variables(tasks)
     reports: Sequence[TableReport] = ()
     if not wishes.no_run:

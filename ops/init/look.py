@@ -22,6 +22,7 @@ from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.producer.source.event_reader import is_own_table
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.source_of import Feed, source_connection
 from cdcbus.tasks.preflight.fetch import check_source, check_written_topics
 from cdcbus.tasks.preflight.load import check_target
@@ -60,12 +61,15 @@ class Tasks:
         return [Feed(self.fetch, self.load, str(self.fetch_file), topics)]
 
 
-def read_tasks(texts: Mapping[Path, str], environ: Mapping[str, str]) -> Tasks:
-    """The tasks of two texts, the fetch task's first. Raises ConfigError where they are none that
-    belong together."""
+def read_tasks(
+    texts: Mapping[Path, str], bus: BusSettings, passwords: Mapping[str, str] | None = None
+) -> Tasks:
+    """The tasks of two texts, the fetch task's first. `passwords`: by variable, beside those of the
+    environment. Raises ConfigError where they are none that belong together."""
     fetch_file, load_file = texts
+    filling = {**bus.filling, **(passwords or {})}
     read = [
-        inspect_text(text, environ, Severity.ERROR).ready(str(file)).task
+        inspect_text(text, filling, Severity.ERROR, bus.source_lookup(file)).ready(str(file)).task
         for file, text in texts.items()
     ]
     fetch, load = read

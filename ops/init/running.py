@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import Final
 import click
 from kazoo.client import KazooClient
 from rich.console import Console
+from rich.status import Status
 
 from cdcbus.ops.demo.tasks import TaskProcess, stop_tasks
 from cdcbus.ops.init.look import Tasks
@@ -25,14 +27,15 @@ from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.process_identity import PARENT_VARIABLE
 from cdcbus.tasks.verify.compare import Options
-from cdcbus.tasks.verify.report import TableReport, exit_code
-from cdcbus.tasks.verify.run import opened, verify
+from cdcbus.tasks.verify.report import TableReport
+from cdcbus.tasks.verify.run import Opened, opened, verify
+from cdcbus.tasks.zookeeper.positions import stored_positions
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOOK_SECONDS: Final = 0.3
 LINE_SECONDS: Final = 5.0  # between two lines where there is no terminal
-ROUND_SECONDS: Final = 5.0  # for which one comparison waits for changes to arrive
 OWN_LOG: Final = 0o640
+ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 
 
 @dataclass(slots=True)
@@ -40,23 +43,21 @@ class Progress:
     """One line that changes on a terminal, a line now and then elsewhere."""
 
     console: Console = field(default_factory=lambda: Console(stderr=True))
-    said_at: float = 0.0
+    status: Status | None = None
     said: str = ""
+    said_at: float = 0.0
 
     @contextmanager
     def shown(self) -> Iterator[Progress]:
-        self._status = self.console.status("") if self.console.is_terminal else None
-        if self._status is None:
+        if not self.console.is_terminal:
             yield self
             return
-        with self._status:
+        with self.console.status("the tasks begin") as self.status:
             yield self
 
-    _status: object = None
-
     def say(self, words: str) -> None:
-        if self._status is not None:
-            self._status.update(words)  # type: ignore[attr-defined]
+        if self.status is not None:
+            self.status.update(words)
         elif words != self.said and time.monotonic() - self.said_at >= LINE_SECONDS:
             self.said, self.said_at = words, time.monotonic()
             click.echo(words, err=True)
@@ -68,7 +69,11 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
     those that were started are stopped; the kernel does so if this process is killed."""
     scratch = Path(tempfile.mkdtemp(prefix="cdcbus-init-"))
     started: list[TaskProcess] = []
+    before = {ending: signal.getsignal(ending) for ending in ENDINGS}
     try:
+        for ending in ENDINGS:
+            if before[ending] is not signal.SIG_IGN:  # as under nohup
+                signal.signal(ending, signal.default_int_handler)  # as Ctrl-C
         for task_id, file in (
             (tasks.fetch.task_id, tasks.fetch_file),
             (tasks.load.task_id, tasks.load_file),
@@ -86,8 +91,12 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
             click.echo(f"✓ task {task_id} is started, its log: {log}", err=True)
         yield started
     finally:
+        if started:
+            click.echo("stopping the tasks", err=True)
         complaints = stop_tasks(started)
         shutil.rmtree(scratch, ignore_errors=True)
+        for ending, handler in before.items():
+            signal.signal(ending, handler)
         for complaint in complaints:
             click.secho(complaint, fg="yellow", err=True)
 
@@ -100,33 +109,56 @@ def until_equal(
     table_count: int,
     patience: float,
 ) -> list[TableReport]:
-    """What `cdcbus verify` says once the tables have been copied, equal or not. Raises CdcError
-    where a task ends by itself or a table cannot be read, and where nothing is known after
-    `patience` seconds without progress."""
+    """What `cdcbus verify` says once the rows have been copied, equal or not. Raises CdcError where
+    a task ends by itself, a table cannot be read, or nothing moves for `patience` seconds."""
     with Progress().shown() as progress:
         _await_snapshot(tasks, processes, client, table_count, patience, progress)
-        deadline = time.monotonic() + patience
-        while True:
-            for task in processes:
-                task.check()
-            reports = []
-            with opened(str(tasks.load_file), bus, str(tasks.fetch_file)) as both:
-                for report, _ in verify(
-                    both,
-                    Options(patience=ROUND_SECONDS),
-                    told=lambda table, rows, of: progress.say(
-                        f"comparing {table}: {rows:,} of about {max(of, rows):,} rows"
-                    ),
-                ):
-                    reports.append(report)
-            is_over = time.monotonic() > deadline
-            if (
-                exit_code(reports) == 0
-                or is_over
-                or any(report.result in ("different", "error") for report in reports)
-            ):
-                return reports
-            progress.say("rows are on their way to the target")
+        with opened(str(tasks.load_file), bus, str(tasks.fetch_file)) as both:
+            while True:
+                _await_target(both, tasks, processes, client, patience, progress)
+                reports = [
+                    report
+                    for report, _ in verify(
+                        both,
+                        Options(),
+                        told=lambda table, rows, of: progress.say(
+                            f"comparing {table}: {rows:,} of about {max(of, rows):,} rows"
+                        ),
+                    )
+                ]
+                if any(report.result != "behind" for report in reports if not report.is_equal):
+                    return reports
+                if all(report.is_equal for report in reports):
+                    return reports
+
+
+def _await_target(
+    both: Opened,
+    tasks: Tasks,
+    processes: Sequence[TaskProcess],
+    client: KazooClient,
+    patience: float,
+    progress: Progress,
+) -> None:
+    """Until the target has what the source has now."""
+    moment = both.lag.now()
+    moved: dict[str, str] = {}
+    moved_at = time.monotonic()
+    while not both.lag.has_passed(moment):
+        for task in processes:
+            task.check()
+        stored = stored_positions(client, tasks.fetch.task_id) | stored_positions(
+            client, tasks.load.task_id
+        )
+        if stored != moved:
+            moved, moved_at = stored, time.monotonic()
+        elif time.monotonic() - moved_at > patience:
+            raise CdcError(
+                f"for {patience:g} s the target has got no further, and has not all rows yet; see "
+                f"{_logs(processes)}, or wait longer with --patience"
+            )
+        progress.say("the target applies rows")
+        time.sleep(LOOK_SECONDS)
 
 
 def _await_snapshot(
@@ -158,10 +190,9 @@ def _await_snapshot(
         if rows != moved:
             moved, moved_at = rows, time.monotonic()
         elif time.monotonic() - moved_at > patience:
-            logs = " and ".join(str(task.log) for task in processes) or "its node's log"
             raise CdcError(
                 f"for {patience:g} s no row has come from the source: {len(done)} of {table_count} "
-                f"tables are read; see {logs}, or wait longer with --patience"
+                f"tables are read; see {_logs(processes)}, or wait longer with --patience"
             )
         estimated = sum(max(each.progress.estimated_rows, each.progress.rows) for each in tables)
         progress.say(
@@ -169,6 +200,10 @@ def _await_snapshot(
             "rows"
         )
         time.sleep(LOOK_SECONDS)
+
+
+def _logs(processes: Sequence[TaskProcess]) -> str:
+    return " and ".join(str(task.log) for task in processes) or "the log of the node that runs it"
 
 
 def _snapshots(client: KazooClient, task_id: str) -> Sequence[TableSnapshot]:

@@ -79,7 +79,9 @@ class Copy:
 
 
 def texts(copy: Copy, files: Files, places: Mapping[str, str]) -> dict[Path, str]:
-    """Both texts by file. `places`: where each password stands, as a placeholder."""
+    """Both texts by file. `places`: where each password stands, as a placeholder; an empty one
+    stands nowhere."""
+    secrets = copy.passwords()
     fetch = answers_of(
         "mysql->kafka",
         {
@@ -112,7 +114,7 @@ def texts(copy: Copy, files: Files, places: Mapping[str, str]) -> dict[Path, str
             files.fetch,
             fetch,
             {
-                "consumer.source.password": places[SOURCE_VARIABLE],
+                "consumer.source.password": secrets[SOURCE_VARIABLE] and places[SOURCE_VARIABLE],
                 "consumer.snapshot": "initial",
                 "loader.source.oggJson": "false",
                 "loader.source.createTopic": f"{copy.partitions}:{copy.replicas}",
@@ -123,7 +125,7 @@ def texts(copy: Copy, files: Files, places: Mapping[str, str]) -> dict[Path, str
             load,
             {
                 "consumer.converter": "canalRow",
-                "loader.source.password": places[TARGET_VARIABLE],
+                "loader.source.password": secrets[TARGET_VARIABLE] and places[TARGET_VARIABLE],
             },
         ),
     }

@@ -1,0 +1,116 @@
+"""`cdcbus init` as a person meets it: questions, typos, Ctrl-C, and the next call."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pymysql
+import pytest
+from pymysql.cursors import Cursor
+
+from cdcbus.ops.stack.addresses import Addresses
+from tests.integration.ops.init.dialogue import Dialogue, dialogue
+from tests.support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def copied(name: str, stack: Addresses) -> Iterator[Cursor]:
+    """A cursor at the MariaDB to write to, where database `name` is dropped at the end."""
+    server = stack.mariadb
+    with (
+        pymysql.connect(
+            host=server.host,
+            port=server.port,
+            user=server.user,
+            password=server.password,
+            autocommit=True,
+        ) as connection,
+        connection.cursor() as cursor,
+    ):
+        try:
+            yield cursor
+        finally:
+            cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+
+
+def environ(stack: Addresses) -> dict[str, str]:
+    variables = {**os.environ, "CDCBUS_ZOOKEEPER": stack.zookeeper}
+    for secret in ("SOURCE_PASSWORD", "TARGET_PASSWORD"):
+        variables.pop(secret, None)
+    return variables
+
+
+def answer_all(person: Dialogue, stack: Addresses, schema: str) -> None:
+    """Up to the question whether to begin; the first password is wrong."""
+    source, target = stack.source, stack.mariadb
+    person.answer("server to read, HOST:PORT", f"{source.host}:{source.port}")
+    person.answer("User there", source.user)
+    person.answer(f"Password of {source.user} (not shown)", "wrong-" + source.password)
+    person.answer("Once more, or Ctrl-C:")
+    person.answer("User there")
+    person.answer(f"Password of {source.user} (not shown)", source.password)
+    person.answer("Schema to copy", schema)
+    person.answer("Tables, separated by commas")
+    person.answer("Kafka brokers", stack.kafka)
+    person.answer("Write to", "mysql")
+    person.answer("server to write to", f"{target.host}:{target.port}")
+    person.answer("User there", target.user)
+    person.answer("Database there")
+    person.answer(f"Password of {target.user} (not shown)", target.password)
+
+
+def test_ctrl_c_at_any_step_leaves_what_the_next_call_goes_on_with(
+    name: str,
+    stack: Addresses,
+    source_cursor: Cursor,
+    copied: Cursor,
+    tmp_path: Path,
+) -> None:
+    """Some 20 s: four calls, two of which start tasks."""
+    source_cursor.execute("CREATE TABLE a (id INT PRIMARY KEY, n VARCHAR(9))")
+    source_cursor.execute("INSERT INTO a VALUES (1, 'x'), (2, NULL)")
+    source_cursor.execute("CREATE TABLE log (n INT)")
+    source_cursor.execute("INSERT INTO log VALUES (7), (7)")
+    variables = environ(stack)
+    with dialogue(["init"], tmp_path, variables) as person:
+        person.wait_for("server to read")
+        person.interrupt()
+        assert person.end() == 130
+        assert "nothing was made" in person.said
+    with dialogue(["init", "--zookeeper", stack.zookeeper], tmp_path, variables) as person:
+        answer_all(person, stack, name)
+        person.wait_for(f"without primary key: {name}.log")
+        person.wait_for("Begin?")
+        person.interrupt()
+        assert person.end() == 130
+        assert stack.source.password not in person.said
+        assert "nothing was made" in person.said
+    assert list(tmp_path.iterdir()) == []
+    with dialogue(["init", "--zookeeper", stack.zookeeper], tmp_path, variables) as person:
+        answer_all(person, stack, name)
+        person.answer("Begin?")
+        person.wait_for(f"task {name}-to-mysql is started")
+        person.interrupt(at_prompt=False)
+        assert person.end() == 130
+        assert f"cdcbus init --name {name} goes on" in person.said
+    assert (tmp_path / f"{name}.passwords").stat().st_mode & 0o777 == 0o600
+    with dialogue(["init", "--zookeeper", stack.zookeeper], tmp_path, variables) as person:
+        person.answer(f"{name}-to-mysql.properties are here: go on with them?")
+        person.wait_for("all 2 target tables are there")
+        person.wait_for(f"{name}.a: equal, 2 rows")
+        person.wait_for(f"{name}.log: equal, 2 rows")
+        person.answer("Let both tasks go on here, until Ctrl-C?", "y")
+        source_cursor.execute("UPDATE a SET n = 'y' WHERE id = 2")
+
+        def has_changed() -> bool:
+            copied.execute(f"SELECT n FROM {name}.a WHERE id = 2")
+            return copied.fetchall() == (("y",),)
+
+        wait_until(has_changed, "the change at the target")
+        person.interrupt(at_prompt=False)
+        assert person.end() == 0
+        assert f"cdcbus task start {name}-to-kafka {name}-to-mysql" in person.said
