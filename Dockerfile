@@ -24,7 +24,8 @@ RUN --mount=type=cache,target=/root/.cache/pip pip install wheels/*.whl
 ENV CDCBUS_CACHE=/var/cache/cdcbus
 RUN cdcbus prepare
 
-RUN useradd --create-home cdcbus
+# Kubernetes knows who is not root by the number only: ops/kubernetes/nodes.yaml names it.
+RUN useradd --create-home --uid 1000 cdcbus
 USER cdcbus
 WORKDIR /home/cdcbus
 ENTRYPOINT ["cdcbus"]

@@ -336,6 +336,7 @@ def test_what_is_no_part_of_the_image_is_not_sent_to_the_build() -> None:
         ".venv/bin/python",
         "tests/conftest.py",
         "ops/docker/tasks",
+        "ops/kubernetes",
         "plugins/__pycache__/errors.pyc",
         "producer/publish/_native.abi3.so",
     ):
@@ -346,7 +347,7 @@ def test_what_is_no_part_of_the_image_is_not_sent_to_the_build() -> None:
 def test_the_image_starts_cdcbus_as_a_user_without_rights() -> None:
     assert [instruction.words for instruction in of("ENTRYPOINT")] == [["cdcbus"]]
     (user,) = of("USER")
-    assert f"useradd --create-home {user.text}" in [run.text for run in of("RUN")]
+    assert f"useradd --create-home --uid 1000 {user.text}" in [run.text for run in of("RUN")]
     assert instructions().index(user) > max(
         index for index, each in enumerate(instructions()) if each.name == "RUN"
     )
