@@ -216,3 +216,21 @@ def test_a_task_file_names_it_and_the_run_ends_where_the_source_does(
     assert ran.exit_code == 0, ran.output
     assert ids(kafka, name) == [1, 2, 1, 2]
     assert "1.jsonl" in state.read_text()
+
+
+def test_a_task_of_zookeeper_keeps_its_settings_and_has_no_snapshots(
+    add: Add, file: Path, name: str, zookeeper: str
+) -> None:
+    add("1.jsonl", 1)
+    cli = CliRunner(env={"CDCBUS_ZOOKEEPER": f"{zookeeper}/cdcbus/producer-test"})
+    imported = cli.invoke(main, ["task", "import", str(file)])
+    assert imported.exit_code == 0, imported.output
+    checked = cli.invoke(main, ["task", "check", name, "--strict"])
+    assert checked.exit_code == 0, checked.output
+    assert "at 1.jsonl:0 by consumer.offset" in checked.output
+    refused = cli.invoke(main, ["snapshot", "start", name])
+    assert refused.exit_code == 1
+    assert "reads from exampleFiles, a source of another package, which has no" in refused.output
+    bounded = cli.invoke(main, ["task", "run", name, "--until", "now"])
+    assert bounded.exit_code == 1
+    assert "exampleFiles is a source of another package, no MySQL or MariaDB" in bounded.output

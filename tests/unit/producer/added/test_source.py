@@ -23,9 +23,12 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.producer.added.source import OpenSource, need_added, stored_or_start
 from cdcbus.producer.config import AddedSource, FetchTask, SourceConfig
+from cdcbus.producer.run import Progress
 from cdcbus.producer.server.connection import connect
 from cdcbus.tasks.config.read_task import inspect_text
+from cdcbus.tasks.control.lineage import ways
 from cdcbus.tasks.control.until import bounded_by
+from cdcbus.tasks.runtime.lag import Lag, lag_meter
 from tests.support.plugins import add_example, add_package
 
 T = Table(TableId("shop", "t"), (Column("id"), Column("n")), ("id",))
@@ -212,6 +215,12 @@ def test_commands_that_ask_the_server_say_that_there_is_none() -> None:
         bounded_by(task, "now")
     with pytest.raises(ConfigError, match="reads a binlog"):
         need_added(SourceConfig((("h", 1),), "u").added)
+
+
+def test_lineage_and_lag_do_with_what_is_known_of_it() -> None:
+    task = inspected(TASK)
+    assert [(way.server, way.topic) for way in ways([task])] == [("given", "t")]
+    assert lag_meter(task)(Progress()) == Lag()
 
 
 def test_a_built_in_name_is_not_taken_over() -> None:
