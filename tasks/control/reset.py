@@ -55,7 +55,10 @@ def find_targets(
     held, and what asking Kafka or the source raises. Writes nothing."""
     if isinstance(task, FetchTask):
         if topic is not None or number is not None:
-            raise ConfigError(f"task {task.task_id} reads no topics: it has one position")
+            what = "a binlog" if task.source.added is None else task.source.shown
+            raise ConfigError(
+                f"task {task.task_id} reads {what}, which has no topics and partitions"
+            )
         before = (stored.get(task.swimlane) or "").strip()
         if task.source.added is not None:
             return {task.swimlane: _in_added(task.source.added, word, before)}

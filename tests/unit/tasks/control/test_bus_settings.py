@@ -199,6 +199,7 @@ def test_the_variable_of_each_key() -> None:
         "CDCBUS_ALARM_WEBHOOK_SEVERITY",
         "CDCBUS_ALARM_EXEC_COMMAND",
         "CDCBUS_ALARM_EXEC_SEVERITY",
+        "CDCBUS_ALARM_CHANNELS",
         "CDCBUS_PROMETHEUS_URL",
         "CDCBUS_PROMETHEUS_USER",
         "CDCBUS_PROMETHEUS_PASSWORD",
