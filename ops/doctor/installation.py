@@ -12,6 +12,7 @@ from cdcbus.ops.doctor.access import check_access
 from cdcbus.ops.doctor.clocks import node_clocks, source_clock
 from cdcbus.ops.doctor.kafka import check_kafka
 from cdcbus.ops.doctor.machine import check_machine
+from cdcbus.ops.doctor.provider import check_provider
 from cdcbus.ops.doctor.zookeeper import check_zookeeper
 from cdcbus.ops.services.topics import Access, access_of, access_to
 from cdcbus.ops.services.zookeeper_client import bus_client
@@ -46,6 +47,7 @@ def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
     yield "this machine", lambda: check_machine(bus.node_logs)
     yield "ZooKeeper", lambda: check_zookeeper(bus.zookeeper)
     yield "access", lambda: probe("ZooKeeper access", lambda: check_access(bus))
+    yield "provider", lambda: probe("provider", lambda: check_provider(bus))
     tasks: dict[str, FetchTask | LoadTask] = {}
     yield "nodes", lambda: probe("nodes", lambda: _nodes(bus))
     yield "tasks", lambda: _read(bus, list(words), tasks)

@@ -76,9 +76,10 @@ def _read(url: str, form: Mapping[str, str] | None, authorization: str, where: s
         with build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS) as response:
             body: bytes = response.read(ANSWER_BYTES + 1)
     except HTTPError as error:
-        if error.code >= 500 or error.code < 400:
-            raise Refused(503, f"{where} answers HTTP {error.code}; try again later") from error
-        raise Turned(error.code, _code(error)) from error
+        with error:
+            if error.code >= 500 or error.code < 400:
+                raise Refused(503, f"{where} answers HTTP {error.code}; try again later") from error
+            raise Turned(error.code, _code(error)) from error
     except (URLError, HTTPException, OSError) as error:
         reason = getattr(error, "reason", error)
         if isinstance(reason, ssl.SSLCertVerificationError):

@@ -59,6 +59,11 @@ class Provider:
     def host(self) -> str:
         return host_of(self.settings.issuer)
 
+    def check(self) -> None:
+        """Raises Refused where nobody could sign in as things are."""
+        self._described()
+        self._key_set(is_new=True)
+
     def address(self, attempt: Attempt) -> str:
         """Where a browser begins to sign in. Raises Refused where the provider is away."""
         fields = {
