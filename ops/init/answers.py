@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from cdcbus.ops.init.look import Tasks, read_tasks, replicas_at, tables_at, try_target
+from cdcbus.ops.init.look import CHECK, Tasks, read_tasks, replicas_at, tables_at, try_target
 from cdcbus.ops.init.questions import (
     Questions,
     ask_server,
@@ -59,9 +59,15 @@ class Wishes:
 
 
 def draft_tasks(copy: Copy, bus: BusSettings, files: Files | None = None) -> Tasks:
-    """Both tasks as they would be read from their files, which are not there yet."""
+    """Both tasks as they would be read from their files, which are not there yet.
+    Raises ConfigError for a name that they cannot hold."""
     files = files or Files(Path(), copy.name, copy.target.kind)
-    filled = texts(copy, files, in_environment())
+    try:
+        filled = texts(copy, files, in_environment())
+    except click.BadParameter as error:
+        # named as by `cdcbus task new`
+        what = str(error.param_hint).lstrip("-").replace("-", " ")
+        raise ConfigError(f"{what}: {error.message}") from None
     return read_tasks(filled, bus, copy.passwords())
 
 
@@ -248,6 +254,3 @@ def _target_schema(wishes: Wishes, asked: Questions, copy: Copy, schemas: list[s
     if wishes.target_schema or copy.target.kind == "mysql":
         return wishes.target_schema or default
     return asked.text("Schema of the tables there", default)
-
-
-CHECK = click.style("✓", "green")

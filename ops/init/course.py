@@ -15,9 +15,10 @@ from kazoo.client import KazooClient
 from cdcbus.ops.cli.commands.verify import lines_of
 from cdcbus.ops.cli.new_file import write_new
 from cdcbus.ops.cli.output import print_json
-from cdcbus.ops.init.answers import CHECK, Wishes, answered, draft_tasks
+from cdcbus.ops.init.answers import Wishes, answered, draft_tasks
 from cdcbus.ops.init.closing import commands, print_how_to_go_on
 from cdcbus.ops.init.look import (
+    CHECK,
     Tasks,
     check_tasks,
     foreign_rows,
@@ -227,7 +228,8 @@ def _make(tasks: Tasks, plan: SchemaPlan) -> None:
     click.echo(f"{CHECK} topic {topic} is there", err=True)
     for sql in apply_plan(tasks.load, plan):
         found = re.match(
-            r"(?i)create (table|schema|database)\s+(.*?)\s*(\(|$)", sql.splitlines()[0]
+            r"(?i)create (table|schema|database)\s+(?:if not exists\s+)?(.*?)\s*(\(|$)",
+            sql.splitlines()[0],
         )
         if found:
             click.echo(f"{CHECK} {found[1].lower()} {found[2]} is made", err=True)

@@ -39,8 +39,9 @@ from cdcbus.tasks.schema.plan import SchemaPlan, make_plan, refuse_impossible, t
 from cdcbus.tasks.zookeeper.positions import MemoryPositions, stored_positions
 
 REPLICAS = 3
+CHECK = click.style("✓", "green")
 SIGNS = {
-    Outcome.OK: click.style("✓", "green"),
+    Outcome.OK: CHECK,
     Outcome.WARNING: click.style("!", "yellow"),
     Outcome.ERROR: click.style("✗", "red"),
 }

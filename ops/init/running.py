@@ -20,12 +20,12 @@ from rich.console import Console
 from rich.status import Status
 
 from cdcbus.ops.demo.tasks import TaskProcess, stop_tasks
-from cdcbus.ops.init.look import Tasks
+from cdcbus.ops.init.look import CHECK, Tasks
 from cdcbus.ops.services.snapshots import TableSnapshot, snapshots_of
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.tasks.control.bus_settings import BusSettings
-from cdcbus.tasks.process_identity import PARENT_VARIABLE
+from cdcbus.tasks.process_identity import PARENT_VARIABLE, is_gone
 from cdcbus.tasks.verify.compare import Options
 from cdcbus.tasks.verify.report import TableReport
 from cdcbus.tasks.verify.run import Opened, opened, verify
@@ -78,8 +78,8 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
             (tasks.fetch.task_id, tasks.fetch_file),
             (tasks.load.task_id, tasks.load_file),
         ):
-            if holders := TaskNodes(client).locks(task_id):
-                click.echo(f"✓ task {task_id} runs already: {', '.join(holders)}", err=True)
+            if holder := _holder(client, task_id):
+                click.echo(f"{CHECK} task {task_id} runs already, on {holder}", err=True)
                 continue
             log = file.with_suffix(".log")
             log.touch(OWN_LOG)
@@ -88,7 +88,7 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
             task.environment["TMPDIR"] = str(scratch)
             started.append(task)
             task.start()
-            click.echo(f"✓ task {task_id} is started, its log: {log}", err=True)
+            click.echo(f"{CHECK} task {task_id} is started, its log: {log}", err=True)
         yield started
     finally:
         if started:
@@ -99,6 +99,14 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
             signal.signal(ending, handler)
         for complaint in complaints:
             click.secho(complaint, fg="yellow", err=True)
+
+
+def _holder(client: KazooClient, task_id: str) -> str:
+    """The machine on which a task runs; empty where it does not, also where its lock is one that a
+    killed process has left."""
+    locks = TaskNodes(client).locks(task_id).values()
+    running_on = [node.text("hostName") or "?" for node in locks if not is_gone(node.fields)]
+    return ", ".join(dict.fromkeys(running_on))
 
 
 def until_equal(

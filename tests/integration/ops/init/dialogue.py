@@ -53,6 +53,10 @@ class Dialogue:
         call = Path(f"/proc/{self._process.pid}/syscall").read_text().split()
         return call[0] in READING
 
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+
     def end(self) -> int:
         """Reads to its end, and gives its exit code."""
         while self._more():

@@ -63,14 +63,14 @@ def answer_all(person: Dialogue, stack: Addresses, schema: str) -> None:
     person.answer(f"Password of {target.user} (not shown)", target.password)
 
 
-def test_ctrl_c_at_any_step_leaves_what_the_next_call_goes_on_with(
+def test_ctrl_c_or_a_kill_at_any_step_leaves_what_the_next_call_goes_on_with(
     name: str,
     stack: Addresses,
     source_cursor: Cursor,
     copied: Cursor,
     tmp_path: Path,
 ) -> None:
-    """Some 20 s: four calls, two of which start tasks."""
+    """Some 20 s: five calls, three of which start tasks."""
     source_cursor.execute("CREATE TABLE a (id INT PRIMARY KEY, n VARCHAR(9))")
     source_cursor.execute("INSERT INTO a VALUES (1, 'x'), (2, NULL)")
     source_cursor.execute("CREATE TABLE log (n INT)")
@@ -100,7 +100,13 @@ def test_ctrl_c_at_any_step_leaves_what_the_next_call_goes_on_with(
     assert (tmp_path / f"{name}.passwords").stat().st_mode & 0o777 == 0o600
     with dialogue(["init", "--zookeeper", stack.zookeeper], tmp_path, variables) as person:
         person.answer(f"{name}-to-mysql.properties are here: go on with them?")
+        person.wait_for(f"task {name}-to-mysql is started")
+        person.kill()
+    with dialogue(["init", "--zookeeper", stack.zookeeper], tmp_path, variables) as person:
+        person.answer(f"{name}-to-mysql.properties are here: go on with them?")
         person.wait_for("all 2 target tables are there")
+        person.wait_for(f"task {name}-to-kafka is started")
+        person.wait_for(f"task {name}-to-mysql is started")
         person.wait_for(f"{name}.a: equal, 2 rows")
         person.wait_for(f"{name}.log: equal, 2 rows")
         person.answer("Let both tasks go on here, until Ctrl-C?", "y")
