@@ -21,6 +21,7 @@ from cdcbus.ops.services.task_fields import as_fields
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.runtime.occurrences import Occurrences
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, last_hour
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import Failure, TaskNodes
@@ -113,6 +114,7 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
         }
         minutes = ThroughputHistory(client).read(task_id)
         failures = nodes.errors(task_id)
+        occurrences = Occurrences(client).read(task_id)
         alarms = AlarmNodes(client).get(task_id)[0].raised
         verified = VerifyNodes(client).last(task_id)
     if as_json:
@@ -122,6 +124,7 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
                 "locks": locks,
                 "minutes": list(map(asdict, minutes)),
                 "failures": list(map(asdict, failures)),
+                "occurrences": list(map(asdict, occurrences)),
                 "alarms": list(alarms),
                 "verify": verified.to_fields() if verified else None,
             }

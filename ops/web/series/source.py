@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Final
 
@@ -19,6 +19,8 @@ KNOWN_SECONDS: Final = 15.0
 AWAY_SECONDS: Final = 30.0
 """How long it is not asked again: each question to one that stands still takes seconds."""
 KEPT: Final = 64
+ALL_SECONDS: Final = 6.0
+"""For all questions of a page."""
 BUSY_SECONDS: Final = 5.0
 
 
@@ -39,7 +41,10 @@ def chart_source(settings: BusSettings) -> ChartSource:
         return ChartSource(None, str(error))
     if not values["url"]:
         return ChartSource(None)
-    return ChartSource(Prometheus(**{name: value or "" for name, value in values.items()}))
+    url, user, password, token, match = (
+        values[name] or "" for name in ("url", "user", "password", "token", "match")
+    )
+    return ChartSource(Prometheus(url, user, password, token, match))
 
 
 class ChartSource:
@@ -88,7 +93,8 @@ class ChartSource:
         if moment < until and list(known_marks) == list(marks):
             return known
         try:
-            found = task_charts(prometheus, task_id, span_of(seconds, now), marks)
+            asked = replace(prometheus, deadline=time.monotonic() + ALL_SECONDS)
+            found = task_charts(asked, task_id, span_of(seconds, now), marks)
         except NoAnswer as error:
             away = Charted(None, str(error))
             self._away = self._clock() + AWAY_SECONDS, away

@@ -115,6 +115,19 @@ def test_the_row_is_found_by_its_key_and_what_differs_is_told(shop: Shop, task: 
     assert [each.is_there for each in moved] == [False, True]
 
 
+def test_a_key_of_text_is_a_literal_whatever_it_holds(shop: Shop, task: LoadTask) -> None:
+    assert isinstance(task.target, JdbcTarget)
+    run = shop.postgresql if "postgresql" in task.target.url else shop.mariadb
+    run(f"DROP TABLE {shop.name}.people")
+    run(f"CREATE TABLE {shop.name}.people (id VARCHAR(60) PRIMARY KEY, name VARCHAR(40))")
+    run(f"INSERT INTO {shop.name}.people VALUES ('plain', 'x')")
+    for key in ("\\' OR 1=1 -- ", "' OR '1'='1", "%s :x", "plain"):
+        row = {"id": key, "who": "y"}
+        [found] = target_rows(task, letter(Op.INSERT, None, row))
+        assert found.is_there is (key == "plain")
+        assert different(found) == (["name"] if key == "plain" else [])
+
+
 def test_what_cannot_be_looked_up_is_said(shop: Shop, task: LoadTask) -> None:
     insert = letter(Op.INSERT, None, ROW)
     nowhere = replace(

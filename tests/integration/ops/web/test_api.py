@@ -343,6 +343,8 @@ DAMAGE = {
              b'{"state":"WORKING","rows":"many","tables":7,"beats":[],"delays":{"a":[1]},"stagesMs":{"a":"b"}}'],
     "claim": [b"{", b"7", b'{"nodeId":[]}'],
     "error": [b"{", b'{"failures":[[1]]}', b'{"failures":{}}'],
+    "occurrences": [b"{", b'{"occurrences":[[1]]}', b'{"occurrences":{}}'],
+    "delays": [b"{", b'{"delays":[[1,{"a":[1]}],[1]]}', b'{"delays":{}}'],
     "minutes": [b"{", b'{"minutes":[1,[2]]}'],
     "position/SWIMLANE": [b"{", b"\xff", b'{"offset":"x"}', b'{"offset":-5,"partition":0,"topic":"other"}', b"[" * 2000],
     "history/SWIMLANE": [b"{", b'{"changes":[{"x":1}]}', b'{"changes":7}', b'{"changes":[7]}'],

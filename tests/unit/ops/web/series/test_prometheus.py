@@ -149,6 +149,12 @@ def test_one_that_is_away_or_stands_still_is_given_up(monkeypatch: pytest.Monkey
         Prometheus(address).now("up", 1)
 
 
+def test_all_questions_of_a_page_have_an_end(server: PrometheusServer) -> None:
+    with pytest.raises(NoAnswer, match="takes too long for all that charts need"):
+        Prometheus(server.address, deadline=0.0).now("up", 1)
+    assert server.asked == []
+
+
 def test_many_who_look_ask_once_and_one_that_is_away_is_left_alone_for_a_while(
     server: PrometheusServer,
 ) -> None:
