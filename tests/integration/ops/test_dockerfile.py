@@ -1,8 +1,10 @@
 """The steps of the Dockerfile, run without Docker, and what docker-compose.yml starts, run on real
 servers.
 
-A folder stands for the file systems of its stages, a new virtual environment for its Python.
-Debian's package and the user are left out.
+A folder stands for the file systems of its stages, a new virtual environment for its Python, in
+which what cdcbus declares to need is there already: pip finds it instead of fetching it. Debian's
+package and the user are left out. Most of the time that is left goes into the archive of Spark's
+classes.
 """
 
 from __future__ import annotations
@@ -11,13 +13,13 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psycopg
 import pymysql
 import pytest
@@ -27,6 +29,7 @@ from pymysql.cursors import Cursor
 from cdcbus import __version__
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.producer.publish import native
+from tests.support.clean_environment import make_environment
 from tests.support.waiting import wait_until
 from tests.unit.ops.docker.test_docker import (
     ROOT,
@@ -123,8 +126,7 @@ def copy(source: Path, target: Path) -> None:
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
     """All instructions done. Removed at the end: it is large."""
     folder = tmp_path_factory.mktemp("image")
-    subprocess.run([sys.executable, "-m", "venv", folder / "python"], check=True)
-    image = Image(folder / "root", folder / "python" / "bin" / "python")
+    image = Image(folder / "root", make_environment(folder / "python"))
     try:
         build(image)
         yield image
@@ -136,10 +138,66 @@ def test_the_command_is_there(image: Image) -> None:
     assert image.run(["cdcbus", "--version"]).stdout == f"cdcbus {__version__}\n"
 
 
+def test_it_has_what_it_declares_to_need_and_nothing_else(image: Image) -> None:
+    """pip's own word for the first; pytest stands for the second."""
+    pip = [str(image.python), "-m", "pip"]
+    image.run([*pip, "check"])
+    listed = image.run([*pip, "list", "--format=freeze"]).stdout.lower()
+    assert f"cdcbus=={__version__}\n" in listed
+    assert "pyspark==" in listed
+    assert "pytest" not in listed
+
+
+def test_a_node_is_asked_for_its_health(image: Image, zookeeper: str, name: str) -> None:
+    """With the settings that it has on Kubernetes, but for addresses and the folders of the
+    pod."""
+    folder = image.inside("settings")
+    folder.mkdir()
+    (folder / "http-token").write_text("t" * 48, encoding="utf-8")
+    text = (ROOT / "ops" / "kubernetes" / "cdcbus.properties").read_text(encoding="utf-8")
+    for given, here in {
+        "zookeeper:2181": f"{zookeeper}/{name}",
+        "0.0.0.0:8190": "0.0.0.0:0",
+        "/etc/cdcbus/secret": str(folder),
+        "/var/log/cdcbus": str(folder),
+    }.items():
+        assert given in text
+        text = text.replace(given, here)
+    (folder / "cdcbus.properties").write_text(text, encoding="utf-8")
+    log = folder / "log"
+    served = re.compile(r"node cdcbus-0 serves http://\S+:(\d+)\n")
+    with log.open("w") as output:
+        node = subprocess.Popen(
+            [image.python.with_name("cdcbus"), "node", "run"],
+            cwd=folder,
+            env=image.environment({"CDCBUS_NODE_ID": "cdcbus-0"}),
+            stderr=output,
+        )
+    try:
+        wait_until(lambda: served.search(log.read_text()) is not None, "its pages")
+        [port] = served.findall(log.read_text())
+        health = f"http://127.0.0.1:{port}/healthz"
+        wait_until(lambda: httpx.get(health, trust_env=False, timeout=60).is_success, "its health")
+        assert httpx.get(health, trust_env=False).json()["node"] == "cdcbus-0"
+    finally:
+        node.terminate()
+        assert node.wait(timeout=60) == 0, log.read_text()
+
+
 def test_the_package_is_installed_whole_and_not_linked(image: Image) -> None:
     shown = image.run([str(image.python), "-c", "import cdcbus; print(cdcbus.__file__)"])
     installed = Path(shown.stdout.strip()).parent
     assert installed.is_relative_to(image.python.parents[1])
+    assert packaged() == {
+        str(path.relative_to(installed))
+        for path in installed.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+
+
+def packaged() -> set[str]:
+    """What the installed package has to hold: all of the checkout that belongs to it, and what is
+    compiled."""
     wanted = {
         str(path.relative_to(ROOT)).removeprefix("ops/package/")
         for folder in ("plugins", "producer", "consumer", "tasks", "ops")
@@ -148,11 +206,7 @@ def test_the_package_is_installed_whole_and_not_linked(image: Image) -> None:
     }
     if native.compiled is not None:  # there is a compiler
         wanted |= {"producer/publish/_native.abi3.so", "producer/snapshot/_images.abi3.so"}
-    assert wanted == {
-        str(path.relative_to(installed))
-        for path in installed.rglob("*")
-        if path.is_file() and path.suffix != ".pyc"
-    }
+    return wanted
 
 
 def test_the_jars_are_there_without_java_or_internet(image: Image) -> None:
