@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes lint docs bench measures install hooks clean picture
+.PHONY: help demo test test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes lint docs bench measures install hooks clean picture sbom
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -57,6 +57,14 @@ test-kubernetes: $(INSTALLED) ## The tests on a real Kubernetes, built with Go; 
 docs: $(INSTALLED) ## The documentation as a site, with every link checked: artifacts/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 	@echo "open artifacts/site/index.html, or: $(BIN)/mkdocs serve"
+
+SBOM := artifacts/sbom-environment
+sbom: $(INSTALLED) ## What cdcbus brings along, as CycloneDX: artifacts/cdcbus.cdx.json
+	rm -rf $(SBOM)
+	$(PYTHON) -m venv --without-pip $(SBOM)
+	$(BIN)/pip --python $(SBOM)/bin/python install --quiet .
+	$(BIN)/cyclonedx-py environment --output-reproducible --output-file artifacts/cdcbus.cdx.json $(SBOM)/bin/python
+	rm -rf $(SBOM)
 
 RUNS ?= 5
 bench: $(INSTALLED) ## Those benchmarks that have a bar or a baseline: a table, and artifacts/bench.json

@@ -1,0 +1,114 @@
+"""What `pip install cdcbus` brings: the source archive, the wheel that is made of it alone, and what
+works of it without the checkout.
+
+Without network: what it needs is linked into the environment. Takes some 20 s of a core, most of it
+for the two builds. That installed tasks copy rows is test_dockerfile.py's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdcbus import __version__
+from cdcbus.producer.publish import native
+from tests.integration.ops.test_dockerfile import packaged
+from tests.support.clean_environment import make_environment, needed
+from tests.unit.ops.docker.test_docker import ROOT
+
+pytestmark = pytest.mark.integration
+SDIST = "from setuptools.build_meta import build_sdist; build_sdist('dist')"
+
+
+def run(folder: Path, *command: object, code: int = 0) -> str:
+    """What a command prints, in a folder and with nothing of the tests' environment."""
+    own = {key: text for key, text in os.environ.items() if not key.startswith("PYTHON")}
+    done = subprocess.run(
+        list(map(str, command)), cwd=folder, env=own, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == code, f"{command}\n{done.stdout}\n{done.stderr}"
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """That of an environment with the wheel. Removed at the end."""
+    folder = tmp_path_factory.mktemp("package")
+    listed = run(ROOT, "git", "ls-files", "-z", "--cached", "--others", "--exclude-standard")
+    for name in filter(None, listed.split("\0")):
+        if (ROOT / name).is_file():
+            (folder / "source" / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, folder / "source" / name)
+    run(folder / "source", sys.executable, "-c", SDIST)
+    [sdist] = (folder / "source" / "dist").iterdir()
+    assert sdist.name == f"cdcbus-{__version__}.tar.gz"
+    sdist.rename(folder / sdist.name)
+    shutil.rmtree(folder / "source")
+    pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index"]
+    run(folder, *pip, sdist.name)
+    [wheel] = folder.glob("*.whl")
+    try:
+        python = make_environment(folder / "environment")
+        run(folder, python, "-m", "pip", "install", "--no-index", wheel)
+        yield python
+    finally:
+        shutil.rmtree(folder)
+
+
+def test_every_file_of_the_package_is_there(python: Path, tmp_path: Path) -> None:
+    shown = run(tmp_path, python, "-c", "import cdcbus; print(cdcbus.__file__)")
+    installed = Path(shown.strip()).parent
+    assert installed.is_relative_to(python.parents[1])
+    assert packaged() == {
+        str(path.relative_to(installed))
+        for path in installed.rglob("*")
+        if path.is_file() and path.suffix != ".pyc"
+    }
+
+
+def test_it_has_all_that_it_declares_to_need(python: Path, tmp_path: Path) -> None:
+    run(tmp_path, python, "-m", "pip", "check")
+
+
+def test_the_command_knows_its_version_and_its_parts(python: Path, tmp_path: Path) -> None:
+    """Each group of commands imports what it needs, data files of the package among it."""
+    command = python.with_name("cdcbus")
+    assert run(tmp_path, command, "--version") == f"cdcbus {__version__}\n"
+    assert "Usage: cdcbus demo" in run(tmp_path, command, "demo", "--help")
+    run(tmp_path, python, "-c", "import cdcbus.ops.web.serve, cdcbus.ops.demo.run")
+
+
+@pytest.mark.skipif(native.compiled is None, reason="there is no C compiler")
+def test_the_compiled_parts_are_used(python: Path, tmp_path: Path) -> None:
+    program = (
+        "from cdcbus.producer.publish.native import make_plan; "
+        "from cdcbus.producer.snapshot.rows import compiled; assert make_plan and compiled"
+    )
+    run(tmp_path, python, "-c", program)
+
+
+def test_the_doctor_looks_at_the_machine(python: Path, tmp_path: Path, zookeeper: str) -> None:
+    """It finds nothing that would stop a task."""
+    command = python.with_name("cdcbus")
+    found = json.loads(run(tmp_path, command, "doctor", "--json", "--zookeeper", zookeeper))
+    assert {"compiled decoder", "Spark's Kafka connector"} <= {each["subject"] for each in found}
+
+
+def test_the_bill_of_materials_names_what_is_brought_along(python: Path, tmp_path: Path) -> None:
+    """Of the environment, by the command of `make sbom`, which holds it to the schema of CycloneDX
+    itself."""
+    tool = [sys.executable, "-m", "cyclonedx_py", "environment", "--output-reproducible"]
+    bill = json.loads(run(tmp_path, *tool, "--validate", "--output-file", "-", python))
+    named = {each["name"].lower().replace("_", "-") for each in bill["components"]}
+    wanted = {each.name.lower().replace("_", "-") for each in needed("cdcbus")}
+    assert named - {"pip", "setuptools"} == {"cdcbus", *wanted}
+    assert "pytest" not in named
+    [own] = [each for each in bill["components"] if each["name"] == "cdcbus"]
+    assert own["version"] == __version__
