@@ -7,7 +7,7 @@ CdcError for what is not possible.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any
 
 from cdcbus.ops.alarms import silence as alarm_silence
@@ -17,11 +17,11 @@ from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.snapshot.progress import Wish
-from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.keys.types import PATH_NAME
+from cdcbus.tasks.control import uses as uses_of
 from cdcbus.tasks.control.commands import order_limit, order_start, order_taking, refuse_running
-from cdcbus.tasks.control.named_task import inspect_stored
 from cdcbus.tasks.control.reset import Target, find_targets
+from cdcbus.tasks.control.uses import Uses, kafka_of, source_of
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.position_history import histories, positions_of, set_positions, undone
 from cdcbus.tasks.zookeeper.status import Status, status_of
@@ -50,10 +50,13 @@ def known_node(bus: WebBus, node_id: str) -> NodeInfo:
     return info
 
 
-def stored_task(bus: WebBus, task_id: str) -> FetchTask | LoadTask:
-    """The task of a text in ZooKeeper. Raises ConfigError for a text with errors."""
+def stored_task(
+    bus: WebBus, task_id: str, uses: Callable[[FetchTask | LoadTask], Uses] = kafka_of
+) -> FetchTask | LoadTask:
+    """The task of a text in ZooKeeper, with what is used of it here: unless told otherwise its
+    topics. Raises ConfigError for a text with errors."""
     known_task(bus, task_id)
-    return inspect_stored(task_id, bus.settings, Severity.ERROR).ready(f"task {task_id}").task
+    return uses_of.stored_task(task_id, bus.settings, uses)
 
 
 def start(bus: WebBus, task_id: str, who: str) -> Status:
@@ -205,7 +208,7 @@ def _startable(bus: WebBus, task_id: str) -> Status:
 def _targets(
     bus: WebBus, task_id: str, place: str, topic: str | None, partition: int | None
 ) -> tuple[dict[str, Target], dict[str, str | None]]:
-    task = stored_task(bus, task_id)
+    task = stored_task(bus, task_id, source_of)
     before = positions_of(bus.client, task_id)
     return find_targets(task, place, before, topic, partition), before
 

@@ -53,6 +53,7 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.snapshot.progress import Wish, WishKind
 from cdcbus.tasks.control.reset import Target
+from cdcbus.tasks.control.uses import nothing_of
 from cdcbus.tasks.verify.last import VerifyNodes
 from cdcbus.tasks.zookeeper import audit
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
@@ -263,7 +264,7 @@ def topics(bus: _Bus) -> Topics:
     unreadable: dict[str, str] = {}
     for task_id in TaskNodes(bus.client).ids():
         try:
-            found = actions.stored_task(bus, task_id)
+            found = actions.stored_task(bus, task_id, nothing_of)
         except CdcError as error:
             unreadable[task_id] = str(error)
             continue

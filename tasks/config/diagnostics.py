@@ -23,13 +23,15 @@ class Severity(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
     """One sentence about one key. `line` counts from 1; 0 where it is about the file as a whole
-    (a key that is missing). `may_be_meant`: an error only until the file says that it is meant."""
+    (a key that is missing). `may_be_meant`: an error only until the file says that it is meant.
+    `is_unfilled`: a placeholder has no value here."""
 
     severity: Severity
     line: int
     key: str
     sentence: str
     may_be_meant: bool = False
+    is_unfilled: bool = False
 
     def located(self, file: str) -> str:
         """`file:line: key: sentence`, without the parts that do not apply."""
@@ -54,6 +56,12 @@ class Diagnostics:
 
     def note(self, line: int, key: str, sentence: str) -> None:
         self.add(Severity.NOTE, line, key, sentence)
+
+    def unfilled(self, severity: Severity, line: int, key: str, sentence: str) -> None:
+        """What stands in place of a value is not to be had here."""
+        self.found.append(
+            Diagnostic(severity, line, printable(key), printable(sentence), is_unfilled=True)
+        )
 
     def unsafe(self, line: int, key: str, sentence: str) -> None:
         """An error about a line that looks as if it protected rows, and does not; `allow` makes

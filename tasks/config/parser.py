@@ -95,7 +95,7 @@ def filled(
     try:
         return replace(entry, value=interpolate(entry.written, environ))
     except ValueError as error:
-        diagnostics.add(unfilled, entry.line, entry.key, f"{error}{entry.origin}")
+        diagnostics.unfilled(unfilled, entry.line, entry.key, f"{error}{entry.origin}")
         return entry
 
 

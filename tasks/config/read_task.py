@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -73,6 +73,16 @@ class Inspection:
     task: FetchTask | LoadTask | None
     diagnostics: Diagnostics
     entries: Mapping[str, Entry]
+
+    def using(self, needs: Callable[[str], bool]) -> Inspection:
+        """The same for who needs these keys: without a value here they are errors."""
+        found = [
+            replace(each, severity=Severity.ERROR) if each.is_unfilled and needs(each.key) else each
+            for each in self.diagnostics.found
+        ]
+        diagnostics = Diagnostics(found)
+        task = None if diagnostics.of(Severity.ERROR) else self.task
+        return replace(self, task=task, diagnostics=diagnostics)
 
     def ready(self, place: str) -> ReadTask:
         """The task to run. Raises ConfigError whose text lists everything that is wrong, one

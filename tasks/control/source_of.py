@@ -25,7 +25,8 @@ from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import Inspection, inspect_task
 from cdcbus.tasks.control.bus_settings import FILE_NAME, BusSettings
 from cdcbus.tasks.control.lineage import ways
-from cdcbus.tasks.control.named_task import inspect_named, inspect_stored, is_file, place_of
+from cdcbus.tasks.control.named_task import inspect_stored, is_file, place_of
+from cdcbus.tasks.control.uses import Uses, named_task, task_of
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -57,9 +58,10 @@ class MappedTable:
         return self.route.target
 
 
-def consumer_task(word: str, bus: BusSettings) -> LoadTask:
-    """The consumer task of a file or an id. Raises ConfigError for any other task."""
-    task = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
+def consumer_task(word: str, bus: BusSettings, uses: Uses) -> LoadTask:
+    """The consumer task of a file or an id, with what is used of it. Raises ConfigError for any
+    other task."""
+    task = named_task(word, bus, lambda _: uses)
     if not isinstance(task, LoadTask) or not isinstance(task.target, JdbcTarget):
         raise ConfigError(
             f"{place_of(word)} does not write to a database; expected a consumer task, "
@@ -68,13 +70,19 @@ def consumer_task(word: str, bus: BusSettings) -> LoadTask:
     return task
 
 
-def feeds_of(word: str, load: LoadTask, bus: BusSettings, source: str | None) -> list[Feed]:
+def feeds_of(
+    word: str,
+    load: LoadTask,
+    bus: BusSettings,
+    source: str | None,
+    uses: Uses = Uses.READ,
+) -> list[Feed]:
     """The fetch tasks that write the topics of a consumer task, one for each topic: that of
     `source`, a file or an id, for all of them, else those beside the task, which are the files of
     its folder, or the tasks in ZooKeeper. Raises ConfigError, which names --source, where a topic
-    has none or several."""
+    has none or several. `uses`: what of them must be here."""
     if source is not None:
-        task = inspect_named(source, bus, Severity.ERROR).ready(place_of(source)).task
+        task = named_task(source, bus, lambda _: uses)
         if not isinstance(task, FetchTask):
             raise ConfigError(
                 f"--source {source} reads no binlog; expected a fetch task, CanalFetch -> "
@@ -95,7 +103,7 @@ def feeds_of(word: str, load: LoadTask, bus: BusSettings, source: str | None) ->
         chosen.setdefault(writers[0], set()).add(topic)
     return [
         # Read again: now a secret that is missing here counts.
-        Feed(_fetch(_inspected(place, word, bus), place), load, place, frozenset(topics))
+        Feed(_fetch(_inspected(place, word, bus), place, uses), load, place, frozenset(topics))
         for place, topics in chosen.items()
     ]
 
@@ -117,7 +125,7 @@ def _beside(word: str, bus: BusSettings) -> dict[str, FetchTask]:
     found: dict[str, FetchTask] = {}
     for place in places:
         try:
-            task = _inspected(place, word, bus, Severity.NOTE).task
+            task = _inspected(place, word, bus).task
         except CdcError:
             continue
         if isinstance(task, FetchTask):
@@ -137,17 +145,15 @@ def _stored_ids(bus: BusSettings) -> list[str]:
         client.close()
 
 
-def _inspected(
-    place: str, word: str, bus: BusSettings, unfilled: Severity = Severity.ERROR
-) -> Inspection:
+def _inspected(place: str, word: str, bus: BusSettings) -> Inspection:
     if is_file(word):
         file = Path(place)
-        return inspect_task(file, bus.filling, unfilled, bus.source_lookup(file))
-    return inspect_stored(place, bus, unfilled)
+        return inspect_task(file, bus.filling, Severity.NOTE, bus.source_lookup(file))
+    return inspect_stored(place, bus, Severity.NOTE)
 
 
-def _fetch(inspection: Inspection, place: str) -> FetchTask:
-    task = inspection.ready(place).task
+def _fetch(inspection: Inspection, place: str, uses: Uses) -> FetchTask:
+    task = task_of(inspection, place, lambda _: uses)
     if not isinstance(task, FetchTask):
         raise ConfigError(f"{place} was changed meanwhile; try again")
     return task

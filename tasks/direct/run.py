@@ -43,6 +43,7 @@ from cdcbus.tasks.control.source_of import (
     feeds_of,
     mapped_tables,
 )
+from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.direct.beginning import begin, begin_tables, settle_again
 from cdcbus.tasks.direct.checks import check_empty, check_table, check_tasks
 from cdcbus.tasks.direct.chunk_loader import Work
@@ -90,7 +91,7 @@ def run_direct(
     CdcError; Interrupted after SIGINT and SIGTERM."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     end_leftovers()
-    load = consumer_task(word, bus)
+    load = consumer_task(word, bus, Uses.READ | Uses.WRITE | Uses.KAFKA)
     feeds = feeds_of(word, load, bus, source)
     check_tasks(load, feeds)
     if is_added_loader(load.loader):

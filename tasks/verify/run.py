@@ -30,6 +30,7 @@ from cdcbus.tasks.control.source_of import (
     feeds_of,
     mapped_tables,
 )
+from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.verify.compare import Comparison, Options
 from cdcbus.tasks.verify.lag import Lag
 from cdcbus.tasks.verify.report import TableReport
@@ -69,10 +70,14 @@ class Opened:
 
 
 @contextmanager
-def opened(word: str, bus: BusSettings, source: str | None) -> Iterator[Opened]:
-    """Raises CdcError where a part does not answer, or cannot be compared."""
+def opened(
+    word: str, bus: BusSettings, source: str | None, *, is_sending: bool = False
+) -> Iterator[Opened]:
+    """`is_sending`: rows are to be published, as the fetch tasks do. Raises
+    CdcError where a part does not answer, or cannot be compared."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    task = consumer_task(word, bus)
+    every = Uses.READ | Uses.WRITE | Uses.KAFKA
+    task = consumer_task(word, bus, every)
     assert isinstance(task.target, JdbcTarget)
     if is_added_loader(task.loader):
         raise ConfigError(
@@ -85,7 +90,7 @@ def opened(word: str, bus: BusSettings, source: str | None) -> Iterator[Opened]:
             "(consumer.skippedOperations), so its target is not meant to equal the source: there "
             "is nothing to compare, and a repair would undo what it keeps"
         )
-    feeds = feeds_of(word, task, bus, source)
+    feeds = feeds_of(word, task, bus, source, every if is_sending else Uses.READ)
     for feed in feeds:
         if feed.fetch.left_out:
             raise ConfigError(

@@ -99,8 +99,9 @@ def show(
     """Show whole dead letters, with the original record's key, headers and value. Without a record
     all are shown. Rows are printed with their cells."""
     from cdcbus.ops.services.dead_letter_fields import fields_of, original_of
+    from cdcbus.tasks.control.uses import kafka_and_target_of, kafka_of, named_task
 
-    task = _task_of(word, bus)
+    task = named_task(word, bus, kafka_and_target_of if looks_at_target else kafka_of)
     with _letters(task) as topic:
         dead_letters = _chosen(topic, records, takes_all=not records)
     fields = [{**fields_of(each), **original_of(each)} for each in dead_letters]
@@ -249,15 +250,10 @@ def _target_line(row: dict[str, Any]) -> str:
 @contextmanager
 def _topic(word: str, bus: BusSettings) -> Iterator[DeadLetterTopic | FetchLetters]:
     """The dead letters of a task."""
-    with _letters(_task_of(word, bus)) as topic:
+    from cdcbus.tasks.control.uses import kafka_of, named_task
+
+    with _letters(named_task(word, bus, kafka_of)) as topic:
         yield topic
-
-
-def _task_of(word: str, bus: BusSettings) -> FetchTask | LoadTask:
-    from cdcbus.tasks.config.diagnostics import Severity
-    from cdcbus.tasks.control.named_task import inspect_named, place_of
-
-    return inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
 
 
 @contextmanager

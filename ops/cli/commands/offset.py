@@ -146,12 +146,11 @@ def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
     ZooKeeper, or that is no consumer task."""
     from cdcbus.consumer.config import LoadTask
     from cdcbus.plugins.errors import CdcError
-    from cdcbus.tasks.config.diagnostics import Severity
-    from cdcbus.tasks.control.named_task import inspect_stored
     from cdcbus.tasks.control.target_offsets import target_offsets
+    from cdcbus.tasks.control.uses import stored_task, target_of
 
     try:
-        task = inspect_stored(task_id, bus, Severity.ERROR).ready(f"task {task_id}").task
+        task = stored_task(task_id, bus, target_of)
     except CdcError:
         return []
     if not isinstance(task, LoadTask):
@@ -274,10 +273,9 @@ def find(
 
 
 def _task(word: str, bus: BusSettings) -> tuple[FetchTask | LoadTask, str]:
-    from cdcbus.tasks.config.diagnostics import Severity
-    from cdcbus.tasks.control.named_task import inspect_named, place_of
+    from cdcbus.tasks.control.uses import named_task, source_of
 
-    task = inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
+    task = named_task(word, bus, source_of)
     return task, task.task_id
 
 

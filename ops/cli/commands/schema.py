@@ -118,9 +118,10 @@ def _planned(
     task: str, source: str | None, bus: BusSettings, *, schemas: bool, indexes: bool
 ) -> tuple[LoadTask, SchemaPlan]:
     from cdcbus.tasks.control.source_of import consumer_task, feeds_of
+    from cdcbus.tasks.control.uses import Uses
     from cdcbus.tasks.schema.plan import make_plan
 
-    load = consumer_task(task, bus)
+    load = consumer_task(task, bus, Uses.WRITE)
     feeds = feeds_of(task, load, bus, source)
     return load, make_plan(load, feeds, with_indexes=indexes, with_schemas=schemas)
 

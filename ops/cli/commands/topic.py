@@ -106,10 +106,9 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _task(word: str, bus: BusSettings) -> FetchTask | LoadTask:
-    from cdcbus.tasks.config.diagnostics import Severity
-    from cdcbus.tasks.control.named_task import inspect_named, place_of
+    from cdcbus.tasks.control.uses import kafka_of, named_task
 
-    return inspect_named(word, bus, Severity.ERROR).ready(place_of(word)).task
+    return named_task(word, bus, kafka_of)
 
 
 @click.group()

@@ -153,7 +153,10 @@ def verify(
     reports: list[TableReport] = []
     begun = now()
     try:
-        with _Progress(not as_json) as told, opened(word, bus, source) as both:
+        with (
+            _Progress(not as_json) as told,
+            opened(word, bus, source, is_sending=is_sending and not dry_run) as both,
+        ):
             for report, comparison in verify_tables(both, options, tables, where, told):
                 reports.append(report)
                 if is_sending and comparison is not None and comparison.different:
@@ -196,9 +199,10 @@ def _show_last(word: str, bus: BusSettings, *, as_json: bool) -> NoReturn:
     """Exits as the verify did."""
     from cdcbus.ops.services.zookeeper_client import bus_client
     from cdcbus.tasks.control.source_of import consumer_task
+    from cdcbus.tasks.control.uses import Uses
     from cdcbus.tasks.verify.last import VerifyNodes, line_of
 
-    task_id = consumer_task(word, bus).task_id
+    task_id = consumer_task(word, bus, Uses.NOTHING).task_id
     with bus_client(bus) as client:
         last = VerifyNodes(client).last(task_id)
     if as_json:

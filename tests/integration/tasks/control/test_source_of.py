@@ -13,6 +13,7 @@ from cdcbus.tasks.control.source_of import (
     mapped_tables,
     source_connection,
 )
+from cdcbus.tasks.control.uses import Uses
 from tests.support.bus import fetch_text, load_text, open_bus
 
 pytestmark = pytest.mark.integration
@@ -26,7 +27,7 @@ def mapped(
     load.write_text(load_text(f"{name}l", stack, name, **keys))
     passwords = {"SOURCE_PASSWORD": source.password, "TARGET_PASSWORD": stack.postgresql.password}
     bus = read_bus_settings({}, environ=passwords, folder=folder)
-    (feed,) = feeds_of(str(load), consumer_task(str(load), bus), bus, None)
+    (feed,) = feeds_of(str(load), consumer_task(str(load), bus, Uses.WRITE), bus, None)
     with source_connection(feed.fetch.source, 30) as connection:
         return mapped_tables(feed, connection)
 
@@ -77,7 +78,7 @@ def test_a_task_in_zookeeper_finds_its_source_there(
         opened.load(fetch_text(f"{name}f", source, stack.kafka, name))
         opened.load(load_text(f"{name}l", stack, name))
         bus = read_bus_settings({"zookeeper": opened.address}, environ=passwords, folder=tmp_path)
-        (feed,) = feeds_of(f"{name}l", consumer_task(f"{name}l", bus), bus, None)
+        (feed,) = feeds_of(f"{name}l", consumer_task(f"{name}l", bus, Uses.WRITE), bus, None)
     assert feed.fetch.task_id == f"{name}f"
 
 

@@ -19,6 +19,7 @@ from cdcbus.tasks.control.source_of import (
     record_type,
     source_connection,
 )
+from cdcbus.tasks.control.uses import Uses
 
 FETCH = """\
 taskId={id}
@@ -70,7 +71,7 @@ def load(folder: Path, topics: str) -> str:
 
 
 def found(word: str, bus: BusSettings, source: str | None = None) -> dict[str, set[str]]:
-    feeds = feeds_of(word, consumer_task(word, bus), bus, source)
+    feeds = feeds_of(word, consumer_task(word, bus, Uses.WRITE), bus, source)
     return {feed.fetch.task_id: set(feed.topics) for feed in feeds}
 
 
@@ -125,7 +126,7 @@ def test_a_consumer_task_is_no_source(tmp_path: Path, bus: BusSettings) -> None:
 
 def test_a_fetch_task_has_no_target(tmp_path: Path, bus: BusSettings) -> None:
     with pytest.raises(ConfigError, match="does not write to a database"):
-        consumer_task(put(tmp_path, "a", "shop"), bus)
+        consumer_task(put(tmp_path, "a", "shop"), bus, Uses.WRITE)
 
 
 def test_a_secret_that_is_missing_counts_only_for_the_task_that_is_taken(
@@ -208,7 +209,7 @@ def tables_of(folder: Path, bus: BusSettings, more: str = "", filter_: str = r"s
     word = load(folder, "shop")
     with Path(word).open("a") as file:
         file.write(more)
-    [feed] = feeds_of(word, consumer_task(word, bus), bus, None)
+    [feed] = feeds_of(word, consumer_task(word, bus, Uses.WRITE), bus, None)
     connection: Any = None
     return mapped_tables(feed, connection)
 
@@ -248,7 +249,7 @@ def test_a_fetch_task_that_changes_rows_is_refused_rather_than_taken_for_the_sou
     with (tmp_path / "a.properties").open("a") as file:
         file.write("mapper[0].mask.a=hash\n")
     word = load(tmp_path, "shop")
-    [feed] = feeds_of(word, consumer_task(word, bus), bus, None)
+    [feed] = feeds_of(word, consumer_task(word, bus, Uses.WRITE), bus, None)
     with pytest.raises(
         ConfigError, match=r"a\.properties has mapper.* give mapper and processor to"
     ):

@@ -92,6 +92,26 @@ def test_rows_are_shown_as_lines_without_colours(kafka: str, topic: str) -> None
     assert (result.exit_code, result.stdout.splitlines()) == (0, LINES)
 
 
+def test_rows_of_a_task_s_topic_are_shown_without_the_password_of_its_target(
+    kafka: str, topic: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "load.properties"
+    file.write_text(
+        f"taskId=7\nconsumer.consumerName=KafkaFetch\nconsumer.converter=auto\n"
+        f"consumer.source.servers={kafka}\nconsumer.source.topics={topic}\n"
+        "loader.loaderName=JdbcBatch\nloader.source.url=jdbc:postgresql://db/shop\n"
+        "loader.source.password=${env:NOT_THERE}\n"
+    )
+    words = ["topic", "tail", topic, "--task", str(file), "--from", "earliest"]
+    result = CliRunner().invoke(main, words)
+    assert (result.exit_code, result.stdout.splitlines()) == (0, LINES)
+    file.write_text(f"{file.read_text()}kafka.sasl.password=${{env:NOT_THERE}}\n")
+    refused = CliRunner().invoke(main, words)
+    assert refused.exit_code != 0
+    assert f"{file}:9: kafka.sasl.password" in refused.output
+    assert "loader.source.password" not in refused.output
+
+
 @pytest.mark.parametrize(
     ("options", "offsets"),
     [

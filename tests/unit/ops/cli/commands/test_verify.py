@@ -51,6 +51,7 @@ class World:
         self.audited: list[str] = []
         self.planned = [Planned(Op.INSERT, "shop.orders", "orders", {"id": "1", "part": None})]
         self.options: Options | None = None
+        self.logs_in_to_send = False
         self.asked: tuple[Sequence[str], str] | None = None
         monkeypatch.setattr(run, "opened", self._opened)
         monkeypatch.setattr(run, "verify", self._verify)
@@ -64,7 +65,8 @@ class World:
         return CliRunner().invoke(main, ["verify", "7", *words], input=answer)
 
     @contextmanager
-    def _opened(self, *_: object) -> Iterator[Any]:
+    def _opened(self, *_: object, is_sending: bool = False) -> Iterator[Any]:
+        self.logs_in_to_send = is_sending
         yield SimpleNamespace(zookeeper=self.zookeeper, lag=None, task=SimpleNamespace(task_id="7"))
 
     def _verify(
@@ -194,6 +196,7 @@ def test_a_dry_run_shows_what_would_be_sent(monkeypatch: pytest.MonkeyPatch) -> 
     assert done.output.count("INSERT shop.orders") == 100
     assert "and 3 more" in done.output
     assert (done.exit_code, world.published) == (1, [])
+    assert not world.logs_in_to_send
 
 
 def test_a_repair_that_is_agreed_to_beforehand_does_not_ask(
@@ -202,6 +205,7 @@ def test_a_repair_that_is_agreed_to_beforehand_does_not_ask(
     world = World(monkeypatch, different())
     [found] = json.loads(world.run("--repair", "--yes", "--json").stdout)["tables"]
     assert (found["published"], found["result"]) == (3, "equal")
+    assert world.logs_in_to_send
     assert found["planned"][0]["key"] == {"id": "1", "part": None}
 
 
@@ -326,7 +330,7 @@ def test_the_last_verify_is_shown_and_its_exit_code_is_the_same(
         yield zookeeper
 
     monkeypatch.setattr(zookeeper_client, "bus_client", client)
-    monkeypatch.setattr(source_of, "consumer_task", lambda word, bus: SimpleNamespace(task_id=word))
+    monkeypatch.setattr(source_of, "consumer_task", lambda word, *_: SimpleNamespace(task_id=word))
     found = CliRunner().invoke(main, ["verify", "7", "--last"])
     assert found.exit_code == code
     for line in lines:
