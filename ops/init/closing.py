@@ -20,7 +20,7 @@ def commands(tasks: Tasks, bus: BusSettings, variables: list[str]) -> list[str]:
     return [
         *lines,
         f"cdcbus task import {fetch} {load}",
-        "cdcbus node run   # in another terminal, or under systemd: with a console",
+        "cdcbus node run   # in another terminal with the same lines before it, or under systemd",
         f"cdcbus task start {tasks.fetch.task_id} {tasks.load.task_id}",
         f"cdcbus verify {load}   # are source and target equal?",
     ]

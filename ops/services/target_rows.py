@@ -23,7 +23,6 @@ from cdcbus.plugins.errors import ConfigError, TargetUnavailable
 from cdcbus.plugins.loaders import LOADERS, open_target
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
-from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.verify.cells import forms_of
 from cdcbus.tasks.verify.sides import charsets_of
@@ -107,7 +106,7 @@ def target_rows(task: LoadTask, value: bytes) -> list[TargetRow]:
 def _look(task: LoadTask, target: JdbcTarget, value: bytes) -> list[TargetRow]:
     wanted = ChangeFilter(task, task.reader, None)
     changes = list(wanted.changes(value, BatchReport()))[:CHANGES]
-    mapper = Mapper(task.rules, task.named_tables, task.excludes)
+    mapper = task.mapper
     database = open_target(target)
     if database.url.dialect not in READABLE:
         raise ConfigError(

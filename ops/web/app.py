@@ -118,4 +118,4 @@ def _on_unexpected(request: Request, error: Exception) -> Response:
 
 
 def _answer(request: Request, status: int, sentence: str) -> Response:
-    return refusal(request.url.path, request.headers.get("accept", ""), status, sentence)
+    return refusal(request.scope["path"], request.headers.get("accept", ""), status, sentence)

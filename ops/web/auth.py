@@ -154,7 +154,8 @@ class Guard:
         return person.name or (name if is_free else "token"), person
 
     def _check(self, connection: HTTPConnection, method: str) -> None:
-        path = connection.url.path
+        # that of the URL is made of the Host header, too, by some versions of Starlette
+        path = connection.scope["path"]
         is_change = method not in ("GET", "HEAD")
         is_free = path in FREE or path.startswith("/static/")
         if connection.scope["state"]["operator"] is None and not is_free:
@@ -276,7 +277,7 @@ async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
 
 
 def _refused(connection: HTTPConnection, refused: Refused) -> Response:
-    path, accept = connection.url.path, connection.headers.get("accept", "")
+    path, accept = connection.scope["path"], connection.headers.get("accept", "")
     if (
         refused.status == 401
         and "text/html" in accept

@@ -86,7 +86,8 @@ class Sent:
 
 async def sent_by(request: Request) -> Sent:
     form = {key: each for key, each in (await request.form()).items() if isinstance(each, str)}
-    return Sent(form, form.get("at", WAY), form.get("go", "next"))
+    at = form.get("at", WAY)
+    return Sent(form, at if at in STEPS else WAY, form.get("go", "next"))
 
 
 @router.get(NEW_TASK)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+import time
 from collections.abc import Mapping
 from http.client import HTTPException
 from threading import BoundedSemaphore
@@ -71,10 +72,15 @@ def _read(url: str, form: Mapping[str, str] | None, authorization: str, where: s
     headers = {"Accept": "application/json"}
     if authorization:
         headers["Authorization"] = authorization
+    deadline = time.monotonic() + ANSWER_SECONDS
     request = Request(url, None if form is None else urlencode(form).encode(), headers)
     try:
         with build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS) as response:
-            body: bytes = response.read(ANSWER_BYTES + 1)
+            body = bytearray()
+            while len(body) <= ANSWER_BYTES and (part := response.read1(ANSWER_BYTES)):
+                body += part
+                if time.monotonic() > deadline:
+                    raise TimeoutError
     except HTTPError as error:
         with error:
             if error.code >= 500 or error.code < 400:
@@ -93,7 +99,7 @@ def _read(url: str, form: Mapping[str, str] | None, authorization: str, where: s
         raise Refused(503, f"{where} is away ({told}); try again later") from error
     if len(body) > ANSWER_BYTES:
         raise Refused(503, f"{where} answers with more than {ANSWER_BYTES} bytes")
-    return body
+    return bytes(body)
 
 
 def _code(error: HTTPError) -> str:

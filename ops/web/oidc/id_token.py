@@ -45,7 +45,8 @@ def claims_of(
             leeway=SKEW_SECONDS,
             options={"require": ["iss", "sub", "aud", "exp", "iat"]},
         )
-    except jwt.PyJWTError as error:
+    # the library raises the others for a key of another kind, or an issuer that is a list
+    except (jwt.PyJWTError, TypeError, ValueError) as error:
         raise Refused(401, _sentence(error)) from error
     _check_party(claims, client_id)
     said = claims.get("nonce")
@@ -75,7 +76,7 @@ def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
         raise Refused(401, "the provider's ID token is for another client (azp)")
 
 
-def _sentence(error: jwt.PyJWTError) -> str:
+def _sentence(error: Exception) -> str:
     wrong = {
         jwt.ExpiredSignatureError: "has ended; compare the clocks of both machines",
         jwt.ImmatureSignatureError: "is of the future; compare the clocks of both machines",
@@ -105,8 +106,7 @@ def name_of(claims: Mapping[str, Any], name_claim: str) -> str:
     name = claim(claims, name_claim)
     if name is None:
         name_claim, name = "sub", claims.get("sub")
-    if name_claim == "email" and claims.get("email_verified") is False:
-        raise Refused(403, "the provider has not verified this person's email address")
+    _check_email(claims, name_claim)
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise Refused(
             403,
@@ -116,8 +116,16 @@ def name_of(claims: Mapping[str, Any], name_claim: str) -> str:
     return name
 
 
+def _check_email(claims: Mapping[str, Any], used: str) -> None:
+    # some providers say it as text
+    if used == "email" and str(claims.get("email_verified", True)).lower() != "true":
+        raise Refused(403, "the provider has not verified this person's email address")
+
+
 def values_of(claims: Mapping[str, Any], groups_claim: str) -> frozenset[str]:
-    """The groups or roles that a claim names: a list, or a single one."""
+    """The groups or roles that a claim names: a list, or a single one. Raises Refused for an
+    address that may be somebody else's."""
+    _check_email(claims, groups_claim)
     found = claim(claims, groups_claim)
     listed = found if isinstance(found, list) else [found]
     return frozenset(each for each in listed if isinstance(each, str))

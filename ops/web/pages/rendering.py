@@ -59,7 +59,7 @@ def page(
     frame = {
         "section": section,
         "live": live,
-        "here": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+        "here": request.scope["path"] + (f"?{request.url.query}" if request.url.query else ""),
         "operator": request.state.operator,
         "is_logged_in": is_logged_in(request),
         "has_token": bus.has_way_in and request.state.operator is None,

@@ -318,7 +318,7 @@ def without_login(request: Request) -> Response | None:
         return None
     if request.state.operator is not None:
         raise Refused(403, "rows are shown to those who operate all tasks")
-    return RedirectResponse(f"/login?next={quote(request.url.path)}", 303)
+    return RedirectResponse(f"/login?next={quote(request.scope['path'])}", 303)
 
 
 def task_naming(request: Request, topic: str) -> str:

@@ -20,6 +20,7 @@ from cdcbus.ops.web.bus import bus_of
 from cdcbus.ops.web.cells import short
 from cdcbus.ops.web.pages.rendering import page
 from cdcbus.plugins.errors import CdcError
+from cdcbus.tasks.control.uses import kafka_and_target_of
 
 router = APIRouter()
 
@@ -29,7 +30,7 @@ def letter_row_page(request: Request, task_id: str, record: str) -> Response:
     """For those who may see rows only. Reads the target; where it does not answer a sentence says
     so."""
     bus = bus_of(request)
-    if bus.everybody and not is_logged_in(request):
+    if bus.has_way_in and not is_logged_in(request):
         raise Refused(403, "rows of dead letters are for those who may see cells: log in at /login")
     task = actions.stored_task(bus, task_id)
     if not isinstance(task, LoadTask):
@@ -43,7 +44,9 @@ def letter_row_page(request: Request, task_id: str, record: str) -> Response:
     rows: Sequence[TargetRow] = ()
     away = ""
     try:
-        rows = [_shown(each) for each in target_rows(task, chosen.value)]
+        reader = actions.stored_task(bus, task_id, kafka_and_target_of)  # or says what it lacks
+        assert isinstance(reader, LoadTask)
+        rows = [_shown(each) for each in target_rows(reader, chosen.value)]
     except CdcError as error:
         away = printable(str(error))
     same_row = of_same_row(letters, chosen)

@@ -8,8 +8,8 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException
-from typing import IO, Any, Final
+from http.client import HTTPException, HTTPResponse
+from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import urlencode
 from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
@@ -119,11 +119,11 @@ class _NoRedirects(HTTPRedirectHandler):
         return None
 
 
-def _read(answer: IO[bytes], deadline: float) -> bytes:
+def _read(answer: HTTPResponse, deadline: float) -> bytes:
     """All of it. Raises TimeoutError for one that trickles, ValueError for one that is too
     large."""
     body = bytearray()
-    while part := answer.read(PART_BYTES):
+    while part := answer.read1(PART_BYTES):  # what there is: the deadline is looked at then
         body += part
         if len(body) > ANSWER_BYTES:
             raise ValueError(f"its answer has more than {ANSWER_BYTES >> 20} MB")

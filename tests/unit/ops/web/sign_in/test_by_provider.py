@@ -404,6 +404,16 @@ def test_roles_may_be_a_claim_in_a_claim_and_come_from_the_providers_page_of_a_u
     assert "not verified" in browser.sign_in().text
 
 
+@pytest.mark.parametrize("said", [False, "false", None])
+def test_an_address_that_is_not_verified_gives_no_rights(
+    tmp_path: Path, provider: TestProvider, said: object
+) -> None:
+    more = "http.oidc.groupsClaim=email\n"
+    browser = Browser(make_app(bus_with(tmp_path, provider, more)))
+    provider.claims = {"email": "admin@corp.example", "email_verified": said}
+    assert "not verified" in browser.sign_in().text
+
+
 @pytest.mark.parametrize(
     "after", ["//evil.example", "https://evil.example", "/\\evil.example", "javascript:alert(1)"]
 )
