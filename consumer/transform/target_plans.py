@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 
 from cdcbus.consumer.config import LoadTask, SchemaChange
 from cdcbus.plugins.contracts import Loader, TargetTable
@@ -73,8 +74,9 @@ class TargetPlans:
     def take_altered(self) -> list[str]:
         """What was altered since the last call, as sentences."""
         taken = []
-        while self._altered:
-            taken.append(self._altered.popleft())
+        with suppress(IndexError):  # other partitions take some, too
+            while True:
+                taken.append(self._altered.popleft())
         return taken
 
     def _evolved(self, target: TargetTable, columns: Sequence[Column]) -> TargetTable:

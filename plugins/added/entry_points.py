@@ -62,20 +62,24 @@ def make_added(group: Group, name: str, known: tuple[str, ...], *arguments: obje
     and where it raises."""
     make = load_added(group, name, known)
     [point] = {each.value: each for each in entry_points(group=group.name, name=name)}.values()
-    return guarded(group, point, lambda: make(*arguments))
+    return guarded(group, point, lambda: make(*arguments), has_settings=bool(arguments))
 
 
-def guarded(group: Group, point: EntryPoint, do: Callable[[], Any]) -> Any:
-    """Code of another package may raise anything; what this one's errors say stands as it is."""
+def guarded(
+    group: Group, point: EntryPoint, do: Callable[[], Any], *, has_settings: bool = False
+) -> Any:
+    """Code of another package may raise anything; what this one's errors say stands as it is.
+    `has_settings`: it was given some, and its text may repeat a secret."""
     try:
         return do()
     except CdcError:
         raise
     except Exception as error:
+        told = "" if has_settings else f": {error}"
         raise ConfigError(
             f"{group.what} {point.name} ({point.value}) cannot be made: "
-            f"{type(error).__name__}: {error}"
-        ) from error
+            f"{type(error).__name__}{told}"
+        ) from (None if has_settings else error)
 
 
 def owner(point: EntryPoint) -> str:

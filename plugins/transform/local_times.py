@@ -10,7 +10,7 @@ from datetime import tzinfo
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
-from cdcbus.plugins.errors import ConversionError, DataError
+from cdcbus.plugins.errors import ConfigError, DataError
 from cdcbus.plugins.rowchange import Table, TableId
 from cdcbus.plugins.time_zone import comes_twice, in_zone
 
@@ -60,7 +60,7 @@ def local_times(
     zone: tzinfo | None, source: Table, target: TargetTable, names: Mapping[str, str | None]
 ) -> dict[str, LocalTime]:
     """By source column, those that become local times. `names`: source column -> target column, of
-    those that are copied as they are. Raises ConversionError where types are not known."""
+    those that are copied as they are. Raises ConfigError where types are not known."""
     if zone is None:
         return {}
     found: dict[str, LocalTime] = {}
@@ -70,7 +70,7 @@ def local_times(
         if name is None or has_zone(own := target.columns[name], target.dialect):
             continue
         if not column.mysql_type and (is_untyped or TIMES.match(own.type)):
-            raise ConversionError(
+            raise ConfigError(
                 f"column {column.name} of {source.id} comes without its type, so it is not known "
                 f"whether it is a TIMESTAMP, which {KEY} is for: let the records carry types, "
                 "leave it out with mapper[i].ignore, or remove that line"

@@ -3,6 +3,7 @@ where it is one."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TypeVar
@@ -23,7 +24,9 @@ from cdcbus.plugins.rowchange import Op, Origin, Row, RowChange
 from cdcbus.producer.config import AddedSource
 
 NAME_CHARACTERS = 1000  # of a place's name: Kafka's metadata of an offset must hold it
+END = object()  # a source may give anything
 T = TypeVar("T")
+LOG = logging.getLogger(__name__)
 _IMAGES = {Op.INSERT: (False, True), Op.UPDATE: (True, True), Op.DELETE: (True, False)}
 
 
@@ -40,8 +43,14 @@ class OpenSource:
     def __enter__(self) -> OpenSource:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        self._guarded(self._source.close)
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        """What the block has raised says what is to be done; a close that fails then does not."""
+        try:
+            self._guarded(self._source.close)
+        except CdcError as of_close:
+            if error is None:
+                raise
+            LOG.warning("%s", of_close)
 
     def start(self, word: str) -> BinlogPosition:
         """The position that a word stands for."""
@@ -61,7 +70,7 @@ class OpenSource:
         """What comes behind a position, and the edge behind that, where there is one."""
         place = SourcePlace(start.file, start.pos)
         rows = self._guarded(lambda: iter(self._source.read(place)))
-        while (found := self._guarded(lambda: next(rows, None))) is not None:
+        while (found := self._guarded(lambda: next(rows, END))) is not END:
             if not isinstance(found, SourceRows):
                 raise self._broken(f"gave a {type(found).__name__}; expected SourceRows")
             changes = [self._checked(change, place) for change in found.changes]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
 from itertools import groupby
 from threading import Event
 from typing import NamedTuple
@@ -41,6 +42,11 @@ PUSHES, SLOW_PUSHES = 10, 5
 NO_PLACE = Origin()
 """Of rows that may have another place when they are read again."""
 _LINGER = {"linger.ms", "queue.buffering.max.ms"}
+
+
+def _name_of(key: bytes) -> str:
+    """Of a row without a place, the same each time."""
+    return f"key-{sha256(key).hexdigest()[:16]}"
 
 
 class _Large(NamedTuple):
@@ -185,14 +191,16 @@ class KafkaPublisher(KafkaWriter[_Large]):
                 made.topic,
                 str(made.table),
                 made.key,
-                origin.file,
+                # letters go by place: rows without one must not take each other's
+                origin.file if origin is not NO_PLACE else _name_of(record["key"]),
                 origin.pos,
                 self._row,
                 number,
             )
             large = _Large(which, record["key"], len(record["value"]))
             has_place = origin is not NO_PLACE and not origin.is_snapshot
-            if which in self._dead or (not has_place and large.size in self._dead_sizes):
+            is_dead = which in self._dead and origin is not NO_PLACE
+            if is_dead or (not has_place and large.size in self._dead_sizes):
                 waiting.setdefault(self._config.dead_letter_topic, []).append(
                     dead_letter(self._task_id, *large)
                 )

@@ -14,6 +14,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.keys.misspelt import unknown_key_refusal
+from cdcbus.tasks.config.keys.plugins import SECRET_OPTION, SOURCE_OPTION
 from cdcbus.tasks.config.keys.task import find_key, nearest_key
 from cdcbus.tasks.config.placeholders import has_placeholder, interpolate, sealed
 
@@ -187,6 +188,8 @@ def is_secret(key: str, known: Key | None) -> bool:
     """Whether a key's value must not be shown."""
     if known is not None and not known.name.endswith("*"):
         return known.value_type.is_secret
+    if key.startswith(SOURCE_OPTION):
+        return SECRET_OPTION.search(key.removeprefix(SOURCE_OPTION)) is not None
     return SECRET_NAME.search(key) is not None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from cdcbus.plugins.contracts import TargetTable
-from cdcbus.plugins.errors import ConversionError
+from cdcbus.plugins.errors import ConfigError, ConversionError
 from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import too_narrow
@@ -145,7 +145,7 @@ def _local_times(
             names[column.name] = any_case(table.columns, route.wanted(column.name) or "")
     try:
         local = local_times(route.zone, Table(route.source, columns, ()), table, names)
-    except ConversionError as unknown:
+    except (ConfigError, ConversionError) as unknown:
         yield error(subject, str(unknown), "Until then the task stops at such a record.")
         return
     keys = [column for column, made in local.items() if made.is_key]

@@ -10,8 +10,12 @@ from cdcbus.tasks.config.keys.types import SECRET, TEXT, word
 SEVERITY = "severity"
 CHANNELS = "alarm.channels"
 CHANNEL_KEY = re.compile(r"alarm\.channel\.([\w-]{1,40})\.(.+)", re.ASCII)
-# The address of a chat's webhook is a secret as well.
-SECRET_OPTION = re.compile(r"passw|secret|token|credential|key$|url$", re.IGNORECASE)
+# What a plug-in calls its secrets is not known: rather too many. The address of a chat's webhook is
+# one as well.
+SECRET_OPTION = re.compile(
+    r"pass|pwd|secret|token|credential|auth|pin$|dsn|hook|key$|url$", re.IGNORECASE
+)
+SOURCE_OPTION = "consumer.source.plugin."
 
 
 def find_channel_key(written: str) -> Key | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
-from cdcbus.plugins.errors import ConversionError, DataError
+from cdcbus.plugins.errors import ConfigError, DataError
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from cdcbus.plugins.time_zone import read_zone
 from cdcbus.plugins.transform.cells.expression import read_expression
@@ -148,7 +148,7 @@ def untyped(*names: str) -> Table:
     ],
 )
 def test_a_record_without_types_is_refused(source: Table, type_: str) -> None:
-    with pytest.raises(ConversionError, match="comes without its type, so it is not known"):
+    with pytest.raises(ConfigError, match="comes without its type, so it is not known"):
         plan(target(type_, "postgresql"), source=source)
     plan(target(type_, "postgresql"), "", source=source)
 

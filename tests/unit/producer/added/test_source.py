@@ -125,6 +125,8 @@ def test_a_place_that_cannot_be_stored_is_refused(place: object) -> None:
 def test_other_things_than_rows_are_refused() -> None:
     with pytest.raises(SourceMisconfigured, match="gave a str; expected SourceRows"):
         read("rows")
+    with pytest.raises(SourceMisconfigured, match="gave a NoneType; expected SourceRows"):
+        read(None)
     with pytest.raises(SourceMisconfigured, match="gave a str; expected RowChange"):
         read(SourceRows(["row"]))  # type: ignore[list-item]
 
@@ -137,6 +139,15 @@ def test_its_own_errors_pass_and_others_are_told_by_class_only() -> None:
     with pytest.raises(SourceMisconfigured, match="raised ValueError: it needs") as raised:
         list(opened().read(BinlogPosition("a", 1)))
     assert "s3cret" not in str(raised.value)
+
+
+def test_a_close_that_fails_leaves_what_came_before_it(caplog: pytest.LogCaptureFixture) -> None:
+    GIVEN["close"] = BrokenPipeError()
+    with pytest.raises(SourceUnavailable, match=r"^away$"), opened():
+        raise SourceUnavailable("away")
+    assert "raised BrokenPipeError" in caplog.text
+    with pytest.raises(SourceMisconfigured, match="raised BrokenPipeError"), opened():
+        pass
 
 
 def begin(stored: str | None, start: str = "", trace: str = "") -> tuple[BinlogPosition, bool]:
