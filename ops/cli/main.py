@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cdcbus import __version__
+from cdcbus.ops.cli.interrupts import is_interrupted
 from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.plugins.errors import CdcError, PositionError
@@ -61,10 +62,14 @@ class Cli(LazyGroup):
         except (KeyboardInterrupt, click.Abort):
             sys.exit(INTERRUPTED)
         except CdcError as error:
+            if is_interrupted(error):
+                sys.exit(INTERRUPTED)
             _fail(ctx, str(error))
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
             raise
         except Exception as error:
+            if is_interrupted(error):
+                sys.exit(INTERRUPTED)
             _fail(
                 ctx,
                 f"unexpected {type(error).__name__}; please report it, with what `cdcbus --debug "

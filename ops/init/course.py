@@ -13,6 +13,7 @@ import click
 from kazoo.client import KazooClient
 
 from cdcbus.ops.cli.commands.verify import lines_of
+from cdcbus.ops.cli.interrupts import is_interrupted
 from cdcbus.ops.cli.new_file import write_new
 from cdcbus.ops.cli.output import print_json
 from cdcbus.ops.init.answers import Wishes, answered, draft_tasks
@@ -213,7 +214,9 @@ def _interruptible(files: Files) -> Iterator[None]:
     """Says at Ctrl-C how to go on."""
     try:
         yield
-    except (KeyboardInterrupt, click.Abort):
+    except BaseException as error:
+        if not isinstance(error, click.Abort) and not is_interrupted(error):
+            raise
         click.echo(
             f"\ninterrupted; what is made stays: cdcbus init --name {files.name} goes on", err=True
         )

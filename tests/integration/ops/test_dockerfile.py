@@ -44,6 +44,7 @@ from tests.unit.ops.docker.test_docker import (
 pytestmark = pytest.mark.integration
 
 LEFT_OUT = ("apt-get", "useradd")
+SOURCES = (".c", ".proto")  # of what is compiled
 PASSWORD = 'it\'s \\ a "$secret"'
 
 
@@ -202,11 +203,13 @@ def packaged() -> set[str]:
         str(path.relative_to(ROOT)).removeprefix("ops/package/")
         for folder in ("plugins", "producer", "consumer", "tasks", "ops")
         for path in (ROOT / folder).rglob("*")
-        if path.is_file() and path.suffix != ".c" and not is_ignored(str(path.relative_to(ROOT)))
+        if path.is_file()
+        and path.suffix not in SOURCES
+        and not is_ignored(str(path.relative_to(ROOT)))
     }
     if native.compiled is not None:  # there is a compiler
         wanted |= {"producer/publish/_native.abi3.so", "producer/snapshot/_images.abi3.so"}
-    return wanted
+    return wanted | {"plugins/converters/protobuf/canal.desc"}
 
 
 def test_the_jars_are_there_without_java_or_internet(image: Image) -> None:

@@ -79,14 +79,14 @@ def test_ctrl_c_or_a_kill_at_any_step_leaves_what_the_next_call_goes_on_with(
     with dialogue(["init"], tmp_path, variables) as person:
         person.wait_for("server to read")
         person.interrupt()
-        assert person.end() == 130
+        assert person.end() == 130, person.said
         assert "nothing was made" in person.said
     with dialogue(["init", "--zookeeper", stack.zookeeper], tmp_path, variables) as person:
         answer_all(person, stack, name)
         person.wait_for(f"without primary key: {name}.log")
         person.wait_for("Begin?")
         person.interrupt()
-        assert person.end() == 130
+        assert person.end() == 130, person.said
         assert stack.source.password not in person.said
         assert "nothing was made" in person.said
     assert list(tmp_path.iterdir()) == []
@@ -95,7 +95,7 @@ def test_ctrl_c_or_a_kill_at_any_step_leaves_what_the_next_call_goes_on_with(
         person.answer("Begin?")
         person.wait_for(f"task {name}-to-mysql is started")
         person.interrupt(at_prompt=False)
-        assert person.end() == 130
+        assert person.end() == 130, person.said
         assert f"cdcbus init --name {name} goes on" in person.said
     assert (tmp_path / f"{name}.passwords").stat().st_mode & 0o777 == 0o600
     with dialogue(["init", "--zookeeper", stack.zookeeper], tmp_path, variables) as person:
@@ -118,5 +118,5 @@ def test_ctrl_c_or_a_kill_at_any_step_leaves_what_the_next_call_goes_on_with(
 
         wait_until(has_changed, "the change at the target")
         person.interrupt(at_prompt=False)
-        assert person.end() == 0
+        assert person.end() == 0, person.said
         assert f"cdcbus task start {name}-to-kafka {name}-to-mysql" in person.said

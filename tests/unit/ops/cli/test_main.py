@@ -394,7 +394,20 @@ class Failing:
         raise self.error
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt(), click.Abort()])
+def left_in_the_middle(error: Exception) -> Exception:
+    """As a library raises it that is left by Ctrl-C."""
+    error.__context__ = KeyboardInterrupt()
+    return error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        KeyboardInterrupt(),
+        click.Abort(),
+        left_in_the_middle(RuntimeError("release unlocked lock")),
+    ],
+)
 def test_an_interrupt_exits_130_without_a_word(
     monkeypatch: pytest.MonkeyPatch, good: Path, error: BaseException
 ) -> None:
