@@ -10,22 +10,16 @@ from threading import BoundedSemaphore
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import Request, build_opener
 
 import orjson
 
 from cdcbus.ops.web.answers import Refused
+from cdcbus.ops.web.outgoing.bounded import NoRedirects, read_within
 
 ANSWER_SECONDS = 10.0
 ANSWER_BYTES = 1 << 20
 AT_ONCE = 8  # threads of a node that may wait for a provider; the others serve pages
-
-
-class _NoRedirect(HTTPRedirectHandler):
-    """What is sent may hold a secret, which is for the address of the settings only."""
-
-    def redirect_request(self, *_: Any) -> None:
-        return None
 
 
 class Turned(Exception):
@@ -75,12 +69,8 @@ def _read(url: str, form: Mapping[str, str] | None, authorization: str, where: s
     deadline = time.monotonic() + ANSWER_SECONDS
     request = Request(url, None if form is None else urlencode(form).encode(), headers)
     try:
-        with build_opener(_NoRedirect).open(request, timeout=ANSWER_SECONDS) as response:
-            body = bytearray()
-            while len(body) <= ANSWER_BYTES and (part := response.read1(ANSWER_BYTES)):
-                body += part
-                if time.monotonic() > deadline:
-                    raise TimeoutError
+        with build_opener(NoRedirects).open(request, timeout=ANSWER_SECONDS) as response:
+            return read_within(response, deadline, ANSWER_BYTES)
     except HTTPError as error:
         with error:
             if error.code >= 500 or error.code < 400:
@@ -97,9 +87,8 @@ def _read(url: str, form: Mapping[str, str] | None, authorization: str, where: s
             ) from error
         told = "no answer in time" if isinstance(reason, TimeoutError) else "no connection"
         raise Refused(503, f"{where} is away ({told}); try again later") from error
-    if len(body) > ANSWER_BYTES:
-        raise Refused(503, f"{where} answers with more than {ANSWER_BYTES} bytes")
-    return bytes(body)
+    except ValueError as error:
+        raise Refused(503, f"{where} answers with more than {ANSWER_BYTES} bytes") from error
 
 
 def _code(error: HTTPError) -> str:

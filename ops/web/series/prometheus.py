@@ -8,13 +8,15 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from typing import Any, Final
 from urllib.error import HTTPError
 from urllib.parse import urlencode
-from urllib.request import HTTPRedirectHandler, ProxyHandler, Request, build_opener
+from urllib.request import ProxyHandler, Request, build_opener
 
 import orjson
+
+from cdcbus.ops.web.outgoing.bounded import NoRedirects, read_within
 
 ANSWER_SECONDS: Final = 3.0
 ANSWER_BYTES: Final = 8 << 20
@@ -63,9 +65,9 @@ class Prometheus:
             raise NoAnswer(f"{self._name} takes too long for all that charts need")
         try:
             # No proxy of the environment either.
-            opener = build_opener(ProxyHandler({}), _NoRedirects)
+            opener = build_opener(ProxyHandler({}), NoRedirects)
             with opener.open(request, timeout=deadline - now) as answer:
-                body = _read(answer, deadline)
+                body = read_within(answer, deadline, ANSWER_BYTES)
         except HTTPError as error:
             with error:
                 raise NoAnswer(f"{self._name} {self._refusal(error)}") from None
@@ -112,24 +114,6 @@ class Prometheus:
                 told = ""
         line = " ".join(told.split())[:200]
         return f"answers {error.code}{': ' if line else ''}{line}"
-
-
-class _NoRedirects(HTTPRedirectHandler):
-    def redirect_request(self, *_: Any) -> None:
-        return None
-
-
-def _read(answer: HTTPResponse, deadline: float) -> bytes:
-    """All of it. Raises TimeoutError for one that trickles, ValueError for one that is too
-    large."""
-    body = bytearray()
-    while part := answer.read1(PART_BYTES):  # what there is: the deadline is looked at then
-        body += part
-        if len(body) > ANSWER_BYTES:
-            raise ValueError(f"its answer has more than {ANSWER_BYTES >> 20} MB")
-        if time.monotonic() > deadline:
-            raise TimeoutError
-    return bytes(body)
 
 
 def _series(body: bytes) -> list[Found] | None:

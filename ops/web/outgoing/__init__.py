@@ -1,0 +1,1 @@
+"""What a node asks other servers."""

@@ -1,0 +1,30 @@
+"""What a node asks other servers over HTTP: no redirects, no answer without an end."""
+
+from __future__ import annotations
+
+import time
+from http.client import HTTPResponse
+from typing import Any, Final
+from urllib.request import HTTPRedirectHandler
+
+PART_BYTES: Final = 1 << 16
+
+
+class NoRedirects(HTTPRedirectHandler):
+    """What is sent may hold a secret, which is for the address of the settings only."""
+
+    def redirect_request(self, *_: Any) -> None:
+        return None
+
+
+def read_within(answer: HTTPResponse, deadline: float, most_bytes: int) -> bytes:
+    """All of it. `deadline`: by the monotonic clock. Raises TimeoutError for an answer that
+    trickles, ValueError for one that is larger."""
+    body = bytearray()
+    while part := answer.read1(PART_BYTES):  # what there is: the deadline is looked at then
+        body += part
+        if len(body) > most_bytes:
+            raise ValueError(f"its answer has more than {most_bytes >> 20} MB")
+        if time.monotonic() > deadline:
+            raise TimeoutError
+    return bytes(body)
