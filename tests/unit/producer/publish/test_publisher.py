@@ -12,7 +12,7 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Origin
+from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.producer.decoding.table import decodable
 from cdcbus.producer.decoding.table_map import parse
 from cdcbus.producer.publish import publisher as module
@@ -57,3 +57,24 @@ def test_code_is_kept_by_what_it_takes_not_by_how_many_tables_there_are(
             ]
             assert publisher.send(rows) == 100
     assert (len(made), len(sent)) == (written, 3 * TABLES)
+
+
+def test_large_rows_without_a_place_are_told_apart_by_their_keys(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    publisher = KafkaPublisher(
+        PublishConfig("127.0.0.1:1", "t", "canalRow"), make_converter("canalRow"), Event()
+    )
+    watched: list[Any] = []
+    monkeypatch.setattr(publisher._topics, "need", lambda _: None)
+    monkeypatch.setattr(publisher, "_produce", lambda *_: None)
+    monkeypatch.setattr(publisher, "_watch", lambda _, large: watched.append(large[0]))
+    monkeypatch.setattr(publisher, "_batch_bytes", 1)
+    table = Table(TableId("shop", "docs"), (Column("id", "int"),), ("id",))
+    for key in ("1", "2", "1"):
+        publisher.send_changes([RowChange(table, Op.INSERT, None, {"id": key})])
+    first, second, again = watched
+    assert first == again != second
+    publisher._dead.add(first)  # of one that was too large; this one may be smaller
+    publisher.send_changes([RowChange(table, Op.INSERT, None, {"id": "1"})])
+    assert watched[3] == first

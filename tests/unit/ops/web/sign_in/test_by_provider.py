@@ -356,6 +356,7 @@ def test_a_session_holds_on_each_node_and_goes_by_what_its_settings_say(
     lowered = Browser(make_app(bus_with(tmp_path, provider, "http.oidc.group.ops.role=read\n")))
     lowered.cookies = browser.cookies
     assert (lowered.status(), lowered.status("POST")) == (200, 403)
+    assert lowered.status("GET", "/letters/shop/row?record=t/0/1") == 403  # cells
 
 
 def test_what_a_cookie_says_counts_only_as_it_was_signed(
