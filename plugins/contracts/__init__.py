@@ -1,0 +1,60 @@
+"""What each exchangeable part promises. Implementations: `converters/`, `loaders/`,
+`cdcbus.tasks.zookeeper.positions`."""
+
+from cdcbus.plugins.contracts.applied_offset import AppliedOffset, Details, OffsetTable
+from cdcbus.plugins.contracts.converters import (
+    ColumnarConverter,
+    Converter,
+    DdlConverter,
+    JoiningConverter,
+    MarkingConverter,
+)
+from cdcbus.plugins.contracts.loader import (
+    VERSION,
+    JdbcTarget,
+    KnownRow,
+    Loader,
+    LoadTransaction,
+    RowVersion,
+    ZeroDate,
+)
+from cdcbus.plugins.contracts.stores import (
+    NO_MARK,
+    Landmark,
+    Mark,
+    PositionStore,
+    SchemaStore,
+    Written,
+)
+from cdcbus.plugins.contracts.table_batch import Counts, Swaps, TableBatch, Writes
+from cdcbus.plugins.contracts.target_table import TargetColumn, TargetTable
+
+__all__ = [
+    "NO_MARK",
+    "VERSION",
+    "AppliedOffset",
+    "ColumnarConverter",
+    "Converter",
+    "Counts",
+    "DdlConverter",
+    "Details",
+    "JdbcTarget",
+    "JoiningConverter",
+    "KnownRow",
+    "Landmark",
+    "LoadTransaction",
+    "Loader",
+    "Mark",
+    "MarkingConverter",
+    "OffsetTable",
+    "PositionStore",
+    "RowVersion",
+    "SchemaStore",
+    "Swaps",
+    "TableBatch",
+    "TargetColumn",
+    "TargetTable",
+    "Writes",
+    "Written",
+    "ZeroDate",
+]

@@ -1,0 +1,82 @@
+"""How far a Kafka partition has been applied to a target."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from cdcbus.plugins.contracts.stores import Landmark
+from cdcbus.plugins.positions import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Details:
+    """What is kept with an applied offset besides its numbers."""
+
+    # As in Mark.
+    topic_id: str = ""
+    # Members that another version of cdcbus wrote, as JSON.
+    others: str = ""
+    # The last record before the offset, where that is known.
+    last: Landmark | None = None
+
+    def to_json(self) -> str:
+        # Members of another version are kept: after an upgrade is taken back they count again.
+        members: dict[str, object] = orjson.loads(self.others or "{}")
+        if self.topic_id:
+            members["topicId"] = self.topic_id
+        if self.last:
+            members["last"] = self.last.kept
+        return orjson.dumps(members).decode()
+
+    @classmethod
+    def from_json(cls, text: str | None) -> Details:
+        """Reads what `to_json` gives; empty details for anything that is no JSON object."""
+        try:
+            fields = orjson.loads(text or "{}")
+        except orjson.JSONDecodeError:
+            return cls()
+        if not isinstance(fields, dict):
+            return cls()
+        topic_id = fields.pop("topicId", None)
+        if not isinstance(topic_id, str):
+            topic_id = ""
+        last = Landmark.of(fields.pop("last", None))
+        others = ""
+        if fields:
+            # Sorted, so that equal members give equal details.
+            others = orjson.dumps(fields, option=orjson.OPT_SORT_KEYS).decode()
+        return cls(topic_id, others, last)
+
+
+@dataclass(frozen=True, slots=True)
+class AppliedOffset:
+    """How far a Kafka partition has been applied to a target: kept in the target, in the same
+    transaction as the rows."""
+
+    topic: str
+    partition: int
+    # The first offset that is not applied.
+    next_offset: int
+    # Of the stored position that the batch started from.
+    position_version: int
+    # Of the process that has taken the partition over last.
+    epoch: int = 0
+    details: Details = Details()
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        return TopicPartition(self.topic, self.partition)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetTable:
+    """A target's table of applied offsets as it is found."""
+
+    is_there: bool
+    # Whether the task could create the table; None where that is unknown.
+    may_create: bool | None
+    # The offsets of the task that asks.
+    applied: Sequence[AppliedOffset] = ()

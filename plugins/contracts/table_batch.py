@@ -1,0 +1,88 @@
+"""The net effect of a batch on one target table, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from cdcbus.plugins.contracts.target_table import TargetTable
+from cdcbus.plugins.rowchange import Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Writes:
+    """Rows of one table with the same columns."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[Cell, ...]]
+    # A row that the target lacks is inserted, else left out.
+    may_insert: bool = True
+    # How many of the rows the target should have: the batch's first change of them is no insert.
+    expected: int = 0
+    # The source has only inserted these rows, so the target rarely has them; after a replay it may.
+    are_new: bool = field(default=False, compare=False)
+
+    def missed(self, inserted: int) -> int:
+        """How many rows the target should have had and lacked, given how many were inserted."""
+        return max(0, inserted + self.expected - len(self.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Swaps:
+    """Rows of a table without a key, with the same columns: pairs of an old row and a new one.
+
+    Without an old row it is an insert, without a new one a delete. The old row stands for ONE row
+    that is equal in all `columns`, whichever it is.
+    """
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[tuple[Cell, ...] | None, tuple[Cell, ...] | None]]
+    # Where the target lacks the old row, which counts as missed, the new one is inserted, else
+    # left out.
+    may_insert: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class TableBatch:
+    """The net effect on one target table: empty it if `truncate`, then `deletes` (key cells, in
+    `table.key` order), then `writes`; for a table without a key `swaps` instead of these two.
+
+    Merged: a key stands at most once in `deletes` and once in `writes`, so the order inside each
+    part is free. A key in both is a row that comes back with columns left open: they get the
+    target's defaults. Column names are the target's; every `columns` holds the key columns.
+    """
+
+    table: TargetTable
+    truncate: bool = False
+    deletes: Sequence[tuple[Cell, ...]] = ()
+    writes: Sequence[Writes] = ()
+    swaps: Sequence[Swaps] = ()
+    # How many keys of `deletes` the batch has inserted first, so that the target rarely has them;
+    # after a replay it may.
+    passing: int = 0
+    # Updates of rows that the batch itself has deleted, where an update may not insert.
+    left_out: int = 0
+    # Keys of new rows of which the target's columns hold less than the source says: a row that the
+    # target has already is another one, or the record came twice.
+    fresh: Sequence[tuple[Cell, ...]] = ()
+    # The writes also give the target's rows the new spelling of their keys.
+    respells: bool = False
+
+    def missed(self, deleted: int) -> int:
+        """How many deletes should have hit a row and did not, given how many rows were deleted."""
+        return max(0, len(self.deletes) - deleted - self.passing)
+
+
+@dataclass(slots=True)
+class Counts:
+    """What a batch did to one table, in rows."""
+
+    written: int = 0
+    deleted: int = 0
+    # Deletes and updates that should have hit a row and did not.
+    missed: int = 0
+
+    def add(self, other: Counts) -> None:
+        self.written += other.written
+        self.deleted += other.deleted
+        self.missed += other.missed

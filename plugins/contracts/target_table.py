@@ -1,0 +1,55 @@
+"""A target table as reflected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cdcbus.plugins.rowchange import TableId
+
+
+@dataclass(frozen=True, slots=True)
+class TargetColumn:
+    """A target column."""
+
+    name: str
+    # The target's own type name as a cast spells it, without length: `varchar`, `bytea`, `"bit"`.
+    type: str
+    # The declared length, a decimal's digits, or a time's digits after the point.
+    length: int | None = None
+    is_nullable: bool = True
+    # The target computes the column, so it is never written.
+    is_generated: bool = False
+    # An insert must name the column: it is neither nullable nor has a default.
+    is_required: bool = False
+    # A decimal's digits after the point.
+    scale: int | None = None
+    # The whole type as MySQL spells it (`int(10) unsigned auto_increment`), or as it would spell
+    # an enum type of PostgreSQL (`enum('a','b')`).
+    declared: str = ""
+    # Only an insert may give the column its value (GENERATED ALWAYS AS IDENTITY).
+    is_fixed: bool = False
+    # Texts that differ, as `a` and `A`, may be equal there.
+    is_folding: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TargetTable:
+    """A target table as reflected."""
+
+    id: TableId
+    # By name, in the table's order.
+    columns: Mapping[str, TargetColumn]
+    # The primary key, else a unique key without nullable columns, else empty.
+    key: tuple[str, ...]
+    # The other unique keys. One that is more than its columns (an expression, a prefix, a
+    # condition) is an empty tuple.
+    unique_keys: tuple[tuple[str, ...], ...] = ()
+    # SQLAlchemy's name of the target's kind: `postgresql`, `mysql`, `oracle`.
+    dialect: str = ""
+    # Why nothing may be written to the table, as a sentence with the remedy; else empty.
+    unsafe: str = ""
+    # The key is checked at the commit, or may be, so no upsert can go by it.
+    is_key_deferrable: bool = False
+    # Sentences for `task check` on what else of the table touches rows.
+    remarks: tuple[str, ...] = ()
