@@ -18,6 +18,7 @@ from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import inspect_dist
 from cdcbus.tasks.control.bus_settings import BusSettings
+from cdcbus.tasks.control.uses import kafka_of, task_of
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -81,15 +82,17 @@ class LetterCounts:
                 nodes.put_open_dead_letters(task_id, counts[task_id])
 
     def _task(self, task_id: str) -> FetchTask | LoadTask | None:
-        """The task; None where it makes no dead letters, or its text has errors."""
+        """The task; None where it makes no dead letters, its text has errors, or a secret of its
+        Kafka is not to be had here."""
         try:
             dist = DistNodes(self._client).get(task_id)
             # A quick check: most tasks make none, and reading their texts takes long.
             if dist is None or "onError" not in str(dist):
                 return None
-            return inspect_dist(
+            inspection = inspect_dist(
                 dist, self._bus.filling, Severity.NOTE, self._bus.source_lookup()
-            ).task
+            )
+            return task_of(inspection, f"task {task_id}", kafka_of)
         except ConfigError:
             return None
 

@@ -17,11 +17,13 @@ from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.snapshot.progress import Wish
+from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.keys.types import PATH_NAME
 from cdcbus.tasks.control import uses as uses_of
 from cdcbus.tasks.control.commands import order_limit, order_start, order_taking, refuse_running
+from cdcbus.tasks.control.named_task import inspect_stored
 from cdcbus.tasks.control.reset import Target, find_targets
-from cdcbus.tasks.control.uses import Uses, kafka_of, source_of
+from cdcbus.tasks.control.uses import Uses, kafka_of, lacking, source_of, target_of, task_of
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 from cdcbus.tasks.zookeeper.position_history import histories, positions_of, set_positions, undone
 from cdcbus.tasks.zookeeper.status import Status, status_of
@@ -208,9 +210,12 @@ def _startable(bus: WebBus, task_id: str) -> Status:
 def _targets(
     bus: WebBus, task_id: str, place: str, topic: str | None, partition: int | None
 ) -> tuple[dict[str, Target], dict[str, str | None]]:
-    task = stored_task(bus, task_id, source_of)
+    known_task(bus, task_id)
+    inspection = inspect_stored(task_id, bus.settings, Severity.NOTE)
+    task = task_of(inspection, f"task {task_id}", source_of)
+    target_lacks = lacking(inspection, f"task {task_id}", target_of)
     before = positions_of(bus.client, task_id)
-    return find_targets(task, place, before, topic, partition), before
+    return find_targets(task, place, before, topic, partition, target_lacks), before
 
 
 def _is_name(word: str) -> bool:

@@ -49,8 +49,10 @@ def find_targets(
     stored: Mapping[str, str | None],
     topic: str | None = None,
     number: int | None = None,
+    target_lacks: str = "",
 ) -> dict[str, Target]:
     """The new positions, by swimlane. `topic`, and `number` of a partition: only these change.
+    `target_lacks`: what is missing here to log in to the target, in words; it is not asked then.
     Raises ConfigError for a word that is no position, PositionLost for a position that is no longer
     held, and what asking Kafka or the source raises. Writes nothing."""
     if isinstance(task, FetchTask):
@@ -86,7 +88,7 @@ def find_targets(
                 f"one offset cannot be meant for {len(chosen)} partitions; choose one by --topic "
                 "and --partition"
             )
-        at_target = target_offsets(task)
+        at_target = target_offsets(task, target_lacks)
         targets = {}
         for name, own in partitions.items():
             text = (stored.get(name) or "").strip()

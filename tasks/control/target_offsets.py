@@ -37,8 +37,11 @@ class TargetOffsets:
         return "" if self.unknown else f"; {self.says(partition)}"
 
 
-def target_offsets(task: LoadTask) -> TargetOffsets:
-    """The target's offsets. A target that is away makes them unknown, and raises nothing."""
+def target_offsets(task: LoadTask, lacks: str = "") -> TargetOffsets:
+    """The target's offsets. A target that is away makes them unknown, and raises nothing. `lacks`:
+    what is missing here to log in to it, in words; it is not asked then."""
+    if lacks:
+        return TargetOffsets(unknown=f"{UNKNOWN}{lacks}")
     try:
         if isinstance(task.target, PublishConfig):
             seen, table = check_forward(task, task.target)

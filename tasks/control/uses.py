@@ -9,6 +9,7 @@ from enum import Flag, auto
 from typing import Final
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Severity
@@ -82,6 +83,17 @@ def task_of(inspection: Inspection, place: str, uses: Callable[[Task], Uses]) ->
 def named_task(word: str, bus: BusSettings, uses: Callable[[Task], Uses]) -> Task:
     """The same of a file or an id. Raises CdcError where it cannot be read."""
     return task_of(inspect_named(word, bus, Severity.NOTE), place_of(word), uses)
+
+
+def lacking(inspection: Inspection, place: str, uses: Callable[[Task], Uses]) -> str:
+    """What a command uses of a task and has not here, such as a secret, in words; else empty. For
+    what can go without. Raises ConfigError where the text makes no task at all."""
+    task = inspection.ready(place).task
+    try:
+        inspection.using(uses(task).needs).ready(place)
+    except ConfigError as error:
+        return str(error).replace("\n", "; ")
+    return ""
 
 
 def stored_task(task_id: str, bus: BusSettings, uses: Callable[[Task], Uses]) -> Task:

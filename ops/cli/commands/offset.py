@@ -146,16 +146,20 @@ def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
     ZooKeeper, or that is no consumer task."""
     from cdcbus.consumer.config import LoadTask
     from cdcbus.plugins.errors import CdcError
+    from cdcbus.tasks.config.diagnostics import Severity
+    from cdcbus.tasks.control.named_task import inspect_stored
     from cdcbus.tasks.control.target_offsets import target_offsets
-    from cdcbus.tasks.control.uses import stored_task, target_of
+    from cdcbus.tasks.control.uses import lacking, nothing_of, target_of, task_of
 
+    place = f"task {task_id}"
     try:
-        task = stored_task(task_id, bus, target_of)
+        inspection = inspect_stored(task_id, bus, Severity.NOTE)
+        task = task_of(inspection, place, nothing_of)
     except CdcError:
         return []
     if not isinstance(task, LoadTask):
         return []
-    at_target = target_offsets(task)
+    at_target = target_offsets(task, lacking(inspection, place, target_of))
     if at_target.unknown:
         return [at_target.unknown]
     sentences = []
@@ -223,10 +227,11 @@ def reset(
     For a topic it may also be OFFSET, the last one that is done, or -N, which goes back N records
     in each partition; for a binlog FILE, FILE:POS, or a GTID set.
     """
-    task, task_id = _task(word, bus)
+    task, target_lacks = _task(word, bus)
+    task_id = task.task_id
     with bus_client(bus) as client:
         before = positions_of(client, task_id)
-        targets = _targets(task, to, before, topic, partition)
+        targets = _targets(task, to, before, topic, partition, target_lacks)
         if not as_json or not (dry_run or yes):
             _print_targets(targets, err=as_json)  # what a person is asked about
         if _is_to_be_set(client, task_id, dry_run, live, yes):
@@ -263,9 +268,10 @@ def find(
 ) -> None:
     """Find the position of PLACE, as `cdcbus offset reset --to PLACE` would set it. Changes
     nothing."""
-    task, task_id = _task(word, bus)
+    task, target_lacks = _task(word, bus)
     with bus_client(bus) as client:
-        targets = _targets(task, place, positions_of(client, task_id), topic, partition)
+        stored = positions_of(client, task.task_id)
+    targets = _targets(task, place, stored, topic, partition, target_lacks)
     if as_json:
         print_json(_as_fields(targets))
     else:
@@ -273,10 +279,14 @@ def find(
 
 
 def _task(word: str, bus: BusSettings) -> tuple[FetchTask | LoadTask, str]:
-    from cdcbus.tasks.control.uses import named_task, source_of
+    """The task, and what is missing here to log in to its target, in words."""
+    from cdcbus.tasks.config.diagnostics import Severity
+    from cdcbus.tasks.control.named_task import inspect_named, place_of
+    from cdcbus.tasks.control.uses import lacking, source_of, target_of, task_of
 
-    task = named_task(word, bus, source_of)
-    return task, task.task_id
+    inspection = inspect_named(word, bus, Severity.NOTE)
+    place = place_of(word)
+    return task_of(inspection, place, source_of), lacking(inspection, place, target_of)
 
 
 def _targets(
@@ -285,10 +295,11 @@ def _targets(
     stored: Mapping[str, str | None],
     topic: str | None,
     partition: int | None,
+    target_lacks: str,
 ) -> dict[str, Target]:
     from cdcbus.tasks.control.reset import find_targets
 
-    return find_targets(task, word, stored, topic, partition)
+    return find_targets(task, word, stored, topic, partition, target_lacks)
 
 
 def _as_fields(targets: Mapping[str, Target]) -> list[dict[str, Any]]:

@@ -32,6 +32,7 @@ from cdcbus.tasks.config.keys.task import TAGS, find_key
 from cdcbus.tasks.config.keys.types import split_list
 from cdcbus.tasks.config.parser import Entry, is_inline_secret
 from cdcbus.tasks.config.read_task import Inspection, inspect_dist
+from cdcbus.tasks.control.uses import Uses, lacking
 from cdcbus.tasks.runtime.throughput_history import (
     HOUR_SECONDS,
     KEPT_SECONDS,
@@ -184,6 +185,16 @@ class StoredTasks:
             return None, ()
         entry = inspection.entries.get(TAGS)
         return inspection.task, split_list(entry.written) if entry else ()
+
+    def lacking(
+        self, task: FetchTask | LoadTask, uses: Callable[[FetchTask | LoadTask], Uses]
+    ) -> str:
+        """What of a task that `all` gave is used and not to be had here, such as a secret, in
+        words; else empty."""
+        try:
+            return lacking(self.inspection(task.task_id), f"task {task.task_id}", uses)
+        except CdcError as error:  # its text was changed meanwhile
+            return str(error)
 
     def all(self) -> list[FetchTask | LoadTask]:
         """The tasks that can be read, by id."""

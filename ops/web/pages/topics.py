@@ -3,9 +3,10 @@ decoded, with their values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from typing import Annotated, Any
 from urllib.parse import quote, urlencode
 
@@ -15,7 +16,7 @@ from starlette.responses import RedirectResponse, Response
 from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.services.dead_letter_counts import dead_letter_topic_of
 from cdcbus.ops.services.row_view import is_wanted, printable, utc
-from cdcbus.ops.services.topics import KafkaRecord, TopicLog, access_of
+from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, access_of
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.auth import has_all_tasks
@@ -28,6 +29,7 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, RowChange
 from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.control.uses import kafka_of
 
 NEWEST = 50  # records of each partition that a topic's page reads
 MOST_NEWEST = 1000
@@ -94,18 +96,27 @@ def topics_of(task: FetchTask | LoadTask) -> tuple[str, ...]:
     return task.source.topics if isinstance(task, LoadTask) else (task.publish.topic,)
 
 
-def clusters(tasks: Iterable[FetchTask | LoadTask]) -> list[Cluster]:
-    """All clusters that tasks name. Each is reached as its first task does; one that does not
-    answer takes a few seconds."""
+def clusters(
+    tasks: Iterable[FetchTask | LoadTask], lacking: Callable[[FetchTask | LoadTask], str]
+) -> list[Cluster]:
+    """All clusters that tasks name. Each is reached as the first task does of which nothing is
+    `lacking` here to log in; one that does not answer takes a few seconds."""
     by_servers: dict[str, list[FetchTask | LoadTask]] = {}
     for task in tasks:
         by_servers.setdefault(access_of(task).servers, []).append(task)
-    return [_cluster(servers, users) for servers, users in sorted(by_servers.items())]
+    found = []
+    for servers, users in sorted(by_servers.items()):
+        complete = next((task for task in users if not lacking(task)), None)
+        if complete is None:
+            found.append(Cluster(servers, (), lacking(users[0])))
+        else:
+            found.append(_cluster(servers, users, access_of(complete)))
+    return found
 
 
-def _cluster(servers: str, tasks: Sequence[FetchTask | LoadTask]) -> Cluster:
+def _cluster(servers: str, tasks: Sequence[FetchTask | LoadTask], access: Access) -> Cluster:
     try:
-        with TopicLog(access_of(tasks[0])) as log:
+        with TopicLog(access) as log:
             rows = []
             for name, (partitions, replicas) in log.topics().items():
                 rows.append(_topic(log, name, partitions, replicas, tasks))
@@ -244,7 +255,8 @@ def _key(record: KafkaRecord) -> str:
 
 @router.get("/topics")
 def topics_page(request: Request) -> Response:
-    found = clusters(shared(request).tasks.all())
+    tasks = shared(request).tasks
+    found = clusters(tasks.all(), partial(tasks.lacking, uses=kafka_of))
     return page(request, "topics.html", {"clusters": found}, section="/topics")
 
 

@@ -23,6 +23,7 @@ from cdcbus.ops.web.records.groups import groups_of
 from cdcbus.ops.web.records.search import Sought, look, moment, places_of, places_text
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.rowchange import Op
+from cdcbus.tasks.control.uses import kafka_of
 from cdcbus.tasks.zookeeper.position_history import positions_of
 from cdcbus.tasks.zookeeper.positions import position_path
 
@@ -116,6 +117,9 @@ def readers_page(request: Request, topic: str, task: str = "") -> Response:
         if not isinstance(each, LoadTask) or topic not in each.source.topics:
             continue
         if access_of(each).servers != access.servers:
+            continue
+        if lacks := shared(request).tasks.lacking(each, kafka_of):
+            away = lacks
             continue
         stored = {
             position_path(each.task_id, swimlane): text or ""

@@ -50,8 +50,11 @@ class Kafka:
         self.place: Any = None
         self.closed = 0
         monkeypatch.setattr(reset, "TopicLogs", lambda *_: self)
-        monkeypatch.setattr(reset, "target_offsets", lambda _: self.at_target)
+        monkeypatch.setattr(reset, "target_offsets", self.asked_of_target)
         monkeypatch.setattr(reset, "Consumer", lambda _: self)
+
+    def asked_of_target(self, _: LoadTask, lacks: str) -> TargetOffsets:
+        return TargetOffsets(unknown=lacks) if lacks else self.at_target
 
     # As TopicLogs
 
@@ -130,6 +133,13 @@ def offsets(text: str) -> dict[int, int]:
 def test_a_word_is_the_first_offset_to_read(kafka: Kafka, word: str, offset: int) -> None:
     found = find_targets(LOAD, word, stored(p0=180))
     assert offsets(found["orders"].text) == {0: offset}
+
+
+def test_a_target_without_its_secrets_is_named_and_the_position_found(kafka: Kafka) -> None:
+    found = find_targets(LOAD, "latest", stored(p0=180), target_lacks="'X' is not set")
+    assert offsets(found["orders"].text) == {0: 200}
+    assert found["orders"].means[-1] == "'X' is not set"
+    assert "the target is at offset" not in str(found["orders"].means)
 
 
 @pytest.mark.parametrize("word", ["98", "200", "-81"])

@@ -43,6 +43,15 @@ def test_a_target_that_is_away_is_unknown_and_no_error(monkeypatch: pytest.Monke
     assert found.beside(ONE) == ""
 
 
+def test_a_target_is_not_asked_without_the_secrets_of_its_login(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(asked, "check_target", lambda _: pytest.fail("the target was asked"))
+    found = target_offsets(TASK, "variable 'X' is not set")
+    assert found.unknown == "what the target has is not known: variable 'X' is not set"
+    assert not found.offsets
+
+
 def test_a_check_that_failed_says_why_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = error("target", "user u may not log in", "Correct the password.")
     answer(monkeypatch, [ok("x", "y"), failed], APPLIED)

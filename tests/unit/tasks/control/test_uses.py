@@ -8,12 +8,15 @@ from pathlib import Path
 import pytest
 
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.control.bus_settings import read_bus_settings
+from cdcbus.tasks.control.named_task import inspect_named
 from cdcbus.tasks.control.source_of import consumer_task, feeds_of
 from cdcbus.tasks.control.uses import (
     Task,
     Uses,
     kafka_of,
+    lacking,
     named_task,
     nothing_of,
     source_of,
@@ -116,6 +119,23 @@ def test_other_errors_of_the_file_are_errors_whatever_is_used(tmp_path: Path) ->
         named_task(
             written(tmp_path, "task", f"{LOAD}loader.source.maxPoolSize=x\n"), BUS, nothing_of
         )
+
+
+@pytest.mark.parametrize(
+    ("text", "lacks"),
+    [(LOAD, ["WRITE_PASSWORD", "WRITE_URL", "WRITE_USER"]), (FORWARD, ["WRITE_KAFKA"])],
+)
+def test_what_can_do_without_the_target_hears_what_is_missing_to_log_in_to_it(
+    tmp_path: Path, text: str, lacks: list[str]
+) -> None:
+    there = dict.fromkeys(("READ_KAFKA", "KAFKA_PASSWORD"), "x")
+    bus = read_bus_settings({}, None, there, Path("/nowhere"))
+    inspection = inspect_named(written(tmp_path, "task", text), bus, Severity.NOTE)
+    said = lacking(inspection, "the task", target_of)
+    assert sorted(sentence.split("'")[1] for sentence in said.split("; the task")) == lacks
+    filled = read_bus_settings({}, None, there | dict.fromkeys(lacks, "x"), Path("/nowhere"))
+    again = inspect_named(written(tmp_path, "task", text), filled, Severity.NOTE)
+    assert lacking(again, "the task", target_of) == ""
 
 
 def test_of_the_fetch_task_beside_a_consumer_task_only_the_source_is_wanted(

@@ -1,6 +1,7 @@
 """`cdcbus offset set|reset|find|copy|history|undo` on real servers."""
 
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -277,6 +278,20 @@ def test_a_binlog_place_is_found_by_each_of_its_forms(
         "is no place in a binlog"
         in bus("offset", "reset", "7", "--to", "-5", "--yes", code=1).stderr
     )
+
+
+def test_a_secret_of_the_target_that_is_missing_here_is_named_and_the_target_not_asked(
+    bus: Bus, kafka: str, load: str, name: str
+) -> None:
+    secret = {"loader.source.password": "${env:NOT_SET_HERE}"}
+    bus.load(resting_text("15244", kafka, name, **secret))
+    missing = "what the target has is not known: .*variable 'NOT_SET_HERE' is not set"
+    (found,) = bus.json("offset", "find", "15244", "latest")
+    assert [each["offset"] for each in json.loads(found["position"])] == [9, 4]
+    assert re.search(missing, found["means"][-1])
+    assert re.search(missing, bus("offset", "reset", "15244", "--to", "latest", "--yes").stdout)
+    text = kafka_positions_to_json([KafkaPosition(name, 0, 2)])
+    assert re.search(missing, bus("offset", "set", "15244", text, "--yes").stdout)
 
 
 def test_each_command_that_sets_a_position_has_a_dry_run_and_asks(
