@@ -21,7 +21,7 @@ from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.auth import is_logged_in, operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
 from cdcbus.ops.web.cells import FoundCell, cells_side_by_side
-from cdcbus.ops.web.pages import tasks as views
+from cdcbus.ops.web.overview.stored_tasks import keeps_letters, route_of
 from cdcbus.ops.web.pages.rendering import page
 from cdcbus.ops.web.pages.shared import DONE, shared
 from cdcbus.plugins.contracts import Converter
@@ -89,9 +89,9 @@ def _shown(part: object) -> str:
 @router.get("/letters")
 def letters_page(request: Request) -> Response:
     bus, away = bus_of(request), dict[str, str]()
-    keepers = [task for task in shared(request).tasks.all() if views.keeps_letters(task)]
+    keepers = [task for task in shared(request).tasks.all() if keeps_letters(task)]
     rows = [
-        {"task_id": task.task_id, "route": views.route_of(task), **_letter_count(bus, task, away)}
+        {"task_id": task.task_id, "route": route_of(task), **_letter_count(bus, task, away)}
         for task in keepers
     ]
     return page(request, "letters.html", {"rows": rows}, section="/letters")

@@ -8,11 +8,11 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
+from cdcbus.ops.web.overview.task_rows import TaskRow
 from cdcbus.ops.web.pages.formatting import duration
 from cdcbus.ops.web.pages.lineage_graph import TaskState, graph
 from cdcbus.ops.web.pages.rendering import page
 from cdcbus.ops.web.pages.shared import shared
-from cdcbus.ops.web.pages.tasks import TaskRow
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.control.lineage import ways
 

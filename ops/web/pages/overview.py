@@ -15,7 +15,7 @@ from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.auth import is_logged_in, operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
-from cdcbus.ops.web.pages import tasks as views
+from cdcbus.ops.web.overview.task_rows import overview_of
 from cdcbus.ops.web.pages.alarms import DURATIONS, OFF
 from cdcbus.ops.web.pages.formatting import plural
 from cdcbus.ops.web.pages.live import stream
@@ -146,7 +146,7 @@ def _overview_values(request: Request, asked: Asked) -> dict[str, Any]:
     nodes = known_nodes(bus_of(request))
     rows = shared(request).overviews.rows()
     return {
-        "overview": views.overview(rows, asked.q, asked.state, asked.tag, asked.sort),
+        "overview": overview_of(rows, asked.q, asked.state, asked.tag, asked.sort),
         "asked": asked,
         "is_logged_in": is_logged_in(request),
         "nodes_there": sum(node.is_there for node in nodes),

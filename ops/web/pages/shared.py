@@ -8,7 +8,8 @@ from urllib.parse import quote
 
 from fastapi import Request
 
-from cdcbus.ops.web.pages.tasks import Overviews, StoredTasks
+from cdcbus.ops.web.overview.stored_tasks import StoredTasks
+from cdcbus.ops.web.overview.task_rows import Overviews
 from cdcbus.ops.web.series.source import ChartSource, chart_source
 
 DONE = {

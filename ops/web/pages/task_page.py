@@ -16,8 +16,9 @@ from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused, status_of_error
 from cdcbus.ops.web.auth import is_logged_in, operator_of
 from cdcbus.ops.web.bus import WebBus, bus_of
+from cdcbus.ops.web.overview.stored_tasks import keeps_letters, route_of
 from cdcbus.ops.web.pages import alarms
-from cdcbus.ops.web.pages import tasks as views
+from cdcbus.ops.web.pages import task_details as details
 from cdcbus.ops.web.pages.live import stream
 from cdcbus.ops.web.pages.nodes import known_nodes
 from cdcbus.ops.web.pages.rendering import live_parts, page
@@ -26,16 +27,18 @@ from cdcbus.ops.web.series.delays import delay_charts
 from cdcbus.ops.web.series.marks import WORDS, marks_of
 from cdcbus.ops.web.series.queries import TaskCharts
 from cdcbus.ops.web.series.series import Mark, Series
+from cdcbus.ops.web.series.throughput import RANGES, throughput_charts
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionError, PositionUnavailable
 from cdcbus.producer.snapshot.progress import Wish, WishKind
 from cdcbus.tasks.runtime.delay_history import DelayHistory
 from cdcbus.tasks.runtime.occurrences import Occurrences
 from cdcbus.tasks.runtime.throughput_history import HOUR_SECONDS, ThroughputHistory
 from cdcbus.tasks.verify.last import VerifyNodes
+from cdcbus.tasks.zookeeper.status import Status
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 router = APIRouter()
-DEFAULT_SECONDS = views.RANGES["1h"]  # of charts from Prometheus
+DEFAULT_SECONDS = RANGES["1h"]  # of charts from Prometheus
 
 
 @router.get("/tasks/{task_id}")
@@ -47,15 +50,17 @@ def task_page(
         **_task_values(request, task_id, span),
         **_task_text(request, task_id),
         "durations": alarms.DURATIONS,
-        "ranges": list(views.RANGES),
+        "ranges": list(RANGES),
         "range": span,
         "prometheus": shared(request).charts.shown,
-        "other_nodes": [
-            node.node_id for node in known_nodes(bus_of(request)) if node.status == "working"
-        ],
+        "other_nodes": _working_nodes(bus_of(request)),
         "done": DONE.get(done, ""),
     }
     return page(request, "task.html", values, section="/", live=live)
+
+
+def _working_nodes(bus: WebBus) -> list[str]:
+    return [node.node_id for node in known_nodes(bus) if node.status == "working"]
 
 
 @router.get("/live/tasks/{task_id}")
@@ -69,18 +74,16 @@ def task_live(
 def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
     bus = bus_of(request)
     status, nodes = actions.known_task(bus, task_id), TaskNodes(bus.client)
-    lines, no_log = views.log_tail(status)
+    lines, no_log = details.log_tail(status)
     history, failures = ThroughputHistory(bus.client), nodes.errors(task_id)
-    changes = views.position_changes(bus, task_id)
+    changes = details.position_changes(bus, task_id)
     marks = marks_of(failures, changes, Occurrences(bus.client).read(task_id))
     now = time.time()
-    charted = shared(request).charts.charts(
-        task_id, views.RANGES.get(span, DEFAULT_SECONDS), now, marks
-    )
+    charted = shared(request).charts.charts(task_id, RANGES.get(span, DEFAULT_SECONDS), now, marks)
     found = charted.charts
-    if found is None:
+    if found is None:  # without Prometheus: what ZooKeeper keeps
         hours = history.read_hours(task_id) if span else ()
-        charts = views.charts_of(history.read(task_id), now, hours, span, marks)
+        charts = throughput_charts(history.read(task_id), now, hours, span, marks)
         found = TaskCharts(charts, _delay_charts(bus, task_id, charts, marks))
     return {
         "status": status,
@@ -93,11 +96,8 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
         "no_prometheus": charted.why,
         "marks": found.main[0].marks[::-1] if found.main else (),
         "mark_words": WORDS,
-        "rates": {
-            (each.swimlane, each.table): each.rows_per_second
-            for each in (status.stat.table_rates if status.stat else ())
-        },
-        "places": views.places(bus, task_id),
+        "rates": _table_rates(status),
+        "places": details.places(bus, task_id),
         "changes": changes,
         "alarms": alarms.alarms_of(bus, task_id),
         "of_state": OF_STATE,
@@ -107,6 +107,13 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
         "log": lines,
         "no_log": no_log,
     }
+
+
+def _table_rates(status: Status) -> dict[tuple[str, str], float]:
+    """Rows a second, by swimlane and table."""
+    if status.stat is None:
+        return {}
+    return {(each.swimlane, each.table): each.rows_per_second for each in status.stat.table_rates}
 
 
 def _delay_charts(
@@ -149,11 +156,11 @@ def _task_text(request: Request, task_id: str) -> dict[str, Any]:
         }
     task = inspection.task
     return {
-        "route": None if task is None else views.route_of(task),
-        "settings": views.settings(inspection.entries.values()),
-        "findings": views.diagnostics_of(inspection),
+        "route": None if task is None else route_of(task),
+        "settings": details.settings(inspection.entries.values()),
+        "findings": details.diagnostics_of(inspection),
         "damage": "",
-        "keeps_letters": task is not None and views.keeps_letters(task),
+        "keeps_letters": task is not None and keeps_letters(task),
     }
 
 
@@ -212,8 +219,8 @@ def _reset_page(
     task = shared(request).tasks.task(task_id)
     values = {
         "status": status,
-        "route": None if task is None else views.route_of(task),
-        "places": views.places(bus, task_id),
+        "route": None if task is None else route_of(task),
+        "places": details.places(bus, task_id),
         "to": to,
         "topic": topic,
         "partition": partition,

@@ -14,20 +14,14 @@ import pytest
 
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
+from cdcbus.ops.web.overview.stored_tasks import Route
+from cdcbus.ops.web.overview.task_rows import TaskRow, overview_of
 from cdcbus.ops.web.pages import live
 from cdcbus.ops.web.pages.charts import line_chart
-from cdcbus.ops.web.pages.tasks import (
-    LOG_LINES,
-    MASK,
-    Route,
-    TaskRow,
-    charts_of,
-    log_tail,
-    overview,
-    settings,
-)
+from cdcbus.ops.web.pages.task_details import LOG_LINES, MASK, log_tail, settings
 from cdcbus.ops.web.pages.topics import CellChange, cells_of
 from cdcbus.ops.web.series.marks import marks_of
+from cdcbus.ops.web.series.throughput import throughput_charts
 from cdcbus.plugins.errors import PositionUnavailable
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, Table, TableId
 from cdcbus.plugins.task_status import State
@@ -61,15 +55,15 @@ ROWS = [
 
 
 def test_the_figures_are_of_all_tasks_that_run_and_the_rows_of_those_asked_for() -> None:
-    found = overview(ROWS, "SHOP", "")
+    found = overview_of(ROWS, "SHOP", "")
     assert [each.status.task_id for each in found.rows] == ["b"]
     assert (found.rows_per_second, found.most_behind_seconds, found.states[State.WORKING]) == (
         15.0,
         7.5,
         2,
     )
-    assert [each.status.task_id for each in overview(ROWS, "", "WORKING").rows] == ["b", "c"]
-    assert overview([], "", "").most_behind_seconds is None
+    assert [each.status.task_id for each in overview_of(ROWS, "", "WORKING").rows] == ["b", "c"]
+    assert overview_of([], "", "").most_behind_seconds is None
 
 
 def test_secrets_are_not_among_the_settings_and_placeholders_are() -> None:
@@ -93,26 +87,29 @@ def test_secrets_are_not_among_the_settings_and_placeholders_are() -> None:
 
 
 def test_charts_span_the_smallest_window_that_holds_all_and_leave_gaps() -> None:
-    rows, lag = charts_of(
+    rows, lag = throughput_charts(
         [Minute(LAST - 120, 7, None, 0.5, "WORKING"), Minute(LAST, 9, None, None, "WORKING")], NOW
     )
     assert (rows.end, len(rows.values)) == (LAST + 60, 30)
     assert rows.values[-4:] == [None, 7, None, 9]
     assert (lag.unit, lag.values[-4:]) == ("seconds", [None, 0.5, None, None])
-    assert len(charts_of([Minute(LAST - 100 * 60, 7, 1, 0.5, "WORKING")], NOW)[0].values) == 180
-    assert charts_of([], NOW) == []
+    assert (
+        len(throughput_charts([Minute(LAST - 100 * 60, 7, 1, 0.5, "WORKING")], NOW)[0].values)
+        == 180
+    )
+    assert throughput_charts([], NOW) == []
 
 
 def test_a_range_of_hours_has_a_minute_a_point_and_one_of_days_an_hour() -> None:
     hour = NOW // 3600 * 3600
     minutes = [Minute(LAST, 9, None, 1.0, "WORKING")]
     hours = [Minute(int(hour) - 3600, 540, None, 7.5, "WORKING")]
-    rows, lag = charts_of(minutes, NOW, hours, "6h")
+    rows, lag = throughput_charts(minutes, NOW, hours, "6h")
     assert (rows.unit, len(rows.values), rows.values[-1]) == ("a minute", 360, 9)
-    rows, lag = charts_of(minutes, NOW, hours, "30d")
+    rows, lag = throughput_charts(minutes, NOW, hours, "30d")
     assert (rows.unit, len(rows.values), rows.values[-2:]) == ("an hour", 720, [540, 9])
     assert lag.values[-3:] == [None, 7.5, 1.0]
-    assert len(charts_of([], NOW, [], "7d")[0].values) == 168
+    assert len(throughput_charts([], NOW, [], "7d")[0].values) == 168
 
 
 def test_errors_and_positions_set_by_hand_are_marked_where_they_are_in_the_range() -> None:
@@ -128,10 +125,10 @@ def test_errors_and_positions_set_by_hand_are_marked_where_they_are_in_the_range
         ("set", "ada: offset reset"),
         ("error", "Kafka <a> is away"),
     ]
-    chart = str(line_chart(charts_of([], NOW, [], "1h", marks)[0]))
+    chart = str(line_chart(throughput_charts([], NOW, [], "1h", marks)[0]))
     assert chart.count('class="mark') == 2
     assert "17:10 UTC, error: Kafka &lt;a&gt; is away" in chart and "Error at 17:10." in chart
-    assert str(line_chart(charts_of([], NOW, [], "7d", marks)[0])).count('class="mark') == 3
+    assert str(line_chart(throughput_charts([], NOW, [], "7d", marks)[0])).count('class="mark') == 3
 
 
 def test_the_end_of_a_log_is_shown_where_it_lies(tmp_path: Path) -> None:
@@ -230,7 +227,7 @@ def test_no_more_streams_are_open_than_a_node_can_feed(monkeypatch: pytest.Monke
 
 def test_rows_are_sorted_by_any_column_and_what_is_not_known_comes_last() -> None:
     def ids(sort: str) -> list[str]:
-        return [each.status.task_id for each in overview(ROWS, "", "", "", sort).rows]
+        return [each.status.task_id for each in overview_of(ROWS, "", "", "", sort).rows]
 
     assert ids("lag") == ["b", "c", "d", "a"]
     assert ids("-lag") == ["d", "c", "b", "a"]
@@ -242,7 +239,7 @@ def test_rows_are_sorted_by_any_column_and_what_is_not_known_comes_last() -> Non
 
 def test_tasks_are_found_by_their_tags_which_are_counted() -> None:
     rows = [replace(ROWS[0], tags=("orders", "late")), replace(ROWS[1], tags=("orders",)), ROWS[2]]
-    found = overview(rows, "", "", "late")
+    found = overview_of(rows, "", "", "late")
     assert [each.status.task_id for each in found.rows] == ["a"]
     assert found.tags == {"orders": 2, "late": 1}
-    assert [each.status.task_id for each in overview(rows, "ORDER", "").rows] == ["a", "b"]
+    assert [each.status.task_id for each in overview_of(rows, "ORDER", "").rows] == ["a", "b"]

@@ -1,0 +1,1 @@
+"""All tasks at a glance, read with few questions to ZooKeeper."""
