@@ -85,14 +85,10 @@ def alarms_of(bus: WebBus, task_id: str) -> ShownAlarms:
     sent += [(each.notice, each.by) for each in known.sent]
     sent.sort(key=lambda each: each[0].at, reverse=True)
     notices = [_row(task_id, notice, by) for notice, by in sent]
-    is_silent = silence.is_on(time.time())
-    return ShownAlarms(
-        task_id,
-        raised,
-        notices,
-        _stamp(silence.until) if is_silent else "",
-        silence.by if is_silent else "",
-    )
+    silent_until = silent_by = ""
+    if silence.is_on(time.time()):
+        silent_until, silent_by = _stamp(silence.until), silence.by
+    return ShownAlarms(task_id, raised, notices, silent_until, silent_by)
 
 
 def destinations(bus: WebBus) -> str:
@@ -156,12 +152,8 @@ def silence_tasks(
 ) -> Response:
     """Without a task: all that there are now."""
     bus = bus_of(request)
-    actions.silence(
-        bus,
-        [task] if task else TaskNodes(bus.client).ids(),
-        _silence_seconds(duration),
-        operator_of(request),
-    )
+    task_ids = [task] if task else TaskNodes(bus.client).ids()
+    actions.silence(bus, task_ids, _silence_seconds(duration), operator_of(request))
     return RedirectResponse(f"/alarms?done={_silenced(duration)}", 303)
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from itertools import chain
 
 from markupsafe import Markup, escape
 
@@ -27,13 +26,18 @@ Point = tuple[float, float]
 
 def sparkline(values: Sequence[float | None], title: str) -> Markup:
     """A small line without axes. Its title has the highest and the last value."""
-    top = max(known(values), default=0.0) or 1.0
+    top = max(known(values), default=0.0)
+    if top <= 0.0:  # a line of zeros lies at the bottom
+        top = 1.0
     return _svg("spark", f"{title}: {_summary(values, '')}", "", _lines(values, top))
 
 
 def line_chart(series: Series) -> Markup:
     """A figure with axes: times are UTC."""
-    top = ceiling(max(chain(*(known(line.values) for line in series.lines)), default=0.0))
+    highest = 0.0
+    for line in series.lines:
+        highest = max([highest, *known(line.values)])
+    top = ceiling(highest)
     description = f"From {moment(series, series.start)} to {moment(series, series.end)} UTC."
     for line in series.lines:
         name = f"{line.name}: " if line.name else ""
@@ -74,7 +78,11 @@ def ceiling(highest: float) -> float:
     if highest < 1e-9:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(highest))
-    return next(step * unit for step in (*STEPS, 20) if step * unit >= highest * (1 - 1e-9))
+    least = highest * (1 - 1e-9)  # a round number may be stored as a little more than it is
+    for step in STEPS:
+        if step * unit >= least:
+            return step * unit
+    return 20 * unit
 
 
 def clock(epoch_seconds: float) -> str:
@@ -93,7 +101,8 @@ def _marks(series: Series) -> Markup:
     drawn = Markup("")
     for mark in series.marks:
         x = round(100 * (mark.at - series.start) / max(1, series.end - series.start), 2)
-        # Beside the line a wider one, not to be seen, that is easy to point at.
+        when, what = moment(series, mark.at), WORDS.get(mark.kind, mark.kind)
+        # The line itself is too narrow to point at: an invisible, wider one lies over it.
         drawn += Markup(
             '<g class="mark {}" data-mark="{}"><path d="M{} 0V100"/><path class="near" '
             'd="M{} 0V100"/><title>{}</title></g>'
@@ -102,17 +111,19 @@ def _marks(series: Series) -> Markup:
             mark.number,
             f"{x:g}",
             f"{x:g}",
-            f"{moment(series, mark.at)} UTC, {WORDS.get(mark.kind, mark.kind)}: {mark.sentence}",
+            f"{when} UTC, {what}: {mark.sentence}",
         )
     return drawn
 
 
 def _in_words(series: Series) -> str:
-    """When what happened; of many of a kind how many, as a list beside the charts has all."""
+    """What happened and when. Many marks of a kind are only counted: a list beside the charts has
+    all of them."""
+    by_kind: dict[str, list[str]] = {}
+    for mark in series.marks:
+        by_kind.setdefault(mark.kind, []).append(moment(series, mark.at))
     words = ""
-    kinds = dict.fromkeys(mark.kind for mark in series.marks)
-    for kind in kinds:
-        times = [moment(series, mark.at) for mark in series.marks if mark.kind == kind]
+    for kind, times in by_kind.items():
         name = WORDS.get(kind, kind).capitalize()
         if len(times) > SPOKEN_MARKS:
             words += f" {name} {len(times)} times, last at {times[-1]}."
@@ -152,9 +163,7 @@ def _lines(values: Sequence[float | None], top: float) -> Markup:
     drawn = Markup("")
     for run in runs(values, top):
         first, last = run[0][0], run[-1][0]
-        if len(run) == 1:  # a line of one point would not be visible
-            run = [*run, (first + 0.01, run[0][1])]
-        path = " ".join(f"{x:g},{y:g}" for x, y in run)
+        path = _path(run)
         drawn += Markup('<polygon points="{},100 {} {},100"/><polyline points="{}"/>').format(
             f"{first:g}", path, f"{last:g}", path
         )
@@ -165,11 +174,15 @@ def _line(values: Sequence[float | None], top: float, number: int) -> Markup:
     """One more line, without an area."""
     drawn = Markup("")
     for run in runs(values, top):
-        if len(run) == 1:
-            run = [*run, (run[0][0] + 0.01, run[0][1])]
-        path = " ".join(f"{x:g},{y:g}" for x, y in run)
-        drawn += Markup('<polyline class="line{}" points="{}"/>').format(number, path)
+        drawn += Markup('<polyline class="line{}" points="{}"/>').format(number, _path(run))
     return drawn
+
+
+def _path(run: list[Point]) -> str:
+    if len(run) == 1:  # a line of one point would not be visible
+        x, y = run[0]
+        run = [(x, y), (x + 0.01, y)]
+    return " ".join(f"{x:g},{y:g}" for x, y in run)
 
 
 def _svg(kind: str, title: str, description: str, inner: Markup) -> Markup:
@@ -189,5 +202,7 @@ def _summary(values: Sequence[float | None], unit: str) -> str:
         return "nothing is known yet"
     ending = f" {unit}" if unit else ""
     highest = count(max(known(values))) + ending
-    last = "not known" if values[-1] is None else count(values[-1]) + ending
+    last = "not known"
+    if values[-1] is not None:
+        last = count(values[-1]) + ending
     return f"highest {highest}, last {last}"

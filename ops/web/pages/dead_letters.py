@@ -54,9 +54,12 @@ def letter_row(
     each: OpenDeadLetter | FetchLetter, shows_cells: bool, reader: Converter | None = None
 ) -> LetterRow:
     """`reader`: of the task's records, where they are to be decoded."""
-    parts = original_of(each) if shows_cells or isinstance(each, FetchLetter) else {}
-    if not shows_cells:
-        parts = {name: parts[name] for name in PLACES if name in parts}
+    parts = {}
+    if shows_cells:
+        parts = original_of(each)
+    elif isinstance(each, FetchLetter):
+        original = original_of(each)
+        parts = {name: original[name] for name in PLACES if name in original}
     time = each.time[:19].replace("T", " ")
     changes: list[tuple[str, str, Sequence[FoundCell]]] = []
     unreadable = ""
@@ -78,9 +81,10 @@ def letter_row(
 
 
 def _shown(part: object) -> str:
+    text = str(part)
     if isinstance(part, dict):
-        part = ", ".join(f"{name}={value}" for name, value in part.items())
-    text = printable(str(part))
+        text = ", ".join(f"{name}={value}" for name, value in part.items())
+    text = printable(text)
     if len(text) <= VALUE_CHARACTERS:
         return text
     return f"{text[:VALUE_CHARACTERS]}… ({len(text):,} characters)"
@@ -88,31 +92,31 @@ def _shown(part: object) -> str:
 
 @router.get("/letters")
 def letters_page(request: Request) -> Response:
-    bus, away = bus_of(request), dict[str, str]()
-    keepers = [task for task in shared(request).tasks.all() if keeps_letters(task)]
-    rows = [
-        {"task_id": task.task_id, "route": route_of(task), **_letter_count(bus, task, away)}
-        for task in keepers
-    ]
+    bus = bus_of(request)
+    away: dict[str, str] = {}
+    rows = []
+    for task in shared(request).tasks.all():
+        if keeps_letters(task):
+            count = _letter_count(bus, task, away)
+            rows.append({"task_id": task.task_id, "route": route_of(task), **count})
     return page(request, "letters.html", {"rows": rows}, section="/letters")
 
 
 def _letter_count(
     bus: WebBus, task: FetchTask | LoadTask, away: dict[str, str]
 ) -> Mapping[str, Any]:
-    """`away`: why a Kafka has not answered, which is asked once only, as that takes long."""
+    """`away`: by its servers, why a Kafka does not answer. It is asked only once, as waiting for it
+    takes long."""
     servers = access_of(task).servers
-    if servers not in away:
-        try:
-            dead_letters = actions.dead_letters(bus, task.task_id)
-            return {
-                "open": len(dead_letters),
-                "newest": max((dead_letter.time for dead_letter in dead_letters), default=""),
-                "away": "",
-            }
-        except CdcError as error:
-            away[servers] = str(error)
-    return {"open": None, "newest": "", "away": away[servers]}
+    if servers in away:
+        return {"open": None, "newest": "", "away": away[servers]}
+    try:
+        dead_letters = actions.dead_letters(bus, task.task_id)
+    except CdcError as error:
+        away[servers] = str(error)
+        return {"open": None, "newest": "", "away": away[servers]}
+    newest = max((dead_letter.time for dead_letter in dead_letters), default="")
+    return {"open": len(dead_letters), "newest": newest, "away": ""}
 
 
 @router.get("/letters/{task_id}")

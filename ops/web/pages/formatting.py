@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from markupsafe import Markup
 
 STAMP = "%Y-%m-%d %H:%M:%S"
-UNITS = ((86400, "d"), (3600, "h"), (60, "min"))
+UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 NOTHING = "–"
 
 
@@ -17,7 +18,9 @@ def count(value: float | None) -> str:
         return NOTHING
     if value == int(value) or abs(value) >= 1000:
         return f"{value:,.0f}"
-    return f"{value:,.1f}" if abs(value) >= 10 else f"{value:,.2f}".rstrip("0").rstrip(".")
+    if abs(value) >= 10:
+        return f"{value:,.1f}"
+    return f"{value:,.2f}".rstrip("0").rstrip(".")
 
 
 def duration(seconds: float | None) -> str:
@@ -26,13 +29,15 @@ def duration(seconds: float | None) -> str:
         return NOTHING
     if 0 < seconds < 0.1:
         return f"{count(round(seconds * 1000, 1))} ms"
+    if seconds < 1:
+        return f"{count(round(seconds, 2))} s"
     if seconds < 60:
-        return f"{count(round(seconds, 1 if seconds >= 1 else 2))} s"
-    for number, (size, unit) in enumerate(UNITS):
+        return f"{count(round(seconds, 1))} s"
+    for (size, unit), (smaller_size, smaller_unit) in pairwise(UNITS):
         if seconds >= size:
-            smaller, name = UNITS[number + 1] if number + 1 < len(UNITS) else (1, "s")
-            rest = int(seconds % size) // smaller
-            return f"{int(seconds // size)} {unit}" + (f" {rest} {name}" if rest else "")
+            rest = int(seconds % size) // smaller_size
+            whole = f"{int(seconds // size)} {unit}"
+            return f"{whole} {rest} {smaller_unit}" if rest else whole
     return NOTHING
 
 
@@ -46,16 +51,16 @@ def size(octets: float) -> str:
 
 
 def ago(stamp: str, now: float) -> Markup:
-    """A time of ZooKeeper's nodes (UTC), relative, with the whole of it for those who point at
-    it; as it is, where it is none."""
+    """How long ago a time of ZooKeeper's nodes (UTC) was, with the time itself for those who point
+    at it. A text that is no time stays as it is."""
     try:
         then = datetime.strptime(stamp, STAMP).replace(tzinfo=UTC)
     except ValueError:
         return Markup("{}").format(stamp or NOTHING)
     seconds = now - then.timestamp()
-    told = "now" if seconds < 1 else f"{duration(int(seconds))} ago"
+    shown = "now" if seconds < 1 else f"{duration(int(seconds))} ago"
     return Markup('<time datetime="{}" title="{} UTC">{}</time>').format(
-        then.isoformat().replace("+00:00", "Z"), stamp, told
+        then.isoformat().replace("+00:00", "Z"), stamp, shown
     )
 
 
@@ -65,5 +70,7 @@ def moment(epoch_seconds: float) -> str:
 
 
 def plural(number: int, one: str, many: str = "") -> str:
-    """`1 task`, `2 tasks`."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
+    """`1 task`, `2 tasks`. `many`: where it is not `one` with an s."""
+    if number == 1:
+        return f"1 {one}"
+    return f"{number:,} {many or one + 's'}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, Request
@@ -47,13 +46,16 @@ def state_of(row: TaskRow) -> TaskState:
 
 
 def _level(state: State, seconds: float | None) -> str:
-    if state is State.ERROR or (seconds or 0) >= TOO_LATE_SECONDS:
+    lag = seconds or 0.0
+    if state is State.ERROR or lag >= TOO_LATE_SECONDS:
         return "bad"
-    if state is State.RETRYING or (seconds or 0) >= LATE_SECONDS:
+    if state is State.RETRYING or lag >= LATE_SECONDS:
         return "warn"
     return "good" if state is State.WORKING else ""
 
 
 def _address(q: str, zoom: int) -> str:
-    fields: Sequence[tuple[str, str | int]] = [("q", q), ("zoom", zoom)]
-    return f"/lineage?{urlencode([each for each in fields if each[1]])}"
+    fields: dict[str, str | int] = {"zoom": zoom}
+    if q:
+        fields = {"q": q, "zoom": zoom}
+    return f"/lineage?{urlencode(fields)}"

@@ -10,7 +10,7 @@ from itertools import pairwise
 from cdcbus.tasks.control.lineage import Way
 
 SOURCE, TASK, TOPIC, TARGET = "source", "task", "topic", "target"
-PASSED, ENDED = "passed", "ended"  # columns that a way goes past, or that are behind its end
+PASSED, ENDED = "passed", "ended"  # columns that a way goes past, or that come after its end
 HEADINGS = {SOURCE: "Source", TASK: "Consumer task", TOPIC: "Topic", TARGET: "Target"}
 FETCH_COLUMN = 1
 GAP_X, GAP_Y, HEIGHT, TOP = 64, 12, 42, 26
@@ -18,6 +18,7 @@ LINE = 10  # the height that a line takes where it passes a column
 # The widths of letters in the page's style, rather too wide than too small.
 NARROW, LOWER, UPPER, WIDE = 4.6, 8.0, 9.6, 12.8
 NARROWS, WIDES = frozenset("ijl.,:;|!'()[]"), frozenset("MW@%mw—")
+FIRST_WIDE = 0x2E80  # from here on: Chinese, Japanese, Korean
 SMALL = 0.86  # of the letters below a name
 LEAST, MOST, PADDING = 110, 300, 20
 
@@ -28,6 +29,9 @@ class TaskState:
 
     words: str
     level: str = ""
+
+
+UNKNOWN = TaskState("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +95,7 @@ def graph(ways: Iterable[Way], states: Mapping[str, TaskState] | None = None) ->
     """Shows each thing once, an unknown one as a dashed box. The boxes of a column are in the order
     of the ways, near the boxes that they are connected with. `states`: of tasks, by id."""
     known = states or {}
+    # Tables of one task often share a way: each is drawn once.
     paths = _full(list(dict.fromkeys(map(stations, ways))))
     if not paths:
         return Graph(0, TOP + 2, (), (), ())
@@ -99,54 +104,68 @@ def graph(ways: Iterable[Way], states: Mapping[str, TaskState] | None = None) ->
         for column, station in zip(columns, path, strict=True):
             column.setdefault(station, 0.0)
     _place(columns, paths)
-    widths = [max(_width(station, known) for station in column) for column in columns]
-    lefts = [sum(widths[:column]) + column * GAP_X for column in range(len(columns))]
+    widths = []
+    lefts = []
+    left = 0.0
+    for column in columns:
+        width = max(_width(station, known) for station in column)
+        widths.append(width)
+        lefts.append(left)
+        left += width + GAP_X
+    headings = []
     boxes = []
     lowest: float = TOP
     for number, column in enumerate(columns):
+        headings.append(Heading(_heading(number, column), lefts[number]))
         for station, y in column.items():
             lowest = max(lowest, y + _height(station))
             if station.kind not in (PASSED, ENDED):
                 boxes.append(_box(station, lefts[number], y, widths[number], known))
     edges = _edges(paths, columns, lefts, widths, known)
-    headings = [
-        Heading(_heading(number, column), lefts[number]) for number, column in enumerate(columns)
-    ]
     return Graph(lefts[-1] + widths[-1], lowest + 2, headings, boxes, edges)
 
 
 def stations(way: Way) -> Path:
     """A way from its source to its last target. One that comes back to where it was ends there."""
-    found = [
-        Station(SOURCE, way.source, way.server),
-        Station(TASK, way.fetch_task, "" if way.fetch_task else f"writer of {way.topic}"),
-    ]
+    found = [Station(SOURCE, way.source, way.server), _task(way.fetch_task, "writer", way)]
     hop: Way | None = way
     while hop is not None:
-        reader = Station(TASK, hop.load_task, "" if hop.load_task else f"reader of {hop.topic}")
-        for station in (Station(TOPIC, hop.topic), reader):
-            if station in found:
+        for station in (Station(TOPIC, hop.topic), _task(hop.load_task, "reader", hop)):
+            if station in found:  # a ring: its rows come back to where they were
                 return tuple(found)
             found.append(station)
         if hop.onward is None:
-            under = hop.database if hop.load_task else f"of {hop.topic}"
-            found.append(Station(TARGET, hop.target if hop.load_task else "", under))
+            found.append(_target(hop))
         hop = hop.onward
     return tuple(found)
 
 
+def _task(task_id: str, role: str, way: Way) -> Station:
+    """An unknown task is told from others by its topic."""
+    if task_id:
+        return Station(TASK, task_id)
+    return Station(TASK, "", f"{role} of {way.topic}")
+
+
+def _target(way: Way) -> Station:
+    if way.load_task:
+        return Station(TARGET, way.target, way.database)
+    return Station(TARGET, "", f"of {way.topic}")
+
+
 def text_width(text: str) -> float:
-    """How wide a text is at most, in the page's style."""
-    return sum(
-        NARROW
-        if letter in NARROWS
-        else WIDE
-        if letter in WIDES or ord(letter) > 0x2E7F
-        else UPPER
-        if letter.isupper() or letter in "_0123456789"
-        else LOWER
-        for letter in text
-    )
+    """The greatest width that a text has in the page's style."""
+    width = 0.0
+    for letter in text:
+        if letter in NARROWS:
+            width += NARROW
+        elif letter in WIDES or ord(letter) >= FIRST_WIDE:
+            width += WIDE
+        elif letter.isupper() or letter in "_0123456789":
+            width += UPPER
+        else:
+            width += LOWER
+    return width
 
 
 def fitted(text: str, width: float) -> str:
@@ -165,13 +184,7 @@ def fitted(text: str, width: float) -> str:
 def _full(paths: Sequence[Path]) -> list[Path]:
     """The same paths, each thing in one column only, targets in the last one; a path goes past the
     columns in which it has nothing."""
-    column: dict[Station, int] = {}
-    longest = max(map(len, paths), default=0)
-    for _ in range(longest + 1):  # a ring would move its things on for ever
-        for path in paths:
-            at = -1
-            for station in path:
-                at = column[station] = min(max(column.get(station, 0), at + 1), 2 * longest)
+    column = _columns_of(paths)
     last = max(column.values(), default=0)
     found = []
     for path in paths:
@@ -179,7 +192,7 @@ def _full(paths: Sequence[Path]) -> list[Path]:
         for station in path:
             place = last if station.kind == TARGET else column[station]
             while len(full) < place:
-                full.append(Station(PASSED, f"{full[-1].name}→{station.name}", f"{station.under}"))
+                full.append(Station(PASSED, f"{full[-1].name}→{station.name}", station.under))
             if len(full) == place:
                 full.append(station)
         while len(full) <= last:  # a way that came back
@@ -188,30 +201,56 @@ def _full(paths: Sequence[Path]) -> list[Path]:
     return found
 
 
+def _columns_of(paths: Sequence[Path]) -> dict[Station, int]:
+    """The column of each station: after those of all stations that come before it on a path."""
+    column: dict[Station, int] = {}
+    longest = max(map(len, paths), default=0)
+    # A station moves right as often as there are stations before it. A ring would move its stations
+    # forever, so both the rounds and the columns have an end.
+    for _ in range(longest + 1):
+        for path in paths:
+            before = -1
+            for station in path:
+                column[station] = min(max(column.get(station, 0), before + 1), 2 * longest)
+                before = column[station]
+    return column
+
+
 def _place(columns: Columns, paths: Sequence[Path]) -> None:
     """The tallest column has no gaps; every other box is at the middle of the boxes that it is
     connected with, or as near as the box above it allows."""
-    heights = [sum(_height(station) + GAP_Y for station in column) for column in columns]
+    heights = [_column_height(column) for column in columns]
     tallest = heights.index(max(heights))
     y = float(TOP)
     for station in columns[tallest]:
         columns[tallest][station] = y
         y += _height(station) + GAP_Y
-    for column in [*range(tallest - 1, -1, -1), *range(tallest + 1, len(columns))]:
-        beside = column + 1 if column < tallest else column - 1
-        middles: dict[Station, set[float]] = {}
-        for path in paths:
-            other = path[beside]
-            middle = columns[beside][other] + _height(other) / 2
-            middles.setdefault(path[column], set()).add(middle)
-        wished = {
-            station: sum(found) / len(found) - _height(station) / 2
-            for station, found in middles.items()
-        }
-        y = float(TOP)
-        for station in sorted(wished, key=lambda station: wished[station]):
-            columns[column][station] = y = max(y, wished[station])
-            y += _height(station) + GAP_Y
+    # From the tallest column outwards, so that the column beside is always placed already.
+    for number in range(tallest - 1, -1, -1):
+        _place_beside(columns, paths, number, number + 1)
+    for number in range(tallest + 1, len(columns)):
+        _place_beside(columns, paths, number, number - 1)
+
+
+def _column_height(column: Iterable[Station]) -> int:
+    return sum(_height(station) + GAP_Y for station in column)
+
+
+def _place_beside(columns: Columns, paths: Sequence[Path], number: int, beside: int) -> None:
+    """Places a column by the one beside it."""
+    middles: dict[Station, set[float]] = {}
+    for path in paths:
+        other = path[beside]
+        middle = columns[beside][other] + _height(other) / 2
+        middles.setdefault(path[number], set()).add(middle)
+    wished = {}
+    for station, found in middles.items():
+        wished[station] = sum(found) / len(found) - _height(station) / 2
+    y = float(TOP)
+    for station in sorted(wished, key=wished.__getitem__):
+        y = max(y, wished[station])
+        columns[number][station] = y
+        y += _height(station) + GAP_Y
 
 
 def _edges(
@@ -228,7 +267,11 @@ def _edges(
         for number, (left, right) in enumerate(pairwise(path)):
             if right.kind == ENDED:
                 break
-            task = right.name if right.kind == TASK else left.name if left.kind == TASK else task
+            # A line has the level of the task that it leads to, else of the one it comes from.
+            if right.kind == TASK:
+                task = right.name
+            elif left.kind == TASK:
+                task = left.name
             ends.setdefault((number, left, right), task)
     found = []
     for (number, left, right), task in ends.items():
@@ -238,33 +281,38 @@ def _edges(
         curve = _curve(x1, y1, x2, y2)
         if right.kind == PASSED:
             curve += f"H{x2 + widths[number + 1]:.1f}"
-        state = known.get(task)
-        found.append(Edge(curve, not (left.name and right.name), state.level if state else ""))
+        is_missing = not (left.name and right.name)
+        found.append(Edge(curve, is_missing, known.get(task, UNKNOWN).level))
     return found
 
 
 def _box(station: Station, x: float, y: float, width: float, known: Mapping[str, TaskState]) -> Box:
-    state = known.get(station.name) if station.kind == TASK else None
+    state = _state(station, known)
     room = width - PADDING
-    under = state.words if state else station.under
     return Box(
-        station.kind,
-        fitted(station.name, room),
-        station.name,
-        fitted(under, room / SMALL),
-        x,
-        y,
-        width,
-        not station.name,
-        state.level if state else "",
+        kind=station.kind,
+        name=fitted(station.name, room),
+        whole=station.name,
+        under=fitted(state.words, room / SMALL),
+        x=x,
+        y=y,
+        width=width,
+        is_missing=not station.name,
+        level=state.level,
     )
+
+
+def _state(station: Station, known: Mapping[str, TaskState]) -> TaskState:
+    """The small text of a station and its level: of a known task its state."""
+    if station.kind == TASK and station.name in known:
+        return known[station.name]
+    return TaskState(station.under)
 
 
 def _width(station: Station, known: Mapping[str, TaskState]) -> float:
     if station.kind in (PASSED, ENDED):
         return LEAST
-    state = known.get(station.name) if station.kind == TASK else None
-    under = state.words if state else station.under
+    under = _state(station, known).words
     wished = max(text_width(station.name), text_width(under) * SMALL) + PADDING + 4
     return min(MOST, max(LEAST, wished))
 
@@ -274,8 +322,12 @@ def _height(station: Station) -> int:
 
 
 def _heading(number: int, column: Iterable[Station]) -> str:
-    kind = next((station.kind for station in column if station.kind in HEADINGS), "")
-    return "Fetch task" if number == FETCH_COLUMN else HEADINGS.get(kind, "")
+    if number == FETCH_COLUMN:
+        return "Fetch task"
+    for station in column:
+        if station.kind in HEADINGS:
+            return HEADINGS[station.kind]
+    return ""
 
 
 def _curve(x1: float, y1: float, x2: float, y2: float) -> str:

@@ -55,8 +55,7 @@ class Asked:
         return _query(asdict(self))
 
     def by(self, column: str) -> str:
-        """The address of the same by a column; of a column that it is by already, from its other
-        end."""
+        """The address of the same tasks sorted by a column; a second click reverses the order."""
         sort = f"-{column}" if self.sort == column else column
         return f"/?{_query({**asdict(self), 'sort': sort})}"
 
@@ -77,7 +76,7 @@ AskedFor = Annotated[Asked, Depends(_asked)]
 
 @router.get("/")
 def overview_page(request: Request, asked: AskedFor, done: str = "", number: int = 0) -> Response:
-    note = f"{plural(number, 'task is', 'tasks are')} {DONE[done]}." if done in DONE else ""
+    note = _note(number, done) if done in DONE else ""
     return _page(request, asked, note)
 
 
@@ -108,25 +107,37 @@ def change_chosen(
     done = "told" if (what, seconds) == ("silence", OFF) else what
     number = len(chosen) - len(refusals)
     if refusals:
-        note = f"{plural(number, 'task is', 'tasks are')} {DONE[done]}." if number else ""
+        note = _note(number, done) if number else ""
         return _page(request, asked, note, refusals)
     query = _query({**asdict(asked), "done": done, "number": str(number)})
     return RedirectResponse(f"/?{query}", 303)
 
 
+def _note(number: int, done: str) -> str:
+    return f"{plural(number, 'task is', 'tasks are')} {DONE[done]}."
+
+
 def _change(bus: WebBus, task_id: str, what: str, seconds: str, who: str) -> None:
-    if what == "silence":
-        try:
-            length = 0.0 if seconds == OFF else duration_seconds(seconds)
-        except ValueError as error:
-            raise Refused(422, str(error)) from error
-        actions.silence(bus, [task_id], length, who)
-    elif what in ("start", "stop", "restart"):
-        {"start": actions.start, "stop": actions.stop, "restart": actions.restart}[what](
-            bus, task_id, who
-        )
-    else:
-        raise Refused(422, "this can not be done with tasks")
+    match what:
+        case "start":
+            actions.start(bus, task_id, who)
+        case "stop":
+            actions.stop(bus, task_id, who)
+        case "restart":
+            actions.restart(bus, task_id, who)
+        case "silence":
+            actions.silence(bus, [task_id], _silence_seconds(seconds), who)
+        case _:
+            raise Refused(422, "tasks cannot do this; expected start, stop, restart or silence")
+
+
+def _silence_seconds(duration: str) -> float:
+    if duration == OFF:
+        return 0.0
+    try:
+        return duration_seconds(duration)
+    except ValueError as error:
+        raise Refused(422, str(error)) from error
 
 
 def _page(request: Request, asked: Asked, done: str, refusals: Sequence[str] = ()) -> Response:

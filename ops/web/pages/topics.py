@@ -4,7 +4,7 @@ decoded, with their values."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Annotated, Any
@@ -131,30 +131,36 @@ def _topic(
     writers: list[str] = []
     readers: list[str] = []
     letters_of: list[str] = []
+    senders: list[tuple[str, Sequence[str]]] = []
+    users: list[str] = []
     for task in tasks:
         if name in topics_of(task):
-            (writers if isinstance(task, FetchTask) else readers).append(task.task_id)
+            users.append(task.task_id)
+            if isinstance(task, FetchTask):
+                writers.append(task.task_id)
+            else:
+                readers.append(task.task_id)
         if name == dead_letter_topic_of(task):
             letters_of.append(task.task_id)
-    senders = [
-        (task.task_id, task.source.topics)
-        for task in tasks
-        if isinstance(task, LoadTask) and _sends_to(task, name)
-    ]
-    users = [task.task_id for task in tasks if name in topics_of(task)]
+        if isinstance(task, LoadTask) and _sends_to(task, name):
+            senders.append((task.task_id, task.source.topics))
+    # Only of topics that tasks name: each bound is a question to Kafka.
     records = None
-    if users or letters_of or senders:  # each bound is a question to Kafka
+    if users or letters_of or senders:
         records = sum(end - low for low, end in log.bounds(name).values())
+    # All tasks here share the cluster, so any of them can be named for a topic that none uses.
+    if not users:
+        users = [task_id for task_id, _ in senders] or [tasks[0].task_id]
     return TopicRow(
-        name,
-        [*users, *(task_id for task_id, _ in senders), tasks[0].task_id][0],
-        partitions,
-        replicas,
-        records,
-        writers,
-        readers,
-        letters_of,
-        senders,
+        name=name,
+        task_id=users[0],
+        partitions=partitions,
+        replicas=replicas,
+        records=records,
+        writers=writers,
+        readers=readers,
+        letters_of=letters_of,
+        senders=senders,
     )
 
 
@@ -191,7 +197,9 @@ def tail(
         for change in changes:
             if is_wanted(record, change, tables, key or None, ops):
                 rows.append(_row(record, change))
-    return rows[: -ROWS - 1 : -1]
+    newest = rows[-ROWS:]
+    newest.reverse()
+    return newest
 
 
 def _unreadable(record: KafkaRecord, error: ConversionError) -> TailRow:
@@ -216,25 +224,21 @@ def cells_of(change: RowChange) -> list[CellChange]:
     before = change.before or {}
     after = change.after or {}
     key = change.table.key
-    if change.op is not Op.UPDATE:
-        return [
-            CellChange(printable(name), _short(cell), is_key=name in key)
-            for name, cell in (after or before).items()
-        ]
     found = []
-    key_first = sorted(after, key=lambda name: key.index(name) if name in key else len(key))
-    for name in key_first:
-        is_changed = name in before and before[name] != after[name]
-        if is_changed or name in key or name not in before:
-            found.append(
-                CellChange(
-                    printable(name),
-                    _short(after[name]),
-                    _short(before[name]) if is_changed else None,
-                    is_changed,
-                    name in key,
-                )
-            )
+    if change.op is not Op.UPDATE:
+        for name, cell in (after or before).items():
+            found.append(CellChange(printable(name), _short(cell), is_key=name in key))
+        return found
+    key_names = [name for name in key if name in after]
+    others = [name for name in after if name not in key]
+    for name in key_names + others:
+        # A cell whose value before is not known may have changed, so it is shown.
+        is_unknown = name not in before
+        is_changed = not is_unknown and before[name] != after[name]
+        if is_changed or is_unknown or name in key:
+            was = _short(before[name]) if is_changed else None
+            cell = _short(after[name])
+            found.append(CellChange(printable(name), cell, was, is_changed, name in key))
     return found
 
 
@@ -242,7 +246,9 @@ def _short(cell: Cell) -> Cell:
     if cell is None:
         return None
     shown = printable(cell[:CELL_CHARACTERS])
-    return shown if len(cell) <= CELL_CHARACTERS else f"{shown}… ({len(cell):,} characters)"
+    if len(cell) <= CELL_CHARACTERS:
+        return shown
+    return f"{shown}… ({len(cell):,} characters)"
 
 
 def _place(record: KafkaRecord) -> str:
@@ -273,15 +279,9 @@ class _Shown:
 
     @property
     def query(self) -> str:
-        return urlencode(
-            {
-                "task": self.task,
-                "table": self.table,
-                "key": self.key,
-                "op": self.op,
-                "newest": self.newest,
-            }
-        )
+        fields = asdict(self)
+        del fields["topic"]  # it is in the path
+        return urlencode(fields)
 
 
 Newest = Annotated[int, Query(ge=1, le=MOST_NEWEST)]
@@ -343,11 +343,9 @@ def task_naming(request: Request, topic: str) -> str:
 def _tail_values(request: Request, wanted: _Shown) -> dict[str, Any]:
     task = actions.stored_task(bus_of(request), wanted.task)
     tables = wanted.table.split()
-    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    key, op = wanted.key.strip(), wanted.op.lower()
     return {
         "wanted": wanted,
-        "today": today,
-        "rows": tail(
-            task, wanted.topic, wanted.newest, tables, wanted.key.strip(), wanted.op.lower()
-        ),
+        "today": f"{datetime.now(UTC):%Y-%m-%d}",
+        "rows": tail(task, wanted.topic, wanted.newest, tables, key, op),
     }
