@@ -45,6 +45,8 @@ NEW_TASK = "/new-task"
 NODE_PATH = re.compile(r"/(?:api/)?nodes/")
 TASK_PATH = re.compile(r"/(?:api/|live/)?(?:tasks|letters)/([^/]+)")
 NAME = re.compile(r"[\w.@-]{1,40}", re.ASCII)
+# No second slash at its beginning: browsers take //host for another site.
+OWN_PATH = re.compile(r"/([\w.~%?=&+,:@-][\w./~%?=&+,:@-]*)?", re.ASCII)
 NO_TOKEN = (
     "this node has no token, so nothing can be changed here: set http.token in its "
     "cdcbus.properties, or the environment variable "
@@ -76,10 +78,12 @@ def operator_of(request: Request) -> str:
 def is_logged_in(request: Request) -> bool:
     """Whether the request may change something, and see cells of rows; on a task's page: of it."""
     person: Person | None = request.state.person
-    found = TASK_PATH.match(request.scope["path"])
     if person is None:
         return False
-    return person.may(Role.OPERATE, found[1]) if found else person.role >= Role.OPERATE
+    found = TASK_PATH.match(request.scope["path"])
+    if found:
+        return person.may(Role.OPERATE, found[1])
+    return person.role >= Role.OPERATE
 
 
 def has_all_tasks(request: Request) -> bool:
@@ -140,7 +144,10 @@ class Guard:
         header = connection.headers.get("authorization")
         if header is None:
             found = session_of(self._bus, connection)
-            return (found[0].name, found[1]) if found is not None else (None, None)
+            if found is None:
+                return None, None
+            session, person_of_session = found
+            return session.name, person_of_session
         kind, _, given = header.partition(" ")
         person = None
         if kind.lower() == "bearer":
@@ -149,30 +156,27 @@ class Guard:
             if not self._bus.has_way_in:
                 raise Refused(401, NO_TOKEN)
             raise Refused(401, "this is not the token of this node")
+        return person.name or self._named_operator(connection), person
+
+    def _named_operator(self, connection: HTTPConnection) -> str:
+        """How a program that has the node's own token calls itself. It cannot pass for one of the
+        people who have tokens of their own: the audit would blame them."""
         name = connection.headers.get("x-operator", "")
-        is_free = NAME.fullmatch(name) and all(name != each.name for each in self._bus.people)
-        return person.name or (name if is_free else "token"), person
+        if not NAME.fullmatch(name) or any(name == each.name for each in self._bus.people):
+            return "token"
+        return name
 
     def _check(self, connection: HTTPConnection, method: str) -> None:
-        # that of the URL is made of the Host header, too, by some versions of Starlette
+        # Not that of the URL, which some versions of Starlette make of the Host header, too.
         path = connection.scope["path"]
         is_change = method not in ("GET", "HEAD")
         is_free = path in FREE or path.startswith("/static/")
         if connection.scope["state"]["operator"] is None and not is_free:
-            if is_change and not self._bus.has_way_in:
-                raise Refused(403, NO_TOKEN)
-            if is_change or not connection.scope["state"]["is_here"]:
-                if not self._bus.has_way_in:
-                    raise Refused(403, NO_WAY_IN)
-                raise Refused(
-                    401,
-                    "this needs the token of this node: Authorization: Bearer TOKEN, or log in at "
-                    "/login",
-                )
+            self._refuse_nobody(is_change, connection.scope["state"]["is_here"])
         person = connection.scope["state"]["person"]
         if person is not None and path not in (*FREE, "/logout"):
-            _check_rights(person, connection.scope["path"], is_change)
-        # Browsers cannot send the header of programs to another site, but cookies.
+            _check_rights(person, path, is_change)
+        # Another site can make a browser send our cookie, but not the header of programs.
         is_program = "authorization" in connection.headers
         host = connection.headers.get("host", "")
         if is_change and not is_program and not _is_of(connection.headers.get("origin"), host):
@@ -182,6 +186,18 @@ class Guard:
                 "Authorization: Bearer TOKEN",
             )
 
+    def _refuse_nobody(self, is_change: bool, is_here: bool) -> None:
+        """Refuses somebody without a token, but for reading on this machine."""
+        if is_here and not is_change:
+            return
+        if self._bus.has_way_in:
+            raise Refused(
+                401,
+                "this needs the token of this node: Authorization: Bearer TOKEN, or log in at "
+                "/login",
+            )
+        raise Refused(403, NO_TOKEN if is_change else NO_WAY_IN)
+
 
 def _check_rights(person: Person, path: str, is_change: bool) -> None:
     """Raises Refused for what the person may not do."""
@@ -189,10 +205,12 @@ def _check_rights(person: Person, path: str, is_change: bool) -> None:
     if is_change:
         needed = Role.ADMINISTER if NODE_PATH.match(path) else Role.OPERATE
     found = TASK_PATH.match(path)
-    is_open = path == NEW_TASK or not is_change  # the page itself looks at the id of a new task
-    if person.may(needed, found[1] if found else None) or (
-        is_open and not found and person.role >= needed
-    ):
+    task_id = found[1] if found else None
+    if person.may(needed, task_id):
+        return
+    # Pages of all tasks are open to those who have some. The page of new tasks checks the new id.
+    is_open = path == NEW_TASK or not is_change
+    if is_open and task_id is None and person.role >= needed:
         return
     if person.role < needed:
         raise Refused(
@@ -200,9 +218,10 @@ def _check_rights(person: Person, path: str, is_change: bool) -> None:
             f"{person.name} has the role {person.role.name.lower()}, and this needs "
             f"{needed.name.lower()}; see {person.setting}.role",
         )
-    tasks = dict.fromkeys(
-        task for grant in person.grants if grant.role >= needed for task in grant.tasks
-    )
+    tasks: dict[str, None] = {}
+    for grant in person.grants:
+        if grant.role >= needed:
+            tasks.update(dict.fromkeys(grant.tasks))
     raise Refused(
         403,
         f"this is not for {person.name}, who has the tasks {', '.join(tasks)} only; see "
@@ -223,6 +242,7 @@ def person_of(bus: WebBus, given: str, connection: HTTPConnection) -> Person | N
             f"too many wrong tokens; try again in {ceil(wait_seconds)} s, the token was not looked "
             "at",
         )
+    # All are compared, also after the right one: the time must not depend on which it is.
     given_bytes = given.encode()
     right = [each for each in everybody if hmac.compare_digest(given_bytes, each.token.encode())]
     bus.guesses.note(client, bool(right), now)
@@ -236,20 +256,24 @@ def session_of(bus: WebBus, connection: HTTPConnection) -> tuple[Session, Person
         session = read_cookie(person.token, cookie)
         if session is not None and session not in bus.ended_sessions:
             return session, person
-    found = None if bus.provider is None else bus.provider.session_of(cookie)
-    return None if found is None or found[0] in bus.ended_sessions else found
+    if bus.provider is None:
+        return None
+    found = bus.provider.session_of(cookie)
+    if found is None or found[0] in bus.ended_sessions:
+        return None
+    return found
 
 
 def own_page(path: str) -> str:
     """The page to go on with: one of ours, whatever was asked for."""
-    return path if re.fullmatch(r"/([\w.~%?=&+,:@-][\w./~%?=&+,:@-]*)?", path, re.ASCII) else "/"
+    return path if OWN_PATH.fullmatch(path) else "/"
 
 
 def _is_of(origin: str | None, host: str) -> bool:
-    return origin is not None and origin.lower() in (
-        f"http://{host}".lower(),
-        f"https://{host}".lower(),
-    )
+    if origin is None:
+        return False
+    own = host.lower()
+    return origin.lower() in (f"http://{own}", f"https://{own}")
 
 
 async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
@@ -278,16 +302,13 @@ async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
 
 def _refused(connection: HTTPConnection, refused: Refused) -> Response:
     path, accept = connection.scope["path"], connection.headers.get("accept", "")
-    if (
-        refused.status == 401
-        and "text/html" in accept
-        and "authorization" not in connection.headers
-    ):
-        before = (
-            path
-            if connection.scope["method"] == "GET"
-            else urlsplit(connection.headers.get("referer", "/")).path
-        )
+    is_program = "authorization" in connection.headers
+    if refused.status == 401 and "text/html" in accept and not is_program:
+        before = path
+        if connection.scope["method"] != "GET":  # a form: back to the page that it stands on
+            before = urlsplit(connection.headers.get("referer", "/")).path
         return RedirectResponse(f"/login?next={quote(own_page(unquote(before)))}", 303)
-    headers = [("www-authenticate", "Bearer")] if refused.status == 401 else []
+    headers = []
+    if refused.status == 401:
+        headers.append(("www-authenticate", "Bearer"))
     return refusal(path, accept, refused.status, refused.sentence, headers)

@@ -28,28 +28,35 @@ def info(bus: _Bus) -> dict[str, Any]:
     """`consumeProcess`: records that each swimlane is behind, seconds where records cannot be
     counted, empty where it is not known."""
     snapshot = get_node(bus.client, f"{NODES}/{bus.node_id}/stat")
-    node = BusNodes(bus.client).seen(bus.node_id)
-    lags = {}
-    idle_times = {}
-    for task_id, swimlanes in node.tasks.items() if node else ():
-        status = status_of(TaskNodes(bus.client), task_id)
-        for swimlane in swimlanes:
-            lags[f"{task_id}_{swimlane}"] = _lag(status)
-            idle_times[f"{task_id}_{swimlane}"] = _idle(status)
-    return {
+    fields: dict[str, Any] = {
         "nodeId": bus.node_id,
-        "status": "SUSPEND" if node and not node.wish.is_taking else "WORKING",
+        "status": "WORKING",
         "uploadStatistic": False,
-        "healthLevel": node.health if node else "",
-        "healthLevelDesc": node.health_reason if node else "",
-        "workLimit": node.work_limit if node else 0,
-        "workUsed": node.used if node else 0,
+        "healthLevel": "",
+        "healthLevelDesc": "",
+        "workLimit": 0,
+        "workUsed": 0,
         "dnodeSnapshot": snapshot.fields if snapshot else {},
         "workMode": "ZOOKEEPER",
         "forceAssign": False,
-        "consumeProcess": lags,
-        "consumerIdle": idle_times,
+        "consumeProcess": {},
+        "consumerIdle": {},
     }
+    node = BusNodes(bus.client).seen(bus.node_id)
+    if node is None:  # it has not reported yet
+        return fields
+    if not node.wish.is_taking:
+        fields["status"] = "SUSPEND"
+    fields["healthLevel"] = node.health
+    fields["healthLevelDesc"] = node.health_reason
+    fields["workLimit"] = node.work_limit
+    fields["workUsed"] = node.used
+    for task_id, swimlanes in node.tasks.items():
+        status = status_of(TaskNodes(bus.client), task_id)
+        for swimlane in swimlanes:
+            fields["consumeProcess"][f"{task_id}_{swimlane}"] = _lag(status)
+            fields["consumerIdle"][f"{task_id}_{swimlane}"] = _idle(status)
+    return fields
 
 
 @router.get("/error.json", summary="Tasks that wait for a person after an error on this node")
@@ -72,14 +79,14 @@ def error(bus: _Bus) -> list[str]:
 def check(bus: _Bus) -> PlainTextResponse:
     """As porter's: nothing where there is none, else one text for each, with `;` between them."""
     nodes = TaskNodes(bus.client)
-    statuses = [status_of(nodes, task_id) for task_id in nodes.ids()]
-    return PlainTextResponse(
-        ";".join(
-            " ".join(f"task {each.task_id} has stopped: {each.reason}".replace(";", ",").split())
-            for each in statuses
-            if each.state is State.ERROR
-        )
-    )
+    sentences = []
+    for task_id in nodes.ids():
+        status = status_of(nodes, task_id)
+        if status.state is State.ERROR:
+            sentence = f"task {task_id} has stopped: {status.reason}"
+            one_line = " ".join(sentence.split())
+            sentences.append(one_line.replace(";", ","))  # which separates sentences
+    return PlainTextResponse(";".join(sentences))
 
 
 @router.get(

@@ -57,11 +57,15 @@ class Edited:
 
     @property
     def lines(self) -> Sequence[Line]:
-        return () if self.inspection is None else lines_of(self.text, self.inspection.diagnostics)
+        if self.inspection is None:
+            return ()
+        return lines_of(self.text, self.inspection.diagnostics)
 
     @property
     def findings(self) -> Sequence[Diagnostic]:
-        return () if self.inspection is None else all_findings(self.inspection.diagnostics)
+        if self.inspection is None:
+            return ()
+        return all_findings(self.inspection.diagnostics)
 
     @property
     def is_good(self) -> bool:
@@ -130,10 +134,11 @@ def versions_page(request: Request, task_id: str) -> Response:
     found = versions_of(bus.client, task_id)
     shown = []
     for number, version in enumerate(found, 1):
+        change: Sequence[DiffLine] = ()
         before = found[number - 2].text if number > 1 else ""
-        shown.append(
-            ShownVersion(number, version, difference(before, version.text) if before else ())
-        )
+        if before:
+            change = difference(before, version.text)
+        shown.append(ShownVersion(number, version, change))
     values = {
         "task_id": status.task_id,
         "versions": shown[::-1],
@@ -169,8 +174,11 @@ def store(bus: WebBus, work: Edited, dist: Dist, who: str, how: str = HOW) -> No
     task = work.inspection.ready(place).task
     stored = inspect_text(properties_text(dist), {}, sources=lambda _: None).entries
     entries = work.inspection.entries
-    kept = {key for key in entries if key in stored and stored[key].written == entries[key].written}
-    new = {key: entry for key, entry in entries.items() if key not in kept}
+    # Lines that nobody changed are stored as they were: a secret that porter has written stays so.
+    new = {}
+    for key, entry in entries.items():
+        if key not in stored or stored[key].written != entry.written:
+            new[key] = entry
     encrypted = texts_of(new, place, bus.settings.filling)
     texts = {key: encrypted.get(key, entry.written) for key, entry in entries.items()}
     tasks = {work.task_id: dists_of(task, texts)}
@@ -193,16 +201,23 @@ def _form(
     request: Request, work: Edited, dist: Dist, step: str = CHECK, refusal: CdcError | None = None
 ) -> Response:
     is_review = step in (REVIEW, SAVE, RESTART) and work.is_good
-    values = {
+    values: dict[str, Any] = {
         "task_id": work.task_id,
         "work": work,
-        "refusal": work.refusal if refusal is None else str(refusal),
+        "refusal": work.refusal,
         "is_review": is_review,
-        "change": difference(masked_text(dist), work.text) if is_review else (),
+        "change": (),
         "is_checked": request.method == "POST",
-        "results": results_of(bus_of(request), work) if step == SYSTEMS and work.is_good else None,
+        "results": None,
     }
-    status = 200 if refusal is None else status_of_error(refusal)
+    if is_review:
+        values["change"] = difference(masked_text(dist), work.text)
+    if step == SYSTEMS and work.is_good:
+        values["results"] = results_of(bus_of(request), work)
+    status = 200
+    if refusal is not None:
+        values["refusal"] = str(refusal)
+        status = status_of_error(refusal)
     return page(request, "edit.html", values, section="/", status=status)
 
 

@@ -40,24 +40,24 @@ router = APIRouter()
 HOW = "task new"
 WAY, FROM, TO, TEXT = STEPS = ("way", "from", "to", "text")
 TITLES = {WAY: "Way", FROM: "From", TO: "To", TEXT: "Text"}
-WAYS = dict(
-    zip(
-        ROUTES,
-        (
-            "a fetch task: reads the binlog of MySQL or MariaDB, writes a topic",
-            "a consumer task: sends topics on to another topic",
-            "a consumer task: applies topics to MySQL or MariaDB",
-            "a consumer task: applies topics to PostgreSQL",
-            "a consumer task: applies topics to Oracle",
-        ),
-        strict=True,
-    )
+WAY_TEXTS = (
+    "a fetch task: reads the binlog of MySQL or MariaDB, writes a topic",
+    "a consumer task: sends topics on to another topic",
+    "a consumer task: applies topics to MySQL or MariaDB",
+    "a consumer task: applies topics to PostgreSQL",
+    "a consumer task: applies topics to Oracle",
 )
+WAYS = dict(zip(ROUTES, WAY_TEXTS, strict=True))
+# The questions of the third step; all others belong to the second.
 LOADED_TO = frozenset(
-    {
-        *("target", "target_topic", "target_database", "target_user"),
-        *("source_schema", "target_schema"),
-    }
+    (
+        "target",
+        "target_topic",
+        "target_database",
+        "target_user",
+        "source_schema",
+        "target_schema",
+    )
 )
 SENT_TO = frozenset({"servers", "topic"})
 
@@ -85,9 +85,14 @@ class Sent:
 
 
 async def sent_by(request: Request) -> Sent:
-    form = {key: each for key, each in (await request.form()).items() if isinstance(each, str)}
+    form = {}
+    for key, each in (await request.form()).items():
+        if isinstance(each, str):  # anything else would be an uploaded file
+            form[key] = each
     at = form.get("at", WAY)
-    return Sent(form, at if at in STEPS else WAY, form.get("go", "next"))
+    if at not in STEPS:
+        at = WAY
+    return Sent(form, at, form.get("go", "next"))
 
 
 @router.get(NEW_TASK)
@@ -101,19 +106,21 @@ def first(request: Request) -> Response:
 
 @router.post(NEW_TASK)
 def step(request: Request, sent: Annotated[Sent, Depends(sent_by)]) -> Response:
-    """Goes one step on or back; at the last one checks the text, or stores it: never with an error
-    in it, and never over another task."""
+    """Goes one step on or back. At the last step it checks the text or stores it: never one with an
+    error in it, and never over another task."""
     if sent.route not in ROUTES:
-        wrong = "Choose a way." if sent.at == WAY and sent.go == "next" else ""
-        return _page(request, WAY, {}, refusal=wrong, status=422 if wrong else 200)
+        if sent.at == WAY and sent.go == "next":
+            return _page(request, WAY, {}, refusal="Choose a way.", status=422)
+        return _page(request, WAY, {})
     answers, fields = answered(sent.route, sent.given)
     if sent.go == "back":
         return _page(request, _before(sent.at), answers, fields)
     for each in (FROM, TO):
-        asked = [field for field in fields if part_of(field.question, sent.route) == each]
         if STEPS.index(sent.at) < STEPS.index(each):
-            return _page(request, each, answers, [replace(field, wrong="") for field in fields])
-        if any(field.wrong for field in asked):
+            # Nobody has answered these yet: a default that is wrong is no mistake of theirs.
+            unmarked = [replace(field, wrong="") for field in fields]
+            return _page(request, each, answers, unmarked)
+        if any(field.wrong for field in _asked_at(each, fields, sent.route)):
             return _page(request, each, answers, fields, status=422)
     bus = bus_of(request)
     if sent.at != TEXT:
@@ -126,13 +133,19 @@ def step(request: Request, sent: Annotated[Sent, Depends(sent_by)]) -> Response:
 
 def part_of(question: Question, route: str) -> str:
     """The step that a question belongs to."""
-    return TO if question.name in (SENT_TO if route == TO_KAFKA else LOADED_TO) else FROM
+    asked_last = SENT_TO if route == TO_KAFKA else LOADED_TO
+    return TO if question.name in asked_last else FROM
+
+
+def _asked_at(step: str, fields: Sequence[Field], route: str) -> list[Field]:
+    return [field for field in fields if part_of(field.question, route) == step]
 
 
 def answered(route: str, given: Answers) -> tuple[dict[str, str], list[Field]]:
-    """The answers, with the default for what was not asked yet or left empty though it must not be;
-    and the fields of all questions, with what is wrong."""
-    answers, fields = {"route": route}, []
+    """The answers, and the fields of all questions with what is wrong. The default stands for an
+    answer that is missing, or empty where it must not be."""
+    answers = {"route": route}
+    fields = []
     for question in questions_of(route):
         value = given.get(question.name, "").strip()
         wrong = _wrong(question, route, value)
@@ -140,7 +153,7 @@ def answered(route: str, given: Answers) -> tuple[dict[str, str], list[Field]]:
             value = question.default(answers) or ""
             wrong = _wrong(question, route, value)
         if question.name == "target_schema" and not answers["source_schema"]:
-            wrong = ""  # no schema gets another name
+            wrong = ""  # without a source schema none gets another name
         answers[question.name] = value
         fields.append(Field(question, value, wrong))
     return answers, fields
@@ -156,7 +169,7 @@ def _wrong(question: Question, route: str, value: str) -> str:
 
 
 def _before(step: str) -> str:
-    return STEPS[max(0, STEPS.index(step) - 1)] if step in STEPS else WAY
+    return STEPS[max(0, STEPS.index(step) - 1)]
 
 
 def _page(
@@ -175,7 +188,7 @@ def _page(
         "ways": WAYS,
         "answers": answers,
         "route": route,
-        "fields": [field for field in fields if part_of(field.question, route) == at],
+        "fields": _asked_at(at, fields, route),
         "refusal": refusal,
         "variable": password_variable(route) if route else "",
         **more,
@@ -193,16 +206,15 @@ def _text_page(
     bus = bus_of(request)
     work = _written(bus, answers, text)
     status = 200
+    sentence = work.refusal
     if refusal is not None:
         status = refusal.status if isinstance(refusal, Refused) else status_of_error(refusal)
+        sentence = str(refusal)
+    results = None
+    if with_systems and work.is_good:
+        results = results_of(bus, work)
     return _page(
-        request,
-        TEXT,
-        answers,
-        status=status,
-        work=work,
-        refusal=work.refusal if refusal is None else str(refusal),
-        results=results_of(bus, work) if with_systems and work.is_good else None,
+        request, TEXT, answers, status=status, work=work, refusal=sentence, results=results
     )
 
 
@@ -215,7 +227,8 @@ def _written(bus: WebBus, answers: Answers, text: str) -> Edited:
 
 
 def _stored(request: Request, bus: WebBus, answers: Answers, text: str, is_start: bool) -> Response:
-    work, who = _written(bus, answers, text), operator_of(request)
+    work = _written(bus, answers, text)
+    who = operator_of(request)
     if not work.is_good:
         return _text_page(request, answers, text)
     try:
@@ -241,7 +254,8 @@ def _check_id(request: Request, bus: WebBus, task_id: str) -> None:
         )
     if task_id in TaskNodes(bus.client).ids():
         raise Refused(
-            409, f"there is a task {task_id} already; give this one another taskId, or edit that"
+            409,
+            f"there is a task {task_id} already; give this one another taskId, or edit that one",
         )
 
 

@@ -23,8 +23,11 @@ class Line:
 
     @property
     def worst(self) -> str:
-        severities = [finding.severity for finding in self.findings]
-        return next((str(each) for each in Severity if each in severities), "")
+        severities = {finding.severity for finding in self.findings}
+        for severity in Severity:  # the gravest first
+            if severity in severities:
+                return str(severity)
+        return ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,14 @@ def lines_of(text: str, diagnostics: Diagnostics) -> list[Line]:
 
 def all_findings(diagnostics: Diagnostics) -> list[Diagnostic]:
     """Errors first, each kind by line."""
-    return [each for severity in Severity for each in diagnostics.of(severity)]
+    found: list[Diagnostic] = []
+    for severity in Severity:
+        found += diagnostics.of(severity)
+    return found
 
 
 def difference(before: str, after: str) -> list[DiffLine]:
     """What one text has that the other has not; empty where they are the same."""
     found = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT))
-    lines = [DiffLine(_KINDS[line[0]], line[1:]) for line in found[2:]]
-    return lines[1:]  # nothing was left out before the first one that is worth a mark
+    # The first two lines name files; the third marks what was left out before the first change.
+    return [DiffLine(_KINDS[line[0]], line[1:]) for line in found[3:]]

@@ -3,7 +3,7 @@ by one, 500 tasks are 4,000 questions, each as long as the way to ZooKeeper and 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -27,29 +27,25 @@ class ReadAhead:
         self._children: dict[str, Any] = {}
 
     def get_async(self, path: str, watch: Any = None) -> Any:
-        known = self._nodes.get(path) if watch is None else None
-        return self._client.get_async(path, watch=watch) if known is None else known
+        # A watch can only be set by ZooKeeper itself.
+        if watch is None and path in self._nodes:
+            return self._nodes[path]
+        return self._client.get_async(path, watch=watch)
 
     def get_children_async(self, path: str, watch: Any = None) -> Any:
-        known = self._children.get(path) if watch is None else None
-        return self._client.get_children_async(path, watch=watch) if known is None else known
+        if watch is None and path in self._children:
+            return self._children[path]
+        return self._client.get_children_async(path, watch=watch)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._client, name)
 
     def read(self, nodes: Iterable[str], folders: Iterable[str] = ()) -> None:
         """Asks for znodes, and for the names in folders. Raises PositionUnavailable."""
-        for known, paths, ask in (
-            (self._nodes, nodes, self._client.get_async),
-            (self._children, folders, self._client.get_children_async),
-        ):
-            for group in groups(paths):
-                requests = {path: ask(path) for path in group}
-                # Answers come in the order of the questions: behind the last one all are there.
-                for path, request in reversed(requests.items()):
-                    with reported(path):
-                        _wait(request)
-                known.update(requests)
+        for group in groups(nodes):
+            self._nodes.update(_answered(group, self._client.get_async))
+        for group in groups(folders):
+            self._children.update(_answered(group, self._client.get_children_async))
 
     def names(self, folder: str) -> Sequence[str]:
         """The names in a folder that was read; none where it is not there."""
@@ -63,10 +59,13 @@ class ReadAhead:
 def tasks_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
     """With everything that an overview shows of these tasks but their minutes."""
     ahead = ReadAhead(client)
-    nodes = [f"{TASKS}/{task_id}/{name}" for task_id in task_ids for name in OF_A_TASK]
-    folders = [place for task_id in task_ids for place in (dist_path(task_id), lock_path(task_id))]
+    nodes = []
+    folders = []
+    for task_id in task_ids:
+        nodes += [f"{TASKS}/{task_id}/{name}" for name in OF_A_TASK]
+        folders += [dist_path(task_id), lock_path(task_id)]
     ahead.read(nodes, folders)
-    ahead.read(f"{folder}/{name}" for folder in folders for name in ahead.names(folder))
+    ahead.read(_inside(ahead, folders))
     return ahead
 
 
@@ -75,8 +74,25 @@ def texts_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
     ahead = ReadAhead(client)
     folders = [dist_path(task_id) for task_id in task_ids]
     ahead.read((), folders)
-    ahead.read(f"{folder}/{name}" for folder in folders for name in ahead.names(folder))
+    ahead.read(_inside(ahead, folders))
     return ahead
+
+
+def _inside(ahead: ReadAhead, folders: Iterable[str]) -> Iterator[str]:
+    """The paths of all znodes in folders that were read."""
+    for folder in folders:
+        for name in ahead.names(folder):
+            yield f"{folder}/{name}"
+
+
+def _answered(paths: Sequence[str], ask: Callable[[str], Any]) -> dict[str, Any]:
+    """Asks for all paths, then waits for the answers."""
+    requests = {path: ask(path) for path in paths}
+    # Answers come in the order of the questions: once the last one is here, all are.
+    for path, request in reversed(requests.items()):
+        with reported(path):
+            _wait(request)
+    return requests
 
 
 def _wait(request: Any) -> None:

@@ -35,36 +35,69 @@ def delay_charts(
     step = HOUR_SECONDS if is_by_hour else STEP_SECONDS
     start = span.start // step * step
     slots = range(start, span.end, step)
-    known = {each.at: each for each in (hours if is_by_hour else steps)}
-    if is_by_hour and slots:
-        current = slots[-1]
-        if so_far := [each for each in steps if each.at >= current]:
-            known[current] = longest(current, so_far)
+    known = {each.at: each for each in steps}
+    if is_by_hour:
+        known = _by_hour(steps, hours, slots)
     found: dict[str, dict[str, Values]] = {}
     for number, at in enumerate(slots):
-        for stage, times in known[at].stages.items() if at in known else ():
-            lines = found.setdefault(stage, {share: [None] * len(slots) for share in SHARES})
+        if at not in known:
+            continue
+        for stage, times in known[at].stages.items():
+            lines = found.setdefault(stage, empty_lines(len(slots)))
             for share, values in lines.items():
                 values[number] = getattr(times, share)
     return charts_of_stages(found, start, step, marks)
+
+
+def _by_hour(
+    steps: Sequence[DelayStep], hours: Sequence[DelayStep], slots: range
+) -> dict[int, DelayStep]:
+    known = {each.at: each for each in hours}
+    if slots:
+        # The current hour is not stored before its end: its steps so far stand for it.
+        current = slots[-1]
+        so_far = [each for each in steps if each.at >= current]
+        if so_far:
+            known[current] = longest(current, so_far)
+    return known
+
+
+def empty_lines(length: int) -> dict[str, Values]:
+    """The lines of a stage, by share, without a value yet."""
+    lines: dict[str, Values] = {}
+    for share in SHARES:
+        lines[share] = [None] * length
+    return lines
 
 
 def charts_of_stages(
     stages: Mapping[str, Mapping[str, Values]], start: int, step: int, marks: Sequence[Mark]
 ) -> list[Series]:
     """`stages`: by stage and share, `p50`, values at each step. In the order of a row's way."""
-    end = start + step * max((len(each["p50"]) for each in stages.values()), default=0)
+    slots = max((len(each["p50"]) for each in stages.values()), default=0)
+    end = start + step * slots
     inside = [mark for mark in marks if start <= mark.at <= end]
-    ordered = [*(stage for stage in STAGES if stage in stages), *sorted(stages.keys() - STAGES)]
+    known = [stage for stage in STAGES if stage in stages]
+    others = sorted(stages.keys() - STAGES.keys())  # of another version
     charts = []
-    for stage in ordered:
+    for stage in known + others:
         lines = stages[stage]
-        top = max((value for each in lines.values() for value in each if value), default=0.0)
-        unit, factor = ("milliseconds", 1000) if top < 1 else ("seconds", 1)
-        first, *rest = [
-            Line(name, [None if value is None else value * factor for value in lines[share]])
-            for share, name in SHARES.items()
-        ]
+        unit, factor = "seconds", 1
+        if _highest(lines) < 1:
+            unit, factor = "milliseconds", 1000
+        first, *rest = [Line(name, _times(lines[share], factor)) for share, name in SHARES.items()]
         title = STAGES.get(stage, stage.replace("_", " "))
         charts.append(Series(title, unit, start, step, first.values, inside, first.name, rest))
     return charts
+
+
+def _highest(lines: Mapping[str, Values]) -> float:
+    highest = 0.0
+    for values in lines.values():
+        for value in values:
+            highest = max(highest, value or 0.0)
+    return highest
+
+
+def _times(values: Values, factor: int) -> Values:
+    return [None if value is None else value * factor for value in values]

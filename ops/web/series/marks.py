@@ -29,17 +29,18 @@ def marks_of(
     changes: Sequence[tuple[str, Change]],
     occurrences: Sequence[Occurrence] = (),
 ) -> list[Mark]:
-    """All of them by time, numbered. A failure that is an occurrence, too, is marked once: each
-    time that it came."""
+    """All of them by time, numbered. Occurrences note each time that a failure came, so one that is
+    among them is not marked again."""
     marks = [Mark(each.at, each.kind, each.sentence) for each in occurrences]
     known = {each.sentence for each in occurrences}
-    found = [
-        (each.at, "error", each.sentence) for each in failures if _cut(each.sentence) not in known
-    ]
-    found += [(change.at, "set", f"{change.by}: {change.how}") for _, change in changes]
-    for at, kind, sentence in found:
-        if (moment := _epoch(at)) is not None:
-            marks.append(Mark(moment, kind, sentence))
+    for failure in failures:
+        at = _epoch(failure.at)
+        if at is not None and _cut(failure.sentence) not in known:
+            marks.append(Mark(at, "error", failure.sentence))
+    for _, change in changes:
+        at = _epoch(change.at)
+        if at is not None:
+            marks.append(Mark(at, "set", f"{change.by}: {change.how}"))
     marks.sort(key=lambda mark: mark.at)
     return [replace(mark, number=number) for number, mark in enumerate(marks, 1)]
 

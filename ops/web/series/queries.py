@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cdcbus.ops.web.series.delays import SHARES, charts_of_stages
+from cdcbus.ops.web.series.delays import charts_of_stages, empty_lines
 from cdcbus.ops.web.series.prometheus import Found, Prometheus
 from cdcbus.ops.web.series.series import Mark, Series
 
@@ -83,9 +83,10 @@ def task_charts(
     stages: dict[str, dict[str, Values]] = {}
     for found in _range(prometheus, query, span):
         share = QUANTILES.get(found.labels.get("quantile", ""))
-        if share and (stage := found.labels.get("stage", "")):
-            empty: dict[str, Values] = {each: [None] * len(main[0].values) for each in SHARES}
-            stages.setdefault(stage, empty)[share] = span.values(found)
+        stage = found.labels.get("stage", "")
+        if share and stage:
+            lines = stages.setdefault(stage, empty_lines(len(main[0].values)))
+            lines[share] = span.values(found)
     delays = charts_of_stages(stages, span.start, span.step, inside)
     return TaskCharts(main, delays, _tables(prometheus, chosen, span, inside))
 
@@ -112,20 +113,23 @@ def _tables(prometheus: Prometheus, chosen: str, span: Span, marks: Sequence[Mar
     counter = "cdcbus_table_rows_total"
     increase = f"{by} (increase({counter}{chosen}[{span.end - span.start}s]))"
     query = f"topk({TABLES}, sum by (table) ({increase}) > 0)"
-    busiest = sorted(
-        prometheus.now(query, span.end), key=lambda each: -max(each.values.values(), default=0)
-    )
+    busiest = sorted(prometheus.now(query, span.end), key=_rows, reverse=True)
     names = [each.labels["table"] for each in busiest if "table" in each.labels]
     if not names:
         return []
     limited = f"{chosen[:-1]},table=~{quoted(any_of(names))}}}"
     query = f"sum by (table) ({by} (rate({counter}{limited}[{span.window}])))"
     found = {each.labels.get("table"): each for each in _range(prometheus, query, span)}
-    return [
-        Series(name, "rows a second", span.start, span.step, span.values(found[name]), marks)
-        for name in names
-        if name in found
-    ]
+    charts = []
+    for name in names:
+        if name in found:
+            values = span.values(found[name])
+            charts.append(Series(name, "rows a second", span.start, span.step, values, marks))
+    return charts
+
+
+def _rows(found: Found) -> float:
+    return max(found.values.values(), default=0)
 
 
 def _highest(metric: str, chosen: str, span: Span, by: str = "") -> str:
