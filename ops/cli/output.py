@@ -39,4 +39,6 @@ def print_findings(diagnostics: Diagnostics, name: str, strict: bool) -> bool:
     for severity in Severity:
         for diagnostic in diagnostics.of(severity):
             click.echo(f"{severity}: {diagnostic.located(name)}", err=True)
-    return not (diagnostics.of(Severity.ERROR) or (strict and diagnostics.of(Severity.WARNING)))
+    if diagnostics.of(Severity.ERROR):
+        return False
+    return not strict or not diagnostics.of(Severity.WARNING)

@@ -80,11 +80,11 @@ def tasks(bus: _Bus) -> list[Task]:
 
 @router.get("/tasks/{task_id}", summary="One task, with its positions and who works for it")
 def task(task_id: str, bus: _Bus) -> TaskDetail:
-    status, nodes = actions.known_task(bus, task_id), TaskNodes(bus.client)
-    locks = {
-        swimlane: f"process {lock.text('processId')} on {lock.text('hostName')}"
-        for swimlane, lock in nodes.locks(task_id).items()
-    }
+    status = actions.known_task(bus, task_id)
+    nodes = TaskNodes(bus.client)
+    locks = {}
+    for swimlane, lock in nodes.locks(task_id).items():
+        locks[swimlane] = f"process {lock.text('processId')} on {lock.text('hostName')}"
     return TaskDetail(
         **_task(status).model_dump(),
         swimlanes=nodes.swimlanes(task_id),
@@ -125,16 +125,16 @@ def restart(task_id: str, bus: _Bus, who: _Who) -> Task:
 )
 def positions(task_id: str, bus: _Bus) -> list[Position]:
     actions.known_task(bus, task_id)
-    stored, changes = positions_of(bus.client, task_id), histories(bus.client, task_id)
+    stored = positions_of(bus.client, task_id)
+    changes = histories(bus.client, task_id)
+    # Also those that the task's text no longer names.
     swimlanes = dict.fromkeys([*TaskNodes(bus.client).swimlanes(task_id), *stored, *changes])
-    return [
-        Position(
-            swimlane=swimlane,
-            position=stored.get(swimlane),
-            history=[Change(**asdict(change)) for change in changes.get(swimlane, [])],
-        )
-        for swimlane in swimlanes
-    ]
+    found = []
+    for swimlane in swimlanes:
+        history = [Change(**asdict(change)) for change in changes.get(swimlane, ())]
+        position = stored.get(swimlane)
+        found.append(Position(swimlane=swimlane, position=position, history=history))
+    return found
 
 
 @router.post(
@@ -142,19 +142,12 @@ def positions(task_id: str, bus: _Bus) -> list[Position]:
     summary="Set its positions to a place, or say what that would mean",
 )
 def reset(task_id: str, place: ResetTarget, bus: _Bus, who: _Who) -> Reset:
+    topic, partition = place.topic, place.partition
     if place.dry_run:
-        return Reset(
-            is_set=False,
-            positions=_new(
-                actions.reset_preview(bus, task_id, place.to, place.topic, place.partition)
-            ),
-        )
-    return Reset(
-        is_set=True,
-        positions=_new(
-            actions.reset(bus, task_id, place.to, who, place.topic, place.partition, place.live)
-        ),
-    )
+        targets = actions.reset_preview(bus, task_id, place.to, topic, partition)
+    else:
+        targets = actions.reset(bus, task_id, place.to, who, topic, partition, place.live)
+    return Reset(is_set=not place.dry_run, positions=_new(targets))
 
 
 @router.post(
@@ -188,17 +181,20 @@ def snapshots(task_id: str, bus: _Bus) -> Snapshots:
 def snapshot(
     task_id: str, kind: WishKind, bus: _Bus, who: _Who, which: SnapshotWish | None = None
 ) -> SnapshotOrder:
-    what = Wish(kind, tuple(which.tables), which.where) if which else Wish(kind)
+    what = Wish(kind)
+    if which is not None:
+        what = Wish(kind, tuple(which.tables), which.where)
     return SnapshotOrder(**asdict(actions.snapshot(bus, task_id, what, who)))
 
 
 @router.get("/tasks/{task_id}/dlq", summary="Its open dead letters")
 def dead_letters(task_id: str, bus: _Bus) -> list[Letter]:
-    found = actions.dead_letters(bus, task_id)
-    return [
-        Letter(record=each.dead_letter.record, time=each.time, reason=each.dead_letter.reason)
-        for each in found
-    ]
+    letters = []
+    for each in actions.dead_letters(bus, task_id):
+        dead_letter = each.dead_letter
+        letter = Letter(record=dead_letter.record, time=each.time, reason=dead_letter.reason)
+        letters.append(letter)
+    return letters
 
 
 @router.post(
@@ -273,11 +269,10 @@ def topics(bus: _Bus) -> Topics:
         elif isinstance(found, LoadTask):
             for topic in found.source.topics:
                 readers.setdefault(topic, []).append(task_id)
-    names = sorted({*writers, *readers})
-    listed = [
-        Topic(topic=name, written_by=writers.get(name, []), read_by=readers.get(name, []))
-        for name in names
-    ]
+    listed = []
+    for name in sorted(writers.keys() | readers.keys()):
+        written_by, read_by = writers.get(name, []), readers.get(name, [])
+        listed.append(Topic(topic=name, written_by=written_by, read_by=read_by))
     return Topics(topics=listed, unreadable=unreadable)
 
 
@@ -321,10 +316,11 @@ def _node(info: NodeInfo) -> Node:
 
 
 def _new(targets: dict[str, Target]) -> list[NewPosition]:
-    return [
-        NewPosition(swimlane=swimlane, position=target.text, means=list(target.means))
-        for swimlane, target in targets.items()
-    ]
+    positions = []
+    for swimlane, target in targets.items():
+        means = list(target.means)
+        positions.append(NewPosition(swimlane=swimlane, position=target.text, means=means))
+    return positions
 
 
 def _records(which: Letters) -> list[str] | None:

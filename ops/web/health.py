@@ -34,22 +34,28 @@ def healthz(request: Request, bus: Annotated[WebBus, Depends(bus_of)]) -> JSONRe
         reasons = list(complaints(bus, time.time()))
     except CdcError as error:
         reasons = [str(error)]
-    shown = reasons if request.state.is_here or request.state.operator is not None else []
-    status = "failing" if reasons else "ok"
-    answer = {"status": status, "node": bus.node_id, "reasons": shown}
-    return JSONResponse(answer, 503 if reasons else 200)
+    may_see_reasons = request.state.is_here or request.state.operator is not None
+    answer = {"status": "ok", "node": bus.node_id, "reasons": reasons if may_see_reasons else []}
+    if not reasons:
+        return JSONResponse(answer)
+    answer["status"] = "failing"
+    return JSONResponse(answer, 503)
 
 
 def complaints(bus: WebBus, now: float) -> Iterator[str]:
     """A sentence for the node, if it is silent, and for each of its tasks without progress. Raises
     PositionUnavailable."""
     info = BusNodes(bus.client).seen(bus.node_id)
-    silent_seconds = None if info is None else info.silent_seconds
-    is_silent = silent_seconds is None or silent_seconds > SILENT_SECONDS
+    is_silent = True
+    if info is not None and info.silent_seconds is not None:
+        is_silent = info.silent_seconds > SILENT_SECONDS
+    # A node that has just started has not reported yet.
     if is_silent and now - bus.started > SILENT_SECONDS:
         yield f"node {bus.node_id} has reported nothing for {SILENT_SECONDS:g} s; look at its log"
+    if info is None:
+        return
     nodes = TaskNodes(bus.client)
-    for task_id in info.tasks if info is not None else ():
+    for task_id in info.tasks:
         if sentence := complaint(status_of(nodes, task_id)):
             yield sentence
 
@@ -68,7 +74,7 @@ def complaint(status: Status) -> str:
     if stat.still_seconds >= STILL_SECONDS:
         why = f": {status.reason}" if status.reason else ""
         return (
-            f"task {status.task_id} has lag and makes no progress for {stat.still_seconds:.0f} "
-            f"s{why}"
+            f"task {status.task_id} has lag, and has made no progress for "
+            f"{stat.still_seconds:.0f} s{why}"
         )
     return ""

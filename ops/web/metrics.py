@@ -237,24 +237,23 @@ def _of_stat(task_id: str, stat: Stat) -> Iterator[Sample]:
     yield "cdcbus_task_kept_unread_ratio", task, stat.kept_unread
     yield "cdcbus_task_late_records_total", task, stat.late_records
     for stage, delay in stat.delays.items():
-        for quantile, seconds in (("0.5", delay.p50), ("0.95", delay.p95), ("0.99", delay.p99)):
-            yield "cdcbus_task_delay_seconds", (task_id, stage, quantile), seconds
+        yield "cdcbus_task_delay_seconds", (task_id, stage, "0.5"), delay.p50
+        yield "cdcbus_task_delay_seconds", (task_id, stage, "0.95"), delay.p95
+        yield "cdcbus_task_delay_seconds", (task_id, stage, "0.99"), delay.p99
     for stage, milliseconds in stat.stages_ms.items():
         yield "cdcbus_task_stage_seconds", (task_id, stage), milliseconds / 1000
-    # With a 0 for a table that rests: a series that ends looks like a table that has gone.
-    rates = dict.fromkeys(((each.swimlane, each.table) for each in stat.tables), 0.0)
-    rates |= {(each.swimlane, each.table): each.rows_per_second for each in stat.table_rates}
+    # With a 0 for a table that rests: a series that ends looks like a table that was dropped.
+    rates = {(each.swimlane, each.table): 0.0 for each in stat.tables}
+    for each in stat.table_rates:
+        rates[each.swimlane, each.table] = each.rows_per_second
     for name, rows_per_second in rates.items():
         yield "cdcbus_table_rows_per_second", (task_id, *name), rows_per_second
     for counts in stat.tables:
         table = (task_id, counts.swimlane, counts.table)
-        for operation, rows in (
-            ("insert", counts.inserted),
-            ("update", counts.updated),
-            ("delete", counts.deleted),
-            ("truncate", counts.truncated),
-        ):
-            yield "cdcbus_table_rows_total", (*table, operation), rows
+        yield "cdcbus_table_rows_total", (*table, "insert"), counts.inserted
+        yield "cdcbus_table_rows_total", (*table, "update"), counts.updated
+        yield "cdcbus_table_rows_total", (*table, "delete"), counts.deleted
+        yield "cdcbus_table_rows_total", (*table, "truncate"), counts.truncated
         yield "cdcbus_table_failed_rows_total", table, counts.failed
         yield "cdcbus_table_missed_rows_total", table, counts.missed
         yield "cdcbus_table_dropped_rows_total", table, counts.dropped
@@ -270,10 +269,11 @@ class _Families(Collector):
     def collect(self) -> Iterator[Metric]:
         families: dict[str, CounterMetricFamily | GaugeMetricFamily] = {}
         for name, labels, value in self._samples:
-            if value is not None:
-                if name not in families:
-                    families[name] = _family(METRICS[name])
-                families[name].add_metric(labels, value)
+            if value is None:
+                continue
+            if name not in families:
+                families[name] = _family(METRICS[name])
+            families[name].add_metric(labels, value)
         yield from families.values()
 
 

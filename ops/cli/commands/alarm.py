@@ -1,10 +1,11 @@
-"""`cdcbus alarm list|test|silence`: what is wrong with tasks, who was told, and when to tell
-nobody."""
+"""`cdcbus alarm list|test|silence`: what is wrong with tasks, who was notified, and when nobody is
+to be."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import operator
 
 if TYPE_CHECKING:
-    from cdcbus.ops.alarms.store import Silence, TaskAlarms
+    from cdcbus.ops.alarms.store import Sent, Silence, TaskAlarms
     from cdcbus.tasks.control.bus_settings import BusSettings
 
 HEADING = ("task", "alarm", "since (UTC)", "told", "by", "what")
@@ -81,11 +82,16 @@ def list_alarms(sent: bool, as_json: bool, bus: BusSettings) -> None:
             )
         if silence.is_on(now):
             click.echo(f"task {task_id} is silent until {_utc(silence.until)} UTC, by {silence.by}")
-        for each in alarms.sent if sent else ():
-            click.echo(
-                f"{_utc(each.notice.at)} UTC, task {task_id}: {each.notice.rule} "
-                f"{each.notice.kind}, accepted by {each.by}"
-            )
+        if sent:
+            _print_sent(task_id, alarms.sent)
+
+
+def _print_sent(task_id: str, sent: Sequence[Sent]) -> None:
+    for each in sent:
+        click.echo(
+            f"{_utc(each.notice.at)} UTC, task {task_id}: {each.notice.rule} {each.notice.kind}, "
+            f"accepted by {each.by}"
+        )
 
 
 def _rows(task_id: str, alarms: TaskAlarms) -> list[tuple[str, ...]]:
@@ -98,14 +104,18 @@ def _rows(task_id: str, alarms: TaskAlarms) -> list[tuple[str, ...]]:
 
 
 def _as_fields(task_id: str, alarms: TaskAlarms, silence: Silence, now: float) -> dict[str, object]:
-    return {
+    fields: dict[str, object] = {
         "task_id": task_id,
         "alarms": [{"rule": rule, **asdict(each)} for rule, each in alarms.raised.items()],
         "waiting": list(map(asdict, alarms.waiting)),
         "sent": list(map(asdict, alarms.sent)),
-        "silent_until": silence.until if silence.is_on(now) else None,
-        "silent_by": silence.by if silence.is_on(now) else "",
+        "silent_until": None,
+        "silent_by": "",
     }
+    if silence.is_on(now):
+        fields["silent_until"] = silence.until
+        fields["silent_by"] = silence.by
+    return fields
 
 
 @alarm.command()
@@ -190,10 +200,13 @@ def silence_tasks(
             raise ConfigError(
                 f"there is no task {min(unknown)} at {bus.zookeeper}; cdcbus task list shows all"
             )
-        untils = {}
+        untils: dict[str, float | None] = {}
         for task_id in task_ids or known:
-            made = silence(client, task_id, 0 if is_off else seconds, operator())
-            untils[task_id] = None if is_off else made.until
+            if is_off:
+                silence(client, task_id, 0, operator())
+                untils[task_id] = None
+            else:
+                untils[task_id] = silence(client, task_id, seconds, operator()).until
     if as_json:
         print_json([{"task_id": task_id, "silent_until": untils[task_id]} for task_id in untils])
         return

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask
     from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenDeadLetter
     from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters
+    from cdcbus.ops.services.target_rows import TargetRow
     from cdcbus.producer.config import FetchTask
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.control.dead_letters import DeadLetterQueue
@@ -223,18 +224,20 @@ def _at_target(
         found = target_rows(task, letter.value)
     except CdcError as error:
         return [{"table": "", "operation": "", "row": None, "different": [], "reason": str(error)}]
-    return [
-        {
-            "table": each.table,
-            "operation": each.op,
-            "row": {cell.name: cell.now for cell in each.cells if cell.has_now}
-            if each.is_there
-            else None,
-            "different": [cell.name for cell in each.cells if cell.is_different],
-            "reason": each.reason,
-        }
-        for each in found
-    ]
+    return [_target_fields(each) for each in found]
+
+
+def _target_fields(row: TargetRow) -> dict[str, Any]:
+    cells = None
+    if row.is_there:
+        cells = {cell.name: cell.now for cell in row.cells if cell.has_now}
+    return {
+        "table": row.table,
+        "operation": row.op,
+        "row": cells,
+        "different": [cell.name for cell in row.cells if cell.is_different],
+        "reason": row.reason,
+    }
 
 
 def _target_line(row: dict[str, Any]) -> str:
@@ -243,8 +246,10 @@ def _target_line(row: dict[str, Any]) -> str:
         return f"target: not known: {row['reason']}"
     if row["row"] is None:
         return f"target: {row['table']} has no row with this key"
-    different = f"; other than the letter says: {', '.join(row['different'])}"
-    return f"target: {row['table']} {row['row']}{different if row['different'] else ''}"
+    sentence = f"target: {row['table']} {row['row']}"
+    if not row["different"]:
+        return sentence
+    return f"{sentence}; other than the letter says: {', '.join(row['different'])}"
 
 
 @contextmanager

@@ -53,13 +53,17 @@ Task = FetchTask | LoadTask
 def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: bool) -> None:
     """Show which source table goes through which topic and task to which target table.
 
-    With WORD, only ways with this text in a table, topic or target, any case. Files that are left
-    out, as they hold no task or one with errors, are named on standard error.
+    With WORD, only ways with this text in a table, topic or target, any case. Files that hold no
+    task, or one with errors, are left out, and named on standard error.
     """
     from cdcbus.tasks.control.bus_settings import read_bus_settings
 
-    bus = read_bus_settings({"zookeeper": zookeeper} if zookeeper else {}, None)
-    lookup = bus.source_lookup if zookeeper else bus.local_source_lookup
+    if zookeeper:
+        bus = read_bus_settings({"zookeeper": zookeeper}, None)
+        lookup = bus.source_lookup
+    else:
+        bus = read_bus_settings({}, None)
+        lookup = bus.local_source_lookup
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     tasks: list[Task] = []
     for file in _files(paths):
@@ -95,7 +99,7 @@ def tree(found: Iterable[Way]) -> Tree:
 
 
 def _steps(way: Way) -> Iterator[Text]:
-    yield _named("", way.source, f" at {way.server}" if way.server else "")
+    yield _named("", way.source, _at(way.server))
     writer = f"task {way.fetch_task}" if way.fetch_task else "no known task"
     yield _named("topic ", way.topic, f", written by {writer}")
     while way.onward:
@@ -104,13 +108,17 @@ def _steps(way: Way) -> Iterator[Text]:
         way = way.onward
     if way.load_task:
         yield _named("task ", way.load_task)
-        yield _named("", way.target, f" at {way.database}" if way.database else "")
+        yield _named("", way.target, _at(way.database))
     else:
         yield Text("no known task reads it", "dim")
 
 
-def _named(before: str, name: str, behind: str = "") -> Text:
-    return Text.assemble((before, "dim"), (name or "?", "bold"), (behind, "dim"))
+def _at(server: str) -> str:
+    return f" at {server}" if server else ""
+
+
+def _named(before: str, name: str, after: str = "") -> Text:
+    return Text.assemble((before, "dim"), (name or "?", "bold"), (after, "dim"))
 
 
 def _files(paths: tuple[Path, ...]) -> list[Path]:
@@ -134,11 +142,14 @@ def _task(name: str, inspect: Callable[[], Inspection]) -> Iterator[Task]:
     except ConfigError as error:
         _leave_out(name, str(error))
         return
-    if inspection.task is None:
-        first = inspection.diagnostics.of(Severity.ERROR) or inspection.diagnostics.found
-        _leave_out(name, first[0].located(name) if first else "no task")
-    else:
+    if inspection.task is not None:
         yield inspection.task
+        return
+    found = inspection.diagnostics.of(Severity.ERROR) or inspection.diagnostics.found
+    if found:
+        _leave_out(name, found[0].located(name))
+    else:
+        _leave_out(name, "no task")
 
 
 def _leave_out(name: str, reason: str) -> None:

@@ -139,15 +139,11 @@ def list_nodes(as_json: bool, bus: BusSettings) -> None:
 def _row(info: NodeInfo) -> tuple[str, ...]:
     place = f"{info.host} {info.process_id}" if info.host else ""
     health = f"{info.health} {info.health_reason}".strip()
-    tasks = ",".join(info.tasks) if info.is_there else ""
-    return (
-        info.node_id,
-        info.status,
-        f"{info.used if info.is_there else 0}/{info.work_limit}",
-        tasks,
-        place,
-        health,
-    )
+    # A node that has ended may have left its last report.
+    used, tasks = 0, ""
+    if info.is_there:
+        used, tasks = info.used, ",".join(info.tasks)
+    return info.node_id, info.status, f"{used}/{info.work_limit}", tasks, place, health
 
 
 def _as_fields(info: NodeInfo) -> dict[str, object]:
@@ -184,7 +180,7 @@ def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
 @json_option
 @bus_options
 def rm(node_id: str, yes: bool, as_json: bool, bus: BusSettings) -> None:
-    """Forget NODE, which runs no more: it is not listed, and nobody is told that it is away."""
+    """Forget NODE, which no longer runs: it is not listed, and nobody is told that it is away."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         _found(nodes, node_id, bus)

@@ -148,14 +148,13 @@ def _remarks(table: TablePlan) -> list[str]:
     if not table.is_there:
         lines += [f"cannot be made: {problem}" for problem in wanted.problems]
         return lines + list(wanted.notes)
+    remedies: dict[str, None] = {}
     for each in table.differences:
         what = f"column {each.column} {each.what}" if each.column else each.what
         lines.append(f"{'LOSES' if each.is_lost else 'differs'}: {what}")
-    lines += [
-        f"  {remedy};"
-        for remedy in dict.fromkeys(each.remedy for each in table.differences)
-        if remedy
-    ]
+        if each.remedy:
+            remedies[each.remedy] = None  # several columns may have one remedy
+    lines += [f"  {remedy};" for remedy in remedies]
     if not table.differences:
         lines.append("has all that the source has")
     return lines

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -15,7 +17,8 @@ from cdcbus.plugins.errors import CdcError
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.verify.compare import Comparison
-    from cdcbus.tasks.verify.report import Example, Kind, TableReport
+    from cdcbus.tasks.verify.repair import Planned
+    from cdcbus.tasks.verify.report import Example, TableReport
     from cdcbus.tasks.verify.run import Opened
 
 FAILED = 2
@@ -143,43 +146,43 @@ def verify(
         raise click.UsageError("--json cannot ask: add --dry-run or --yes")
     from cdcbus.tasks.control.named_task import is_file
     from cdcbus.tasks.verify.compare import Options
-    from cdcbus.tasks.verify.repair import PRUNED, REPAIRED
     from cdcbus.tasks.verify.report import exit_code
     from cdcbus.tasks.verify.run import opened
     from cdcbus.tasks.verify.run import verify as verify_tables
     from cdcbus.tasks.zookeeper.znode import now
 
     options = Options(sample, patience, throttle or 0, shows_values)
+    mending = _Mending(is_repairing, is_pruning, dry_run, yes, shows=not as_json)
     reports: list[TableReport] = []
     begun = now()
     try:
         with (
-            _Progress(not as_json) as told,
+            _Progress(not as_json) as progress,
             opened(word, bus, source, is_sending=is_sending and not dry_run) as both,
         ):
-            for report, comparison in verify_tables(both, options, tables, where, told):
+            for report, comparison in verify_tables(both, options, tables, where, progress):
                 reports.append(report)
                 if is_sending and comparison is not None and comparison.different:
-                    told.pause()
-                    try:
-                        kinds = REPAIRED if is_repairing else PRUNED
-                        _repair(
-                            both, comparison, kinds, dry_run=dry_run, yes=yes, shows=not as_json
-                        )
-                    finally:
-                        told.resume()
+                    with progress.paused():
+                        mending.repair(both, comparison)
                 if not as_json:
-                    told.print(report)
-            if not (tables or where) and sample == 1 and not is_file(word):
+                    progress.print(report)
+            # Only what was found of all rows says how the task is.
+            is_whole = not tables and not where and sample == 1
+            if is_whole and not is_file(word):
                 _keep(both, reports, begun)
     except CdcError as error:
         if as_json:
-            print_json({"error": str(error), "tables": [each.to_fields() for each in reports]})
+            _print_reports(reports, str(error))
         click.secho(str(error), fg="red", err=True)
         sys.exit(FAILED)
     if as_json:
-        print_json({"error": "", "tables": [each.to_fields() for each in reports]})
+        _print_reports(reports)
     sys.exit(exit_code(reports))
+
+
+def _print_reports(reports: list[TableReport], error: str = "") -> None:
+    print_json({"error": error, "tables": [each.to_fields() for each in reports]})
 
 
 def _keep(both: Opened, reports: list[TableReport], begun: str) -> None:
@@ -219,50 +222,67 @@ def _show_last(word: str, bus: BusSettings, *, as_json: bool) -> NoReturn:
     sys.exit(FAILED if last is None else codes.get(last.word, FAILED))
 
 
-def _repair(
-    both: Opened,
-    comparison: Comparison,
-    kinds: Collection[Kind],
-    *,
-    dry_run: bool,
-    yes: bool,
-    shows: bool,
-) -> None:
-    """Shows what is to be published of a table; publishes it, and looks again, where that is
-    wanted."""
-    from cdcbus.plugins.rowchange import Op
-    from cdcbus.tasks.process_identity import operator
-    from cdcbus.tasks.verify.repair import planned, refusal, repair, repairable
-    from cdcbus.tasks.verify.report import Kind
-    from cdcbus.tasks.zookeeper.audit import audited
+@dataclass(frozen=True, slots=True)
+class _Mending:
+    """What --repair and --prune do with the rows of a table that differ."""
 
-    report = comparison.report
-    report.not_repaired = refusal(comparison)
-    if report.not_repaired:
-        return
-    report.planned = planned(comparison, kinds)
-    if shows:
-        for each in report.planned[:PLANNED_SHOWN]:
-            key = ", ".join(f"{name}={_cell(cell)}" for name, cell in each.key.items())
-            click.echo(f"{each.op} {each.table} {key} to topic {each.topic}")
-        if (more := len(report.planned) - PLANNED_SHOWN) > 0:
-            click.echo(f"and {more:,} more")
-    if dry_run or not report.planned:
-        return
+    is_repairing: bool
+    is_pruning: bool
+    dry_run: bool
+    yes: bool
+    shows: bool
+
+    def repair(self, both: Opened, comparison: Comparison) -> None:
+        """Shows what is to be published. Publishes it and looks again where that is wanted."""
+        from cdcbus.tasks.process_identity import operator
+        from cdcbus.tasks.verify.repair import (
+            PRUNED,
+            REPAIRED,
+            planned,
+            refusal,
+            repair,
+            repairable,
+        )
+        from cdcbus.tasks.zookeeper.audit import audited
+
+        report = comparison.report
+        report.not_repaired = refusal(comparison)
+        if report.not_repaired:
+            return
+        kinds = REPAIRED if self.is_repairing else PRUNED
+        report.planned = planned(comparison, kinds)
+        if self.shows:
+            _print_planned(report.planned)
+        if self.dry_run or not report.planned:
+            return
+        if not self.yes and not _is_confirmed(report):
+            report.not_repaired = "it was not wanted"
+            return
+        option = "--repair" if self.is_repairing else "--prune"
+        what = f"verify {option}: {len(report.planned)} rows of {report.target}"
+        with audited(both.zookeeper, operator(), what, f"task {both.task.task_id}"):
+            for sent in repair(comparison, both.lag, repairable(comparison, kinds)):
+                report.repaired += len(sent)
+        comparison.look_again()
+
+
+def _print_planned(planned: Sequence[Planned]) -> None:
+    for each in planned[:PLANNED_SHOWN]:
+        click.echo(f"{each.op} {each.table} {_key(each.key)} to topic {each.topic}")
+    more = len(planned) - PLANNED_SHOWN
+    if more > 0:
+        click.echo(f"and {more:,} more")
+
+
+def _is_confirmed(report: TableReport) -> bool:
+    from cdcbus.plugins.rowchange import Op
+
     deletes = sum(each.op is Op.DELETE for each in report.planned)
-    question = (
+    return click.confirm(
         f"Publish {len(report.planned):,} rows of {report.target} from the source, {deletes:,} of "
-        "them as deletes?"
+        "them as deletes?",
+        err=True,
     )
-    if not yes and not click.confirm(question, err=True):
-        report.not_repaired = "it was not wanted"
-        return
-    option = "--repair" if Kind.MISSING in kinds else "--prune"
-    what = f"verify {option}: {len(report.planned)} rows of {report.target}"
-    with audited(both.zookeeper, operator(), what, f"task {both.task.task_id}"):
-        for sent in repair(comparison, both.lag, repairable(comparison, kinds)):
-            report.repaired += len(sent)
-    comparison.look_again()
 
 
 class _Progress:
@@ -272,7 +292,9 @@ class _Progress:
         from rich.console import Console
 
         self._console = Console(stderr=True)
-        self._status = self._console.status("") if is_wanted else None
+        self._status = None
+        if is_wanted:
+            self._status = self._console.status("")
 
     def __enter__(self) -> _Progress:
         if self._status and self._console.is_terminal:
@@ -283,15 +305,18 @@ class _Progress:
         if self._status:
             self._status.stop()
 
-    def pause(self) -> None:
+    @contextmanager
+    def paused(self) -> Iterator[None]:
         """While something is asked."""
         self.__exit__()
-
-    def resume(self) -> None:
-        self.__enter__()
+        try:
+            yield
+        finally:
+            self.__enter__()
 
     def __call__(self, table: str, rows: int, of: int) -> None:
         if self._status:
+            # The number is a server's estimate, and can be too small.
             share = f" of about {of:,}" if of > rows else ""
             self._status.update(f"{table}: {rows:,}{share} rows compared")
 
@@ -337,18 +362,25 @@ def lines_of(report: TableReport) -> list[str]:
 
 
 def _shown(example: Example) -> str:
-    key = ", ".join(f"{name}={_cell(cell)}" for name, cell in example.key.items())
-    text = f"{example.kind} {key or 'row ' + example.digest}"
-    if example.source is None and example.target is None:
-        return f"{text}: {', '.join(example.columns)}" if example.columns else text
+    text = f"{example.kind} {_key(example.key) or 'row ' + example.digest}"
+    source, target = example.source, example.target
+    if source is None and target is None:  # values are not to be shown
+        if not example.columns:
+            return text
+        return f"{text}: {', '.join(example.columns)}"
     cells = []
-    for name in {**(example.source or {}), **(example.target or {})}:
-        own, theirs = (
-            "nothing" if row is None else _cell(row[name])
-            for row in (example.source, example.target)
-        )
-        cells.append(f"{name}: {own} at the source, {theirs} at the target")
+    for name in {**(source or {}), **(target or {})}:
+        at_source, at_target = _cell_of(source, name), _cell_of(target, name)
+        cells.append(f"{name}: {at_source} at the source, {at_target} at the target")
     return f"{text}: {'; '.join(cells)}"
+
+
+def _key(cells: Mapping[str, str | None]) -> str:
+    return ", ".join(f"{name}={_cell(cell)}" for name, cell in cells.items())
+
+
+def _cell_of(row: Mapping[str, str | None] | None, name: str) -> str:
+    return "nothing" if row is None else _cell(row[name])
 
 
 def _cell(cell: str | None) -> str:

@@ -73,7 +73,7 @@ def _print_list(statuses: list[Status]) -> None:
     for status in statuses:
         row = [status.task_id, status.state, status.node_id, *_progress(status.stat)]
         if has_letters:
-            row.append(f"{status.open_dead_letters:,}" if status.open_dead_letters else "")
+            row.append(_number(status.open_dead_letters or None))
         row.append(_first_line(status.reason))
         rows.append(row)
     print_table(heading, rows)
@@ -82,12 +82,14 @@ def _print_list(statuses: list[Status]) -> None:
 def _progress(stat: Stat | None) -> tuple[str, str, str, str]:
     if stat is None:
         return "", "", "", ""
-    return (
-        "" if stat.lag_records is None else f"{stat.lag_records:,}",
-        "" if stat.lag_seconds is None else f"{stat.lag_seconds:.1f}",
-        f"{stat.rows_per_second:,.1f}",
-        stat.last_row,
-    )
+    seconds = "" if stat.lag_seconds is None else f"{stat.lag_seconds:.1f}"
+    rate = f"{stat.rows_per_second:,.1f}"
+    return _number(stat.lag_records), seconds, rate, stat.last_row
+
+
+def _number(number: int | None) -> str:
+    """Empty where it is not known."""
+    return "" if number is None else f"{number:,}"
 
 
 def _first_line(text: str) -> str:
@@ -108,10 +110,9 @@ def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         found = explained(client, _existing(nodes, task_id, bus))
-        locks = {
-            swimlane: f"process {lock.text('processId')} on {lock.text('hostName')}"
-            for swimlane, lock in nodes.locks(task_id).items()
-        }
+        locks = {}
+        for swimlane, lock in nodes.locks(task_id).items():
+            locks[swimlane] = f"process {lock.text('processId')} on {lock.text('hostName')}"
         minutes = ThroughputHistory(client).read(task_id)
         failures = nodes.errors(task_id)
         occurrences = Occurrences(client).read(task_id)
@@ -143,9 +144,13 @@ def _print_status(
     found: Status, locks: dict[str, str], minutes: list[Minute], failures: list[Failure]
 ) -> None:
     run, stat = found.run, found.stat
-    where = f" on node {found.node_id}" if found.node_id else ""
-    since = f", since {run.since} UTC" if run and run.since and not found.is_by_hand else ""
-    click.echo(f"task {found.task_id}: {found.state}{where}{since}")
+    sentence = f"task {found.task_id}: {found.state}"
+    if found.node_id:
+        sentence += f" on node {found.node_id}"
+    # Of a task that runs by hand ZooKeeper may hold what a node did with it before.
+    if run and run.since and not found.is_by_hand:
+        sentence += f", since {run.since} UTC"
+    click.echo(sentence)
     if found.reason:
         click.echo(f"  {found.reason}")
     if run and run.restarts:

@@ -52,6 +52,7 @@ def _print_tables(tables: Sequence[TableCounts], rates: Sequence[TableRate]) -> 
     for name in _COUNTERS:
         if any(getattr(table, name) for table in tables):
             counters.append(name)
+    heading = [*counters, "rows/s"] if rates else counters
     shown = tables[:TABLES_SHOWN]
     a_second = {(each.swimlane, each.table): each.rows_per_second for each in rates}
     rows = []
@@ -61,7 +62,6 @@ def _print_tables(tables: Sequence[TableCounts], rates: Sequence[TableRate]) -> 
             counts.append(f"{a_second.get((table.swimlane, table.table), 0.0):,.1f}")
         rows.append((f"  {table.swimlane}", *counts, table.table))
     click.echo(f"  since its start, {_of(len(shown), len(tables))}:")
-    heading = [*counters, "rows/s"] if rates else counters
     print_table(("  swimlane", *heading, "table"), rows)
 
 

@@ -61,8 +61,8 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`looked`: records read; `unreadable`: how many of them could not be searched, as nobody can
-    read them. `rest`: where the next look begins, by partition; empty where nothing is behind."""
+    """`looked`: records read; `unreadable`: how many of them could not be decoded, and so not be
+    searched. `rest`: where the next look begins, by partition; empty where nothing is left."""
 
     found: Sequence[Found]
     looked: int
@@ -99,7 +99,7 @@ def look(access: Access, topic: str, sought: Sought, starts: Mapping[int, int]) 
                     found.append(_one(record, "", "", unreadable=printable(str(error))))
             if len(found) >= FOUND or looked >= LOOKED or time.monotonic() > end:
                 break
-        else:
+        else:  # all was read, also where a partition's last offsets hold no records
             rest = {}
     rest = {number: offset for number, offset in rest.items() if offset < ends[number]}
     found.sort(key=lambda each: (each.time_ms, each.partition, each.offset))
@@ -149,10 +149,12 @@ def _beginnings(
             422, f"topic {topic} has no partition {min(unknown)}; it has {len(bounds)}, from 0 on"
         )
     if starts:
-        return {
-            number: min(max(offset, bounds[number][0]), bounds[number][1])
-            for number, offset in starts.items()
-        }
+        begin = {}
+        for number, offset in starts.items():
+            # Kafka may have deleted records since the address was made.
+            low, end = bounds[number]
+            begin[number] = min(max(offset, low), end)
+        return begin
     if sought.since is not None:
         return log.at_time(topic, sought.since)
     return {number: low for number, (low, _) in bounds.items()}
@@ -160,11 +162,12 @@ def _beginnings(
 
 def _found(record: KafkaRecord, sought: Sought, converter: Converter) -> list[Found]:
     """Raises ConversionError."""
-    return [
-        _one(record, change.op.value, printable(str(change.table.id)), cells_side_by_side(change))
-        for change in converter.from_bytes(record.value or b"")
-        if sought.fits(record, change)
-    ]
+    found = []
+    for change in converter.from_bytes(record.value or b""):
+        if sought.fits(record, change):
+            table = printable(str(change.table.id))
+            found.append(_one(record, change.op.value, table, cells_side_by_side(change)))
+    return found
 
 
 def _one(

@@ -286,7 +286,7 @@ def test_health_fails_while_a_task_has_lag_and_makes_no_progress(
     )
     failing = web.get("/healthz")
     assert failing.status_code == 503
-    assert failing.json()["reasons"] == ["task 242 has lag and makes no progress for 301 s"]
+    assert failing.json()["reasons"] == ["task 242 has lag, and has made no progress for 301 s"]
     bus.tasks.put_stat(load, Stat(State.WORKING, at="2024-01-01 00:00:00", process_id=77))
     assert "task 242 has reported nothing for" in web.get("/healthz").json()["reasons"][0]
     with pages(bus.address, bind="0.0.0.0:0") as everywhere:
