@@ -279,19 +279,19 @@ def check(
 @main.group(
     cls=LazyGroup,
     lazy={
-        "set": ("cdcbus.ops.cli.commands.offset:set_", "Set the stored position of a task."),
+        "set": ("cdcbus.ops.cli.offset.set:set_", "Set the stored position of a task."),
         "reset": (
-            "cdcbus.ops.cli.commands.offset:reset",
+            "cdcbus.ops.cli.offset.place:reset",
             "Set it to a time, an offset, a place; first says what that means.",
         ),
-        "find": ("cdcbus.ops.cli.commands.offset:find", "Find the position of a time or place."),
-        "copy": ("cdcbus.ops.cli.commands.offset:copy", "Give a task the positions of another."),
+        "find": ("cdcbus.ops.cli.offset.place:find", "Find the position of a time or place."),
+        "copy": ("cdcbus.ops.cli.offset.set:copy", "Give a task the positions of another."),
         "history": (
-            "cdcbus.ops.cli.commands.offset:history",
+            "cdcbus.ops.cli.offset.history:history",
             "Show the positions that commands have set, and by whom.",
         ),
         "undo": (
-            "cdcbus.ops.cli.commands.offset:undo",
+            "cdcbus.ops.cli.offset.history:undo",
             "Restore the position before the last change.",
         ),
     },
@@ -306,7 +306,7 @@ def offset() -> None:
 @bus_options
 def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
     """Show the stored position of each swimlane of task ID."""
-    from cdcbus.ops.cli.commands.offset import said_by_target
+    from cdcbus.ops.cli.offset.change import said_by_target
     from cdcbus.tasks.config.keys.types import PATH_NAME
     from cdcbus.tasks.zookeeper.positions import connect, position_path, stored_positions
 

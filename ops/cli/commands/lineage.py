@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.ops.cli.rows import wide_console
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
 SETTINGS_FILE = "cdcbus.properties"  # may be in the same folder as task files
-WIDTH = 160  # of the tree where there is no terminal to ask
 Task = FetchTask | LoadTask
 
 
@@ -76,7 +74,7 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
     if as_json:
         print_json([dataclasses.asdict(way) for way in found])
     elif found:
-        Console(width=None if sys.stdout.isatty() else WIDTH).print(tree(found))
+        wide_console().print(tree(found))
     elif word and tasks:
         click.echo(f"none of {len(tasks)} tasks has {word} in a table, topic or target")
     else:

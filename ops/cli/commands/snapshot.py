@@ -33,7 +33,7 @@ _tables = click.option(
 def snapshot() -> None:
     """Send rows that a fetch task's tables have already, while it follows the binlog.
 
-    The running task sees within a second what is wished; one that does not run, when it starts.
+    A running task sees within a second what is wished; a stopped one when it starts.
     """
 
 
@@ -126,7 +126,8 @@ def _print(task_id: str, shown: Sequence[TableSnapshot], wished: Sequence[Wish])
         click.echo(f"task {task_id} has no snapshots")
     rows = []
     for each in shown:
-        progress, left = each.progress, each.seconds_left
+        progress = each.progress
+        left = "" if each.seconds_left is None else f"{each.seconds_left:,} s"
         rows.append(
             (
                 str(each.table),
@@ -136,7 +137,7 @@ def _print(task_id: str, shown: Sequence[TableSnapshot], wished: Sequence[Wish])
                 f"{progress.estimated_rows:,}",
                 f"{progress.bytes / 1e6:,.1f}",
                 f"{each.rows_per_second:,.0f}",
-                "" if left is None else f"{left:,} s",
+                left,
                 progress.reason,
             )
         )
@@ -144,10 +145,8 @@ def _print(task_id: str, shown: Sequence[TableSnapshot], wished: Sequence[Wish])
         heading = ("table", "state", "", "rows", "of about", "MB", "rows/s", "left", "why")
         print_table(heading, rows)
     for each_wish in wished:
-        click.echo(
-            f"wished, and not seen by the task yet: {each_wish.kind} "
-            f"{', '.join(each_wish.tables) or 'all tables'}"
-        )
+        tables = ", ".join(each_wish.tables) or "all tables"
+        click.echo(f"wished, and not seen by the task yet: {each_wish.kind} {tables}")
 
 
 def _bar(share: float) -> str:

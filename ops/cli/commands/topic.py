@@ -8,15 +8,15 @@ import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import click
 import orjson
 from rich.console import Console
-from rich.table import Table as Grid
 
 from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.ops.cli.rows import print_rows
 from cdcbus.ops.services.row_view import as_fields, is_wanted, line, printable, utc
 from cdcbus.ops.services.topic_sample import sample_of
 from cdcbus.ops.services.topics import Access, TopicLog, access_of
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from cdcbus.producer.config import FetchTask
     from cdcbus.tasks.control.bus_settings import BusSettings
 
-WIDTH: Final = 160  # of tables where there is no terminal to ask
 _topic = click.argument("name", metavar="TOPIC")
 _newest = click.option(
     "--newest",
@@ -95,12 +94,12 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if servers is None and word is None:
             raise click.UsageError("name the Kafka brokers with --servers, or a task with --task")
-        access = Access(servers or "", {}, "auto") if word is None else access_of(_task(word, bus))
-        return command(
-            *args,
-            access=replace(access, servers=servers or access.servers),
-            **kwargs,
-        )
+        access = Access("", {}, "auto")
+        if word is not None:
+            access = access_of(_task(word, bus))
+        if servers:  # they win: a task's brokers may have other names here
+            access = replace(access, servers=servers)
+        return command(*args, access=access, **kwargs)
 
     return with_access
 
@@ -128,11 +127,10 @@ def list_topics(as_json: bool, access: Access) -> None:
     """List the topics, without Kafka's own."""
     with TopicLog(access) as log:
         topics = log.topics()
-    rows = [
-        {"topic": name, "partitions": count, "replicas": replicas}
-        for name, (count, replicas) in topics.items()
-    ]
-    _print(rows, as_json)
+    rows = []
+    for name, (count, replicas) in topics.items():
+        rows.append({"topic": name, "partitions": count, "replicas": replicas})
+    print_rows(rows, as_json)
 
 
 @topic.command()
@@ -153,10 +151,12 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
     sample = sample_of(records, access.converter)
     tables = []
     for table, known in sorted(sample.tables.items()):
-        counts = {op.lower(): known.ops[op] for op in Op}
-        formats = sorted(known.formats)
-        key = list(known.table.key)
-        tables.append({"table": str(table), "formats": formats, "key": key, **counts})
+        fields: dict[str, Any] = {"table": str(table)}
+        fields["formats"] = sorted(known.formats)
+        fields["key"] = list(known.table.key)
+        for op in Op:
+            fields[op.lower()] = known.ops[op]
+        tables.append(fields)
     if as_json:
         print_json(
             {
@@ -168,9 +168,9 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
             }
         )
         return
-    _print(partitions, False)
+    print_rows(partitions, False)
     click.echo(f"\nTables in the newest {len(records)} records:")
-    _print(tables, False)
+    print_rows(tables, False)
     if sample.unreadable:
         click.secho(
             f"{sample.unreadable} of them cannot be read as {access.converter}, the first: "
@@ -242,9 +242,13 @@ def tail(
     with TopicLog(access) as log:
         bounds = log.bounds(name)
         starts = _starts(log, name, start, bounds)
-        ends = None if follow else {partition: end for partition, (_, end) in bounds.items()}
+        ends = None
+        if not follow:
+            ends = {partition: end for partition, (_, end) in bounds.items()}
         for record in log.records(name, starts, ends):
-            if record.value is None or (end_ms is not None and record.time_ms >= end_ms):
+            if record.value is None:  # a mark of a deleted key
+                continue
+            if end_ms is not None and record.time_ms >= end_ms:
                 continue
             try:
                 changes = reader.from_bytes(record.value)
@@ -299,10 +303,12 @@ def find(name: str, epoch_ms: int, as_json: bool, access: Access) -> None:
     """
     with TopicLog(access) as log:
         found = log.at_time(name, epoch_ms)
-    position = kafka_positions_to_json(
-        KafkaPosition(name, partition, offset - 1) for partition, offset in found.items()
-    )
-    rows = [{"partition": partition, "offset": offset} for partition, offset in found.items()]
+    rows = []
+    positions = []
+    for partition, offset in found.items():
+        rows.append({"partition": partition, "offset": offset})
+        positions.append(KafkaPosition(name, partition, offset - 1))  # the last one that is done
+    position = kafka_positions_to_json(positions)
     if as_json:
         print_json(
             {
@@ -313,7 +319,7 @@ def find(name: str, epoch_ms: int, as_json: bool, access: Access) -> None:
             }
         )
         return
-    _print(rows, False)
+    print_rows(rows, False)
     click.echo(f"position: {position}")
 
 
@@ -339,13 +345,13 @@ def schema(name: str, table: str | None, count: int, access: Access) -> None:
             f"the newest {count} records of each partition of {name} hold {names}; name one table "
             "with --table, or read more with --newest"
         )
-    (format_name, *others) = sorted(found[0].formats)
-    if others:
+    formats = sorted(found[0].formats)
+    if len(formats) > 1:
         raise ConfigError(
-            f"{found[0].table.id} stands in {name} as {', '.join(sorted(found[0].formats))}; read "
-            "fewer with --newest"
+            f"{found[0].table.id} stands in {name} as {', '.join(formats)}; read fewer with "
+            "--newest"
         )
-    print_json(json_schema(found[0].table, format_name))
+    print_json(json_schema(found[0].table, formats[0]))
 
 
 @topic.command()
@@ -358,8 +364,10 @@ def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     Seconds count from when the first record that is still to be applied was written. Exit code 1
     when a task has no usable position.
     """
-    rows = [row for word in words for row in _lag(word, bus)]
-    _print(rows, as_json)
+    rows: list[dict[str, Any]] = []
+    for word in words:
+        rows += _lag(word, bus)
+    print_rows(rows, as_json)
     if any(row["records"] is None for row in rows):
         sys.exit(1)
 
@@ -372,31 +380,9 @@ def _lag(word: str, bus: BusSettings) -> Iterator[dict[str, Any]]:
     task = _task(word, bus)
     if not isinstance(task, LoadTask):
         raise ConfigError(
-            f"task {task.task_id} reads a binlog, not a topic: `cdcbus offset show "
-            f"{task.task_id}` tells where it is"
+            f"task {task.task_id} reads a binlog, not a topic; `cdcbus offset show "
+            f"{task.task_id}` shows where it is"
         )
     with bus_client(bus) as client:
         stored = stored_positions(client, task.task_id)
     return lag_rows(task, stored)
-
-
-def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
-    """A table with the keys as its head, or JSON."""
-    if as_json:
-        print_json(rows)
-        return
-    grid = Grid(box=None, pad_edge=False, header_style="bold")
-    for name, value in rows[0].items() if rows else ():
-        is_number = isinstance(value, int | float)
-        grid.add_column(name, justify="right" if is_number else "left", overflow="fold")
-    for row in rows:
-        grid.add_row(*(_shown(value) for value in row.values()))
-    Console(width=None if sys.stdout.isatty() else WIDTH, highlight=False, markup=False).print(
-        grid if rows else "none"
-    )
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(map(str, value)) or "-"
-    return "-" if value is None else printable(str(value))

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import logging
-import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cdcbus.ops.cli.rows import wide_console
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.tasks.config import read_task
 from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
@@ -21,7 +20,6 @@ from cdcbus.tasks.preflight.result import CheckResult, Outcome
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
-WIDTH = 160  # of tables where there is no terminal to ask
 STYLES = {"error": "red", "warning": "yellow", "note": "dim", "ok": "green"}
 
 
@@ -44,11 +42,10 @@ class Checked:
 
 def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
     """Reads the task of a file or an id, and checks its systems if it has no errors. `offline`:
-    reads a file only. Otherwise a secret that is missing here is an error, as logging in takes it.
-    """
+    reads a file only. Otherwise a secret that is missing here is an error: logging in needs it."""
     from cdcbus.tasks.control.named_task import inspect_named, is_file, place_of
 
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # its errors become one sentence of ours
     place = place_of(word)
     try:
         if not offline:
@@ -63,9 +60,8 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
                 f"leave out --offline: {word}"
             )
     except CdcError as error:
-        return Checked(
-            place, [Diagnostic(Severity.ERROR, 0, "", str(error).removeprefix(f"{place}: "))]
-        )
+        sentence = str(error).removeprefix(f"{place}: ")
+        return Checked(place, [Diagnostic(Severity.ERROR, 0, "", sentence)])
     diagnostics: list[Diagnostic] = []
     for severity in Severity:  # errors first
         diagnostics += inspection.diagnostics.of(severity)
@@ -74,9 +70,8 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
     # Imported here: it brings the drivers, which reading a file does not need.
     from cdcbus.tasks.preflight.check import check_task
 
-    return Checked(
-        place, diagnostics, check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth)
-    )
+    results = check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth)
+    return Checked(place, diagnostics, results)
 
 
 def as_fields(checked: Checked, strict: bool) -> dict[str, Any]:
@@ -85,7 +80,9 @@ def as_fields(checked: Checked, strict: bool) -> dict[str, Any]:
     for each in checked.diagnostics:
         where = {"severity": each.severity, "line": each.line, "key": each.key}
         findings.append({**where, "sentence": each.sentence})
-    connections = None if checked.results is None else list(map(_result_fields, checked.results))
+    connections = None
+    if checked.results is not None:
+        connections = [_result_fields(each) for each in checked.results]
     return {
         "file": checked.place,
         "ok": checked.is_good(strict),
@@ -105,7 +102,7 @@ def _result_fields(result: CheckResult) -> dict[str, str]:
 
 def print_checked(checked: Checked) -> None:
     """One or two tables, with colours on terminals only."""
-    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console = wide_console()
     counts = _counted([each.severity for each in checked.diagnostics], Severity)
     console.print(Text(f"{checked.place}: {counts}", "bold"))
     if checked.diagnostics:
@@ -116,7 +113,7 @@ def print_checked(checked: Checked) -> None:
 
 def print_results(what: str, results: list[CheckResult]) -> None:
     """How many results there are of each outcome, and a table of them."""
-    console = Console(width=None if sys.stdout.isatty() else WIDTH)
+    console = wide_console()
     counts = _counted([each.outcome for each in results], Outcome)
     console.print(Text(f"{what}: {counts}", "bold"))
     console.print(_result_table(results))

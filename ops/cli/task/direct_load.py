@@ -107,13 +107,17 @@ def run(
 
 
 def _fields(table: TableId, progress: TableProgress) -> dict[str, Any]:
-    seconds = _seconds(progress)
     return {
         "schema": table.schema,
         "table": table.table,
         **progress.to_fields(),
-        "rowsPerSecond": round(progress.rows / seconds, 1) if seconds else 0.0,
+        "rowsPerSecond": round(_rows_per_second(progress), 1),
     }
+
+
+def _rows_per_second(progress: TableProgress) -> float:
+    seconds = _seconds(progress)
+    return progress.rows / seconds if seconds else 0.0
 
 
 def _seconds(progress: TableProgress) -> float:
@@ -157,12 +161,14 @@ class _Bars:
         for table, each in tables.items():
             if table not in self._bars:
                 self._bars[table] = self._progress.add_task(str(table), size=0.0, rate=0.0)
-            is_done = each.state is TableState.DONE
-            seconds = _seconds(each)
+            # The estimate can be too small: a bar is full only once its table is done.
+            total = max(each.estimated_rows, each.rows + 1)
+            if each.state is TableState.DONE:
+                total = each.rows
             self._progress.update(
                 self._bars[table],
-                total=each.rows if is_done else max(each.estimated_rows, each.rows + 1),
+                total=total,
                 completed=each.rows,
                 size=each.bytes / 1e6,
-                rate=each.rows / seconds if seconds else 0.0,
+                rate=_rows_per_second(each),
             )

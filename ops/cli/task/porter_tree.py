@@ -54,19 +54,20 @@ def _into_zookeeper(tree: PorterTree, force: bool, strict: bool, bus: BusSetting
     from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.zookeeper.source_registry import source_nodes
 
-    read = [
-        (f"task {task_id}", _inspected(tree, properties_text(dist), bus, Severity.NOTE))
-        for task_id, dist in tree.tasks.items()
-    ]
+    read = []
+    for task_id, dist in tree.tasks.items():
+        inspection = _inspected(tree, properties_text(dist), bus, Severity.NOTE)
+        read.append((f"task {task_id}", inspection))
+    # All secrets are encrypted before anything is stored: one that cannot be is no half import.
     sources: dict[str, dict[str, str]] = {}
     for name, source in tree.sources.items():
+        pairs = {}
         try:
-            sources[name] = {
-                key: for_zookeeper(key, find_source_key(key), entry.written, bus.filling)
-                for key, entry in source.entries.items()
-            }
+            for key, entry in source.entries.items():
+                pairs[key] = for_zookeeper(key, find_source_key(key), entry.written, bus.filling)
         except ValueError as error:
             raise ConfigError(f"source {name}: {error}; nothing is stored") from error
+        sources[name] = pairs
     store(read, tree.positions, force, strict, bus)
     with source_nodes(bus.zookeeper, bus.zookeeper_auth) as nodes:
         for name, pairs in sources.items():
@@ -78,10 +79,9 @@ def _into_files(
     tree: PorterTree, folder: Path, force: bool, strict: bool, bus: BusSettings
 ) -> bool:
     """Whether all tasks are accepted."""
-    texts = {
-        folder / f"{task_id}.properties": properties_text(dist)
-        for task_id, dist in tree.tasks.items()
-    }
+    texts = {}
+    for task_id, dist in tree.tasks.items():
+        texts[folder / f"{task_id}.properties"] = properties_text(dist)
     for name, source in tree.sources.items():
         pairs = {key: entry.written for key, entry in source.entries.items()}
         texts[folder / FOLDER / f"{name}.properties"] = javaproperties.dumps(pairs, timestamp=False)

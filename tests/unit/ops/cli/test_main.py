@@ -122,7 +122,7 @@ def test_commands_do_not_bring_the_web_server_with_them() -> None:
         "task.list",
         "task.state",
         "commands.node",
-        "commands.offset",
+        "offset.set",
         "commands.audit",
         "task.import_",
     )

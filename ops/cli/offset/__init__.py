@@ -1,0 +1,1 @@
+"""`cdcbus offset`: changes stored positions, and notes who did it."""

@@ -1,0 +1,120 @@
+"""What the commands that set positions share: options, the question, what is printed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.cli.output import print_json
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.positions import (
+    kafka_positions_from_json,
+)
+from cdcbus.tasks.control.commands import refuse_running
+
+if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+live_option = click.option(
+    "--live", is_flag=True, help="Also while the task runs, which then continues from there."
+)
+yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what it would set.")
+partition_option = click.option(
+    "--partition", type=click.IntRange(0), help="Only this partition of several."
+)
+
+
+def print_change(
+    texts: Mapping[str, str], before: Mapping[str, str | None], as_json: bool, why: str = ""
+) -> None:
+    """What a person is asked about."""
+    for swimlane, text in texts.items():
+        old = before.get(swimlane) or "none"
+        click.echo(f"{swimlane}: from {old} to {text or 'none'}{why}", err=as_json)
+
+
+def is_to_be_set(client: KazooClient, task_id: str, dry_run: bool, live: bool, yes: bool) -> bool:
+    """Asks, unless it need not. Refuses a task that runs; aborts on a no."""
+    if dry_run:
+        return False
+    refuse_running(client, task_id, live)
+    if not yes:
+        click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
+    return True
+
+
+def named_partitions(text: str) -> set[int] | None:
+    """The partitions of a Kafka position; None for one of a binlog."""
+    if '"topic"' not in text:
+        return None
+    return {position.partition for position in kafka_positions_from_json(text)}
+
+
+def print_set(
+    task_id: str,
+    texts: Mapping[str, str],
+    before: Mapping[str, str | None],
+    is_set: bool,
+    as_json: bool,
+    bus: BusSettings,
+) -> None:
+    """What has become of it; nothing for a person who has asked for a dry run, and has seen it."""
+    if as_json:
+        rows = []
+        for swimlane, text in texts.items():
+            row = {"swimlane": swimlane, "position": text, "before": before.get(swimlane)}
+            rows.append({**row, "is_set": is_set})
+        print_json(rows)
+        return
+    if not is_set:
+        return
+    for swimlane, text in texts.items():
+        old = before.get(swimlane) or "none"
+        click.echo(f"task {task_id}: {swimlane} is set to {text or 'none'}; it was {old}")
+        for sentence in said_by_target(task_id, bus, swimlane):
+            click.echo(f"  {sentence}")
+
+
+def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
+    """The target's offset in each partition that it knows; nothing for a task whose text is not in
+    ZooKeeper, or that is no consumer task."""
+    from cdcbus.consumer.config import LoadTask
+    from cdcbus.plugins.errors import CdcError
+    from cdcbus.tasks.config.diagnostics import Severity
+    from cdcbus.tasks.control.named_task import inspect_stored
+    from cdcbus.tasks.control.target_offsets import target_offsets
+    from cdcbus.tasks.control.uses import lacking, nothing_of, target_of, task_of
+
+    place = f"task {task_id}"
+    try:
+        inspection = inspect_stored(task_id, bus, Severity.NOTE)
+        task = task_of(inspection, place, nothing_of)
+    except CdcError:
+        return []
+    if not isinstance(task, LoadTask):
+        return []
+    at_target = target_offsets(task, lacking(inspection, place, target_of))
+    if at_target.unknown:
+        return [at_target.unknown]
+    sentences = []
+    for partition in sorted(at_target.offsets):
+        if partition.topic == topic:
+            sentences.append(f"{partition}: {at_target.says(partition)}")
+    return sentences
+
+
+def swimlane_of(given: str | None, known: list[str], task_id: str) -> str:
+    swimlanes = list(dict.fromkeys(known))
+    if given is not None:
+        return given
+    if len(swimlanes) != 1:
+        names = ", ".join(swimlanes) or "none yet"
+        raise ConfigError(
+            f"task {task_id} has {len(swimlanes)} swimlanes ({names}); name one by --swimlane"
+        )
+    return swimlanes[0]

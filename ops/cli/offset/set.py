@@ -1,0 +1,164 @@
+"""`cdcbus offset set|copy`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from cdcbus.ops.cli.offset.change import (
+    dry_run_option,
+    is_to_be_set,
+    live_option,
+    named_partitions,
+    partition_option,
+    print_change,
+    print_set,
+    swimlane_of,
+    yes_option,
+)
+from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.output import json_option
+from cdcbus.ops.cli.task_argument import task_argument
+from cdcbus.ops.services.zookeeper_client import bus_client
+from cdcbus.plugins.errors import ConfigError, PositionError
+from cdcbus.plugins.positions import (
+    BINLOG_FORM,
+    KAFKA_FORM,
+    BinlogPosition,
+    kafka_positions_from_json,
+    kafka_positions_to_json,
+)
+from cdcbus.tasks.process_identity import operator
+from cdcbus.tasks.zookeeper.position_history import (
+    merged,
+    positions_of,
+    set_positions,
+)
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
+
+if TYPE_CHECKING:
+    from cdcbus.tasks.control.bus_settings import BusSettings
+
+
+@click.command("set")
+@task_argument()
+@click.argument("text", metavar="JSON")
+@click.option(
+    "--swimlane",
+    help="Which, where a task has several: its topic, or the database of a fetch task.",
+)
+@dry_run_option
+@live_option
+@yes_option
+@json_option
+@bus_options
+def set_(
+    task_id: str,
+    text: str,
+    swimlane: str | None,
+    dry_run: bool,
+    live: bool,
+    yes: bool,
+    as_json: bool,
+    bus: BusSettings,
+) -> None:
+    """Set the stored position of task ID to JSON, in the form that `cdcbus offset show` prints. It
+    is not compared with what source or Kafka hold."""
+    with bus_client(bus) as client:
+        before = positions_of(client, task_id)
+        swimlane = swimlane_of(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
+        _check_form(text, swimlane)
+        texts = {swimlane: merged(before.get(swimlane), text.strip())}
+        print_change(texts, before, as_json)
+        is_set = is_to_be_set(client, task_id, dry_run, live, yes)
+        if is_set:
+            named = named_partitions(text)
+            set_positions(client, task_id, texts, before, operator(), "offset set", named)
+    print_set(task_id, texts, before, is_set, as_json, bus)
+
+
+def _check_form(text: str, swimlane: str) -> None:
+    """Raises ConfigError for a text that no task could start from."""
+    try:
+        if '"topic"' not in text:
+            BinlogPosition.from_json(text)
+            return
+        topics = [position.topic for position in kafka_positions_from_json(text)]
+    except PositionError as error:
+        raise ConfigError(
+            f"{error}; expected a position, such as {BINLOG_FORM} or {KAFKA_FORM}"
+        ) from error
+    for topic in topics:
+        if topic != swimlane:
+            raise ConfigError(
+                f"the position is of topic {topic}, the swimlane is {swimlane}; expected the same"
+            )
+
+
+@click.command()
+@task_argument("from_id", "FROM")
+@task_argument("to_id", "TO")
+@partition_option
+@dry_run_option
+@live_option
+@yes_option
+@json_option
+@bus_options
+def copy(
+    from_id: str,
+    to_id: str,
+    partition: int | None,
+    dry_run: bool,
+    live: bool,
+    yes: bool,
+    as_json: bool,
+    bus: BusSettings,
+) -> None:
+    """Give task TO the stored positions of task FROM: of the swimlanes that both have."""
+    with bus_client(bus) as client:
+        stored = positions_of(client, from_id)
+        before = positions_of(client, to_id)
+        swimlanes = set(before) | set(TaskNodes(client).swimlanes(to_id))
+        chosen = None if partition is None else {partition}
+        known = []
+        texts = {}
+        for swimlane, position in stored.items():
+            text = (position or "").strip()
+            if not text:
+                continue
+            known.append(swimlane)
+            if swimlane not in swimlanes:
+                continue
+            if chosen is None or chosen.intersection(named_partitions(text) or ()):
+                texts[swimlane] = merged(before.get(swimlane), _of(text, chosen), chosen)
+        if not texts:
+            raise _nothing_to_copy(from_id, to_id, known, swimlanes, partition)
+        print_change(texts, before, as_json)
+        is_set = is_to_be_set(client, to_id, dry_run, live, yes)
+        if is_set:
+            how = f"offset copy {from_id}"
+            set_positions(client, to_id, texts, before, operator(), how, chosen)
+    print_set(to_id, texts, before, is_set, as_json, bus)
+
+
+def _nothing_to_copy(
+    from_id: str, to_id: str, known: list[str], swimlanes: set[str], partition: int | None
+) -> ConfigError:
+    if partition is not None and swimlanes.intersection(known):
+        return ConfigError(
+            f"task {from_id} has no position of partition {partition}; there is nothing to copy"
+        )
+    mine = ", ".join(known) or "none"
+    theirs = ", ".join(sorted(swimlanes)) or "none"
+    return ConfigError(
+        f"no swimlane is in both: task {from_id} has positions of {mine}; task {to_id} has {theirs}"
+    )
+
+
+def _of(text: str, chosen: set[int] | None) -> str:
+    """The part of a position that is of the chosen partitions."""
+    if chosen is None:
+        return text
+    positions = kafka_positions_from_json(text)
+    return kafka_positions_to_json(each for each in positions if each.partition in chosen)

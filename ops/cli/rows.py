@@ -1,0 +1,46 @@
+"""Rows of any kind as a table for people or as JSON. Beside `output`, as it brings rich."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Final
+
+from rich.console import Console
+from rich.table import Table
+
+from cdcbus.ops.cli.output import print_json
+from cdcbus.ops.services.row_view import printable
+
+WIDTH: Final = 160  # of tables where there is no terminal to ask
+
+
+def wide_console(**options: Any) -> Console:
+    """As wide as the terminal. Elsewhere wide enough that no table is folded."""
+    width = None if sys.stdout.isatty() else WIDTH
+    return Console(width=width, **options)
+
+
+def print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
+    """A table with the keys as its heading, or JSON."""
+    if as_json:
+        print_json(rows)
+        return
+    console = wide_console(highlight=False, markup=False)
+    if not rows:
+        console.print("none")
+        return
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for name, value in rows[0].items():
+        is_number = isinstance(value, int | float)
+        table.add_column(name, justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*map(_shown, row.values()))
+    console.print(table)
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return printable(str(value))
