@@ -17,7 +17,7 @@ from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import ConfigError, DataError, UnmappedColumn
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import RowChange, Table, TableId
-from cdcbus.plugins.transform.mapper import Plan
+from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.processor import Processor
 
 

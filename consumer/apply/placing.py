@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.rowchange import Row, RowChange, TableId
-from cdcbus.plugins.transform.mapper import MAX_PLANS, Plan
+from cdcbus.plugins.transform.plan import Plan
+from cdcbus.plugins.transform.route import MAX_PLANS
 
 MOST_COLUMNS = 6
 """Of a key, of which any may be a partition key: each more doubles what is tried."""

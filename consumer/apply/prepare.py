@@ -18,7 +18,7 @@ from cdcbus.plugins.contracts import Converter, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.plugins.transform.mapper import Plan
+from cdcbus.plugins.transform.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from cdcbus.plugins.contracts import Loader, LoadTransaction, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.plugins.start import Replay
-from cdcbus.plugins.transform.mapper import Plan
+from cdcbus.plugins.transform.plan import Plan
 
 LOG = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from cdcbus.plugins.converters.columnar import RowGroup, read_columns
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
 from cdcbus.plugins.transform.local_times import LocalTime
-from cdcbus.plugins.transform.mapper import Plan
+from cdcbus.plugins.transform.plan import Plan
 
 MIN_RECORDS = 200
 """Fewer are read faster one by one."""

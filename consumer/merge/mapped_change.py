@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cdcbus.consumer.merge.whole_row import columns_missing
 from cdcbus.plugins.loaders.cells.canonical import holding
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
-from cdcbus.plugins.transform.mapper import Plan
+from cdcbus.plugins.transform.plan import Plan
 
 Key = tuple[Cell, ...]
 

@@ -12,7 +12,8 @@ from cdcbus.plugins.contracts import Loader, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, UnmappedColumn
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, Table, TableId
-from cdcbus.plugins.transform.mapper import Plan, Route
+from cdcbus.plugins.transform.plan import Plan
+from cdcbus.plugins.transform.route import Route
 
 LOG = logging.getLogger(__name__)
 ALTERED_KEPT = 50  # until somebody takes them

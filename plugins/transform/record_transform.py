@@ -20,7 +20,9 @@ from cdcbus.plugins.kafka.record_key import (
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Op, RowChange, Table, TableId
-from cdcbus.plugins.transform.mapper import Mapper, Plan, Route
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.plan import Plan
+from cdcbus.plugins.transform.route import Route
 
 TABLES = 1_000  # whose ways are kept
 

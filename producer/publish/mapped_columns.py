@@ -10,7 +10,7 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 from cdcbus.plugins.rowchange import Row, Table
 from cdcbus.plugins.transform.cells.expression import Expression
 from cdcbus.plugins.transform.cells.mask import Mask
-from cdcbus.plugins.transform.mapper import Plan
+from cdcbus.plugins.transform.plan import Plan
 from cdcbus.producer.decoding.column_types import BinlogColumn, Reader
 from cdcbus.producer.decoding.table import DecodableTable
 

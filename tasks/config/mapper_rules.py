@@ -6,10 +6,10 @@ import re
 
 from cdcbus.plugins.transform.cells.expression import Expression, constant
 from cdcbus.plugins.transform.cells.mask import Mask
-from cdcbus.plugins.transform.mapper import is_pattern, selector, targets
 from cdcbus.plugins.transform.processor import KEY as PROCESSOR_KEY
 from cdcbus.plugins.transform.processor import is_python
 from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.plugins.transform.selectors import is_pattern, selector, targets
 from cdcbus.tasks.config.guards.unsafe_rules import (
     KEEPS_BACK,
     keeping_back,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from cdcbus.plugins.kafka.client_options import Client
 from cdcbus.plugins.kafka.config import KeyRule, PublishConfig
-from cdcbus.plugins.transform.mapper import is_pattern
+from cdcbus.plugins.transform.selectors import is_pattern
 from cdcbus.tasks.config.kafka_options import KafkaOptions
 from cdcbus.tasks.config.keys.topics import KEY_RULES, NEW_TOPICS, TOPIC_RULES, is_regex
 from cdcbus.tasks.config.keys.types import BYTES, FLAG, NAMES, TEXT

@@ -11,7 +11,8 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders.jdbc_url import read_url
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.plugins.transform.mapper import Mapper, is_pattern, leads_to, source_of
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.selectors import is_pattern, leads_to, source_of
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.control.lineage_topics import (

@@ -14,7 +14,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError, SourceRefused, SourceUnavailable
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import Column, Table, TableId
-from cdcbus.plugins.transform.mapper import Route
+from cdcbus.plugins.transform.route import Route
 from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn, TableSchema
 from cdcbus.producer.schema.resolver import SchemaReader, labels_in

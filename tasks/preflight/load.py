@@ -19,7 +19,7 @@ from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
-from cdcbus.plugins.transform.mapper import Route
+from cdcbus.plugins.transform.route import Route
 from cdcbus.tasks.preflight.forward import check_forward
 from cdcbus.tasks.preflight.records import Sample, check_records
 from cdcbus.tasks.preflight.result import (

@@ -14,7 +14,7 @@ from cdcbus.plugins.loaders.schema_evolution import too_narrow
 from cdcbus.plugins.rowchange import Column, Table
 from cdcbus.plugins.time_zone import puts_clocks_back
 from cdcbus.plugins.transform.local_times import local_times
-from cdcbus.plugins.transform.mapper import Route, any_case
+from cdcbus.plugins.transform.route import Route, any_case
 from cdcbus.tasks.preflight.records import Sample, Seen
 from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 

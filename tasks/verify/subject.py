@@ -14,7 +14,7 @@ from cdcbus.plugins.loaders.cells.canonical import DECIMAL, FILLED_UP, WHOLE
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
 from cdcbus.plugins.transform.local_times import LocalTime
-from cdcbus.plugins.transform.mapper import Plan
+from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.processor import KEY as PROCESSOR_KEY
 from cdcbus.plugins.transform.processor import Processor
 from cdcbus.producer.ddl.table_schema import TableColumn

@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.plugins.transform.mapper import Mapper, is_pattern, selector, targets
+from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.plugins.transform.selectors import is_pattern, selector, targets
 from cdcbus.tasks.config.keys.types import NAMES
 from cdcbus.tasks.config.settings import Settings
 

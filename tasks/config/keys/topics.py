@@ -7,7 +7,7 @@ import re
 
 from cdcbus.plugins.kafka.config import KeyRule, NewTopics, TopicRule
 from cdcbus.plugins.kafka.topic_names import LEGAL
-from cdcbus.plugins.transform.mapper import is_pattern
+from cdcbus.plugins.transform.selectors import is_pattern
 from cdcbus.tasks.config.keys.types import ValueType
 
 PRIMARY_KEY = "$pk$"

@@ -8,7 +8,8 @@ import pytest
 from cdcbus.consumer.apply.placing import Placing
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
-from cdcbus.plugins.transform.mapper import Mapper, Plan
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.plan import Plan
 
 ORDERS = Table(TableId("shop", "Orders"), (Column("id", "int"), Column("a", "int")), ("id",))
 

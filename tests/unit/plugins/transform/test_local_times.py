@@ -10,7 +10,8 @@ from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from cdcbus.plugins.time_zone import read_zone
 from cdcbus.plugins.transform.cells.expression import read_expression
 from cdcbus.plugins.transform.cells.mask import read_mask
-from cdcbus.plugins.transform.mapper import Mapper, Plan
+from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.rules import MapperRule
 
 ORDERS = TableId("shop", "orders")

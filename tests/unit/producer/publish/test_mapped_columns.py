@@ -14,9 +14,10 @@ from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Table
 from cdcbus.plugins.transform.cells.expression import Expression, Reference, constant
 from cdcbus.plugins.transform.cells.mask import Mask
-from cdcbus.plugins.transform.mapper import Mapper, is_pattern
+from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.record_transform import RecordTransform, Way
 from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.plugins.transform.selectors import is_pattern
 from cdcbus.producer.publish.codegen import TableWriter
 from cdcbus.producer.publish.mapped_columns import record_columns
 from cdcbus.producer.publish.native import MakePlan

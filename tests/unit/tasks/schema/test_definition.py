@@ -5,7 +5,7 @@ import pytest
 from cdcbus.plugins.contracts import ZeroDate
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.plugins.transform.cells.mask import read_mask
-from cdcbus.plugins.transform.mapper import Route
+from cdcbus.plugins.transform.route import Route
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
 from cdcbus.tasks.control.source_of import MappedTable, record_type

@@ -1,0 +1,215 @@
+"""Rows of one source table on their way to one target table: how each column is called there."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from datetime import tzinfo
+from typing import Final
+
+from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.errors import ConfigError, UnmappedColumn
+from cdcbus.plugins.rowchange import Column, Table, TableId, Unclear
+from cdcbus.plugins.transform.cells.mask import Mask
+from cdcbus.plugins.transform.local_times import local_times
+from cdcbus.plugins.transform.plan import Plan
+from cdcbus.plugins.transform.refusals import (
+    lacking_columns,
+    refuse_twice,
+    refuse_unclear,
+    refuse_without_key,
+)
+from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.plugins.transform.selectors import target_of
+
+MAX_PLANS: Final = 10_000
+
+
+class Route:
+    """Rows of one source table on their way to one target table. Thread-safe."""
+
+    def __init__(
+        self, source: TableId, rule: MapperRule, is_shared: bool, zone: tzinfo | None = None
+    ) -> None:
+        self.source = source
+        self.rule = rule
+        self.zone = zone
+        self.is_shared = is_shared
+        self.target = target_of(rule, source)
+        self._plans: dict[int, Plan] = {}
+
+    def plan(self, source: Table, target: TargetTable, is_dropping: bool = False) -> Plan:
+        """How rows of `source` become rows of `target`. `is_dropping`: columns that the target
+        lacks are left out, whatever the rule says.
+
+        Raises UnmappedColumn for source columns that the target lacks, unless they are left out;
+        ConversionError for cells that may mean something else than they read; ConfigError.
+        """
+        plan = self.known_plan(source, target)
+        if plan is None:
+            plan = self._new_plan(source, target, is_dropping or not self.rule.force_matched)
+            if len(self._plans) >= MAX_PLANS:
+                self._plans.clear()
+            self._plans[id(source)] = plan
+        return plan
+
+    def known_plan(self, source: Table, target: TargetTable) -> Plan | None:
+        """The plan of an earlier call. Plans are kept by the source table's identity, which
+        costs less per row than comparing columns. The plan holds the table, so no other table
+        can have its identity."""
+        plan = self._plans.get(id(source))
+        if plan and plan.source is source and plan.target is target:
+            return plan
+        return None
+
+    def passing_plan(self, source: Table, target: TargetTable) -> Plan:
+        """The plan for rows that are only looked at: the known one, else one that leaves out
+        what the target lacks and is not kept."""
+        return self.known_plan(source, target) or self._new_plan(source, target, is_dropping=True)
+
+    def wanted(self, column: str) -> str | None:
+        """The target's name of a source column, as the task file has it; the target may lack it.
+        None: the column is left out."""
+        lower = column.lower()
+        if lower in self.rule.ignored:
+            return None
+        if self.rule.included and lower not in self.rule.included:
+            return None
+        return self._renamed(column)
+
+    def _renamed(self, column: str) -> str:
+        renamed = any_case(self.rule.columns, column)
+        return column if renamed is None else self.rule.columns[renamed]
+
+    def columns(self, source: Table) -> list[Column]:
+        """The columns, under their target names, that a target must have for rows of `source`."""
+        return [*self._copied_columns(source).values(), *self._computed_columns()]
+
+    def _copied_columns(self, source: Table) -> dict[str, Column]:
+        """By source column, the column under the target's name. A computed column takes the place
+        of one that is only copied."""
+        computed = {name.lower() for name in self.rule.computed}
+        columns: dict[str, Column] = {}
+        for column in source.columns:
+            name = self.wanted(column.name)
+            if name is None or name.lower() in computed:
+                continue
+            mysql_type = column.mysql_type
+            unclear = column.unclear
+            mask = self.rule.masks.get(column.name.lower())
+            if mask:
+                # What a cell meant no longer matters.
+                unclear = Unclear.NOTHING
+                if mask.kind == "hash":
+                    mysql_type = "char(64)"
+            columns[column.name] = Column(name, mysql_type, column.sql_type, unclear)
+        return columns
+
+    def _computed_columns(self) -> list[Column]:
+        return [Column(name) for name in self.rule.computed]
+
+    def _new_plan(self, source: Table, target: TargetTable, is_dropping: bool) -> Plan:
+        copied = self._copied_columns(source)
+        computed = self._computed_columns()
+        dropped = self._lacking(copied, computed, target, is_dropping)
+        columns: list[Column] = []
+        names: dict[str, str | None] = {column.name: None for column in source.columns}
+        for name, column in copied.items():
+            written = _written(column, target)
+            if written is not None:
+                refuse_unclear(source.id, name, column, target, written.name)
+                names[name] = written.name
+                columns.append(written)
+        spelled = {column.name.lower(): column.name for column in source.columns}
+        expressions = {}
+        for column in computed:
+            written = _written(column, target)
+            if written is not None:
+                expressions[written.name] = self.rule.computed[column.name].bound(spelled)
+                columns.append(written)
+
+        refuse_twice(source.id, target.id, names)
+        left_out = self._left_out_of_key(source, target, {*names.values(), *expressions})
+        refuse_without_key(source.id, target.id, left_out)
+        masks = self._masks(source, target, names)
+        unmasked = {column: name for column, name in names.items() if column not in masks}
+        local = local_times(self.zone, source, target, unmasked)
+        is_renaming = any(name != column for column, name in names.items())
+        return Plan(
+            source,
+            target,
+            table=Table(target.id, tuple(columns), target.key, source.is_described),
+            names=names,
+            known=frozenset(names),
+            is_same=not (is_renaming or expressions or masks or local),
+            computed=expressions,
+            masks=masks,
+            dropped=tuple(dropped),
+            is_shared=self.is_shared,
+            local=local,
+        )
+
+    def _lacking(
+        self,
+        copied: Mapping[str, Column],
+        computed: Iterable[Column],
+        target: TargetTable,
+        is_dropping: bool,
+    ) -> list[str]:
+        """The wanted columns that the target lacks. Raises UnmappedColumn for them unless
+        `is_dropping`."""
+        lacking = {
+            name: column
+            for name, column in copied.items()
+            if any_case(target.columns, column.name) is None
+        }
+        lacking_computed = [
+            column for column in computed if any_case(target.columns, column.name) is None
+        ]
+        if (lacking or lacking_computed) and not is_dropping:
+            raise UnmappedColumn(lacking_columns(self.source, target, lacking, lacking_computed))
+        return [column.name for column in (*lacking.values(), *lacking_computed)]
+
+    def _left_out_of_key(
+        self, source: Table, target: TargetTable, written: Collection[str | None]
+    ) -> list[str]:
+        """The source columns that the rule leaves out although their names are of the target's
+        key, unless something else is written there."""
+        unwritten = [name for name in target.key if name in target.columns and name not in written]
+        left_out = [column.name for column in source.columns if self.wanted(column.name) is None]
+        return [name for name in left_out if any_case(unwritten, self._renamed(name)) is not None]
+
+    def _masks(
+        self, source: Table, target: TargetTable, names: Mapping[str, str | None]
+    ) -> dict[str, Mask]:
+        """By source column. Raises ConfigError for a key's column whose mask makes different cells
+        the same."""
+        masks: dict[str, Mask] = {}
+        for column, name in names.items():
+            mask = self.rule.masks.get(column.lower())
+            if mask is None:
+                continue
+            if name in target.key and not mask.keeps_difference:
+                raise ConfigError(
+                    f"mapper[i].mask.{column}: column {name} is part of the key of target table "
+                    f"{target.id}, and with this mask rows of {source.id} would become one: use "
+                    "hash"
+                )
+            masks[column] = mask
+        return masks
+
+
+def _written(column: Column, target: TargetTable) -> Column | None:
+    """The column under the target's spelling; None where the target lacks the column, or computes
+    it itself from the others."""
+    name = any_case(target.columns, column.name)
+    if name is None or target.columns[name].is_generated:
+        return None
+    return Column(name, column.mysql_type, column.sql_type)
+
+
+def any_case(names: Iterable[str], wanted: str) -> str | None:
+    """The name itself, else the first that differs in case only."""
+    names = list(names)
+    if wanted in names:
+        return wanted
+    return next((name for name in names if name.lower() == wanted.lower()), None)

@@ -1,0 +1,92 @@
+"""Which source tables a rule selects, and what it calls them at the target."""
+
+from __future__ import annotations
+
+import re
+
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.plugins.transform.rules import MapperRule
+
+PATTERN = re.compile(r"[\\\[\](){}*+?|^]")
+
+# Schema and table of the source, in lower case unless a pattern; None: any.
+Selector = tuple[str | None, str | None]
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a source name of a rule is a regular expression."""
+    return PATTERN.search(name) is not None
+
+
+def selector(rule: MapperRule) -> Selector:
+    """Which tables a rule is for. Patterns keep their case, in which it counts: `\\d` is not
+    `\\D`."""
+    return _folded(rule.schema), _folded(rule.table)
+
+
+def _folded(pair: tuple[str, str] | None) -> str | None:
+    if pair is None:
+        return None
+    name, _ = pair
+    return name if is_pattern(name) else name.lower()
+
+
+def targets(rule: MapperRule) -> tuple[str | None, str | None]:
+    """What a rule calls schema and table at the target, in lower case."""
+    schema = rule.schema[1].lower() if rule.schema else None
+    table = rule.table[1].lower() if rule.table else None
+    return schema, table
+
+
+def leads_to(rule: MapperRule, target: TableId) -> bool:
+    """Whether the rule can give a table this name at the target."""
+    return lowered(target_of(rule, target)) == lowered(target)
+
+
+def has_pattern(rule: MapperRule) -> bool:
+    return any(pair and is_pattern(pair[0]) for pair in (rule.schema, rule.table))
+
+
+def matches(selected: Selector, source: TableId) -> bool:
+    """Whether a rule with this selector is for the source table."""
+    schema, table = selected
+    return _matches(schema, source.schema) and _matches(table, source.table)
+
+
+def _matches(wanted: str | None, name: str) -> bool:
+    if wanted is None:
+        return True
+    if is_pattern(wanted):
+        return re.fullmatch(wanted, name, re.IGNORECASE) is not None
+    return wanted == name.lower()
+
+
+def specificity(selected: Selector) -> tuple[bool, bool, bool, bool]:
+    """How much a selector says, to compare: first whether it has a table and a schema, as in
+    porter; then whether these are names. The table weighs more than the schema."""
+    schema, table = selected
+    return (
+        table is not None,
+        schema is not None,
+        not is_pattern(table or ""),
+        not is_pattern(schema or ""),
+    )
+
+
+def target_of(rule: MapperRule, source: TableId) -> TableId:
+    """The target's name of a source table that the rule selects."""
+    schema = rule.schema[1] if rule.schema else source.schema
+    table = rule.table[1] if rule.table else source.table
+    return TableId(schema, table)
+
+
+def source_of(rule: MapperRule, target: TableId) -> TableId:
+    """The source table, as the rule spells it, whose rows the rule sends to a target that it
+    leads to."""
+    schema = rule.schema[0] if rule.schema else target.schema
+    table = rule.table[0] if rule.table else target.table
+    return TableId(schema, table)
+
+
+def lowered(table: TableId) -> TableId:
+    return TableId(table.schema.lower(), table.table.lower())
