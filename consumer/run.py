@@ -45,8 +45,10 @@ from cdcbus.consumer.batch.topic_watch import TopicWatch, leader_epochs
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.bounds import bounded
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
+from cdcbus.consumer.offsets.known import NOTHING_PASSED, NOWHERE
 from cdcbus.consumer.offsets.landmarks import Refilled
-from cdcbus.consumer.offsets.start_offsets import NOTHING_PASSED, NOWHERE, Starts, TopicLogs
+from cdcbus.consumer.offsets.start_offsets import Starts
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.records.dead_letters import dead_letters_of
 from cdcbus.consumer.records.late import begun_before
 from cdcbus.consumer.take_over import find_starts, take_over

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cdcbus.consumer.apply.row_order import is_older, place_of
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import TopicLogs
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.records.late import begun_before, is_late
 from cdcbus.consumer.records.records import Record
 from cdcbus.plugins.contracts import Converter, RowVersion

@@ -17,7 +17,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import LIBRARY_LOG
+from cdcbus.consumer.offsets.topic_logs import LIBRARY_LOG
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.errors import BusError, BusUnavailable, ConfigError
 from cdcbus.plugins.kafka.client_errors import Refusals

@@ -16,8 +16,8 @@ from cdcbus.consumer.batch.progress import Passed, Progress
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.kafka_admin import ends_of
 from cdcbus.consumer.offsets.landmarks import Refilled, refilled
-from cdcbus.consumer.offsets.start_offsets import TopicLogs
 from cdcbus.consumer.offsets.topic_identity import TopicIdentity
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.errors import BusUnavailable, CdcError
 from cdcbus.plugins.positions import TopicPartition
 

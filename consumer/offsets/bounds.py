@@ -1,5 +1,5 @@
-"""Where a run ends that is bounded (`--until`, `consumer.stopAt`): an offset for each partition, as
-of its start."""
+"""Where a bounded run ends (`--until`, `consumer.stopAt`): an offset for each partition, as of the
+run's start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import AfterOffset, AtTime
@@ -15,7 +15,7 @@ from cdcbus.plugins.start import AfterOffset, AtTime
 
 def bounded(task: LoadTask) -> LoadTask:
     """The task with the ends of its run, if it has an `until`. Raises ConfigError for an offset or
-    a time that has not come yet, BusError."""
+    a time in the future, BusError."""
     if task.until is None:
         return task
     if isinstance(task.until, AtTime) and task.until.epoch_ms > time.time() * 1000:
@@ -23,15 +23,12 @@ def bounded(task: LoadTask) -> LoadTask:
             "--until or consumer.stopAt: this time has not come yet, so nothing says when all "
             "before it is there: give a time before, or now"
         )
+    ends: dict[TopicPartition, int] = {}
     with TopicLogs(task) as logs:
-        partitions = [
-            partition
-            for topic in task.source.topics
-            for partition in partitions_of(task, logs, topic)
-        ]
-        return replace(
-            task, ends={partition: _end(task, logs, partition) for partition in partitions}
-        )
+        for topic in task.source.topics:
+            for partition in partitions_of(task, logs, topic):
+                ends[partition] = _end(task, logs, partition)
+    return replace(task, ends=ends)
 
 
 def _end(task: LoadTask, logs: TopicLogs, partition: TopicPartition) -> int:

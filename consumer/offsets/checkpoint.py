@@ -1,10 +1,10 @@
 """A consumer task's positions in ZooKeeper, a node for each topic.
 
-While batches come they are written once in SAVE_SECONDS, not behind each batch, and on a thread of
-their own: how far the target is beyond them it knows itself, and a start goes on from there. For
-targets that keep no offsets the node is all there is; so nothing of a batch is written while it is
-applied, nor after it has failed. Where the task begins, and where it ends, is written before it
-goes on.
+While batches come, positions are written once in SAVE_SECONDS instead of after each batch, on a
+thread of their own: the target itself knows how far it is beyond them, and a start goes on from
+there. A target that keeps no offsets has only the node; so nothing is written while a batch is
+applied, nor after it has failed. Where the task begins and where it ends is written before
+anything else happens.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from cdcbus.consumer.offsets.start_offsets import NOTHING_PASSED, NOWHERE
+from cdcbus.consumer.offsets.known import NOTHING_PASSED, NOWHERE
 from cdcbus.plugins.contracts import NO_MARK, Landmark, Mark, PositionStore
 from cdcbus.plugins.errors import PositionConflict
 from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
@@ -26,11 +26,12 @@ NO_MARKS: Mapping[str, Mark] = {}
 
 
 class StoredPositions:
-    """Of one task. Not thread-safe."""
+    """The stored positions of one task. Not thread-safe."""
 
     def __init__(self, stores: Mapping[str, PositionStore], *, is_dry_run: bool = False) -> None:
         """`stores`: one per topic. `is_dry_run`: nothing is ever written."""
-        self._stores, self._is_dry_run = stores, is_dry_run
+        self._stores = stores
+        self._is_dry_run = is_dry_run
         self._saved: Mapping[TopicPartition, int] = {}
         self._unread: Mapping[TopicPartition, int] = {}
         self._marks: Mapping[str, Mark] = {}
@@ -44,13 +45,13 @@ class StoredPositions:
         return self._stores[partition.topic].position_version
 
     def edit(self) -> PositionConflict | None:
-        """What an operator has set since it was read or written last."""
-        edited = [store.path for store in self._stores.values() if store.is_edited()]
-        return (
-            PositionConflict(f"{edited[0]} was set by somebody else; going on from there")
-            if edited
-            else None
-        )
+        """The conflict where somebody has set a position since it was read or written last."""
+        for store in self._stores.values():
+            if store.is_edited():
+                return PositionConflict(
+                    f"{store.path} was set by somebody else; going on from there"
+                )
+        return None
 
     def begin(
         self,
@@ -59,10 +60,12 @@ class StoredPositions:
         marks: Mapping[str, Mark] = NO_MARKS,
         last: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
     ) -> None:
-        """Writes all of them, before reading begins. `unread`: of partitions that are not read,
-        which are kept as they are; `marks`: of each topic; `last`: as in `save`, of the former,
-        too. Raises as `save`."""
-        self._saved, self._unread, self._marks = {}, unread, marks
+        """Writes all positions before reading begins. `unread`: positions of partitions that are
+        not read, which are kept as they are; `marks`: of each topic; `last`: as in `save`, also of
+        partitions that are not read. Raises what `save` raises."""
+        self._saved = {}
+        self._unread = unread
+        self._marks = marks
         self.save(next_offsets, last)
         self.has_begun = True
 
@@ -71,26 +74,30 @@ class StoredPositions:
         next_offsets: Mapping[TopicPartition, int],
         last: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
     ) -> None:
-        """The same as `save`, where SAVE_SECONDS have passed since the last time, and without
-        waiting: what that meets is raised by a later call. Raises PositionConflict also where
-        they have not."""
-        if edit := self.edit():
+        """Saves once SAVE_SECONDS have passed since the last time, without waiting: an error of
+        the write is raised by a later call. Raises PositionConflict at any time."""
+        edit = self.edit()
+        if edit:
             raise edit
-        if time.monotonic() - self._saved_at >= SAVE_SECONDS and self._aside.is_free():
-            self._saved_at = time.monotonic()
-            if moved := self._moved(next_offsets, last):
-                self._aside.save(partial(self._write, moved, dict(next_offsets)))
+        is_due = time.monotonic() - self._saved_at >= SAVE_SECONDS
+        if not is_due or not self._aside.is_free():
+            return
+        self._saved_at = time.monotonic()
+        moved = self._moved(next_offsets, last)
+        if moved:
+            self._aside.save(partial(self._write, moved, dict(next_offsets)))
 
     def save(
         self,
         next_offsets: Mapping[TopicPartition, int],
         last: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
     ) -> None:
-        """Writes those of topics that have moved since they were written. `last`: the last
+        """Writes the positions of topics that have moved since they were written. `last`: the last
         records before them, which are noted where the target knows none. Raises PositionConflict
-        where an operator has set one meanwhile, PositionUnavailable, PositionError."""
+        where somebody has set one meanwhile, PositionUnavailable, PositionError."""
         self._aside.settle()
-        if moved := self._moved(next_offsets, last):
+        moved = self._moved(next_offsets, last)
+        if moved:
             self._write(moved, dict(next_offsets))
         self._saved_at = time.monotonic()
 
@@ -101,20 +108,23 @@ class StoredPositions:
     def _moved(
         self, next_offsets: Mapping[TopicPartition, int], last: Mapping[TopicPartition, Landmark]
     ) -> list[tuple[PositionStore, str, Mark]]:
-        """What is to be written."""
+        """The stores to write, each with its text and mark."""
         if self._is_dry_run or next_offsets == self._saved:
             return []
         moved = []
         for topic, store in self._stores.items():
             offsets = _of_topic(topic, next_offsets)
-            if offsets != _of_topic(topic, self._saved):
-                named = _of_topic(topic, self._unread) | offsets
-                text = kafka_positions_to_json(
-                    KafkaPosition(topic, number, offset - 1) for number, offset in named.items()
-                )
-                mark = self._marks.get(topic, NO_MARK)
-                mark = mark if mark.is_kept else replace(mark, last=_of_topic(topic, last))
-                moved.append((store, text, mark))
+            if offsets == _of_topic(topic, self._saved):
+                continue
+            named = _of_topic(topic, self._unread) | offsets
+            # The stored offset is of the last record that was applied, as in porter.
+            text = kafka_positions_to_json(
+                KafkaPosition(topic, number, offset - 1) for number, offset in named.items()
+            )
+            mark = self._marks.get(topic, NO_MARK)
+            if not mark.is_kept:
+                mark = replace(mark, last=_of_topic(topic, last))
+            moved.append((store, text, mark))
         return moved
 
     def _write(

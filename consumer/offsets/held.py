@@ -10,15 +10,15 @@ from cdcbus.plugins.positions import TopicPartition
 
 
 class HeldOffsets:
-    """The offsets in the target, as far as they are known: each transaction is undone where
-    its partition's is another one there."""
+    """The offsets in the target, as far as they are known. A transaction that finds another offset
+    of its partition in the target is undone."""
 
     def __init__(self) -> None:
         self.by_partition: dict[TopicPartition, AppliedOffset] = {}
 
     def set(self, offsets: Iterable[AppliedOffset]) -> None:
         """The target holds these, and no others."""
-        # A new dict, never one that is cleared: partitions beside this one read it meanwhile.
+        # A new dict instead of a cleared one: threads of other partitions read it meanwhile.
         self.by_partition = {offset.topic_partition: offset for offset in offsets}
 
     def get(self, partition: TopicPartition) -> AppliedOffset | None:
@@ -26,7 +26,7 @@ class HeldOffsets:
         return self.by_partition.get(partition)
 
     def next_offsets(self) -> list[tuple[TopicPartition, int]]:
-        """A copy, as partitions beside this one go on."""
+        """A copy, as threads of other partitions may change the offsets meanwhile."""
         return [(partition, held.next_offset) for partition, held in [*self.by_partition.items()]]
 
     def after(
@@ -36,8 +36,8 @@ class HeldOffsets:
         position_version: int,
         last: Landmark | None,
     ) -> AppliedOffset:
-        """What the target is to keep of a partition, under the epoch that holds. `last`: the last
-        record before `end_offset`, None where none was read."""
+        """What the target keeps of a partition from now on, under the present epoch. `last`: the
+        last record before `end_offset`, None where none was read."""
         held = self.get(partition) or AppliedOffset(*partition, 0, 0)
         details = replace(held.details, last=last or held.details.last)
         return replace(
@@ -45,7 +45,7 @@ class HeldOffsets:
         )
 
     def taken_over(self, offset: AppliedOffset) -> AppliedOffset:
-        """What the target is to keep of a partition that goes on from an offset."""
+        """What the target keeps of a partition that goes on from an offset."""
         held = self.get(offset.topic_partition)
         if held is None:
             return replace(offset, epoch=1)

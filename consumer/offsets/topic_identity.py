@@ -1,5 +1,5 @@
-"""Which topic of a name it is, and which partitions it has: one that is deleted and made anew has
-another id, and its offsets mean other records."""
+"""Which topic a name stands for, and which partitions it has: a topic that is deleted and created
+again has another id, and its offsets mean other records."""
 
 from __future__ import annotations
 
@@ -20,13 +20,14 @@ UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"  # of brokers before 2.8
 
 
 def topic_ids(source: TopicConfig) -> dict[str, str]:
-    """By topic; of those only that Kafka tells."""
+    """By topic; topics whose id Kafka does not give are missing."""
     return _described(source)[0]
 
 
 def _described(source: TopicConfig) -> tuple[dict[str, str], frozenset[TopicPartition]]:
-    """Ids by topic, and all partitions; of those only that Kafka tells."""
-    ids, partitions = dict[str, str](), set[TopicPartition]()
+    """Ids by topic, and all partitions; what Kafka does not give is missing."""
+    ids: dict[str, str] = {}
+    partitions = set[TopicPartition]()
     with suppress(KafkaException):
         described = admin_of(source).describe_topics(
             TopicCollection([*source.topics]), request_timeout=ASK_SECONDS
@@ -42,28 +43,29 @@ def _described(source: TopicConfig) -> tuple[dict[str, str], frozenset[TopicPart
 
 
 class TopicIdentity:
-    """Looks again and again whether the topics are those that reading began with. `partitions`: the
-    partitions that they have now, as far as they are known."""
+    """Checks repeatedly whether the topics are those that reading began with."""
 
     def __init__(self, task: LoadTask, known: Mapping[str, str]) -> None:
-        self._task, self._known = task, known
+        self._task = task
+        self._known = known
+        # The partitions that the topics have now; empty before the first look.
         self.partitions = frozenset[TopicPartition]()
         self._looked_at = monotonic()
 
     def look(self) -> TopicRemade | None:
-        """What is wrong; asks Kafka every LOOK_SECONDS only. What it does not tell counts as
-        right."""
+        """The error where a topic was created again. Asks Kafka once in LOOK_SECONDS only; what
+        it does not answer counts as unchanged."""
         if monotonic() - self._looked_at < LOOK_SECONDS:
             return None
         self._looked_at = monotonic()
         now, self.partitions = _described(self._task.source)
+        task_id = self._task.task_id
         for topic, topic_id in self._known.items():
             if now.get(topic, topic_id) != topic_id:
-                task_id = self._task.task_id
                 return TopicRemade(
                     f"task {task_id}: topic {topic} was deleted and made anew under the running "
-                    f"task (its id was {topic_id}, now it is "
-                    f"{now[topic]}), so offsets mean other records; say where to begin: "
-                    f"cdcbus offset reset {task_id} --to PLACE --topic {topic}"
+                    f"task (its id was {topic_id}, now it is {now[topic]}), so offsets mean other "
+                    f"records; say where to begin: cdcbus offset reset {task_id} --to PLACE "
+                    f"--topic {topic}"
                 )
         return None

@@ -1,8 +1,8 @@
-"""Records that come too late: sent by a process that had lost its fetch task's lock before, behind
-those of the one that has it now.
+"""Records that come too late: a process sent them after it had lost its fetch task's lock, so they
+stand after records of the lock's present holder.
 
-Told by their epochs (`plugins/epoch.py`) and by where each epoch began in the partition, which is
-the same however often a partition is read.
+They are recognized by their epochs (`plugins/epoch.py`) and by where each epoch began in the
+partition, which is the same however often the partition is read.
 """
 
 from __future__ import annotations
@@ -14,17 +14,16 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcbus.consumer.offsets.start_offsets import TopicLogs
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.epoch import epochs
 from cdcbus.plugins.positions import TopicPartition
 
 LOG = logging.getLogger(__name__)
+# How many epochs of a fetch task are kept of a partition: the highest.
 KEPT: Final = 16
-"""Epochs of a fetch task that are known of a partition: the highest."""
-
+# How many offsets before a start are looked at.
 LOOK_BACK: Final = 100
-"""Offsets before a start that are looked at."""
 
 Begun = dict[str, dict[str, int]]
 """Fetch task -> epoch -> the first offset of a partition where it was seen."""
@@ -33,21 +32,23 @@ Begun = dict[str, dict[str, int]]
 def without_late(
     partition: TopicPartition, records: Records, converter: str, begun: Begun
 ) -> tuple[Records, pa.Array]:
-    """Those that count, and the offsets of those that came too late. `begun` learns what the
-    records tell; where it does not go back far enough, a late record may pass, and none that
-    counts is left out."""
+    """The records that count, and the offsets of those that came too late. `begun` learns from the
+    records. Where it does not go back far enough, a late record may pass; a record that counts is
+    never left out."""
     found = epochs(records.values, converter)
     if found is None:
         return records, records.offsets[:0]
     kinds = pc.unique(found.drop_null()).to_pylist()
     for kind in kinds:
         _learn(begun, kind, records.offsets[pc.index(found, kind).as_py()].as_py())
-    masks = [mask for kind in kinds if (mask := _late(records, found, kind, begun)) is not None]
-    if not masks:
+    late = None
+    for kind in kinds:
+        mask = _late(records, found, kind, begun)
+        if mask is not None:
+            late = mask if late is None else pc.or_(late, mask)
+    if late is None:
         return records, records.offsets[:0]
-    late = masks[0]
-    for mask in masks[1:]:
-        late = pc.or_(late, mask)
+    # A record without an epoch is null here, and counts.
     late = pc.fill_null(late, False)
     offsets = records.offsets.filter(late)
     if len(offsets):
@@ -65,19 +66,19 @@ def without_late(
 def begun_before(
     logs: TopicLogs, offsets: Mapping[TopicPartition, int], converter: str
 ) -> dict[TopicPartition, Begun]:
-    """What the LOOK_BACK records before these offsets tell, for a task that begins there. Raises
+    """What the LOOK_BACK records before these offsets say, for a task that begins there. Raises
     BusError."""
     begun: dict[TopicPartition, Begun] = {}
-    for partition, offset, value in logs.before(offsets, LOOK_BACK):
-        found = epochs(pa.array([value], pa.binary()), converter)
+    for record in logs.before(offsets, LOOK_BACK):
+        found = epochs(pa.array([record.value], pa.binary()), converter)
         if found is not None:
-            _learn(begun.setdefault(partition, {}), found[0].as_py(), offset)
+            _learn(begun.setdefault(record.partition, {}), found[0].as_py(), record.offset)
     return begun
 
 
 def is_late(begun: Begun, offset: int, value: bytes | None, converter: str) -> bool:
-    """Whether one record comes too late, for who reads record by record; `begun` learns what it
-    tells."""
+    """Whether one record comes too late, where records are read one by one; `begun` learns from
+    it."""
     found = epochs(pa.array([value], pa.binary()), converter)
     if found is None:
         return False
@@ -97,10 +98,10 @@ def _learn(begun: Begun, kind: bytes, offset: int) -> None:
 def _late(
     records: Records, found: pa.BinaryArray, kind: bytes, begun: Begun
 ) -> pa.BooleanArray | None:
-    """Whether each record is of this epoch, and behind the beginning of a later one; None where
-    none can be."""
+    """Whether each record is of this epoch, and after the beginning of a later one; None where
+    there is no later one."""
     epoch, _, task = kind.decode().partition("-")
     later = [first for other, first in begun[task].items() if other > epoch]
-    return (
-        pc.and_(pc.equal(found, kind), pc.greater(records.offsets, min(later))) if later else None
-    )
+    if not later:
+        return None
+    return pc.and_(pc.equal(found, kind), pc.greater(records.offsets, min(later)))

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from sqlalchemy import literal, select, table
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import TopicLogs
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.errors import BusError, BusUnavailable, ConfigError
 from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.plugins.rowchange import TableId

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import chosen_partitions
+from cdcbus.consumer.offsets.topic_logs import chosen_partitions
 from cdcbus.ops.services.topics import TopicLog, access_of, first_times
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.tasks.zookeeper.positions import position_path

@@ -12,7 +12,7 @@ import confluent_kafka
 from confluent_kafka import Consumer, KafkaException
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.errors import ConfigError, PositionError, PositionLost
 from cdcbus.plugins.positions import (
     BinlogPosition,

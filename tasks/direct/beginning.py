@@ -9,8 +9,8 @@ from contextlib import closing
 import orjson
 from kazoo.client import KazooClient
 
-from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
 from cdcbus.consumer.offsets.topic_identity import topic_ids
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import TableId

@@ -26,8 +26,9 @@ from kazoo.client import KazooClient
 from cdcbus.consumer.batch.progress import shown
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
-from cdcbus.consumer.offsets.start_offsets import Starts, TopicLogs
+from cdcbus.consumer.offsets.start_offsets import Starts
 from cdcbus.consumer.offsets.topic_identity import topic_ids
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.take_over import take_over
 from cdcbus.plugins.contracts import AppliedOffset, Details, TargetTable
 from cdcbus.plugins.errors import ConfigError, PositionLost

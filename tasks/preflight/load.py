@@ -11,8 +11,9 @@ from functools import partial
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets import start_offsets
 from cdcbus.consumer.offsets.landmarks import same_logs
-from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of, starting_offsets
+from cdcbus.consumer.offsets.start_offsets import starting_offsets
 from cdcbus.consumer.offsets.topic_identity import topic_ids
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.contracts import JdbcTarget, Loader, OffsetTable, PositionStore, TargetTable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.loaders import make_loader

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.converters.auto import form_of
 from cdcbus.plugins.errors import ConfigError, ConversionError

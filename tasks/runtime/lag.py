@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import LIBRARY_LOG, TopicLogs
+from cdcbus.consumer.offsets.topic_logs import LIBRARY_LOG, TopicLogs
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates

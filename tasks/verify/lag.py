@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.loaders import offset_table
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition, kafka_positions_from_json

@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from sqlalchemy import Connection as TargetConnection
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import TopicLogs
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.loaders import open_target as open_database

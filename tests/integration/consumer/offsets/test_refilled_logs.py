@@ -22,7 +22,7 @@ from cdcbus.consumer.batch.topic_watch import LogWatch
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import landmarks
 from cdcbus.consumer.offsets.landmarks import Refilled
-from cdcbus.consumer.offsets.start_offsets import TopicLogs
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.records.records import Records
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Database

@@ -11,7 +11,8 @@ import pytest
 from confluent_kafka import Producer
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.start_offsets import TopicLogs, starting_offsets
+from cdcbus.consumer.offsets.start_offsets import starting_offsets
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import PositionLost
 from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json

@@ -21,8 +21,10 @@ from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import topic_identity
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
-from cdcbus.consumer.offsets.start_offsets import NOWHERE, Starts, TopicLogs
+from cdcbus.consumer.offsets.known import NOWHERE
+from cdcbus.consumer.offsets.start_offsets import Starts
 from cdcbus.consumer.offsets.topic_identity import TopicIdentity
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.converters.canal_row import CanalRow
@@ -537,7 +539,7 @@ def test_a_start_rule_is_for_the_first_start_only(
     )
     with caplog.at_level(logging.WARNING):
         assert world.offsets() == [10, 20, 30]
-    assert "is gone; the task goes on from where it knows to be" in caplog.text
+    assert "was deleted; the task goes on from where it was" in caplog.text
 
 
 def test_a_node_deleted_under_a_running_task_is_written_again(world: World) -> None:

@@ -15,7 +15,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets.start_offsets import TopicLogs, partitions_of
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.consumer.records.records import Records
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import JdbcTarget, PositionStore, TargetColumn, TargetTable

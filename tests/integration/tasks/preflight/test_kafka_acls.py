@@ -25,7 +25,7 @@ from confluent_kafka.admin._scram import (
 )
 from confluent_kafka.cimpl import NewTopic
 
-from cdcbus.consumer.offsets.start_offsets import TopicLogs
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.ops.stack.addresses import HOST, Plan, free_port
 from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.errors import BusRejected

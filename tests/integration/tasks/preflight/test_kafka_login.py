@@ -20,7 +20,7 @@ from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.start_offsets import TopicLogs
+from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.ops.stack.addresses import HOST, Addresses, Plan, free_port
 from cdcbus.ops.stack.java_servers import KAFKA
 from cdcbus.plugins.errors import BusRejected, BusUnavailable

@@ -6,7 +6,8 @@ from dataclasses import replace
 import pytest
 
 from cdcbus.consumer.config import TopicConfig
-from cdcbus.consumer.offsets.start_offsets import Known, chosen_partitions
+from cdcbus.consumer.offsets.known import Known
+from cdcbus.consumer.offsets.topic_logs import chosen_partitions
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark, Mark
 from cdcbus.plugins.errors import ConfigError
 

@@ -1,0 +1,171 @@
+"""What is known of where a partition goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, Landmark, Mark, PositionStore
+from cdcbus.plugins.errors import (
+    PositionError,
+)
+from cdcbus.plugins.positions import TopicPartition, kafka_positions_from_json
+
+NOWHERE: Mapping[TopicPartition, int] = {}
+NOTHING_PASSED: Mapping[TopicPartition, Landmark] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known of where a partition goes on: next offsets, None where nothing is known."""
+
+    # As the position in ZooKeeper has it now.
+    node: int | None = None
+    # As the task itself has written it into ZooKeeper last.
+    written: int | None = None
+    # As the target keeps it.
+    target: AppliedOffset | None = None
+    # How far this process has come.
+    reached: int | None = None
+    # What the task has noted beside `written`.
+    mark: Mark = NO_MARK
+    # The last record before `reached`.
+    passed: Landmark | None = None
+    # The last record before `written`.
+    noted: Landmark | None = None
+    # Nobody has set the node since the task wrote it.
+    is_own: bool = True
+    # The target's offset was committed under the version that the node still has.
+    is_noted: bool = False
+    # Somebody has set the node to the text that it already had.
+    is_set_again: bool = False
+
+    @property
+    def is_edited(self) -> bool:
+        """Whether somebody has set the node, and no batch was applied from there yet. A command
+        removes what it sets from `written`, so the two differ then."""
+        if self.node is None or self.is_noted:
+            return False
+        return self.node != self.written or self.is_set_again
+
+    @property
+    def offset(self) -> int | None:
+        """An edit holds, else the target knows best, then this process, then ZooKeeper."""
+        if self.is_edited:
+            return self.node
+        if self.target is not None:
+            return self.target.next_offset
+        if self.reached is not None:
+            return self.reached
+        return self.in_zookeeper
+
+    @property
+    def last(self) -> Landmark | None:
+        """The last record before `offset`, if its origin knows it. An edit has none: whoever sets
+        a position accepts the log as it is."""
+        if self.is_edited:
+            return None
+        if self.target is not None:
+            return self.target.details.last
+        if self.reached is not None:
+            return self.passed
+        if self.in_zookeeper == self.written:
+            return self.noted
+        return None
+
+    @property
+    def in_zookeeper(self) -> int | None:
+        """The node's offset; where the node was deleted, what the task had written there."""
+        return self.written if self.node is None else self.node
+
+    @property
+    def lost(self) -> tuple[int, int] | None:
+        """The offsets of target and ZooKeeper where the target has fewer commits than the task
+        knows to have made there."""
+        if self.target is None or self.written is None or self.is_edited:
+            return None
+        if self.target.next_offset >= self.written:
+            return None
+        return self.target.next_offset, self.written
+
+    @property
+    def is_replaced(self) -> bool:
+        """Whether the target keeps offsets and has lost this partition's: it is another target, or
+        its table is."""
+        if self.is_edited or self.target is not None:
+            return False
+        return self.mark.is_kept and self.written is not None
+
+    def is_remade(self, topic_id: str) -> bool:
+        """Whether the offset is one of a topic with another id. Whoever sets the node is taken to
+        know the topic as it is now."""
+        if not topic_id or self.is_edited:
+            return False
+        is_set = self.node is not None and not (self.is_own or self.is_noted)
+        if is_set:
+            return False
+        ids = {topic_id, ""}
+        if self.written is not None:
+            ids.add(self.mark.topic_id)
+        if self.target is not None:
+            ids.add(self.target.details.topic_id)
+        return len(ids) > 2
+
+
+def known_partitions(
+    topic: str,
+    text: str | None,
+    store: PositionStore,
+    targets: Mapping[TopicPartition, AppliedOffset],
+    reached: Mapping[TopicPartition, int],
+    passed: Mapping[TopicPartition, Landmark],
+) -> dict[TopicPartition, Known]:
+    """What anybody knows of the topic's partitions. `text`: as loaded from the store. Raises
+    PositionError."""
+    node = _stored(topic, text, store.path)
+    mark = NO_MARK
+    before: dict[int, int] = {}
+    is_set_again = False
+    if store.written is not None:
+        mark = store.written.mark
+        before = _stored(topic, store.written.position, store.path)
+        # Only where all partitions agree: else it is clear which of them were edited.
+        is_same_text = all(before.get(number) == offset for number, offset in node.items())
+        is_set_again = is_same_text and not store.is_own
+
+    partitions = {TopicPartition(topic, number) for number in (*node, *before)}
+    partitions |= {partition for partition in (*targets, *reached) if partition.topic == topic}
+    known: dict[TopicPartition, Known] = {}
+    for partition in partitions:
+        number = partition.partition
+        target = targets.get(partition)
+        known[partition] = Known(
+            node=node.get(number),
+            written=before.get(number),
+            target=target,
+            reached=reached.get(partition),
+            mark=mark,
+            passed=passed.get(partition),
+            noted=mark.last.get(number),
+            is_own=store.is_own,
+            is_noted=target is not None and target.position_version == store.position_version,
+            is_set_again=is_set_again,
+        )
+    return known
+
+
+def _stored(topic: str, text: str | None, path: str) -> dict[int, int]:
+    """The next offsets by partition. Raises PositionError."""
+    if text is None or text == "[]":
+        return {}
+    try:
+        positions = kafka_positions_from_json(text)
+        wrong = [position.topic for position in positions if position.topic != topic]
+        if wrong:
+            raise PositionError(f"it names topic {wrong[0]}, the task reads {topic}")
+    except PositionError as error:
+        raise PositionError(
+            f"{path} holds no usable position: {error}. Set it (cdcbus offset reset ID --to PLACE) "
+            "and start again"
+        ) from error
+    return {position.partition: position.next_offset for position in positions}

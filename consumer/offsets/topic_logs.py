@@ -1,0 +1,309 @@
+"""What the topics of a task hold, and which of their partitions the task reads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from time import monotonic, sleep
+from types import TracebackType
+from typing import NamedTuple
+
+import confluent_kafka
+from confluent_kafka import Consumer, KafkaError, KafkaException
+
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.plugins.contracts import Landmark
+from cdcbus.plugins.errors import (
+    BusError,
+    BusUnavailable,
+    ConfigError,
+)
+from cdcbus.plugins.kafka.client_errors import PASSING, RIGHTS, Refusals, denied
+from cdcbus.plugins.positions import TopicPartition
+
+LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
+LIBRARY_LOG.setLevel(logging.CRITICAL)
+ASK_SECONDS = 10.0
+FETCH_WAIT_MS = 5
+SAMPLE_RECORDS = 100
+# The group is moving: soon another broker, or the same, coordinates it.
+MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+
+
+class LogRecord(NamedTuple):
+    """A record as a look at a topic finds it."""
+
+    partition: TopicPartition
+    offset: int
+    value: bytes | None
+    # When it came into Kafka, in epoch milliseconds.
+    came_ms: int
+
+
+class TopicLogs:
+    """Asks Kafka what its topics hold. A context manager."""
+
+    def __init__(self, task: LoadTask, ask_seconds: float = ASK_SECONDS) -> None:
+        source = task.source
+        self._servers = source.servers
+        self._topics = source.topics
+        self._ask_seconds = ask_seconds
+        self._refusals = Refusals()
+        try:
+            self._consumer = Consumer(
+                {
+                    **source.look_up_options,
+                    "bootstrap.servers": source.servers,
+                    "group.id": source.group or f"cdcbus-{task.task_id}",
+                    "enable.auto.commit": False,
+                    "enable.partition.eof": True,
+                    # How long a broker waits for more records: an empty partition answers only
+                    # after it.
+                    "fetch.wait.max.ms": FETCH_WAIT_MS,
+                    # More is never fetched ahead, as a look needs only a sample.
+                    "queued.min.messages": SAMPLE_RECORDS,
+                    # How soon the client fetches again once the queue is below that.
+                    "fetch.queue.backoff.ms": FETCH_WAIT_MS,
+                    "error_cb": self._refusals,
+                    "logger": LIBRARY_LOG,
+                }
+            )
+        except KafkaException as error:
+            raise ConfigError(
+                f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
+            ) from error
+
+    def __enter__(self) -> TopicLogs:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._consumer.close()
+
+    def partitions(self, topic: str) -> list[int]:
+        """The topic's partition numbers. Raises BusError when there is no such topic,
+        BusUnavailable."""
+        try:
+            found = self._consumer.list_topics(topic, timeout=self._ask_seconds).topics[topic]
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+        if found.error is not None:
+            if found.error.code() in RIGHTS:
+                reason = f"topic {topic}: {found.error.str()}"
+                raise denied(self._servers, reason, found.error.code())
+            reason = f"Kafka topic {topic} at {self._servers}: {found.error.str()}"
+            if found.error.code() in PASSING:
+                raise BusUnavailable(reason)
+            # Not a ConfigError: the task that writes the topic may create it later.
+            raise BusError(f"{reason}; check consumer.source.topics")
+        return sorted(found.partitions)
+
+    def all_partitions(self) -> list[TopicPartition]:
+        """Every partition of every topic of the task, read or not. Raises BusError."""
+        found: list[TopicPartition] = []
+        for topic in self._topics:
+            found += [TopicPartition(topic, number) for number in self.partitions(topic)]
+        return found
+
+    def cluster(self) -> str:
+        """The id of the brokers' cluster. Raises BusUnavailable."""
+        try:
+            return str(self._consumer.list_topics(timeout=self._ask_seconds).cluster_id)
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+
+    def bounds(self, partition: TopicPartition) -> tuple[int, int]:
+        """(first offset held, end offset). Raises BusUnavailable."""
+        try:
+            low, high = self._consumer.get_watermark_offsets(
+                confluent_kafka.TopicPartition(*partition), timeout=self._ask_seconds
+            )
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+        return low, high
+
+    def at_time(self, partition: TopicPartition, epoch_ms: int) -> int | None:
+        """The first offset at or after a time; None when every record is older."""
+        try:
+            (found,) = self._consumer.offsets_for_times(
+                [confluent_kafka.TopicPartition(*partition, epoch_ms)], timeout=self._ask_seconds
+            )
+        except KafkaException as error:
+            raise self._unavailable(error) from error
+        return found.offset if found.offset >= 0 else None
+
+    def committed(self, partition: TopicPartition) -> int | None:
+        """The group's next offset; None when it has none."""
+        deadline = monotonic() + self._ask_seconds
+        while True:
+            try:
+                (found,) = self._consumer.committed(
+                    [confluent_kafka.TopicPartition(*partition)], timeout=self._ask_seconds
+                )
+                return found.offset if found.offset >= 0 else None
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.COORDINATOR_NOT_AVAILABLE:
+                    return None
+                if code not in MOVING or monotonic() > deadline:
+                    raise self._unavailable(error) from error
+                sleep(0.1)
+
+    def newest(self, partitions: Iterable[TopicPartition], count: int) -> list[LogRecord]:
+        """The records at the last `count` offsets of each partition, in order. Those that do not
+        come in time are left out. Raises BusError."""
+        begins: dict[TopicPartition, int] = {}
+        ends: dict[TopicPartition, int] = {}
+        for partition in partitions:
+            low, end = self.bounds(partition)
+            if low < end:
+                begins[partition] = max(low, end - count)
+                ends[partition] = end
+        return self._read(begins, ends)
+
+    def landmarks(
+        self, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+    ) -> list[tuple[TopicPartition, Landmark]]:
+        """Those records from an offset to before another one of each partition that Kafka still
+        holds, in order. Raises BusUnavailable when they do not come in time."""
+        left = {partition: ends[partition] for partition in begins}
+        found = self._read(begins, left)
+        if left:
+            raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+        landmarks: list[tuple[TopicPartition, Landmark]] = []
+        for partition, offset, _, came_ms in found:
+            # A consumer whose offset is out of range begins elsewhere.
+            if begins[partition] <= offset < ends[partition]:
+                landmarks.append((partition, Landmark(offset, came_ms)))
+        return landmarks
+
+    def _read(
+        self, begins: Mapping[TopicPartition, int], ends: dict[TopicPartition, int]
+    ) -> list[LogRecord]:
+        """Records from `begins` on until each partition has reached its end, in order. Takes a
+        partition out of `ends` once it has; what is left there was not reached in time."""
+        deadline = monotonic() + self._ask_seconds
+        self._consumer.assign(
+            [
+                confluent_kafka.TopicPartition(*partition, begin)
+                for partition, begin in begins.items()
+            ]
+        )
+        found: list[LogRecord] = []
+        while ends:
+            message = self._consumer.poll(max(0, deadline - monotonic()))
+            if message is None:
+                break
+            partition = TopicPartition(str(message.topic()), message.partition() or 0)
+            error = message.error()
+            if error is not None:
+                if error.code() != KafkaError._PARTITION_EOF:
+                    raise self._unavailable(KafkaException(error))
+                ends.pop(partition, None)
+                continue
+            offset = int(message.offset() or 0)
+            _, came_ms = message.timestamp()
+            found.append(LogRecord(partition, offset, message.value(), came_ms))
+            if offset + 1 >= ends.get(partition, 0):
+                ends.pop(partition, None)
+        self._consumer.unassign()
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    def before(self, offsets: Mapping[TopicPartition, int], count: int) -> list[LogRecord]:
+        """The records at the `count` offsets before these, in order. Those that do not come in
+        time are left out. Raises BusError."""
+        begins: dict[TopicPartition, int] = {}
+        ends: dict[TopicPartition, int] = {}
+        for partition, offset in offsets.items():
+            if offset <= 0:
+                continue
+            low, high = self.bounds(partition)
+            begin = max(low, offset - count)
+            if begin < min(offset, high):
+                begins[partition] = begin
+                ends[partition] = offset
+        return self._read(begins, ends)
+
+    def first(self, partition: TopicPartition, offset: int) -> tuple[int, bytes | None] | None:
+        """The first record at or after an offset: when it came into Kafka, in epoch
+        milliseconds, and its value. None when none comes in time."""
+        self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
+        try:
+            message = self._consumer.poll(self._ask_seconds)
+        finally:
+            self._consumer.unassign()
+        if message is None or message.error() is not None:
+            return None
+        _, came_ms = message.timestamp()
+        return came_ms, message.value()
+
+    def records(
+        self, partition: TopicPartition, offset: int
+    ) -> Iterator[tuple[int, int, bytes | None]]:
+        """The records from an offset up to the partition's present end: offset, when it came into
+        Kafka in epoch milliseconds, value. Raises BusError."""
+        self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
+        try:
+            while True:
+                message = self._consumer.poll(self._ask_seconds)
+                if message is None:
+                    raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+                error = message.error()
+                if error is not None:
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        return
+                    raise self._unavailable(KafkaException(error))
+                _, came_ms = message.timestamp()
+                yield int(message.offset() or 0), came_ms, message.value()
+        finally:
+            self._consumer.unassign()
+
+    def ahead(self, offsets: Mapping[TopicPartition, int]) -> tuple[int, int]:
+        """How many offsets follow these, and the mean length in bytes of the first values in the
+        partition with the most of them; 0 where these are few. Raises BusUnavailable."""
+        counts: dict[TopicPartition, int] = {}
+        for partition, offset in offsets.items():
+            _, high = self.bounds(partition)
+            counts[partition] = high - offset
+        longest = max(counts, key=counts.__getitem__)
+        if counts[longest] < SAMPLE_RECORDS:
+            return sum(counts.values()), 0
+        sizes = self._sample_sizes(longest, offsets[longest])
+        return sum(counts.values()), sum(sizes) // max(1, len(sizes))
+
+    def _sample_sizes(self, partition: TopicPartition, offset: int) -> list[int]:
+        sizes: list[int] = []
+        self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
+        while len(sizes) < SAMPLE_RECORDS:
+            message = self._consumer.poll(self._ask_seconds)
+            if message is None or message.error() is not None:
+                break
+            sizes.append(len(message.value() or b""))
+        self._consumer.unassign()
+        return sizes
+
+    def _unavailable(self, error: KafkaException) -> BusError:
+        return self._refusals.unanswered(self._consumer, self._servers, error)
+
+
+def partitions_of(task: LoadTask, logs: TopicLogs, topic: str) -> list[TopicPartition]:
+    """The partitions of a topic that the task reads. Raises ConfigError when a chosen one does
+    not exist."""
+    numbers = chosen_partitions(task.source, topic, logs.partitions(topic))
+    return [TopicPartition(topic, number) for number in numbers]
+
+
+def chosen_partitions(source: TopicConfig, topic: str, partitions: Sequence[int]) -> Sequence[int]:
+    """Which of a topic's partitions the task reads. Raises ConfigError when a chosen one does not
+    exist."""
+    missing = [str(chosen) for chosen in source.partitions if chosen not in partitions]
+    if missing:
+        raise ConfigError(
+            f"consumer.source.partition: topic {topic} has no partition {', '.join(missing)}, "
+            f"only 0 to {partitions[-1]}"
+        )
+    return source.partitions or partitions
