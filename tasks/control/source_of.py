@@ -24,9 +24,9 @@ from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import Inspection, inspect_task
 from cdcbus.tasks.control.bus_settings import FILE_NAME, BusSettings
-from cdcbus.tasks.control.lineage import ways
 from cdcbus.tasks.control.named_task import inspect_stored, is_file, place_of
 from cdcbus.tasks.control.uses import Uses, named_task, task_of
+from cdcbus.tasks.lineage.ways import ways
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection

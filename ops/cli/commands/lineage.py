@@ -21,7 +21,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import Inspection, inspect_dist, inspect_task
-from cdcbus.tasks.control.lineage import Way, ways
+from cdcbus.tasks.lineage.ways import Way, ways
 from cdcbus.tasks.porter.dist_json import parse_dist
 
 if TYPE_CHECKING:

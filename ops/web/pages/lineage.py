@@ -13,7 +13,7 @@ from cdcbus.ops.web.pages.lineage_graph import TaskState, graph
 from cdcbus.ops.web.pages.rendering import page
 from cdcbus.ops.web.pages.shared import shared
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.control.lineage import ways
+from cdcbus.tasks.lineage.ways import ways
 
 router = APIRouter()
 ZOOMS = (50, 75, 100, 150, 200)  # per cent

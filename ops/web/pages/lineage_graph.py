@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from cdcbus.tasks.control.lineage import Way
+from cdcbus.tasks.lineage.ways import Way
 
 SOURCE, TASK, TOPIC, TARGET = "source", "task", "topic", "target"
 PASSED, ENDED = "passed", "ended"  # columns that a way goes past, or that come after its end

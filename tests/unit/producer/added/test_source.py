@@ -26,8 +26,8 @@ from cdcbus.producer.config import AddedSource, FetchTask, SourceConfig
 from cdcbus.producer.run import Progress
 from cdcbus.producer.server.connection import connect
 from cdcbus.tasks.config.read_task import inspect_text
-from cdcbus.tasks.control.lineage import ways
 from cdcbus.tasks.control.until import bounded_by
+from cdcbus.tasks.lineage.ways import ways
 from cdcbus.tasks.runtime.lag import Lag, lag_meter
 from tests.support.plugins import add_example, add_package
 

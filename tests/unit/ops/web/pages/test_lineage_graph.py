@@ -8,7 +8,7 @@ from itertools import combinations
 import pytest
 
 from cdcbus.ops.web.pages.lineage_graph import TaskState, fitted, graph, text_width
-from cdcbus.tasks.control.lineage import Way
+from cdcbus.tasks.lineage.ways import Way
 
 SHOP = Way("shop.orders", "db:3306", "fetch", "shop", "load-a", "public.orders", "postgresql://a")
 WAYS = [

@@ -26,13 +26,30 @@ def table_of(regex: str) -> TableId:
     return TableId(schema[1], ANY) if schema else ANY_TABLE
 
 
+def tables_in(word: str) -> set[TableId]:
+    """The table that a word such as `shop.orders` names; none for any other word."""
+    schema, dot, table = word.partition(".")
+    return {TableId(schema, table)} if schema and dot and table else set()
+
+
+def written_topics(config: PublishConfig) -> set[str] | None:
+    """All topics that rows can go to; None where some are named after tables or schemas."""
+    topics = {config.topic}
+    for rule in config.topic_rules:
+        if not rule.topic:
+            return None
+        topics.add(rule.topic)
+    return topics
+
+
 def ruled_tables(config: PublishConfig) -> set[TableId]:
     """The tables that have a rule of their own."""
-    return {
-        table
-        for rule in config.topic_rules
-        if rule.names_tables and ANY not in (table := table_of(rule.regex))
-    }
+    tables: set[TableId] = set()
+    for rule in config.topic_rules:
+        table = table_of(rule.regex)
+        if rule.names_tables and ANY not in table:
+            tables.add(table)
+    return tables
 
 
 def topics_of(table: TableId, config: PublishConfig) -> set[str]:
@@ -44,8 +61,12 @@ def topics_of(table: TableId, config: PublishConfig) -> set[str]:
             return {topic_of(table, config)}
         except ConfigError:
             return set()
-    other = TableId(*(OTHER if name == ANY else name for name in table))
+    other = TableId(
+        OTHER if table.schema == ANY else table.schema,
+        OTHER if table.table == ANY else table.table,
+    )
     found: set[str] = set()
+    # Rules for tables count before rules for schemas.
     for rule in sorted(config.topic_rules, key=lambda rule: not rule.names_tables):
         name = str(other) if rule.names_tables else other.schema
         if re.fullmatch(rule.regex, name, re.IGNORECASE):
@@ -72,12 +93,7 @@ def _own_name(rule: TopicRule) -> str:
 def table_in(topic: str, schema: str, config: PublishConfig) -> TableId | None:
     """The table of a schema that a topic is named after, if there is such a rule."""
     prefix = f"{schema.lower()}_"
+    if schema == ANY or topic == config.topic or not topic.startswith(prefix):
+        return None
     table = TableId(schema, topic.removeprefix(prefix))
-    return (
-        table
-        if schema != ANY
-        and topic.startswith(prefix)
-        and topic != config.topic
-        and topic in topics_of(table, config)
-        else None
-    )
+    return table if topic in topics_of(table, config) else None

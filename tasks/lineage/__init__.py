@@ -1,0 +1,1 @@
+"""Where rows come from and where they go, derived from tasks alone."""
