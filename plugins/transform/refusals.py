@@ -8,7 +8,6 @@ from typing import Final
 
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError, ConversionError
-from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.rowchange import Column, TableId, Unclear
 
 TIMES: Final = re.compile(
@@ -77,6 +76,9 @@ def lacking_columns(
     # A computed column may have the name of a copied one: the target needs one column for both.
     lacking = {column.name: column for column in (*copied.values(), *computed)}
     it = "it" if len(copied) + len(computed) == 1 else "them"
+    # With it comes SQLAlchemy, half of what a fetch task would load at its start.
+    from cdcbus.plugins.loaders.add_column import add_columns
+
     remedy = f"add {it} ({add_columns(target, list(lacking.values()))})"
     computing = _computing(computed)
     if not copied:

@@ -134,6 +134,16 @@ def test_commands_do_not_bring_the_web_server_with_them() -> None:
     )
 
 
+def test_a_fetch_task_does_not_load_what_writes_into_databases() -> None:
+    names = ("control.named_task", "control.until", "runtime.runner")
+    modules = ", ".join(f"cdcbus.tasks.{name}" for name in names)
+    check = f"import sys, {modules}, cdcbus.producer.run; print('sqlalchemy' in sys.modules)"
+    assert (
+        subprocess.run([sys.executable, "-c", check], capture_output=True, text=True).stdout
+        == "False\n"
+    )
+
+
 def _cpu_seconds(*arguments: str) -> float:
     """What it costs: how long it takes depends on what else the machine does."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
