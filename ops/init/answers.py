@@ -182,8 +182,11 @@ def _tables(
             text = asked.text(
                 f"Tables, separated by commas (all {count} of {schema}: {default})", default
             )
-        words = [each if "." in each else f"{schema}.{each}" for each in split_list(text)]
-        for word in words:
+        words = []
+        for word in split_list(text):
+            if "." not in word:
+                word = f"{schema}.{word}"
+            words.append(word)
             of, _, table = word.partition(".")
             if of not in found or table not in (*found[of], "*"):
                 there = ", ".join(found.get(of, ())) or "none of that schema"

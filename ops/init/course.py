@@ -45,21 +45,28 @@ from cdcbus.ops.init.task_files import (
 from cdcbus.ops.services.zookeeper_client import bus_client
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
 from cdcbus.tasks.schema.plan import SchemaPlan, apply_plan
 from cdcbus.tasks.verify.report import TableReport, exit_code
 
+CREATED = re.compile(
+    r"create (?P<what>table|schema|database)\s+(?:if not exists\s+)?(?P<name>.*?)\s*(?:\(|$)",
+    re.IGNORECASE,
+)
+
 
 def take_course(wishes: Wishes, bus: BusSettings) -> int:
-    """The exit code. Raises CdcError at the first step that fails; what was made before stays, and
-    the next call goes on behind it."""
+    """The exit code. Raises CdcError at the first step that fails. What was made before stays, and
+    the next call continues after it."""
     asked = Questions(not wishes.yes)
     files = _earlier(wishes, asked)
     if files is not None:
         with _interruptible(files), bus_client(bus) as client:
             tasks = _tasks_of(files, bus)
-            return _run(wishes, asked, tasks, _looked_at(wishes, asked, tasks, client), bus, client)
+            plan = _looked_at(wishes, asked, tasks, client)
+            return _run(wishes, asked, tasks, plan, bus, client)
     with _nothing_made():
         copy = answered(wishes, asked, bus)
         bus = _with_zookeeper(wishes, asked, bus)
@@ -78,11 +85,13 @@ def _earlier(wishes: Wishes, asked: Questions) -> Files | None:
     if wishes.source is not None or wishes.target is not None:
         return None
     found = found_files(wishes.folder, wishes.name)
-    if len(found) != 1:
-        if found and wishes.yes:
-            names = ", ".join(dict.fromkeys(each.name for each in found))
-            raise click.UsageError(f"there are several copies here ({names}): choose with --name")
+    if not found:
         return None
+    if len(found) > 1:
+        if not wishes.yes:
+            return None
+        names = ", ".join(dict.fromkeys(each.name for each in found))
+        raise click.UsageError(f"there are several copies here ({names}): choose with --name")
     files = found[0]
     names = f"{click.format_filename(files.fetch)} and {click.format_filename(files.load)}"
     if asked.is_asking and not asked.confirm(f"{names} are here: go on with them?", default=True):
@@ -106,9 +115,8 @@ def _with_zookeeper(wishes: Wishes, asked: Questions, bus: BusSettings) -> BusSe
 
 
 def _tasks_of(files: Files, bus: BusSettings) -> Tasks:
-    return read_tasks(
-        {file: file.read_text(encoding="utf-8") for file in (files.fetch, files.load)}, bus
-    )
+    texts = {file: file.read_text(encoding="utf-8") for file in (files.fetch, files.load)}
+    return read_tasks(texts, bus)
 
 
 def _looked_at(wishes: Wishes, asked: Questions, tasks: Tasks, client: KazooClient) -> SchemaPlan:
@@ -120,28 +128,34 @@ def _looked_at(wishes: Wishes, asked: Questions, tasks: Tasks, client: KazooClie
     plan, results = plan_tables(tasks)
     print_results(results)
     refuse_failed(results)
-    if not wishes.existing and (found := foreign_rows(tasks, plan, client)):
-        sentence = "; ".join(found)
-        question = (
-            f"{sentence}. Copy into them all the same? Of a key that both have, the "
-            "source's row stays"
-        )
-        if not asked.is_asking:
-            raise ConfigError(
-                f"{sentence}: that is not overwritten unasked; choose another --target-schema or "
-                "--topic, or say --existing"
-            )
-        if not asked.confirm(question, default=False):
-            raise click.Abort
+    if not wishes.existing:
+        _ask_about_rows(asked, foreign_rows(tasks, plan, client))
     return plan
 
 
+def _ask_about_rows(asked: Questions, found: Sequence[str]) -> None:
+    """`found`: what the copy would write into that is not its own."""
+    if not found:
+        return
+    sentence = "; ".join(found)
+    if not asked.is_asking:
+        raise ConfigError(
+            f"{sentence}: that is not overwritten unasked; choose another --target-schema or "
+            "--topic, or say --existing"
+        )
+    question = (
+        f"{sentence}. Copy into them all the same? Of a key that both have, the source's row stays"
+    )
+    if not asked.confirm(question, default=False):
+        raise click.Abort
+
+
 def _ask_to_begin(asked: Questions, files: Files, plan: SchemaPlan) -> None:
-    missing = [each for each in plan.tables if not each.is_there]
+    missing = [str(each.definition.id) for each in plan.tables if not each.is_there]
+    names = f": {', '.join(missing)}" if missing else ""
     click.echo(
         f"\nTo be made: {files.fetch} and {files.load}, the topic if it is missing, and "
-        f"{len(missing)} of {len(plan.tables)} target tables"
-        f"{': ' if missing else ''}{', '.join(str(each.definition.id) for each in missing)}",
+        f"{len(missing)} of {len(plan.tables)} target tables{names}",
         err=True,
     )
     if asked.is_asking and not asked.confirm("Begin?", default=True):
@@ -161,16 +175,21 @@ def _write(wishes: Wishes, asked: Questions, copy: Copy, files: Files, bus: BusS
 def _keep(wishes: Wishes, asked: Questions, copy: Copy, files: Files) -> None:
     """The passwords that the environment does not have."""
     kept = kept_passwords(files)
-    passwords = {
-        name: password
-        for name, password in copy.passwords().items()
-        if name not in copy.variables and kept.get(name) != password
-    }
-    changed = " and ".join(name for name in passwords if name in kept)
-    if changed and not _may_overwrite(wishes, asked, f"{files.passwords} has another {changed}"):
-        passwords = {name: own for name, own in passwords.items() if name not in kept}
-    if passwords:
-        keep_passwords(files, passwords)
+    new = {}
+    changed = {}
+    for name, password in copy.passwords().items():
+        if name in copy.variables or kept.get(name) == password:
+            continue
+        if name in kept:
+            changed[name] = password
+        else:
+            new[name] = password
+    if changed:
+        question = f"{files.passwords} has another {' and '.join(changed)}"
+        if _may_overwrite(wishes, asked, question):
+            new |= changed
+    if new:
+        keep_passwords(files, new)
         click.echo(f"{CHECK} {files.passwords} is written, for its owner only", err=True)
 
 
@@ -230,12 +249,9 @@ def _make(tasks: Tasks, plan: SchemaPlan) -> None:
         topic = ", ".join(tasks.load.source.topics)
     click.echo(f"{CHECK} topic {topic} is there", err=True)
     for sql in apply_plan(tasks.load, plan):
-        found = re.match(
-            r"(?i)create (table|schema|database)\s+(?:if not exists\s+)?(.*?)\s*(\(|$)",
-            sql.splitlines()[0],
-        )
-        if found:
-            click.echo(f"{CHECK} {found[1].lower()} {found[2]} is made", err=True)
+        made = CREATED.match(sql.splitlines()[0])
+        if made:  # comments and indexes need no lines
+            click.echo(f"{CHECK} {made['what'].lower()} {made['name']} is made", err=True)
     if not plan.statements:
         click.echo(f"{CHECK} all {len(plan.tables)} target tables are there", err=True)
 
@@ -252,23 +268,7 @@ def _run(
     variables = _variables(tasks)
     reports: Sequence[TableReport] = ()
     if not wishes.no_run:
-        count = len({name for each in plan.tables for name in each.definition.sources})
-        with running(tasks, bus, client) as processes:
-            reports = until_equal(tasks, processes, bus, client, count, wishes.patience)
-            if not wishes.as_json:
-                for report in reports:
-                    for line in lines_of(report):
-                        click.echo(line)
-            if exit_code(list(reports)) == 0 and processes and _stays(wishes, asked):
-                click.echo(
-                    "Both tasks go on: change rows at the source, and look at the target. Ctrl-C "
-                    "ends them.",
-                    err=True,
-                )
-                try:
-                    stay(processes)
-                except KeyboardInterrupt:
-                    click.echo(err=True)
+        reports = _copy(wishes, asked, tasks, plan, bus, client)
     if wishes.as_json:
         print_json(_fields(tasks, bus, variables, reports))
     code = exit_code(list(reports))
@@ -276,6 +276,37 @@ def _run(
         raise_different(tasks, bus, variables)
     print_how_to_go_on(tasks, bus, variables)
     return code
+
+
+def _copy(
+    wishes: Wishes,
+    asked: Questions,
+    tasks: Tasks,
+    plan: SchemaPlan,
+    bus: BusSettings,
+    client: KazooClient,
+) -> Sequence[TableReport]:
+    """Runs both tasks until source and target are equal; longer where that is wanted."""
+    sources = set[TableId]()
+    for each in plan.tables:
+        sources.update(each.definition.sources)
+    with running(tasks, bus, client) as processes:
+        reports = until_equal(tasks, processes, bus, client, len(sources), wishes.patience)
+        if not wishes.as_json:
+            for report in reports:
+                click.echo("\n".join(lines_of(report)))
+        is_equal = exit_code(list(reports)) == 0
+        if is_equal and processes and _stays(wishes, asked):
+            click.echo(
+                "Both tasks go on: change rows at the source, and look at the target. Ctrl-C ends "
+                "them.",
+                err=True,
+            )
+            try:
+                stay(processes)
+            except KeyboardInterrupt:
+                click.echo(err=True)
+    return reports
 
 
 def raise_different(tasks: Tasks, bus: BusSettings, variables: list[str]) -> None:
@@ -295,7 +326,8 @@ def _stays(wishes: Wishes, asked: Questions) -> bool:
 
 def _variables(tasks: Tasks) -> list[str]:
     """Those that the tasks take from the environment."""
-    text = "".join(file.read_text(encoding="utf-8") for file in (tasks.fetch_file, tasks.load_file))
+    text = tasks.fetch_file.read_text(encoding="utf-8")
+    text += tasks.load_file.read_text(encoding="utf-8")
     return [name for name in (SOURCE_VARIABLE, TARGET_VARIABLE) if f"${{env:{name}}}" in text]
 
 

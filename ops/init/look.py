@@ -69,10 +69,10 @@ def read_tasks(
     environment. Raises ConfigError where they are none that belong together."""
     fetch_file, load_file = texts
     filling = {**bus.filling, **(passwords or {})}
-    read = [
-        inspect_text(text, filling, Severity.ERROR, bus.source_lookup(file)).ready(str(file)).task
-        for file, text in texts.items()
-    ]
+    read = []
+    for file, text in texts.items():
+        inspection = inspect_text(text, filling, Severity.ERROR, bus.source_lookup(file))
+        read.append(inspection.ready(str(file)).task)
     fetch, load = read
     if not isinstance(fetch, FetchTask) or not isinstance(load, LoadTask):
         raise ConfigError(
@@ -120,8 +120,8 @@ def check_tasks(tasks: Tasks) -> list[CheckResult]:
 
 
 def print_results(results: Iterable[CheckResult]) -> None:
-    """What is wrong, with its remedy, and which tables are read; that all else is as it should be
-    needs no lines."""
+    """What is wrong, with its remedy, and which tables are read. What is as it should be needs no
+    lines."""
     for each in results:
         if each.outcome is Outcome.OK and each.subject != FILTER:
             continue
@@ -145,22 +145,15 @@ def plan_tables(tasks: Tasks) -> tuple[SchemaPlan, list[CheckResult]]:
     refuse_impossible(plan)
     seen: list[CheckResult] = []
     for each in plan.tables:
+        subject = f"target table {each.definition.id}"
         for difference in each.differences:
             outcome = Outcome.ERROR if difference.is_lost else Outcome.WARNING
             column = f"column {difference.column} " if difference.column else ""
-            seen.append(
-                CheckResult(
-                    outcome,
-                    f"target table {each.definition.id}",
-                    f"is there, and {column}{difference.what}",
-                    difference.remedy and f"{difference.remedy};",
-                )
-            )
-        seen += [
-            warning(f"target table {each.definition.id}", note, "")
-            for note in each.definition.notes
-            if not each.is_there
-        ]
+            remedy = f"{difference.remedy};" if difference.remedy else ""
+            found = f"is there, and {column}{difference.what}"
+            seen.append(CheckResult(outcome, subject, found, remedy))
+        if not each.is_there:
+            seen += [warning(subject, note, "") for note in each.definition.notes]
     if not plan.missing_schemas:
         seen += check_target(tasks.load)[0]
     return plan, seen
@@ -208,8 +201,11 @@ def _with_records(tasks: Tasks) -> list[str]:
                 if type(error) is not BusError:
                     raise
                 continue  # there is none yet
-            if any(low < high for low, high in map(logs.bounds, partitions)):
-                found.append(topic)
+            for partition in partitions:
+                low, high = logs.bounds(partition)
+                if low < high:
+                    found.append(topic)
+                    break
     return found
 
 

@@ -62,6 +62,10 @@ class Progress:
             self.said, self.said_at = words, time.monotonic()
             click.echo(words, err=True)
 
+    def compared(self, table: str, rows: int, of: int) -> None:
+        """`of`: an estimate, which can be too small."""
+        self.say(f"comparing {table}: {rows:,} of about {max(of, rows):,} rows")
+
 
 @contextmanager
 def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[list[TaskProcess]]:
@@ -124,19 +128,10 @@ def until_equal(
         with opened(str(tasks.load_file), bus, str(tasks.fetch_file)) as both:
             while True:
                 _await_target(both, tasks, processes, client, patience, progress)
-                reports = [
-                    report
-                    for report, _ in verify(
-                        both,
-                        Options(),
-                        told=lambda table, rows, of: progress.say(
-                            f"comparing {table}: {rows:,} of about {max(of, rows):,} rows"
-                        ),
-                    )
-                ]
-                if any(report.result != "behind" for report in reports if not report.is_equal):
-                    return reports
-                if all(report.is_equal for report in reports):
+                reports = [report for report, _ in verify(both, Options(), told=progress.compared)]
+                different = [report for report in reports if not report.is_equal]
+                # Tables that are only behind may still become equal.
+                if not different or any(report.result != "behind" for report in different):
                     return reports
 
 
@@ -155,9 +150,8 @@ def _await_target(
     while not both.lag.has_passed(moment):
         for task in processes:
             task.check()
-        stored = stored_positions(client, tasks.fetch.task_id) | stored_positions(
-            client, tasks.load.task_id
-        )
+        stored = stored_positions(client, tasks.fetch.task_id)
+        stored |= stored_positions(client, tasks.load.task_id)
         if stored != moved:
             moved, moved_at = stored, time.monotonic()
         elif time.monotonic() - moved_at > patience:
@@ -182,30 +176,29 @@ def _await_snapshot(
         for task in processes:
             task.check()
         tables = _snapshots(client, tasks.fetch.task_id)
-        if failed := [each for each in tables if each.progress.state is TableState.FAILED]:
-            each = failed[0]
-            raise CdcError(
-                f"the rows of table {each.table} cannot be read: {each.progress.reason}; once that "
-                f"is cured: cdcbus snapshot start {tasks.fetch.task_id} --table {each.table}, then "
-                "this command again"
-            )
-        done = [
-            each for each in tables if each.progress.state in (TableState.DONE, TableState.DROPPED)
-        ]
-        if len(tables) >= table_count and len(done) == len(tables):
+        done = rows = estimated = 0
+        for each in tables:
+            state = each.progress.state
+            if state is TableState.FAILED:
+                raise CdcError(
+                    f"the rows of table {each.table} cannot be read: {each.progress.reason}; "
+                    "once the reason is gone: cdcbus snapshot start "
+                    f"{tasks.fetch.task_id} --table {each.table}, then this command again"
+                )
+            done += state in (TableState.DONE, TableState.DROPPED)
+            rows += each.progress.rows
+            estimated += max(each.progress.estimated_rows, each.progress.rows)
+        if len(tables) >= table_count and done == len(tables):
             return
-        rows = sum(each.progress.rows for each in tables)
         if rows != moved:
             moved, moved_at = rows, time.monotonic()
         elif time.monotonic() - moved_at > patience:
             raise CdcError(
-                f"for {patience:g} s no row has come from the source: {len(done)} of {table_count} "
+                f"for {patience:g} s no row has come from the source: {done} of {table_count} "
                 f"tables are read; see {_logs(processes)}, or wait longer with --patience"
             )
-        estimated = sum(max(each.progress.estimated_rows, each.progress.rows) for each in tables)
         progress.say(
-            f"reading tables: {len(done)} of {table_count} done, {rows:,} of about {estimated:,} "
-            "rows"
+            f"reading tables: {done} of {table_count} done, {rows:,} of about {estimated:,} rows"
         )
         time.sleep(LOOK_SECONDS)
 

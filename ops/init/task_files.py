@@ -82,53 +82,48 @@ def texts(copy: Copy, files: Files, places: Mapping[str, str]) -> dict[Path, str
     """Both texts by file. `places`: where each password stands, as a placeholder; an empty one
     stands nowhere."""
     secrets = copy.passwords()
-    fetch = answers_of(
-        "mysql->kafka",
-        {
-            **_NO_ANSWERS,
-            "id": files.fetch.stem,
-            "source": copy.source.address,
-            "source_user": copy.source.user,
-            "servers": copy.kafka,
-            "topic": copy.topic,
-            "tables": copy.tables,
-        },
-    )
-    load = answers_of(
-        f"kafka->{copy.target.kind}",
-        {
-            **_NO_ANSWERS,
-            "id": files.load.stem,
-            "servers": copy.kafka,
-            "topic": copy.topic,
-            "tables": "",
-            "target": copy.target.address,
-            "target_database": copy.target.database,
-            "target_user": copy.target.user,
-            "source_schema": copy.schema if copy.target_schema else "",
-            "target_schema": copy.target_schema or None,
-        },
-    )
-    return {
-        files.fetch: text_of(
-            files.fetch,
-            fetch,
-            {
-                "consumer.source.password": secrets[SOURCE_VARIABLE] and places[SOURCE_VARIABLE],
-                "consumer.snapshot": "initial",
-                "loader.source.oggJson": "false",
-                "loader.source.createTopic": f"{copy.partitions}:{copy.replicas}",
-            },
-        ),
-        files.load: text_of(
-            files.load,
-            load,
-            {
-                "consumer.converter": "canalRow",
-                "loader.source.password": secrets[TARGET_VARIABLE] and places[TARGET_VARIABLE],
-            },
-        ),
+    passwords = {name: places[name] if secret else "" for name, secret in secrets.items()}
+    fetch_keys = {
+        "consumer.source.password": passwords[SOURCE_VARIABLE],
+        "consumer.snapshot": "initial",
+        "loader.source.oggJson": "false",
+        "loader.source.createTopic": f"{copy.partitions}:{copy.replicas}",
     }
+    load_keys = {
+        "consumer.converter": "canalRow",
+        "loader.source.password": passwords[TARGET_VARIABLE],
+    }
+    return {
+        files.fetch: text_of(files.fetch, _fetch_answers(copy, files), fetch_keys),
+        files.load: text_of(files.load, _load_answers(copy, files), load_keys),
+    }
+
+
+def _fetch_answers(copy: Copy, files: Files) -> dict[str, str]:
+    given = {
+        "id": files.fetch.stem,
+        "source": copy.source.address,
+        "source_user": copy.source.user,
+        "servers": copy.kafka,
+        "topic": copy.topic,
+        "tables": copy.tables,
+    }
+    return answers_of("mysql->kafka", {**_NO_ANSWERS, **given})
+
+
+def _load_answers(copy: Copy, files: Files) -> dict[str, str]:
+    given = {
+        "id": files.load.stem,
+        "servers": copy.kafka,
+        "topic": copy.topic,
+        "tables": "",
+        "target": copy.target.address,
+        "target_database": copy.target.database,
+        "target_user": copy.target.user,
+        "source_schema": copy.schema if copy.target_schema else "",
+        "target_schema": copy.target_schema or None,
+    }
+    return answers_of(f"kafka->{copy.target.kind}", {**_NO_ANSWERS, **given})
 
 
 _NO_ANSWERS: dict[str, str | None] = dict.fromkeys(
@@ -191,8 +186,11 @@ def keep_passwords(files: Files, passwords: Mapping[str, str]) -> None:
 
 def changed_keys(old: str, new: str) -> list[str]:
     """The keys in which two texts differ."""
-    own, others = (
-        {key: entry.written for key, entry in inspect_text(text).entries.items()}
-        for text in (old, new)
-    )
-    return sorted(key for key in own.keys() | others.keys() if own.get(key) != others.get(key))
+    before = _written(old)
+    after = _written(new)
+    keys = before.keys() | after.keys()
+    return sorted(key for key in keys if before.get(key) != after.get(key))
+
+
+def _written(text: str) -> dict[str, str]:
+    return {key: entry.written for key, entry in inspect_text(text).entries.items()}
