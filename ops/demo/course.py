@@ -78,10 +78,8 @@ class Course:
         while (elapsed := time.monotonic() - begun) < seconds or self._kills or self._restarts:
             self._interrupt(elapsed)
             picture = self._look(Phase("changing rows", elapsed, seconds))
-            if (
-                not self.scene
-                or sum(state is not State.WORKING for state in self._states.values()) == 1
-            ):
+            resting = [state for state in self._states.values() if state is not State.WORKING]
+            if not self.scene or len(resting) == 1:
                 self.scene = [*self._screen.events, picture]
             _pause()
 
@@ -98,6 +96,7 @@ class Course:
             for task_id, (_, progress) in moved.items():
                 if self._is_through(task_id) or self._progress(task_id) != progress:
                     moved[task_id] = (now, self._progress(task_id))
+            # The task that has stood still the longest counts.
             quiet_seconds = now - min(at for at, _ in moved.values())
             if quiet_seconds > QUIET_SECONDS or now - begun > LONGEST_SECONDS:
                 raise CdcError(self._stuck(title, now - begun, quiet_seconds))
@@ -141,7 +140,7 @@ class Course:
 
     def _interrupt(self, elapsed: float) -> None:
         """Kills what is due, and starts what was killed."""
-        for task_id in [task_id for task_id, at in self._kills.items() if elapsed >= at]:
+        for task_id in _due(self._kills, elapsed):
             del self._kills[task_id]
             self._tasks[task_id].kill()
             self._states[task_id] = State.KILLED
@@ -151,7 +150,7 @@ class Course:
                 "bold red",
                 f"{task_id} killed with SIGKILL (process {self._tasks[task_id].pid})",
             )
-        for task_id in [task_id for task_id, at in self._restarts.items() if elapsed >= at]:
+        for task_id in _due(self._restarts, elapsed):
             del self._restarts[task_id]
             self._start(task_id)
             self._screen.event(
@@ -188,13 +187,16 @@ def kill_times(task_ids: list[str], seconds: float, seed: int) -> dict[str, floa
     the seed."""
     chance = random.Random(seed)
     step = 0.5 / len(task_ids)
-    return {
-        task_id: seconds * (0.25 + step * (number + chance.random() * 0.6))
-        for number, task_id in enumerate(task_ids)
-    }
+    times = {}
+    for number, task_id in enumerate(task_ids):
+        times[task_id] = seconds * (0.25 + step * (number + chance.random() * 0.6))
+    return times
+
+
+def _due(times: Mapping[str, float], elapsed: float) -> list[str]:
+    return [task_id for task_id, at in times.items() if elapsed >= at]
 
 
 def _pause() -> None:
-    # Nothing tells a reader of ZooKeeper and Kafka from outside that it is time to look again: this
-    # is the rate of the picture.
+    # From outside, nothing says that ZooKeeper or Kafka have changed: this is the picture's rate.
     Event().wait(SAMPLE_SECONDS)

@@ -31,9 +31,10 @@ class Verified:
     @property
     def is_equal(self) -> bool:
         """Whether each table is equal everywhere."""
-        return all(
-            table["result"] == "equal" for tables in self.targets.values() for table in tables
-        )
+        for tables in self.targets.values():
+            if any(table["result"] != "equal" for table in tables):
+                return False
+        return True
 
     def fields(self) -> dict[str, Any]:
         """For programs."""
@@ -51,9 +52,13 @@ class Verified:
         sentences = []
         for target, tables in self.targets.items():
             for each in tables:
-                rows = f"{each['sourceRows']:,}", f"{each['targetRows']:,}"
                 table.add_row(
-                    *(target.label, each["table"], *rows, f"{each['seconds']:.1f}", each["result"])
+                    target.label,
+                    each["table"],
+                    f"{each['sourceRows']:,}",
+                    f"{each['targetRows']:,}",
+                    f"{each['seconds']:.1f}",
+                    each["result"],
                 )
             sentences.append(_sentence(target, tables))
         return [table, *sentences]

@@ -73,11 +73,8 @@ def run(options: Options, addresses: Addresses, console: Console) -> Outcome:
     with _zookeeper(addresses) as client:
         tasks = prepare(options, addresses, client, console)
         with _running(list(tasks.values()), options.keep, console):
-            scene = [
-                _files_table(tasks),
-                "",
-                *_take_course(options, addresses, client, tasks, console),
-            ]
+            scene: list[RenderableType] = [_files_table(tasks), ""]
+            scene += _take_course(options, addresses, client, tasks, console)
             with console.status("comparing source and targets, row by row"):
                 return Outcome(_compared(options, addresses, tasks), scene)
 
@@ -86,16 +83,15 @@ def _compared(
     options: Options, addresses: Addresses, tasks: Mapping[str, TaskProcess]
 ) -> Comparisons | Verified:
     if options.snapshot:
-        return Verified(
-            {
-                target: verified(tasks[target.task_id].file, addresses.zookeeper)
-                for target in options.targets
-            }
-        )
-    return {
-        target: compare_shops(addresses.source, target.server, target.database(addresses))
-        for target in options.targets
-    }
+        reports = {}
+        for target in options.targets:
+            reports[target] = verified(tasks[target.task_id].file, addresses.zookeeper)
+        return Verified(reports)
+    comparisons = {}
+    for target in options.targets:
+        database = target.database(addresses)
+        comparisons[target] = compare_shops(addresses.source, target.server, database)
+    return comparisons
 
 
 def prepare(
@@ -110,6 +106,7 @@ def prepare(
         forget_tasks(client, [FETCH, *(target.task_id for target in TARGETS)])
         empty_topic(addresses.kafka)
         for target in options.targets:
+            # A snapshot's target tables are made from the source's, as an operator would.
             make = no_shop if options.snapshot else empty_shop
             make(target.server, target.database(addresses))
             if target.server == "postgresql":
@@ -174,14 +171,11 @@ def _is_copied(client: KazooClient) -> bool:
 def servers(options: Options, console: Console) -> Iterator[Addresses]:
     """The stack, started; stopped at the end unless it is to be kept or was running before."""
     was_running = all(server.running for server in stack.status(options.home))
+    is_kept = options.keep or was_running
     try:
         yield stack.up(options.home, console)
     finally:
-        if (
-            not options.keep
-            and not was_running
-            and any(server.running for server in stack.status(options.home))
-        ):
+        if not is_kept and any(server.running for server in stack.status(options.home)):
             stack.down(options.home, purge=False, console=console)
 
 

@@ -52,7 +52,9 @@ class Screen:
         self.console = console
         self.events: list[Text] = []
         self._started = self._line_at = time.monotonic()
-        self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
+        self._live = None
+        if console.is_terminal:
+            self._live = Live(console=console, auto_refresh=False)
         self._rates = Rates()
 
     def __enter__(self) -> Screen:
@@ -88,11 +90,9 @@ class Screen:
             self._live.update(picture, refresh=True)
         elif sample.at - self._line_at >= LINE_SECONDS:
             self._line_at = sample.at
-            line = (
-                f"{sample.at - self._started:5.1f} s  "
-                f"{plain_line(phase, sample, self._rates, states)}"
-            )
-            self.console.print(line, highlight=False, soft_wrap=True)
+            line = plain_line(phase, sample, self._rates, states)
+            at = f"{sample.at - self._started:5.1f} s  "
+            self.console.print(at + line, highlight=False, soft_wrap=True)
         return picture
 
 
@@ -101,17 +101,13 @@ def _header(phase: Phase) -> RenderableType:
     grid.add_column()
     grid.add_column(justify="right", width=30)
     grid.add_column(justify="right", width=12)
+    title = Text(phase.title, "bold")
     if phase.seconds is None:
-        grid.add_row(Text(phase.title, "bold"), "", f"{phase.elapsed:.0f} s")
-    else:
-        bar = ProgressBar(
-            phase.seconds, min(phase.elapsed, phase.seconds), width=30, complete_style="green"
-        )
-        grid.add_row(
-            Text(phase.title, "bold"),
-            bar,
-            f"{min(phase.elapsed, phase.seconds):.0f} of {phase.seconds:.0f} s",
-        )
+        grid.add_row(title, "", f"{phase.elapsed:.0f} s")
+        return grid
+    elapsed = min(phase.elapsed, phase.seconds)
+    bar = ProgressBar(phase.seconds, elapsed, width=30, complete_style="green")
+    grid.add_row(title, bar, f"{elapsed:.0f} of {phase.seconds:.0f} s")
     return grid
 
 
@@ -164,12 +160,13 @@ def _lag(sample: Sample, task_id: str) -> str:
 
 
 def _position(task_id: str, sample: Sample, states: Mapping[str, State]) -> Text:
-    if states[task_id] is not State.WORKING:
-        return Text(
-            f"{states[task_id]} …", "yellow" if states[task_id] is State.STARTING else "red"
-        )
+    state = states[task_id]
+    if state is not State.WORKING:
+        return Text(f"{state} …", "yellow" if state is State.STARTING else "red")
     position = sample.position_of(task_id)
-    return _place(position) if isinstance(position, BinlogPosition) else _offsets(position or ())
+    if isinstance(position, BinlogPosition):
+        return _place(position)
+    return _offsets(position or ())
 
 
 def _place(position: BinlogPosition) -> Text:
@@ -187,12 +184,13 @@ def plain_line(phase: Phase, sample: Sample, rates: Rates, states: Mapping[str, 
         f"{rates.per_second('kafka'):,.0f} out"
     ]
     for task_id in sample.consumed:
-        if states[task_id] is State.WORKING:
-            lag = _lag(sample, task_id)
-            parts.append(
-                f"{task_id} {rates.per_second(task_id):,.0f} in, {sample.lag_records(task_id):,} "
-                "behind" + (f", {lag}" if lag else "")
-            )
-        else:
+        if states[task_id] is not State.WORKING:
             parts.append(f"{task_id} {states[task_id]}")
+            continue
+        rate, behind = rates.per_second(task_id), sample.lag_records(task_id)
+        part = f"{task_id} {rate:,.0f} in, {behind:,} behind"
+        lag = _lag(sample, task_id)
+        if lag:
+            part += f", {lag}"
+        parts.append(part)
     return "; ".join(parts)

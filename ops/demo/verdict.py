@@ -81,25 +81,24 @@ def verdict_fields(comparisons: Comparisons | Verified) -> dict[str, Any]:
 
 
 def _fields(comparison: Comparison) -> dict[str, Any]:
+    shown = comparison.differences[:SHOWN_DIFFERENCES]
     return {
         "table": str(comparison.table),
         "source_rows": comparison.source_rows,
         "target_rows": comparison.target_rows,
         "differing_rows": len(comparison.differences),
-        "differences": [
-            {"key": one.key, "how": one.how} for one in comparison.differences[:SHOWN_DIFFERENCES]
-        ],
+        "differences": [{"key": one.key, "how": one.how} for one in shown],
     }
 
 
 def _count(comparison: Comparison) -> Text:
-    return Text(f"{len(comparison.differences):,}", "green" if comparison.is_equal else "bold red")
+    style = "green" if comparison.is_equal else "bold red"
+    return Text(f"{len(comparison.differences):,}", style)
 
 
 def _described(comparison: Comparison, difference: Difference) -> str:
-    key = ", ".join(
-        f"{name} {value}" for name, value in zip(comparison.table.key, difference.key, strict=True)
-    )
+    cells = zip(comparison.table.key, difference.key, strict=True)
+    key = ", ".join(f"{name} {value}" for name, value in cells)
     match difference.how:
         case "missing":
             return f"{key}: missing"

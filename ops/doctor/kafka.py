@@ -108,13 +108,15 @@ def replicas(topic: str, partitions: list[tuple[int, int, bool]], brokers: int) 
     subject = f"Kafka topic {topic}"
     least = min((count for count, _, _ in partitions), default=0)
     found = f"{_counted(len(partitions), 'partition')}, replication factor {least}"
-    if leaderless := sum(not has_leader for _, _, has_leader in partitions):
+    leaderless = sum(not has_leader for _, _, has_leader in partitions)
+    if leaderless:
         return error(
             subject,
             f"{found}; {leaderless} without a leader: they can be neither read nor written",
             "Start its brokers again.",
         )
-    if behind := sum(in_sync < count for count, in_sync, _ in partitions):
+    behind = sum(in_sync < count for count, in_sync, _ in partitions)
+    if behind:
         return warning(
             subject,
             f"{found}; {behind} with replicas that lag or are away",

@@ -55,7 +55,9 @@ def _bytes(value: Any) -> str:
 
 
 def _bits(value: str | bytes) -> str:
-    return str(int(value, 2) if isinstance(value, str) else int.from_bytes(value, "big"))
+    if isinstance(value, str):
+        return str(int(value, 2))
+    return str(int.from_bytes(value, "big"))
 
 
 def _truth(value: Any) -> str:
@@ -71,12 +73,15 @@ def _ordered(node: Any) -> Any:
         return {key: _ordered(node[key]) for key in sorted(node)}
     if isinstance(node, list):
         return [_ordered(element) for element in node]
-    return node.normalize() if isinstance(node, Decimal) else node
+    if isinstance(node, Decimal):
+        return node.normalize()
+    return node
 
 
 def _moment(value: datetime) -> str:
-    utc = value.astimezone(UTC).replace(tzinfo=None) if value.tzinfo else value
-    return utc.isoformat(" ", "microseconds")
+    if value.tzinfo:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    return value.isoformat(" ", "microseconds")
 
 
 def _day(value: date) -> str:

@@ -66,10 +66,10 @@ class Shop:
         self.customers: list[int] = []
         self.products: list[str] = []
         self.orders: dict[int, Order] = {}
-        self.places = {
-            aisle: [number * PLACES + place for place in range(PLACES)]
-            for number, aisle in enumerate(AISLES)
-        }
+        self.places: dict[str, list[int]] = {}
+        for number, aisle in enumerate(AISLES):
+            first = number * PLACES
+            self.places[aisle] = list(range(first, first + PLACES))
         self._last_number = 1000
 
     def opening(self) -> Iterator[Transaction]:
@@ -124,9 +124,11 @@ class Shop:
         if order.payment is not None:
             return [update("orders", {"id": id}, state="sent", note=values.one_of(NOTES))]
         # Every eighth id ends with zero bytes, which BINARY columns also use for filling up.
-        order.payment = values.random.randbytes(14) + (
-            b"\0\0" if values.random.random() < 0.125 else values.random.randbytes(2)
-        )
+        order.payment = values.random.randbytes(14)
+        if values.random.random() < 0.125:
+            order.payment += b"\0\0"
+        else:
+            order.payment += values.random.randbytes(2)
         payment = insert(
             "payments",
             id=order.payment,

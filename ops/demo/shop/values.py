@@ -21,29 +21,24 @@ EPOCH = datetime(2024, 2, 28, 23, 59, 58)
 def insert(table: str, **values: object) -> Statement:
     """An INSERT of one row."""
     marks = ", ".join(["%s"] * len(values))
-    return f"INSERT INTO {SCHEMA}.{table} ({', '.join(values)}) VALUES ({marks})", tuple(
-        values.values()
-    )
+    sql = f"INSERT INTO {SCHEMA}.{table} ({', '.join(values)}) VALUES ({marks})"
+    return sql, tuple(values.values())
 
 
 def update(table: str, where: Mapping[str, object], **values: object) -> Statement:
     """An UPDATE of the rows with these values."""
-    changes, condition = (
-        ", ".join(f"{name} = %s" for name in values),
-        " AND ".join(f"{name} = %s" for name in where),
-    )
-    return f"UPDATE {SCHEMA}.{table} SET {changes} WHERE {condition}", (
-        *values.values(),
-        *where.values(),
-    )
+    changes = ", ".join(f"{name} = %s" for name in values)
+    sql = f"UPDATE {SCHEMA}.{table} SET {changes} WHERE {_equal(where)}"
+    return sql, (*values.values(), *where.values())
 
 
 def delete(table: str, **where: object) -> Statement:
     """A DELETE of the rows with these values."""
-    return (
-        f"DELETE FROM {SCHEMA}.{table} WHERE {' AND '.join(f'{name} = %s' for name in where)}",
-        tuple(where.values()),
-    )
+    return f"DELETE FROM {SCHEMA}.{table} WHERE {_equal(where)}", tuple(where.values())
+
+
+def _equal(where: Mapping[str, object]) -> str:
+    return " AND ".join(f"{name} = %s" for name in where)
 
 
 class Values:
