@@ -30,19 +30,20 @@ def cells_side_by_side(change: RowChange) -> list[FoundCell]:
     """All columns, those of the key first; each with what was there before and is there after."""
     before, after = change.before or {}, change.after or {}
     key = change.table.key
-    names = dict.fromkeys([*(name for name in key), *after, *before])
-    return [
-        FoundCell(
-            printable(name),
-            short(before.get(name)),
-            short(after.get(name)),
-            name in before,
-            name in after,
-            name in key,
+    found = []
+    for name in dict.fromkeys([*key, *after, *before]):
+        if name not in before and name not in after:
+            continue  # a key column that was not sent
+        cell = FoundCell(
+            name=printable(name),
+            before=short(before.get(name)),
+            after=short(after.get(name)),
+            has_before=name in before,
+            has_after=name in after,
+            is_key=name in key,
         )
-        for name in names
-        if name in before or name in after
-    ]
+        found.append(cell)
+    return found
 
 
 def short(cell: Cell) -> Cell:
@@ -50,4 +51,6 @@ def short(cell: Cell) -> Cell:
     if cell is None:
         return None
     shown = printable(cell[:CELL_CHARACTERS])
-    return shown if len(cell) <= CELL_CHARACTERS else f"{shown}… ({len(cell):,} characters)"
+    if len(cell) <= CELL_CHARACTERS:
+        return shown
+    return f"{shown}… ({len(cell):,} characters)"

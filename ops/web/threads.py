@@ -1,4 +1,4 @@
-"""What threads do just now: those of this process, and those of the Java machines that its
+"""What threads are doing now: those of this process, and those of the Java machines that its
 children run."""
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ def own_threads() -> str:
     parts = []
     for thread in sorted(threading.enumerate(), key=lambda thread: thread.name):
         frame = frames.get(thread.ident or 0)
-        stack = "".join(traceback.format_stack(frame)) if frame is not None else "  no stack\n"
-        parts.append(f'"{thread.name}"{" daemon" if thread.daemon else ""}\n{stack}')
+        stack = "  no stack\n"
+        if frame is not None:
+            stack = "".join(traceback.format_stack(frame))
+        daemon = " daemon" if thread.daemon else ""
+        parts.append(f'"{thread.name}"{daemon}\n{stack}')
     return "\n".join(parts)
 
 
@@ -31,15 +34,16 @@ def java_machines(parent: int) -> list[int]:
     names: dict[int, str] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
-            before, _, behind = (
-                (folder / "stat").read_text(encoding="utf-8", errors="replace").rpartition(")")
-            )
+            stat = (folder / "stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
             continue  # it has ended
+        # PID (NAME) STATE PARENT ...: a name may hold brackets, so the last one ends it.
+        before, _, after = stat.rpartition(")")
         pid = int(folder.name)
         names[pid] = before.partition("(")[2]
-        children.setdefault(int(behind.split()[1]), []).append(pid)
-    found, waiting = [], [parent]
+        children.setdefault(int(after.split()[1]), []).append(pid)
+    found = []
+    waiting = [parent]
     while waiting:
         below = children.get(waiting.pop(), [])
         waiting += below
@@ -74,6 +78,6 @@ def ask_java(pid: int, command: str) -> str:
             return f"process {pid} has not answered within {ASK_SECONDS:g} s\n"
         except OSError as error:
             return f"process {pid} cannot be asked: {tool}: {error.strerror}\n"
-    return (
-        done.stdout or f"process {pid} cannot be asked: {tool} ended with code {done.returncode}\n"
-    )
+    if not done.stdout:
+        return f"process {pid} cannot be asked: {tool} ended with code {done.returncode}\n"
+    return done.stdout

@@ -16,7 +16,7 @@ MOST_GROUPS = 200  # asked; each is a question to Kafka
 
 @dataclass(frozen=True, slots=True)
 class GroupRow:
-    """A group in a partition: its next offset, and how many records are behind it."""
+    """A group in a partition: its next offset, and how many records it still has to read."""
 
     group: str
     state: str
@@ -31,7 +31,7 @@ class GroupRow:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """`refused`: why Kafka does not tell, as to who may not describe groups."""
+    """`refused`: why Kafka does not list them, for example to a user who may not."""
 
     rows: Sequence[GroupRow]
     refused: str = ""
@@ -50,19 +50,14 @@ def groups_of(access: Access, topic: str) -> Groups:
         for each in listed[:MOST_GROUPS]:
             asked = ConsumerGroupTopicPartitions(each.group_id, partitions)
             futures = admin.list_consumer_group_offsets([asked], request_timeout=ANSWER_SECONDS)
+            state = str(each.state.name).lower().replace("_", " ")
             for place in futures[each.group_id].result().topic_partitions or ():
-                if place.offset >= 0 and place.error is None:
-                    state = str(each.state.name).lower().replace("_", " ")
-                    rows.append(
-                        GroupRow(
-                            each.group_id,
-                            state,
-                            place.partition,
-                            place.offset,
-                            ends[place.partition],
-                        )
-                    )
+                if place.offset < 0 or place.error is not None:
+                    continue  # the group has no offset there
+                end = ends[place.partition]
+                row = GroupRow(each.group_id, state, place.partition, place.offset, end)
+                rows.append(row)
     except KafkaException as error:
-        return Groups((), f"Kafka does not tell its groups: {error.args[0].str()}")
+        return Groups((), f"Kafka does not list its groups: {error.args[0].str()}")
     rows.sort(key=lambda row: (row.group, row.partition))
     return Groups(rows, left_out=max(0, len(listed) - MOST_GROUPS))

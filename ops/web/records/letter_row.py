@@ -35,16 +35,20 @@ def letter_row_page(request: Request, task_id: str, record: str) -> Response:
     task = actions.stored_task(bus, task_id)
     if not isinstance(task, LoadTask):
         raise Refused(404, "the letters of a fetch task hold no rows, and it has no target table")
-    letters = [
-        each for each in actions.dead_letters(bus, task_id) if isinstance(each, OpenDeadLetter)
-    ]
-    chosen = next((each for each in letters if each.dead_letter.record == record), None)
+    letters = []
+    chosen = None
+    for each in actions.dead_letters(bus, task_id):
+        if isinstance(each, OpenDeadLetter):
+            letters.append(each)
+            if each.dead_letter.record == record:
+                chosen = each
     if chosen is None:
         raise Refused(404, "there is no such open dead letter; it may have been resolved meanwhile")
     rows: Sequence[TargetRow] = ()
     away = ""
     try:
-        reader = actions.stored_task(bus, task_id, kafka_and_target_of)  # or says what it lacks
+        # Read again, with the target's login: where that is missing, this says so.
+        reader = actions.stored_task(bus, task_id, kafka_and_target_of)
         assert isinstance(reader, LoadTask)
         rows = [_shown(each) for each in target_rows(reader, chosen.value)]
     except CdcError as error:
@@ -67,13 +71,11 @@ def of_same_row(letters: Sequence[OpenDeadLetter], one: OpenDeadLetter) -> list[
     tells which others are of its row."""
     if one.key is None:
         return [one]
-    topic, partition = one.dead_letter.topic, one.dead_letter.partition
-    return [
-        each
-        for each in letters
-        if (each.dead_letter.topic, each.dead_letter.partition, each.key)
-        == (topic, partition, one.key)
-    ]
+    return [each for each in letters if _row(each) == _row(one)]
+
+
+def _row(letter: OpenDeadLetter) -> tuple[str, int, bytes | None]:
+    return letter.dead_letter.topic, letter.dead_letter.partition, letter.key
 
 
 def _shown(row: TargetRow) -> TargetRow:

@@ -12,6 +12,7 @@ from cdcbus.tasks.zookeeper.status import Status
 SEARCHED_BYTES = 16 << 20  # of the end of a log, at most
 FOUND_LINES = 500  # the newest
 LEVELS = ("ERROR", "WARNING", "INFO")
+SHADES = {"ERROR": "bad", "WARNING": "warn"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,9 @@ def search(status: Status, word: str, level: str) -> FoundLines:
         return FoundLines(
             missing=f"It is on {run.host}, {run.log}: look at the pages of the node there."
         )
-    levels = LEVELS[: LEVELS.index(level) + 1] if level in LEVELS else ()
+    levels: tuple[str, ...] = ()
+    if level in LEVELS:
+        levels = LEVELS[: LEVELS.index(level) + 1]
     found: deque[LogLine] = deque(maxlen=FOUND_LINES)
     count = 0
     try:
@@ -54,10 +57,12 @@ def search(status: Status, word: str, level: str) -> FoundLines:
             for raw in file:
                 text = raw.decode("utf-8", "replace").rstrip("\r\n")
                 current = level_of(text) or current
-                if (levels and current not in levels) or word.casefold() not in text.casefold():
+                if levels and current not in levels:
+                    continue
+                if word.casefold() not in text.casefold():
                     continue
                 count += 1
-                found.append(LogLine(text, {"ERROR": "bad", "WARNING": "warn"}.get(current, "")))
+                found.append(LogLine(text, SHADES.get(current, "")))
     except OSError as error:
         return FoundLines(missing=f"{run.log} cannot be read: {error.strerror}.")
     return FoundLines(tuple(found), count, size > SEARCHED_BYTES)
@@ -66,4 +71,7 @@ def search(status: Status, word: str, level: str) -> FoundLines:
 def level_of(text: str) -> str:
     """The level of a line of our own logs; empty where it continues another one."""
     head = text[:80]
-    return next((level for level in (*LEVELS, "DEBUG") if f" {level} " in head), "")
+    for level in (*LEVELS, "DEBUG"):
+        if f" {level} " in head:
+            return level
+    return ""

@@ -3,7 +3,7 @@ rows."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -50,16 +50,7 @@ class Asked:
         )
 
     def query(self, at: str) -> str:
-        fields = {
-            "task": self.task,
-            "table": self.table,
-            "key": self.key,
-            "op": self.op,
-            "text": self.text,
-            "since": self.since,
-            "until": self.until,
-            "at": at,
-        }
+        fields = {**asdict(self), "at": at}
         return urlencode({name: value for name, value in fields.items() if value})
 
 
@@ -121,10 +112,9 @@ def readers_page(request: Request, topic: str, task: str = "") -> Response:
         if lacks := shared(request).tasks.lacking(each, kafka_of):
             away = lacks
             continue
-        stored = {
-            position_path(each.task_id, swimlane): text or ""
-            for swimlane, text in positions_of(bus.client, each.task_id).items()
-        }
+        stored = {}
+        for swimlane, text in positions_of(bus.client, each.task_id).items():
+            stored[position_path(each.task_id, swimlane)] = text or ""
         try:
             tasks += [row for row in lag_rows(each, stored) if row["topic"] == topic]
         except CdcError as error:
