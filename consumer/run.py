@@ -49,7 +49,7 @@ from cdcbus.consumer.offsets.known import NOTHING_PASSED, NOWHERE
 from cdcbus.consumer.offsets.landmarks import Refilled
 from cdcbus.consumer.offsets.start_offsets import Starts
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
-from cdcbus.consumer.records.dead_letters import dead_letters_of
+from cdcbus.consumer.records.dead_letter_topic import dead_letters_of
 from cdcbus.consumer.records.late import begun_before
 from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.plugins.contracts import PositionStore

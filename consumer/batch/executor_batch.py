@@ -36,7 +36,8 @@ from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.sink import Applier, make_applier
 from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.consumer.records.batch_report import BatchReport
-from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic
+from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
+from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.late import Begun, without_late
 from cdcbus.consumer.records.records import NO_RECORDS, Records, topic_partition_of
 from cdcbus.plugins.contracts import AppliedOffset

@@ -13,25 +13,24 @@ from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
 @dataclass(slots=True)
 class TableReport:
-    """Row changes that came for one table: `rows` is the sum of those that were applied, by what
-    happened at the source (`inserted`, `updated`, `deleted`, `truncated`), and of those that went
-    to dead letters (`failed`).
+    """Row changes that came for one table."""
 
-    `missed`: updates and deletes that hit no row; `dropped`: rows of which the target lacks a
-    column, which was left out; `superseded`: changes that another row forbade and a later change of
-    the same row has made void. `merge_ms` and `write_ms`: milliseconds for the net effect, and for
-    the statements.
-    """
-
+    # All of them: those that were applied, and those that failed.
     rows: int = 0
+    # Applied, by what happened at the source.
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     truncated: int = 0
+    # Changes that went to dead letters.
     failed: int = 0
+    # Updates and deletes that hit no row.
     missed: int = 0
+    # Rows with a column that the target lacks, which was left out.
     dropped: int = 0
+    # Changes that another row blocked, and that a later change of the same row made void.
     superseded: int = 0
+    # Milliseconds for the net effect, and for the statements.
     merge_ms: float = 0.0
     write_ms: float = 0.0
 
@@ -40,11 +39,11 @@ class TableReport:
             setattr(self, each.name, getattr(self, each.name) + getattr(other, each.name))
 
     def add_applied(self, changes: Iterable[RowChange], counts: Counts) -> None:
-        """Changes that were written, and what the target said of them."""
+        """Adds changes that were written, and the target's counts of them."""
         self.add_ops(Counter([change.op for change in changes]), counts)
 
     def add_ops(self, ops: Counter[Op], counts: Counts) -> None:
-        """So many changes of each operation that were written."""
+        """Adds the changes that were written, by operation, and the target's counts of them."""
         self.rows += ops.total()
         self.inserted += ops[Op.INSERT]
         self.updated += ops[Op.UPDATE]
@@ -53,9 +52,13 @@ class TableReport:
         self.missed += counts.missed
 
     def __str__(self) -> str:
-        shown = (f"{getattr(self, name)} {name}" for name in COUNTERS if getattr(self, name))
-        times = f"merge {self.merge_ms:.0f} ms", f"write {self.write_ms:.0f} ms"
-        return f"{self.rows} rows ({', '.join((*shown, *times))})"
+        parts: list[str] = []
+        for name in COUNTERS:
+            count = getattr(self, name)
+            if count:
+                parts.append(f"{count} {name}")
+        parts += [f"merge {self.merge_ms:.0f} ms", f"write {self.write_ms:.0f} ms"]
+        return f"{self.rows} rows ({', '.join(parts)})"
 
 
 COUNTERS = (
@@ -69,47 +72,50 @@ COUNTERS = (
     "superseded",
 )
 
+# Sentences on altered tables that a report keeps: the last.
 ALTERED_KEPT = 50
 
 
 def earliest(one_ms: int, other_ms: int) -> int:
     """The earlier of two times; 0 is none."""
-    return min(one_ms, other_ms) if one_ms and other_ms else one_ms or other_ms
+    if one_ms and other_ms:
+        return min(one_ms, other_ms)
+    return one_ms or other_ms
 
 
 class Beat(NamedTuple):
-    """A heartbeat: when its record came into Kafka, 0 where that is not known, and when the row was
-    written, by the source's clock, which may be wrong. In epoch seconds."""
+    """A heartbeat; times in epoch seconds."""
 
+    # When its record came into Kafka; 0 where that is unknown.
     came: float
+    # When the source wrote the row, by its own clock, which may be wrong.
     written: float
 
 
 @dataclass(slots=True)
 class BatchReport:
-    """What was done with a batch, or with a partition's part of it. Stages in milliseconds, added
-    up over partitions, which run side by side: `decode_ms` reading and mapping records, `apply_ms`
-    everything inside the target's transaction, `commit_ms` ending it.
-
-    `unread`: records that went to dead letters as nothing could be read from them; `late`: those
-    left out as their sender had lost its lock. `first_commit_ms`, `last_commit_ms`: the earliest
-    and latest commit time of the row changes at the source; `first_kafka_ms`, `last_kafka_ms`: of
-    the records in Kafka; 0 without one. `beats`: the last heartbeat of each source, by server id.
-    `altered`: how target tables were, as sentences.
-    """
+    """What was done with a batch, or with a partition's part of it."""
 
     records: int = 0
     tables: dict[TableId, TableReport] = field(default_factory=dict)
+    # Records that went to dead letters because nothing could be read from them.
     unread: int = 0
+    # Records that were left out because their sender had lost its lock.
     late: int = 0
+    # Stages, added up over partitions, which run side by side: reading and mapping records,
+    # everything inside the target's transaction, ending the transaction.
     decode_ms: float = 0.0
     apply_ms: float = 0.0
     commit_ms: float = 0.0
+    # The earliest and the latest commit of the row changes at the source; 0 without one.
     first_commit_ms: int = 0
     last_commit_ms: int = 0
+    # The same of the records' times in Kafka.
     first_kafka_ms: int = 0
     last_kafka_ms: int = 0
+    # The last heartbeat of each source, by server id.
     beats: dict[str, Beat] = field(default_factory=dict)
+    # How target tables were altered, as sentences.
     altered: list[str] = field(default_factory=list)
 
     def table(self, table: TableId) -> TableReport:
@@ -131,30 +137,28 @@ class BatchReport:
             self.table(table).add(report)
 
     def committed(self, first_ms: int, last_ms: int) -> None:
-        """Row changes that were committed between two times; 0: not known."""
+        """Notes row changes that were committed between two times; 0: unknown."""
         self.first_commit_ms = earliest(self.first_commit_ms, first_ms)
         self.last_commit_ms = max(self.last_commit_ms, last_ms)
 
     def came(self, first_ms: int, last_ms: int) -> None:
-        """Records that came into Kafka between two times; 0: not known."""
+        """Notes records that came into Kafka between two times; 0: unknown."""
         self.first_kafka_ms = earliest(self.first_kafka_ms, first_ms)
         self.last_kafka_ms = max(self.last_kafka_ms, last_ms)
 
     def beat(self, source: str, beat: Beat) -> None:
-        """A heartbeat of a source."""
+        """Notes a heartbeat of a source."""
         self.beats[source] = max(self.beats.get(source, beat), beat)
 
     def __str__(self) -> str:
         stages = (
-            f"decode {self.decode_ms:.0f}, apply {self.apply_ms:.0f}, commit "
-            f"{self.commit_ms:.0f} ms"
+            f"decode {self.decode_ms:.0f}, apply {self.apply_ms:.0f}, "
+            f"commit {self.commit_ms:.0f} ms"
         )
-        unread = (f"; {self.unread} unread" if self.unread else "") + (
-            f"; {self.late} late" if self.late else ""
-        )
-        return "; ".join(
-            (
-                f"{self.records} records ({stages}){unread}",
-                *(f"{table} {report}" for table, report in self.tables.items()),
-            )
-        )
+        parts = [f"{self.records} records ({stages})"]
+        if self.unread:
+            parts.append(f"{self.unread} unread")
+        if self.late:
+            parts.append(f"{self.late} late")
+        parts += [f"{table} {report}" for table, report in self.tables.items()]
+        return "; ".join(parts)

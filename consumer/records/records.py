@@ -1,5 +1,5 @@
-"""The records of a partition's part of a batch, in offset order: as Arrow columns, and one by one
-for those who ask so."""
+"""The records of a partition's part of a batch, in offset order: as Arrow columns, and one by
+one."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ import pyarrow.compute as pc
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.positions import TopicPartition
 
-Record = tuple[int, bytes | None]  # offset, value
+# Offset and value.
+Record = tuple[int, bytes | None]
 Header = tuple[str, bytes | None]
 
-
+# The columns of a batch that is read, by the names that Spark gives them.
 COLUMNS = ("offset", "value", "headers", "key", "kafka_ms")
 
 
 class Records(Sequence[Record]):
     """Equally long columns: offsets (int64), values (binary, null for a tombstone), and headers
     as Spark reads them, null for none; keys (binary) where the task reads more than one partition,
-    None elsewhere; and when each came into Kafka (int64, epoch milliseconds)."""
+    None elsewhere; and the time when each record came into Kafka (int64, epoch milliseconds)."""
 
     def __init__(
         self,
@@ -35,9 +36,10 @@ class Records(Sequence[Record]):
         times: pa.Array | None = None,
         read: tuple[pa.Array, pa.Array] | None = None,
     ) -> None:
-        """`read`: offsets and times of all that was read, also of records that have been left
-        out since."""
-        self.offsets, self.values = offsets, values
+        """`read`: offsets and times of all records that were read, also of those that have been
+        left out since."""
+        self.offsets = offsets
+        self.values = values
         self.headers = pa.nulls(len(offsets)) if headers is None else headers
         self.keys = keys
         self.times = pa.nulls(len(offsets), pa.int64()) if times is None else times
@@ -45,14 +47,19 @@ class Records(Sequence[Record]):
 
     @classmethod
     def of(cls, table: pa.Table) -> Records:
-        """Those of a table with columns of these names, all of one partition; of the others only
-        what is read."""
-        found = {
-            name: pa.concat_arrays(table.column(name).chunks)
-            for name in COLUMNS
-            if name in table.column_names
-        }
-        return cls(found["offset"], found["value"], *(found.get(name) for name in COLUMNS[2:]))
+        """The records of a table with columns of these names, all of one partition. Only offset
+        and value must be among them."""
+        found: dict[str, pa.Array] = {}
+        for name in COLUMNS:
+            if name in table.column_names:
+                found[name] = pa.concat_arrays(table.column(name).chunks)
+        return cls(
+            found["offset"],
+            found["value"],
+            found.get("headers"),
+            found.get("key"),
+            found.get("kafka_ms"),
+        )
 
     def __len__(self) -> int:
         return len(self.offsets)
@@ -96,26 +103,30 @@ class Records(Sequence[Record]):
             yield [(header["key"], header["value"]) for header in headers or ()]
 
     def before(self, end: int) -> Records:
-        """Those with offsets below `end`."""
+        """The records with offsets below `end`."""
         return self[: count_before(self.offsets, end)]
 
     def kafka_times(self) -> tuple[int, int]:
-        """When the first and the last of all that was read came into Kafka; 0 where it is not
-        known."""
+        """When the first and the last of all records that were read came into Kafka; 0 where that
+        is unknown."""
         times = pc.min_max(self._read[1]).as_py()
         return max(0, times["min"] or 0), max(0, times["max"] or 0)
 
     def last_before(self, end: int) -> Landmark | None:
-        """The last record below `end` that was read, also where these are without it."""
+        """The last record below `end` that was read, even if it has been left out since."""
         offsets, times = self._read
         count = count_before(offsets, end)
-        came_ms = times[count - 1].as_py() if count else None
-        return None if came_ms is None else Landmark(offsets[count - 1].as_py(), came_ms)
+        if not count:
+            return None
+        came_ms = times[count - 1].as_py()
+        if came_ms is None:
+            return None
+        return Landmark(offsets[count - 1].as_py(), came_ms)
 
 
 def count_before(offsets: pa.Array, end: int) -> int:
-    """How many of these, which are in order, are below `end`."""
-    # Arrow's comparison with a number looks for a module first, each time: that takes longer.
+    """How many of these ascending offsets are below `end`."""
+    # Faster than Arrow's comparison with a number, which looks for a module on each call.
     return bisect_left(offsets, end, key=methodcaller("as_py"))
 
 
@@ -123,17 +134,23 @@ NO_RECORDS = Records(pa.array([], pa.int64()), pa.array([], pa.binary()))
 
 
 def same_in_all(partitions: Iterable[TopicPartition]) -> list[str]:
-    """The columns that are the same in each record of these partitions: they need not pass by with
-    each."""
-    return [
-        name
-        for name, values in zip(("topic", "partition"), zip(*partitions, strict=True), strict=True)
-        if len({*values}) == 1
-    ]
+    """The columns that are the same in every record of these partitions, so no record needs to
+    carry them."""
+    topics = set[str]()
+    numbers = set[int]()
+    for topic, number in partitions:
+        topics.add(topic)
+        numbers.add(number)
+    same = []
+    if len(topics) == 1:
+        same.append("topic")
+    if len(numbers) == 1:
+        same.append("partition")
+    return same
 
 
 def topic_partition_of(batch: pa.Table, partitions: Iterable[TopicPartition]) -> TopicPartition:
-    """The partition of a table's records, which are of one; what the table does not tell is
+    """The partition of a table's records, which all are of one. A column that the table lacks is
     `same_in_all` of these partitions."""
     topic, number = next(iter(partitions))
     if "topic" in batch.column_names:

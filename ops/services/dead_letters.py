@@ -11,7 +11,7 @@ from typing import NamedTuple
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.records.dead_letters import DeadLetterTopic
+from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, access_of
 from cdcbus.plugins.errors import BusUnavailable, ConfigError
 from cdcbus.producer.config import FetchTask

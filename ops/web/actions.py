@@ -31,7 +31,8 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask
-    from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenDeadLetter
+    from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
+    from cdcbus.consumer.records.dead_letters import OpenDeadLetter
     from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters
     from cdcbus.producer.config import FetchTask
 

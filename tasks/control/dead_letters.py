@@ -9,7 +9,8 @@ from typing import Protocol, TypeVar
 
 from kazoo.client import KazooClient
 
-from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenDeadLetter
+from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
+from cdcbus.consumer.records.dead_letters import OpenDeadLetter
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.tasks import TaskNodes

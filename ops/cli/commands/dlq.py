@@ -20,7 +20,8 @@ from cdcbus.tasks.process_identity import operator
 
 if TYPE_CHECKING:
     from cdcbus.consumer.config import LoadTask
-    from cdcbus.consumer.records.dead_letters import DeadLetterTopic, OpenDeadLetter
+    from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
+    from cdcbus.consumer.records.dead_letters import OpenDeadLetter
     from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters
     from cdcbus.ops.services.target_rows import TargetRow
     from cdcbus.producer.config import FetchTask

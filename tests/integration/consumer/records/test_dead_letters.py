@@ -15,7 +15,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
 from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, TopicConfig
-from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic, dead_letters_of
+from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic, dead_letters_of
+from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, DataError
@@ -105,7 +106,7 @@ def places(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
             asked.extend((each.partition, each.offset) for each in partitions)
             super().assign(partitions)
 
-    monkeypatch.setattr("cdcbus.consumer.records.dead_letters.Consumer", Noting)
+    monkeypatch.setattr("cdcbus.consumer.records.record_reader.Consumer", Noting)
     return asked
 
 
@@ -118,7 +119,7 @@ def test_records_that_are_near_each_other_are_read_at_once(
     is_far: bool,
 ) -> None:
     if is_far:
-        monkeypatch.setattr("cdcbus.consumer.records.dead_letters.NEAR_BYTES", 0)
+        monkeypatch.setattr("cdcbus.consumer.records.record_reader.NEAR_BYTES", 0)
     producer = Producer({"bootstrap.servers": kafka})
     for number in range(100):
         producer.produce(task.task_id, b"%d" % number, partition=1)
@@ -211,7 +212,8 @@ def test_the_topic_is_compacted_so_that_letters_do_not_expire(
 def test_kafka_away_is_told_and_nothing_counts_as_put(
     task: LoadTask, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cdcbus.consumer.records.dead_letters.WAIT_SECONDS", 1.0)
+    for module in ("dead_letter_topic", "record_reader"):
+        monkeypatch.setattr(f"cdcbus.consumer.records.{module}.WAIT_SECONDS", 1.0)
     with DeadLetterTopic(
         replace(task, source=replace(task.source, servers="127.0.0.1:9"))
     ) as topic:

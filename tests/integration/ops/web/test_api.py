@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from kazoo.client import KazooClient
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic
+from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
+from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.zookeeper.stat import Stat

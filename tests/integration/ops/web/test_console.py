@@ -15,7 +15,8 @@ import pytest
 from confluent_kafka import Producer
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.records.dead_letters import DeadLetter, DeadLetterTopic
+from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
+from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.ops.alarms.state import Alarm, Kind, Notice
 from cdcbus.ops.alarms.store import AlarmNodes, Sent, TaskAlarms
 from cdcbus.ops.services.dead_letter_counts import LetterCounts

@@ -1,0 +1,250 @@
+"""The Kafka topic of dead letters: puts, lists, replays and drops them. The topic is compacted, so
+that open letters never expire."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import UTC, datetime
+from threading import Lock
+from types import TracebackType
+from typing import Any, Final
+
+from confluent_kafka import KafkaError, KafkaException, Message, Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from cdcbus.consumer.config import LoadTask, OnError
+from cdcbus.consumer.records.dead_letters import (
+    DeadLetter,
+    OpenDeadLetter,
+    letter_headers,
+    letter_key,
+    read_letter,
+    replayed_record,
+)
+from cdcbus.consumer.records.outdated import find_outdated
+from cdcbus.consumer.records.record_reader import LIBRARY_LOG, RecordReader
+from cdcbus.plugins.epoch import without_epoch
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError
+from cdcbus.plugins.kafka.client_errors import Refusals
+
+LOG = logging.getLogger(__name__)
+WAIT_SECONDS: Final = 30.0
+
+
+class DeadLetterTopic:
+    """The dead letters of one task. A context manager; thread-safe."""
+
+    def __init__(self, task: LoadTask) -> None:
+        """Connects at first use. Raises ConfigError for settings that the Kafka client does not
+        know."""
+        self._task_id = task.task_id
+        self._config = task.dead_letters
+        self._servers = task.source.servers
+        self._converter = task.converter
+        self._refusals = Refusals()
+        self._options: dict[str, Any] = {
+            **task.source.look_up_options,
+            "bootstrap.servers": task.source.servers,
+            "error_cb": self._refusals,
+            "logger": LIBRARY_LOG,
+        }
+        self._reader = RecordReader(
+            {**self._options, "group.id": f"cdcbus-{task.task_id}"}, self._servers, self._refusals
+        )
+        # The records of the open letters, as far as they are known.
+        self._open: set[str] = set()
+        self._lock = Lock()
+        try:
+            self._producer = Producer(
+                {
+                    **self._options,
+                    "acks": "all",
+                    "enable.idempotence": True,
+                    "compression.type": "lz4",
+                }
+            )
+        except KafkaException as error:
+            raise ConfigError(
+                f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
+            ) from error
+
+    @property
+    def task_id(self) -> str:
+        return self._task_id
+
+    def __enter__(self) -> DeadLetterTopic:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._producer.purge()
+
+    def open(self) -> None:
+        """Makes the topic where it is missing, and counts the task's open letters: needed before
+        the first `put`. Raises BusError."""
+        self._make_topic()
+        self._open = self._open_records()
+
+    def put(self, dead_letters: Sequence[DeadLetter]) -> None:
+        """Returns when Kafka has acknowledged a letter for each. Raises DataError beyond the
+        limit, and then puts none; BusError."""
+        with self._lock:
+            records = self._within_limit(dead_letters)
+            now = _now()
+            originals = self._reader.originals(dead_letters)
+            messages = [
+                self._message(dead_letter, now, original)
+                for dead_letter, original in zip(dead_letters, originals, strict=True)
+            ]
+            self._send(messages)
+            self._open = records
+        for dead_letter in dead_letters:
+            LOG.warning(
+                "task %s: dead letter %s: %s", self._task_id, dead_letter.record, dead_letter.reason
+            )
+
+    def _within_limit(self, dead_letters: Sequence[DeadLetter]) -> set[str]:
+        """The records of all letters that will be open. Raises DataError where they are too
+        many."""
+        new = {dead_letter.record for dead_letter in dead_letters}
+        limit = self._config.limit
+        if len(self._open | new) > limit:
+            # Somebody may have resolved some meanwhile.
+            self._open = self._open_records()
+        records = self._open | new
+        if len(records) > limit:
+            last = dead_letters[-1]
+            raise DataError(
+                f"task {self._task_id}: {len(records)} dead letters would be open, "
+                f"loader.deadletterLimit is {limit}; the last is record {last.record}: "
+                f"{last.reason}. Look at them with `cdcbus dlq list`, replay or drop them"
+            )
+        return records
+
+    def _open_records(self) -> set[str]:
+        return {each.dead_letter.record for each in self.dead_letters()}
+
+    def dead_letters(self) -> list[OpenDeadLetter]:
+        """The task's open letters, by topic, partition and key, those of one row in the order in
+        which they first came. Raises BusError."""
+        found: dict[bytes, OpenDeadLetter | None] = {}
+        own = letter_key(self._task_id, "")
+        for message in self._reader.all_records(self._config.topic):
+            key = message.key() or b""
+            if key.startswith(own):
+                found[key] = None if message.value() is None else read_letter(message)
+        return sorted((each for each in found.values() if each), key=_by_row)
+
+    def replay(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
+        """Puts the original records to the ends of their partitions, in order, each acknowledged
+        before its letter is resolved. A crash in between leaves letters that have been replayed.
+        Raises BusError."""
+        ordered = sorted(dead_letters, key=_by_origin)
+        now = _now()
+        records = []
+        for each in ordered:
+            # With its old epoch the record would be left out as sent too late.
+            value = without_epoch(each.value, self._converter)
+            records.append(replayed_record(each, value, now))
+        self._send(records)
+        self.drop(ordered)
+
+    def outdated(
+        self, dead_letters: Iterable[OpenDeadLetter], tell: Callable[[str], None] = LOG.info
+    ) -> dict[str, str]:
+        """Letters that a replay would put after a newer record with the same key: the reason, by
+        the letter's record. Raises BusError."""
+        return find_outdated(self._reader, dead_letters, tell)
+
+    def drop(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
+        """Resolves letters. Raises BusError."""
+        tombstones = []
+        for each in dead_letters:
+            key = letter_key(self._task_id, each.dead_letter.record)
+            tombstones.append({"topic": self._config.topic, "key": key, "value": None})
+        self._send(tombstones)
+
+    def _message(self, dead_letter: DeadLetter, now: str, original: Message) -> Mapping[str, Any]:
+        return {
+            "topic": self._config.topic,
+            "key": letter_key(self._task_id, dead_letter.record),
+            "value": original.value(),
+            "headers": letter_headers(self._task_id, dead_letter, now, original),
+        }
+
+    def _send(self, messages: Sequence[Mapping[str, Any]]) -> None:
+        failures: list[KafkaError] = []
+
+        def on_delivery(error: KafkaError | None, _: Message) -> None:
+            if error is not None:
+                failures.append(error)
+
+        try:
+            for message in messages:
+                self._producer.produce(**message, on_delivery=on_delivery)
+            left = self._producer.flush(WAIT_SECONDS)
+        except (KafkaException, BufferError) as error:
+            raise BusUnavailable(
+                f"dead letters cannot be put to Kafka at {self._servers}: {error}"
+            ) from error
+        if left:
+            # Otherwise the client would send them later, after the batch has been tried again.
+            self._producer.purge()
+            raise BusUnavailable(
+                f"Kafka at {self._servers} has not acknowledged dead letters within "
+                f"{WAIT_SECONDS:g} s"
+            )
+        if failures:
+            first = failures[0]
+            passes = first.retriable() or first.code() == KafkaError._MSG_TIMED_OUT
+            kind = BusUnavailable if passes else BusRejected
+            raise kind(
+                f"Kafka at {self._servers} does not take {len(failures)} records: {first.str()}"
+            )
+
+    def _make_topic(self) -> None:
+        topic = self._config.topic
+        admin = AdminClient(self._options)
+        try:
+            if topic in admin.list_topics(timeout=WAIT_SECONDS).topics:
+                return
+            new = NewTopic(topic, 1, -1, config={"cleanup.policy": "compact"})
+            admin.create_topics([new])[topic].result(WAIT_SECONDS)
+        except KafkaException as error:
+            failed = error.args[0]
+            if failed.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return
+            silent = (KafkaError._TRANSPORT, KafkaError._TIMED_OUT)
+            if failed.retriable() or failed.code() in silent:
+                raise self._refusals.unanswered(admin, self._servers, error) from error
+            raise BusRejected(
+                f"topic {topic} for dead letters cannot be made at {self._servers}: "
+                f"{failed.str()}; create it with cleanup.policy=compact, or name another in "
+                "loader.deadletterTopic"
+            ) from error
+
+
+def dead_letters_of(task: LoadTask) -> AbstractContextManager[DeadLetterTopic | None]:
+    """Where the task puts dead letters, once that is opened; None where it stops instead. Raises
+    ConfigError."""
+    return nullcontext() if task.on_error is OnError.STOP else DeadLetterTopic(task)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _by_row(each: OpenDeadLetter) -> tuple[object, ...]:
+    topic, partition, offset, _ = each.dead_letter
+    return topic, partition, each.key or b"", each.origin, offset
+
+
+def _by_origin(each: OpenDeadLetter) -> tuple[str, int, int]:
+    return each.dead_letter.topic, each.dead_letter.partition, each.origin

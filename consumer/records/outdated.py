@@ -1,0 +1,94 @@
+"""Which dead letters a replay would put after newer records of their rows."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic
+from typing import Final, NamedTuple
+
+import confluent_kafka
+from confluent_kafka import Consumer
+
+from cdcbus.consumer.records.dead_letters import OpenDeadLetter, origin_of, to_bytes
+from cdcbus.consumer.records.record_reader import RecordReader
+from cdcbus.plugins.positions import TopicPartition
+
+PROGRESS_SECONDS: Final = 5.0
+
+
+class Newest(NamedTuple):
+    """The newest record of a key: where it came first, and where it is."""
+
+    origin: int
+    offset: int
+
+
+def find_outdated(
+    reader: RecordReader, dead_letters: Iterable[OpenDeadLetter], tell: Callable[[str], None]
+) -> dict[str, str]:
+    """Why letters are outdated, by their records.
+
+    Reads each partition once, from the oldest of its letters to the end, and reports its progress
+    to `tell`. Records that are replayed together keep their order. Records that Kafka no longer
+    holds may have been newer. Raises BusError.
+    """
+    found: dict[str, str] = {}
+    partitions: defaultdict[TopicPartition, list[OpenDeadLetter]] = defaultdict(list)
+    for each in dead_letters:
+        partition = TopicPartition(each.dead_letter.topic, each.dead_letter.partition)
+        partitions[partition].append(each)
+    with reader.consumer() as consumer:
+        for partition, letters in sorted(partitions.items()):
+            begin, end = reader.bounds(consumer, partition)
+            newest = _newest(reader, consumer, partition, letters, end, tell)
+            for each in letters:
+                reason = _why_outdated(each, newest.get(each.key), begin, end)
+                if reason:
+                    found[each.dead_letter.record] = reason
+    return found
+
+
+def _newest(
+    reader: RecordReader,
+    consumer: Consumer,
+    partition: TopicPartition,
+    dead_letters: Sequence[OpenDeadLetter],
+    end: int,
+    tell: Callable[[str], None],
+) -> dict[bytes | None, Newest]:
+    """By key of a letter, the newest record that is not one of the letters' own."""
+    keys = {each.key for each in dead_letters}
+    replayed = {each.origin for each in dead_letters}
+    newest: dict[bytes | None, Newest] = {}
+    reported_at = monotonic()
+    consumer.assign([confluent_kafka.TopicPartition(*partition, min(replayed) + 1)])
+    for message in reader.read(consumer, partition.topic):
+        offset = message.offset() or 0
+        key = None
+        if message.key() is not None:
+            key = to_bytes(message.key())
+        if key in keys:
+            record = Newest(origin_of(message), offset)
+            if record.origin not in replayed:
+                newest[key] = max(newest.get(key, record), record)
+        if monotonic() - reported_at > PROGRESS_SECONDS:
+            tell(f"looking for newer records in {partition}: at offset {offset} of {end}")
+            reported_at = monotonic()
+    return newest
+
+
+def _why_outdated(letter: OpenDeadLetter, newest: Newest | None, begin: int, end: int) -> str:
+    """Empty where the letter's record is known to be the newest of its key. The partition has
+    the offsets from `begin` to `end`."""
+    partition = TopicPartition(letter.dead_letter.topic, letter.dead_letter.partition)
+    if newest is not None and newest.origin > letter.origin:
+        record = f"record {partition.topic}/{partition.partition}/{newest.offset}"
+        if letter.key is None:
+            return f"{record} is newer, and without keys none tells which row it is of"
+        return f"{record} with the same key is newer"
+    if end <= letter.dead_letter.offset:
+        return f"{partition} ends at {end}, so it is another log than the one that had the record"
+    if begin > letter.origin + 1:
+        return f"{partition} begins at {begin} by now, and what it had before may have been newer"
+    return ""
