@@ -23,7 +23,8 @@ from cdcbus.consumer.batch.executor_batch import map_in_arrow
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.jvm.cds_archive import MAPPED
 from cdcbus.consumer.jvm.maven import kafka_connector_jars
-from cdcbus.consumer.spark.session import begin_at, kafka_stream, spark_session
+from cdcbus.consumer.spark.kafka_stream import begin_at, kafka_stream
+from cdcbus.consumer.spark.session import spark_session
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.positions import TopicPartition

@@ -28,15 +28,8 @@ from cdcbus.consumer.batch.topic_watch import TopicWatch
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.records import same_in_all
 from cdcbus.consumer.spark.executor_health import ExecutorWatch
-from cdcbus.consumer.spark.session import (
-    JVM_ENDED,
-    begin_at,
-    end_offsets,
-    jvm_ended,
-    kafka_stream,
-    query_error,
-    spark_error,
-)
+from cdcbus.consumer.spark.kafka_stream import begin_at, end_offsets, kafka_stream
+from cdcbus.consumer.spark.spark_errors import JVM_ENDED, jvm_ended, query_error, spark_error
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.task_status import TaskStatus
 

@@ -1,5 +1,5 @@
-"""A cluster without room, or whose executors do not start, lets a task wait without a word. This
-says it."""
+"""Reports a cluster that gives a task no executors: Spark itself waits silently, for room or for
+executors that do not start."""
 
 from __future__ import annotations
 
@@ -16,30 +16,34 @@ PATIENCE_SECONDS = 30.0
 
 
 class ExecutorWatch:
-    """Of one query."""
+    """Watches one query."""
 
     def __init__(self, status: TaskStatus, spark: SparkSession, query: StreamingQuery) -> None:
-        self._status, self._context = status, spark.sparkContext
+        self._status = status
+        self._context = spark.sparkContext
         self._is_cluster = has_executors(spark)
         if self._is_cluster:
-            # answers without asking anybody, also when Spark has ended
+            # Answers from memory, even after Spark has ended.
             self._tracker: Any = self._context._jsc.sc().statusTracker()
             self._jobs = str(query.runId)
         self._since: float | None = None
         self._is_logged = False
 
     def look(self) -> None:
-        """To be called every second or so. Reports a job of the query that has waited so long
-        without an executor, and that one is there again."""
+        """To be called about every second. Reports a job of the query that has waited for
+        PATIENCE_SECONDS without an executor, and then the return of one."""
         if not self._is_cluster:
             return
-        if len(self._tracker.getExecutorInfos()) > 1:  # the driver is one of them
+        # The driver is listed as well.
+        if len(self._tracker.getExecutorInfos()) > 1:
             if self._is_logged:
                 self._status.resumed("executors are available again")
-            self._since, self._is_logged = None, False
+            self._since = None
+            self._is_logged = False
         elif self._is_logged:
             return
-        elif not self._has_job():  # an idle application may have given its executors back
+        elif not self._has_job():
+            # An idle application may have given its executors back.
             self._since = None
         elif self._since is None:
             self._since = time.monotonic()
@@ -52,6 +56,5 @@ class ExecutorWatch:
             self._is_logged = True
 
     def _has_job(self) -> bool:
-        return not set(self._tracker.getActiveJobIds()).isdisjoint(
-            self._tracker.getJobIdsForGroup(self._jobs)
-        )
+        active = set(self._tracker.getActiveJobIds())
+        return not active.isdisjoint(self._tracker.getJobIdsForGroup(self._jobs))

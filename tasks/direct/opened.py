@@ -107,7 +107,7 @@ def opened_for(
 
 def _with_daemon(load: LoadTask) -> LoadTask:
     """On this machine, Python workers begin with all loaded that a chunk needs."""
-    from cdcbus.consumer.spark.session import is_cluster
+    from cdcbus.consumer.spark.settings import is_cluster
 
     if is_cluster(load.spark_options.get("spark.master", "local")):
         return load

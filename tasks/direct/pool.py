@@ -152,7 +152,7 @@ class _Pool:
         try:
             [found] = job.collect()
         except Exception as error:
-            from cdcbus.consumer.spark.session import spark_error
+            from cdcbus.consumer.spark.spark_errors import spark_error
 
             return spark_error(self._load, error)
         assert isinstance(found, Loaded | CdcError)

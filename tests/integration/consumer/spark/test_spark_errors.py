@@ -13,13 +13,9 @@ from confluent_kafka.admin import AdminClient
 from pyspark.sql import DataFrame, SparkSession
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.spark.session import (
-    begin_at,
-    kafka_stream,
-    query_error,
-    spark_error,
-    spark_session,
-)
+from cdcbus.consumer.spark.kafka_stream import begin_at, kafka_stream
+from cdcbus.consumer.spark.session import spark_session
+from cdcbus.consumer.spark.spark_errors import query_error, spark_error
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError
 from cdcbus.plugins.positions import TopicPartition

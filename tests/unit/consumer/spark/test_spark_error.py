@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException, PySparkRuntimeError
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.spark.session import classified, spark_error
+from cdcbus.consumer.spark.spark_errors import classified, spark_error
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.error_policy import Action, policy_of
 from cdcbus.plugins.errors import (

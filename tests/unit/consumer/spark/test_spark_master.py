@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.consumer.spark.session import (
+from cdcbus.consumer.spark.settings import (
     check_hadoop_configuration,
     check_speculation,
     is_cluster,

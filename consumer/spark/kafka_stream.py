@@ -1,0 +1,105 @@
+"""Spark's Kafka source: from which offsets it reads, how much, and how far it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import orjson
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import unix_millis
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import TopicPartition
+
+# Of the clients of all partitions together.
+FETCH_BYTES = 64 << 20
+COLUMNS = ("topic", "partition", "offset", "value")
+
+
+def kafka_stream(
+    spark: SparkSession, task: LoadTask, offsets: Mapping[TopicPartition, int], batch_records: int
+) -> DataFrame:
+    """A stream of topic, partition, offset, value and kafka_ms, the time when a record came into
+    Kafka, from `offsets` on; only committed records. Also of headers where the task sends them on,
+    or of keys where a target's row may be in several partitions.
+
+    Chosen partitions are assigned. Otherwise new partitions of the topics are found, and read from
+    their beginning.
+    """
+    if task.source.partitions:
+        assigned = dict.fromkeys(task.source.topics, task.source.partitions)
+        chosen = {"assign": orjson.dumps(assigned).decode()}
+    else:
+        chosen = {"subscribe": ",".join(task.source.topics)}
+    options = {
+        **_fetching(len(offsets), batch_records),
+        **{f"kafka.{key}": value for key, value in task.source.kafka_options.items()},
+        "kafka.bootstrap.servers": task.source.servers,
+        "kafka.isolation.level": "read_committed",
+        "startingOffsets": _offsets_json(offsets),
+        "failOnDataLoss": "true",
+        "maxOffsetsPerTrigger": str(batch_records),
+        **chosen,
+    }
+    more = []
+    if isinstance(task.target, PublishConfig):
+        options["includeHeaders"] = "true"
+        more = ["headers"]
+    elif len(offsets) > 1:
+        more = ["key"]
+    read = spark.readStream.format("kafka").options(**options).load()
+    return read.select(*COLUMNS, unix_millis("timestamp").alias("kafka_ms"), *more)
+
+
+def begin_at(checkpoint: Path, offsets: Mapping[TopicPartition, int]) -> None:
+    """Writes into a new checkpoint where the query begins, as Spark does at a first start. It takes
+    precedence over the stream's `startingOffsets`.
+
+    Without it Spark first asks Kafka which partitions there are, which takes a tenth of a second,
+    and fails where they are not these; with it, Spark finds new ones with its first batch.
+    """
+    file = checkpoint / "sources" / "0" / "0"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(b"\0v1\n" + _offsets_json(offsets).encode())
+
+
+def _offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
+    topics: dict[str, dict[str, int]] = {}
+    for (topic, number), offset in offsets.items():
+        topics.setdefault(topic, {})[str(number)] = offset
+    return orjson.dumps(topics).decode()
+
+
+def _fetching(partitions: int, batch_records: int) -> dict[str, str]:
+    """How the Kafka clients fetch, one for each partition."""
+    # LZ4 may have packed a poll's records 250 times smaller. 64 MB for all clients fit into 1 GB of
+    # heap, and so do the records that 512 KB unpack to.
+    share = FETCH_BYTES // max(1, partitions)
+    fetch_bytes = min(512 << 10, max(256 << 10, share))
+    # The more records in a poll the faster: with each, Spark asks for a partition's first and last
+    # offset.
+    poll_records = min(8000, max(16, batch_records // 128))
+    return {
+        # Those two questions wait for the client's next fetch, which it sends as soon as it has
+        # some records.
+        "kafka.fetch.max.wait.ms": "1",
+        "kafka.max.partition.fetch.bytes": str(fetch_bytes),
+        "kafka.max.poll.records": str(poll_records),
+    }
+
+
+def end_offsets(query: StreamingQuery) -> dict[TopicPartition, int]:
+    """The offset after the last record of the micro-batch in progress, per partition, transaction
+    markers included. To be called from within the micro-batch."""
+    # The data frame does not hold the source's offsets.
+    progress: Any = query._jsq.streamingQuery().availableOffsets()
+    found = orjson.loads(progress.values().head().json())
+    ends: dict[TopicPartition, int] = {}
+    for topic, offsets in found.items():
+        for number, offset in offsets.items():
+            ends[TopicPartition(topic, int(number))] = offset
+    return ends

@@ -1,0 +1,116 @@
+"""What Spark raises, as an error of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql.streaming.query import StreamingQuery
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.errors import (
+    BusRejected,
+    BusUnavailable,
+    CdcError,
+    SparkEnded,
+    SparkUnavailable,
+)
+
+# What a call to Spark raises once its JVM has ended, for example after a signal to the whole
+# process group.
+JVM_ENDED = (Py4JError, ConnectionError, PySparkRuntimeError)
+# Java's exceptions that mean Kafka, by what to do about them. Each counts anywhere in the cause
+# chain, and so do its subclasses.
+_REFUSED = (
+    "org.apache.kafka.common.errors.AuthenticationException",
+    "org.apache.kafka.common.errors.AuthorizationException",
+)
+_PASSING = (
+    # Time-outs, no leader, an unknown topic: Kafka may answer soon.
+    "org.apache.kafka.common.errors.RetriableException",
+    "org.apache.kafka.common.errors.WakeupException",
+    "org.apache.kafka.common.errors.InterruptException",
+    # Out of range, or no offset.
+    "org.apache.kafka.clients.consumer.InvalidOffsetException",
+    # Kafka has deleted offsets, or partitions: the next start says which.
+    "org.apache.spark.sql.kafka010.KafkaIllegalStateException",
+    # Of a fetch.
+    "java.util.concurrent.TimeoutException",
+    "java.net.UnknownHostException",
+)
+# What Spark says of a job once a part of it has failed ATTEMPTS times.
+_LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly")
+# Kafka's client raises a ConfigException, although the name service may be back soon.
+_UNRESOLVED = "No resolvable bootstrap urls"
+
+
+def spark_error(task: LoadTask, error: BaseException) -> CdcError:
+    """What Spark raised, as an error of ours, by the Java exceptions that caused it. Where Kafka is
+    away, another attempt helps; where it lacks a topic or an offset, another attempt says precisely
+    what is wrong. An unknown exception stops the task."""
+    if isinstance(error, PySparkRuntimeError):
+        # Within a batch only a JVM that has ended raises it.
+        return jvm_ended(task, error)
+    java = getattr(error, "java_exception", getattr(error, "_origin", None))
+    if java is None:
+        return classified(task, str(error), [])
+    return _java_error(task, java)
+
+
+def jvm_ended(task: LoadTask, error: BaseException) -> SparkEnded:
+    """The error for a JVM that has ended; `error` is what a call to Spark has raised."""
+    return SparkEnded(
+        f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the log before "
+        "says more"
+    )
+
+
+def query_error(task: LoadTask, query: StreamingQuery) -> CdcError:
+    """The error of a query that has ended. Reads the Java exception, which PySpark's own form of it
+    may lack."""
+    failure = query._jsq.exception()
+    if not failure.isDefined():
+        return classified(task, "", [])
+    return _java_error(task, failure.get())
+
+
+def _java_error(task: LoadTask, java: Any) -> CdcError:
+    """`java`: an exception as py4j shows it."""
+    texts: list[str] = []
+    classes: list[str] = []
+    for cause in causes(java):
+        texts.append(str(cause.toString()))
+        ancestor = cause.getClass()
+        while ancestor is not None:
+            classes.append(str(ancestor.getName()))
+            ancestor = ancestor.getSuperclass()
+    return classified(task, "\n".join(texts), classes)
+
+
+def causes(java: Any) -> Iterator[Any]:
+    """The exception itself, its cause, and so on."""
+    # A bound, as a chain may be a circle.
+    for _ in range(100):
+        if java is None:
+            return
+        yield java
+        java = java.getCause()
+
+
+def classified(task: LoadTask, text: str, classes: Sequence[str]) -> CdcError:
+    """The error for a cause chain. `text`: of the chain, whose first line is the reason that is
+    shown; `classes`: of the chain, with their ancestors, outermost first."""
+    reason = next((line for line in text.splitlines() if line.strip()), "no reason given")
+    if any(name in _REFUSED for name in classes):
+        remedy = (
+            "check the task's settings kafka.security.protocol, kafka.sasl.*, kafka.ssl.* "
+            "and the user's rights"
+        )
+        return BusRejected(f"Kafka at {task.source.servers} refuses Spark: {reason}; {remedy}")
+    if any(name in _PASSING for name in classes) or _UNRESOLVED in text:
+        return BusUnavailable(f"Spark cannot read from Kafka at {task.source.servers}: {reason}")
+    if any(words in text for words in _LOST):
+        return SparkUnavailable(f"Spark's executors were lost again and again: {reason}")
+    return CdcError(f"task {task.task_id}: Spark failed: {reason}")
