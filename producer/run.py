@@ -14,78 +14,36 @@ at transaction edges; how far they are is saved after Kafka has confirmed them, 
 
 from __future__ import annotations
 
-import ctypes
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from functools import partial
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
 from threading import Event
 
 from cdcbus.plugins.contracts import PositionStore, SchemaStore
 from cdcbus.plugins.error_policy import keep_trying
-from cdcbus.plugins.errors import (
-    NoPosition,
-    PositionConflict,
-    PositionError,
-    PositionLost,
-    SourceError,
-    SourceUnavailable,
-)
+from cdcbus.plugins.errors import PositionLost, SourceError, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Op, TableId
-from cdcbus.plugins.saved_aside import SavedAside
 from cdcbus.plugins.task_status import TaskStatus
+from cdcbus.producer.checkpoint import Checkpoint
 from cdcbus.producer.config import FetchTask, SnapshotMode
+from cdcbus.producer.malloc import give_large_blocks_back
 from cdcbus.producer.mapped_tables import check_mapper
+from cdcbus.producer.open_xa import OpenXa
+from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import Deliveries, deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
-from cdcbus.producer.publish.stages import Stages
 from cdcbus.producer.server.failover import Addresses, pause_seconds
 from cdcbus.producer.snapshot.progress import MemorySnapshots, SnapshotStore
 from cdcbus.producer.snapshot.snapshots import Snapshots, is_snapshot_due
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.heartbeat import beating
 from cdcbus.producer.source.left_out import LeftOut
+from cdcbus.producer.source.row_events import Batch
 from cdcbus.producer.source.run_end import RunEnd
-from cdcbus.producer.source.seen_ddl import KEPT, Seen, SeenDdl
-
-OPEN_XA_SECONDS = 60.0
-_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3
-_LARGE_BYTES, _KEPT_BYTES = 4 << 20, 8 << 20
-
-
-@dataclass(slots=True)
-class Progress:
-    """What a fetch task has done since it started: row changes sent, in all and by table and
-    operation, positions stored, and the last of these. `queued_bytes`: of records that wait for
-    Kafka now; the task's `queue_bytes` at most. `open_xa`: the xid of the oldest XA transaction
-    that is prepared and not finished, and since when, in epoch seconds. `skipped`: how many
-    statements were, that were logged as text; `skipped_at`: when one was last, in epoch seconds.
-    `ddl`: definitions of its tables that it has passed; who tells of them takes them out.
-    `stages`: how long rows take."""
-
-    done: int = 0
-    stored: int = 0
-    position: BinlogPosition | None = None
-    queued_bytes: int = 0
-    open_xa: tuple[str, int] | None = None
-    skipped: int = 0
-    skipped_at: float = 0.0
-    ddl: deque[Seen] = field(default_factory=lambda: deque(maxlen=KEPT))
-    tables: Mapping[TableId, Mapping[Op, int]] = field(default_factory=dict)
-    stages: Stages = field(default_factory=Stages)
-
-    def sent(self, rows: int) -> None:
-        self.done += rows
-
-    def queued(self, size_bytes: int) -> None:
-        self.queued_bytes = size_bytes
-
-    def __str__(self) -> str:
-        return f"{self.done} row changes sent, position {self.position}"
+from cdcbus.producer.source.seen_ddl import SeenDdl
+from cdcbus.producer.start import start_position, store_start
 
 
 def run(
@@ -108,51 +66,10 @@ def run(
     memory. Raises ConfigError, PositionError, SourceError, BusError: no position
     moves past a row that Kafka has not confirmed.
     """
-    _give_large_blocks_back()
+    give_large_blocks_back()
     progress = Progress()
     kept = MemorySnapshots() if snapshots is None else snapshots
     addresses = Addresses(task, lambda: progress.done + progress.stored)
-    end: RunEnd | None = None
-
-    def look(there: FetchTask) -> None:
-        nonlocal end
-        with BinlogSource(there) as source:
-            if task.until is not None:
-                end = source.run_end(task.until)
-            if task.publish.transactional_id and positions.load() is None:
-                deliver.take_over()  # Kafka may know the position
-            start_position(there, positions, source)
-        check_mapper(there)
-
-    def attempt() -> None:
-        with (
-            addresses.trying() as there,
-            BinlogSource(there, schemas, epoch) as source,
-            beating(there),
-        ):
-            deliver.take_over()
-            progress.stages.forget()
-            start, is_stored = start_position(there, positions, source)
-            if not is_stored and not _began(source, start, positions, stop):
-                return
-            if end is not None and end.is_reached(start) and not is_snapshot_due(there, kept):
-                return
-            status.reading(f"the binlog from {start}")
-            try:
-                with (
-                    Checkpoint(task, positions, deliver, start, progress, report) as checkpoint,
-                    Snapshots(
-                        *(there, source.server, start, publisher, deliver, kept),
-                        *(source.has_more, epoch, progress.sent),
-                    ) as snapshot,
-                ):
-                    _copy(there, source, start, publisher, checkpoint, snapshot, status, stop, end)
-            except PositionLost as lost:
-                _began(source, source.instead(lost), positions, stop)
-                raise SourceUnavailable(
-                    "the binlog is read from that place at the next attempt"
-                ) from lost
-
     with KafkaPublisher(
         task.publish,
         make_converter(task.publish.converter),
@@ -163,246 +80,163 @@ def run(
         transform=task.transform,
         on_queued=progress.queued,
     ) as publisher:
-        deliver, progress.tables = deliveries(publisher, task.publish, positions), publisher.tables
-        addresses.first(look)
-        keep_trying(status, attempt, addresses.done, stop, pause_seconds)
-
-
-def _give_large_blocks_back() -> None:
-    """Makes the process give the memory of large rows back once they are sent. glibc would raise
-    its limit for that to 32 MB by itself, and then keep such blocks in a heap full of holes. What
-    is free at a heap's end it would, with that limit set, give back in pieces of 128 KB, to ask for
-    them again with the next rows: that takes a tenth of the processor time of small ones. Other C
-    libraries have no such setting."""
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
-        ctypes.CDLL(None).mallopt(_M_TRIM_THRESHOLD, _KEPT_BYTES)
-
-
-def _began(
-    source: BinlogSource, start: BinlogPosition, positions: PositionStore, stop: Event
-) -> bool:
-    """Stores where reading begins, behind what is to be known of the tables there: with the
-    position alone, one ALTER after a kill would be enough to make the rows before it unreadable.
-    False when `stop` was set meanwhile; then the position is not stored."""
-    for _ in source.prepare(start):
-        if stop.is_set():
-            return False
-    positions.save(start.to_json())
-    return True
-
-
-def start_position(
-    task: FetchTask, positions: PositionStore, source: BinlogSource
-) -> tuple[BinlogPosition, bool]:
-    """The stored position, else what the start rule names, and whether it is the stored one; as the
-    source in hand has it. Writes nothing.
-
-    Raises NoPosition when there is neither, PositionLost when the source no longer has it,
-    PositionError, SourceError.
-    """
-    stored = positions.load()
-    start = task.start
-    if stored is not None:
-        try:
-            start = BinlogPosition.from_json(stored)
-        except PositionError as error:
-            raise PositionError(
-                f"{positions.path}: {error}. Set it (cdcbus offset reset {task.task_id} --to "
-                "PLACE) and start again"
-            ) from error
-    if stored is None and positions.trace:
-        raise NoPosition(
-            f"task {task.task_id} has run before, as {positions.trace} tells, and has no position "
-            f"at {positions.path}; consumer.offset is "
-            f"for the first start only: set one by cdcbus offset reset {task.task_id} --to "
-            f"PLACE{_last_written(positions)}"
+        progress.tables = publisher.tables
+        deliver = deliveries(publisher, task.publish, positions)
+        fetch = _Fetch(
+            positions,
+            schemas,
+            kept,
+            publisher,
+            deliver,
+            addresses,
+            progress,
+            status,
+            report,
+            stop,
+            epoch,
         )
-    if start is None:
-        raise NoPosition(
-            f"task {task.task_id} has no position at {positions.path} and no consumer.offset; "
-            "give consumer.offset=latest, earliest, or a binlog file such as mysql-bin.000064:4"
-        )
-    try:
-        return source.locate(
-            start, is_own=stored is not None and positions.is_own
-        ), stored is not None
-    except PositionLost as lost:
-        return source.instead(lost), False
+        addresses.first(fetch.look)
+        keep_trying(status, fetch.attempt, addresses.done, stop, pause_seconds)
 
 
-def _last_written(positions: PositionStore) -> str:
-    try:
-        return (
-            "; the last one that it has stored was "
-            f"{BinlogPosition.from_json(positions.written.position)}"
-            if positions.written
-            else ""
-        )
-    except PositionError:
-        return ""
+@dataclass(slots=True)
+class _Fetch:
+    """What a running fetch task has over all its attempts to read the source. `end`: where a
+    bounded run ends."""
 
+    positions: PositionStore
+    schemas: SchemaStore
+    snapshots: SnapshotStore
+    publisher: KafkaPublisher
+    deliver: Deliveries
+    addresses: Addresses
+    progress: Progress
+    status: TaskStatus
+    report: Callable[[Progress], None]
+    stop: Event
+    epoch: str
+    end: RunEnd | None = None
 
-class Checkpoint:
-    """The last transaction edge before which all is published, stored when due: first Kafka has
-    the rows, then ZooKeeper is written. Only the last one is waited for. A context manager:
-    leaving it ends the writing, so that the next attempt reads what is stored."""
+    def look(self, task: FetchTask) -> None:
+        """Looks once whether the task can start at an address. Raises what is to stop it."""
+        with BinlogSource(task) as source:
+            if task.until is not None:
+                self.end = source.run_end(task.until)
+            if task.publish.transactional_id and self.positions.load() is None:
+                self.deliver.take_over()  # Kafka may know the position
+            start_position(task, self.positions, source)
+        check_mapper(task)
 
-    def __init__(
+    def attempt(self) -> None:
+        """One connection to the source: reads from the stored position until something happens."""
+        with ExitStack() as opened:
+            task = opened.enter_context(self.addresses.trying())
+            source = opened.enter_context(BinlogSource(task, self.schemas, self.epoch))
+            opened.enter_context(beating(task))
+            # Before the position is read: what the process before has committed counts.
+            self.deliver.take_over()
+            self.progress.stages.forget()
+            start, is_stored = start_position(task, self.positions, source)
+            if not is_stored and not store_start(source, start, self.positions, self.stop):
+                return
+            if self._is_past_end(start) and not is_snapshot_due(task, self.snapshots):
+                return
+            self.status.reading(f"the binlog from {start}")
+            try:
+                self._copy(task, source, start)
+            except PositionLost as lost:
+                store_start(source, source.instead(lost), self.positions, self.stop)
+                raise SourceUnavailable(
+                    "the binlog is read from that place at the next attempt"
+                ) from lost
+
+    def _copy(self, task: FetchTask, source: BinlogSource, start: BinlogPosition) -> None:
+        """Copies row changes, storing edges as it goes and once more at the end, also when the
+        source fails."""
+        with (
+            Checkpoint(
+                task, self.positions, self.deliver, start, self.progress, self.report
+            ) as checkpoint,
+            Snapshots(
+                task,
+                source.server,
+                start,
+                self.publisher,
+                self.deliver,
+                self.snapshots,
+                source.has_more,
+                self.epoch,
+                self.progress.sent,
+            ) as snapshot,
+        ):
+            try:
+                is_over = self._copy_batches(task, source, start, checkpoint, snapshot)
+            except SourceError:
+                _store_last(checkpoint, snapshot)
+                raise
+            _store_last(checkpoint, snapshot)
+            if snapshot.is_finished or (is_over and task.snapshot is not SnapshotMode.NEVER):
+                snapshot.check()
+
+    def _copy_batches(
         self,
         task: FetchTask,
-        positions: PositionStore,
-        deliver: Deliveries,
+        source: BinlogSource,
         start: BinlogPosition,
-        progress: Progress,
-        report: Callable[[Progress], None],
-    ) -> None:
-        self.reached, self.acknowledged = deliver.reached, deliver.acknowledged
-        self.confirmed = deliver.confirmed
-        self.progress = progress
-        self._interval_seconds = task.position_interval_seconds
-        self._positions, self._deliver, self._report = positions, deliver, report
-        self._stored = progress.position = start
-        self._aside = SavedAside(positions.path)
-        # may be stored, though ZooKeeper has not said so
-        self._unsure: list[str] = []
-        self._due = 0.0
-
-    def __enter__(self) -> Checkpoint:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._aside.rest()
-
-    def store_if_due(self) -> bool:
-        """Stores once per interval; whether it has."""
-        now = time.monotonic()
-        is_due = now >= self._due
-        if is_due:
-            self._due = now + self._interval_seconds
-            edge = self._published()
-            if self._aside.is_free():
-                text, edge = self._next(edge)
-                if edge is not None:
-                    self._unsure.append(text)
-                # whatever is committed from here on may find one of these stored, or none
-                self._deliver.storing(self._unsure)
-                if edge is not None:
-                    self._aside.save(partial(self._save, edge, text))
-            self._report(self.progress)
-        return is_due
-
-    def store(self) -> None:
-        """Stores the edge once Kafka has what was sent before it, and returns when it is. Raises
-        PositionConflict, also when nothing new is to be stored, BusRejected and BusUnavailable."""
-        edge = self._published()
-        self._aside.settle()
-        text, edge = self._next(edge)
-        if edge is not None:
-            self._save(edge, text)
-        self._report(self.progress)
-
-    def _published(self) -> BinlogPosition | None:
-        if self._positions.is_edited():
-            raise PositionConflict(
-                f"{self._positions.path} was set by somebody else; going on from there"
-            )
-        return self._deliver.published()
-
-    def _next(self, edge: BinlogPosition | None) -> tuple[str, BinlogPosition | None]:
-        """The position to be stored, as text and as such; nothing where it is stored already."""
-        if edge is None or replace(edge, batch_id=self._stored.batch_id) == self._stored:
-            return "", None
-        edge = replace(edge, batch_id=self._stored.batch_id + 1)
-        return edge.to_json(), edge
-
-    def _save(self, edge: BinlogPosition, text: str) -> None:
-        self._positions.save(text)
-        self._unsure = []
-        self._stored = self.progress.position = edge
-        self.progress.stored += 1
-
-
-class _OpenXa:
-    """Says by the task's status when an XA transaction has been prepared for so long that a
-    person has to finish it."""
-
-    def __init__(self, status: TaskStatus) -> None:
-        self._status = status
-        self._reported: tuple[str, int] | None = None
-
-    def look(self, oldest: tuple[str, int] | None) -> None:
-        """`oldest`: the xid of the one that was prepared first, and when, in epoch seconds."""
-        if self._reported is not None and oldest != self._reported:
-            self._status.resumed(f"XA transaction {self._reported[0]} is finished")
-            self._reported = None
-        if (
-            oldest is not None
-            and oldest != self._reported
-            and (seconds := time.time() - oldest[1]) > OPEN_XA_SECONDS
-        ):
-            self._reported = oldest
-            self._status.waiting(
-                f"for XA transaction {oldest[0]}, prepared {seconds:.0f} s ago: the stored "
-                "position stays before it until it is finished. "
-                "Finish it at the source (XA RECOVER lists it; XA COMMIT or XA ROLLBACK)"
-            )
-
-
-def _copy(
-    task: FetchTask,
-    source: BinlogSource,
-    start: BinlogPosition,
-    publisher: KafkaPublisher,
-    checkpoint: Checkpoint,
-    snapshot: Snapshots,
-    status: TaskStatus,
-    stop: Event,
-    end: RunEnd | None,
-) -> None:
-    """Copies row changes until `stop` is set, storing edges as it goes and once more at the end,
-    also when the source fails; or until the end of a bounded run and of the snapshots that it has
-    to take, or until the snapshot is finished, of a task that is for it only."""
-    open_xa, stages = _OpenXa(status), checkpoint.progress.stages
-    is_over = end is not None and end.is_reached(start)
-    left_out = LeftOut(task.left_out, task.heartbeat.table if task.heartbeat else None)
-    seen_ddl = SeenDdl(task, checkpoint.progress.ddl)
-    try:
+        checkpoint: Checkpoint,
+        snapshot: Snapshots,
+    ) -> bool:
+        """Until `stop` is set; or until the end of a bounded run and of the snapshots that it has
+        to take, or until the snapshot is finished, of a task that is for it only. Whether the end
+        of the run has come."""
+        left_out = LeftOut(task.left_out, task.heartbeat.table if task.heartbeat else None)
+        seen_ddl = SeenDdl(task, self.progress.ddl)
+        open_xa = OpenXa(self.status)
+        stages = self.progress.stages
+        is_over = self._is_past_end(start)
         for batch in source.batches(start):
             with snapshot.turn():
                 read_at = stages.now()
                 left_out.take(batch)
                 seen_ddl.take(batch)
-                checkpoint.progress.open_xa = batch.open_xa
                 open_xa.look(batch.open_xa)
-                if batch.skipped:
-                    checkpoint.progress.skipped += batch.skipped
-                    checkpoint.progress.skipped_at = time.time()
-                rows = publisher.send(batch.closed)
-                checkpoint.progress.done += rows
-                stages.sent(batch, read_at, rows, publisher.sent)
+                self._note(batch)
+
+                rows = self.publisher.send(batch.closed)
+                self.progress.sent(rows)
+                stages.sent(batch, read_at, rows, self.publisher.sent)
                 snapshot.passed(batch)
                 if batch.edge is not None:
                     checkpoint.reached(batch.edge, source.has_more)
-                is_over = is_over or (end is not None and source.has_come_to(end, batch.edge))
+                if self.end is not None and not is_over:
+                    is_over = source.has_come_to(self.end, batch.edge)
                 if is_over and snapshot.is_idle:
                     break  # nothing behind the edge is sent, so that it can be committed
+
                 stages.acknowledged(checkpoint.acknowledged())
-                checkpoint.progress.done += publisher.send(batch.opened)
-                # rows may be large: these are not kept while the next ones are read
+                self.progress.sent(self.publisher.send(batch.opened))
+                # Rows may be large: these are not kept while the next ones are read.
                 batch.closed.clear()
                 batch.opened.clear()
                 if checkpoint.store_if_due():
                     snapshot.acknowledged(checkpoint.confirmed())
-                if stop.is_set() or snapshot.is_finished:
+                if self.stop.is_set() or snapshot.is_finished:
                     break
-    except SourceError:
-        with snapshot.turn():
-            checkpoint.store()
-            snapshot.acknowledged(checkpoint.confirmed(), is_last=True)
-        raise
+        return is_over
+
+    def _note(self, batch: Batch) -> None:
+        """What the task reports of a batch beside its rows."""
+        self.progress.open_xa = batch.open_xa
+        if batch.skipped:
+            self.progress.skipped += batch.skipped
+            self.progress.skipped_at = time.time()
+
+    def _is_past_end(self, start: BinlogPosition) -> bool:
+        return self.end is not None and self.end.is_reached(start)
+
+
+def _store_last(checkpoint: Checkpoint, snapshot: Snapshots) -> None:
+    """Waits for Kafka, and stores how far all is."""
     with snapshot.turn():
         checkpoint.store()
         snapshot.acknowledged(checkpoint.confirmed(), is_last=True)
-    if snapshot.is_finished or (is_over and task.snapshot is not SnapshotMode.NEVER):
-        snapshot.check()

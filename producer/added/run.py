@@ -27,10 +27,11 @@ from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import RowChange
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.added.source import OpenSource, need_added, stored_or_start
+from cdcbus.producer.checkpoint import Checkpoint
 from cdcbus.producer.config import FetchTask
+from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.delivery import deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
-from cdcbus.producer.run import Checkpoint, Progress
 from cdcbus.producer.snapshot.progress import SnapshotStore
 from cdcbus.producer.table_filter import TableFilter
 

@@ -17,9 +17,9 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.publish.publisher import KafkaPublisher
-from cdcbus.producer.run import start_position
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.binlog_source import BinlogSource
+from cdcbus.producer.start import start_position
 from cdcbus.tasks.preflight.privileges import describe_grants
 from cdcbus.tasks.preflight.result import (
     ANSWER_SECONDS,

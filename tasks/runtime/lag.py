@@ -24,7 +24,7 @@ from cdcbus.producer.server import connection as servers
 
 if TYPE_CHECKING:
     from cdcbus.consumer.batch.progress import Progress as LoadProgress
-    from cdcbus.producer.run import Progress as FetchProgress
+    from cdcbus.producer.progress import Progress as FetchProgress
 
 ASK_SECONDS = 3.0
 RETENTION_SECONDS = 600.0

@@ -26,7 +26,7 @@ from cdcbus.tasks.zookeeper.znode import now
 if TYPE_CHECKING:
     from cdcbus.consumer.batch.progress import Progress as LoadProgress
     from cdcbus.consumer.records.batch_report import BatchReport
-    from cdcbus.producer.run import Progress as FetchProgress
+    from cdcbus.producer.progress import Progress as FetchProgress
 
 BATCHES_KEPT = 10
 REPORTED_SECONDS = (

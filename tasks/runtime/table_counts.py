@@ -19,7 +19,7 @@ from cdcbus.tasks.zookeeper.znode import get_nodes, now, put_nodes
 
 if TYPE_CHECKING:
     from cdcbus.consumer.batch.progress import Progress as LoadProgress
-    from cdcbus.producer.run import Progress as FetchProgress
+    from cdcbus.producer.progress import Progress as FetchProgress
 
 
 def counts_of_load(progress: LoadProgress) -> list[TableCounts]:

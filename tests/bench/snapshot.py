@@ -35,7 +35,8 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import Edge
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask, SnapshotMode
-from cdcbus.producer.run import Progress, run
+from cdcbus.producer.progress import Progress
+from cdcbus.producer.run import run
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions

@@ -24,7 +24,8 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.task_status import TaskStatus
-from cdcbus.producer.run import Progress, run
+from cdcbus.producer.progress import Progress
+from cdcbus.producer.run import run
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.zookeeper.positions import MemoryPositions

@@ -13,7 +13,8 @@ from cdcbus.plugins.contracts import PositionStore, SchemaStore
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
-from cdcbus.producer.run import Progress, run
+from cdcbus.producer.progress import Progress
+from cdcbus.producer.run import run
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from tests.contract.position_store import eventually
 

@@ -21,8 +21,8 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask, FilterConfig
+from cdcbus.producer.progress import Progress
 from cdcbus.producer.publish.stages import Stages
-from cdcbus.producer.run import Progress
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, written_path
 from tests.integration.producer.reading import fetch_task, position, read_batches
 from tests.integration.producer.running import (

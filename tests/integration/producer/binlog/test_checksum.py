@@ -13,7 +13,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.start import AtTime, Edge
-from cdcbus.producer.run import Progress
+from cdcbus.producer.progress import Progress
 from cdcbus.producer.source.binlog_source import BinlogSource
 from tests.integration.producer.reading import fetch_task, global_variable, position
 from tests.integration.producer.running import SECONDS, Running, canal

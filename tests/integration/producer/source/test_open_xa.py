@@ -12,7 +12,7 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.start import Edge
 from cdcbus.plugins.task_status import State, TaskStatus
-from cdcbus.producer import run
+from cdcbus.producer import open_xa
 from cdcbus.tasks.zookeeper.positions import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running
@@ -41,7 +41,7 @@ def test_a_task_says_which_xa_transaction_holds_it_up_and_works_again_once_it_is
     transactional_id: str,
     end: str,
 ) -> None:
-    monkeypatch.setattr(run, "OPEN_XA_SECONDS", 1.0)
+    monkeypatch.setattr(open_xa, "OPEN_XA_SECONDS", 1.0)
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     task = replace(fetch_task(source, name, servers=kafka), start=Edge.LATEST)

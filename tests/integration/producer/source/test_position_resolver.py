@@ -13,10 +13,10 @@ from cdcbus.plugins.errors import ConfigError, PositionLost, SourceMisconfigured
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer.config import FetchTask
-from cdcbus.producer.run import start_position
 from cdcbus.producer.server.connection import binlog_files, now_ms
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.row_events import Batch
+from cdcbus.producer.start import start_position
 from cdcbus.tasks.zookeeper.positions import MemoryPositions
 from tests.integration.producer.reading import (
     IDLE_LIMIT,

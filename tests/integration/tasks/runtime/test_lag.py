@@ -23,7 +23,7 @@ from cdcbus.plugins.positions import BinlogPosition, TopicPartition
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
-from cdcbus.producer.run import Progress as FetchProgress
+from cdcbus.producer.progress import Progress as FetchProgress
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.runtime.lag import lag_meter
 from tests.support.waiting import wait_until

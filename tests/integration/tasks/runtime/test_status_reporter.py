@@ -17,7 +17,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.task_status import State
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
-from cdcbus.producer.run import Progress
+from cdcbus.producer.progress import Progress
 from cdcbus.tasks.runtime import status_reporter
 from cdcbus.tasks.runtime.lag import Lag
 from cdcbus.tasks.runtime.table_counts import add_to_porters_nodes

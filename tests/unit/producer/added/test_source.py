@@ -23,7 +23,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.producer.added.source import OpenSource, need_added, stored_or_start
 from cdcbus.producer.config import AddedSource, FetchTask, SourceConfig
-from cdcbus.producer.run import Progress
+from cdcbus.producer.progress import Progress
 from cdcbus.producer.server.connection import connect
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.control.until import bounded_by

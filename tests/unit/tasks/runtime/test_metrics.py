@@ -10,7 +10,7 @@ from cdcbus.consumer.offsets.start_offsets import Starts
 from cdcbus.consumer.records.batch_report import BatchReport, Beat
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
-from cdcbus.producer.run import Progress as Done
+from cdcbus.producer.progress import Progress as Done
 from cdcbus.tasks.runtime.metrics import FetchMetrics, LoadMetrics
 from cdcbus.tasks.zookeeper.stat import TableCounts
 

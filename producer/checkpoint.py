@@ -1,0 +1,108 @@
+"""The position of a fetch task: stored once Kafka has confirmed all before it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.errors import PositionConflict
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.saved_aside import SavedAside
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.progress import Progress
+from cdcbus.producer.publish.delivery import Deliveries
+
+
+class Checkpoint:
+    """The last transaction edge before which all is published, stored when due: first Kafka has
+    the rows, then ZooKeeper is written. Only the last one is waited for. A context manager:
+    leaving it ends the writing, so that the next attempt reads what is stored."""
+
+    def __init__(
+        self,
+        task: FetchTask,
+        positions: PositionStore,
+        deliver: Deliveries,
+        start: BinlogPosition,
+        progress: Progress,
+        report: Callable[[Progress], None],
+    ) -> None:
+        self.reached = deliver.reached
+        self.acknowledged = deliver.acknowledged
+        self.confirmed = deliver.confirmed
+        self.progress = progress
+        self._interval_seconds = task.position_interval_seconds
+        self._positions = positions
+        self._deliver = deliver
+        self._report = report
+        self._stored = progress.position = start
+        self._aside = SavedAside(positions.path)
+        # Positions that may be stored, though ZooKeeper has not said so.
+        self._unsure: list[str] = []
+        self._due = 0.0
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._aside.rest()
+
+    def store_if_due(self) -> bool:
+        """Stores once per interval; whether it has."""
+        now = time.monotonic()
+        if now < self._due:
+            return False
+        self._due = now + self._interval_seconds
+        edge = self._published()
+        # While ZooKeeper is silent the last save is still under way: rows continue, and the newest
+        # edge is stored once it has answered.
+        if self._aside.is_free():
+            self._store_aside(edge)
+        self._report(self.progress)
+        return True
+
+    def _store_aside(self, edge: BinlogPosition | None) -> None:
+        text, following = self._next(edge)
+        if following is not None:
+            self._unsure.append(text)
+        # Before the save begins: whatever Kafka commits from here on may find one of these
+        # positions stored, or none of them.
+        self._deliver.storing(self._unsure)
+        if following is not None:
+            self._aside.save(partial(self._save, following, text))
+
+    def store(self) -> None:
+        """Stores the edge once Kafka has what was sent before it, and returns when it is. Raises
+        PositionConflict, also when nothing new is to be stored, BusRejected and BusUnavailable."""
+        edge = self._published()
+        self._aside.settle()
+        text, edge = self._next(edge)
+        if edge is not None:
+            self._save(edge, text)
+        self._report(self.progress)
+
+    def _published(self) -> BinlogPosition | None:
+        if self._positions.is_edited():
+            raise PositionConflict(
+                f"{self._positions.path} was set by somebody else; going on from there"
+            )
+        return self._deliver.published()
+
+    def _next(self, edge: BinlogPosition | None) -> tuple[str, BinlogPosition | None]:
+        """The position to be stored, as text and as such; nothing where it is stored already."""
+        if edge is None:
+            return "", None
+        # The number of a save is not part of the place.
+        if replace(edge, batch_id=self._stored.batch_id) == self._stored:
+            return "", None
+        edge = replace(edge, batch_id=self._stored.batch_id + 1)
+        return edge.to_json(), edge
+
+    def _save(self, edge: BinlogPosition, text: str) -> None:
+        self._positions.save(text)
+        self._unsure = []
+        self._stored = self.progress.position = edge
+        self.progress.stored += 1

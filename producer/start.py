@@ -1,0 +1,82 @@
+"""Where reading of the binlog starts."""
+
+from __future__ import annotations
+
+from threading import Event
+
+from cdcbus.plugins.contracts import PositionStore
+from cdcbus.plugins.errors import NoPosition, PositionError, PositionLost
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.start import BinlogStart
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.source.binlog_source import BinlogSource
+
+
+def store_start(
+    source: BinlogSource, start: BinlogPosition, positions: PositionStore, stop: Event
+) -> bool:
+    """Stores where reading begins. False when `stop` was set meanwhile; then it is not stored."""
+    # The tables first: with a position alone, one ALTER after a kill would make the rows before it
+    # unreadable.
+    for _ in source.prepare(start):
+        if stop.is_set():
+            return False
+    positions.save(start.to_json())
+    return True
+
+
+def start_position(
+    task: FetchTask, positions: PositionStore, source: BinlogSource
+) -> tuple[BinlogPosition, bool]:
+    """The stored position, else what the start rule names, as this source has it; and whether it
+    is the stored one. Writes nothing.
+
+    Raises NoPosition when there is neither, PositionLost when the source no longer has it,
+    PositionError, SourceError.
+    """
+    stored = positions.load()
+    is_stored = stored is not None
+    start = _first_start(task, positions) if stored is None else _read(task, positions, stored)
+    try:
+        return source.locate(start, is_own=is_stored and positions.is_own), is_stored
+    except PositionLost as lost:
+        return source.instead(lost), False
+
+
+def _read(task: FetchTask, positions: PositionStore, stored: str) -> BinlogPosition:
+    try:
+        return BinlogPosition.from_json(stored)
+    except PositionError as error:
+        raise PositionError(
+            f"{positions.path}: {error}. Set it (cdcbus offset reset {task.task_id} --to "
+            "PLACE) and start again"
+        ) from error
+
+
+def _first_start(task: FetchTask, positions: PositionStore) -> BinlogStart:
+    """The task's start rule. Refused where the task has run before: it would repeat rows, or leave
+    some out."""
+    if positions.trace:
+        raise NoPosition(
+            f"task {task.task_id} has run before, as {positions.trace} tells, and has no position "
+            f"at {positions.path}; consumer.offset is "
+            f"for the first start only: set one by cdcbus offset reset {task.task_id} --to "
+            f"PLACE{_last_written(positions)}"
+        )
+    if task.start is None:
+        raise NoPosition(
+            f"task {task.task_id} has no position at {positions.path} and no consumer.offset; "
+            "give consumer.offset=latest, earliest, or a binlog file such as mysql-bin.000064:4"
+        )
+    return task.start
+
+
+def _last_written(positions: PositionStore) -> str:
+    """The end of a sentence that names the last position that the task itself has stored."""
+    if not positions.written:
+        return ""
+    try:
+        last = BinlogPosition.from_json(positions.written.position)
+    except PositionError:
+        return ""
+    return f"; the last one that it has stored was {last}"
