@@ -1,5 +1,8 @@
-"""SIGKILL fifty times at random moments: a reader of committed records sees each row change
-exactly once, in order."""
+"""SIGKILL at random moments, again and again: a reader of committed records sees each row change
+exactly once, in order.
+
+CDCBUS_TEST_KILLS says how often, three times that; the default is what has time in every run.
+"""
 
 from __future__ import annotations
 
@@ -27,9 +30,9 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
-KILLS = 50
+KILLS = 3 * int(os.environ.get("CDCBUS_TEST_KILLS", "5"))
 MOST_SECONDS_BEFORE_A_KILL = 1.0
-KILLED_AS_THEY_START = 0.2  # the others once they read
+KILLED_AS_THEY_START = KILLS // 5  # the others once they read
 LARGE_ROWS = 10_000  # more than is read at once: such a transaction is sent in pieces
 SCHEMA = (
     "CREATE TABLE keyed (id INT PRIMARY KEY, v INT)",
@@ -113,9 +116,10 @@ def shop(name: str, stack: Addresses, source_cursor: Cursor, tmp_path: Path) -> 
         yield shop
 
 
-def test_each_row_change_is_committed_exactly_once_through_fifty_kills(
+def test_each_row_change_is_committed_exactly_once_through_all_kills(
     shop: Shop, source: Database, make_topic: Any
 ) -> None:
+    """More than 20 s, as each kill needs a process that has come to work."""
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
     print(f"CDCBUS_TEST_SEED={seed}")
     choose = random.Random(seed)
@@ -125,14 +129,16 @@ def test_each_row_change_is_committed_exactly_once_through_fifty_kills(
     task = shop.fetch(source, loader__source__transaction="true")
     start = latest_position(shop.cursor.connection)
     shop.zookeeper.create(shop.path(task), start.to_json().encode(), makepath=True)
+    as_they_start = [True] * KILLED_AS_THEY_START + [False] * (KILLS - KILLED_AS_THEY_START)
+    choose.shuffle(as_they_start)
     with connected(source, shop.name) as cursor:
         load = Load(cursor, seed)
         with load.running():
-            for _ in range(KILLS):
+            for is_early in as_they_start:
                 load.check()
                 starts = count_starts(task)
                 task.start()
-                if choose.random() > KILLED_AS_THEY_START:
+                if not is_early:
                     wait_until(
                         lambda: count_starts(task) > starts,
                         f"the task to read the binlog: {task.log}",
