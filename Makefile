@@ -38,7 +38,7 @@ soak: $(INSTALLED) ## Hours under load with a kill each minute: nothing grows; t
 	$(BIN)/python -m tests.soak --hours $(HOURS) --json artifacts/soak.json --picture artifacts/soak.svg
 
 test-source: $(INSTALLED) ## The tests that read a binlog, on the server named by CDCBUS_TEST_SOURCE
-	$(BIN)/pytest -m source
+	$(BIN)/pytest -m source tests/integration
 
 test-servers: $(INSTALLED) ## The tests that read a binlog, on each release of MySQL and MariaDB that can be had
 	$(BIN)/python -m tests.servers
