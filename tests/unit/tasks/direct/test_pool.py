@@ -70,7 +70,7 @@ class World:
         sourced = {
             course.table: Sourced(CONFIG, server, selected(("id", "a")), b"") for course in courses
         }
-        deadline = Timer(5, self.stop.set)  # of a load that would not end
+        deadline = Timer(60, self.stop.set)  # of a load that would not end
         deadline.start()
         try:
             load_all(LOAD, courses, sourced, spark, readers, self.stop, report)
