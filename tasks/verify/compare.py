@@ -18,13 +18,16 @@ from threading import Thread
 from typing import Final, TypeVar
 
 from cdcbus.plugins.rowchange import Cell
-from cdcbus.tasks.verify.checksums import BUCKETS, Sums
+from cdcbus.tasks.verify.checksums import BUCKETS, Pair, Sums
 from cdcbus.tasks.verify.lag import Lag, Moment
 from cdcbus.tasks.verify.report import EXAMPLES, Example, Kind, TableReport
 from cdcbus.tasks.verify.sides import EVERYTHING, SourceSide, TargetSide
 from cdcbus.tasks.verify.subject import Cells, Subject, Way
 
 CHUNK_ROWS: Final = 20_000
+CHUNK_BYTES: Final = 4 << 20
+"""Servers hold the texts of a chunk's rows in memory, up to a packet's length: often 16 MB."""
+MOST_UNPROVED: Final = 3
 ROWS_AT_ONCE: Final = 200_000
 """In buckets that are read together."""
 KEYS_IN_MEMORY: Final = 500_000
@@ -63,6 +66,9 @@ class Comparison:
     report: TableReport = field(init=False)
     different: dict[Key, Kind] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
+    _unproved: int = 0
+    """Chunks in a row whose digests differed and whose sums did not: one side reads its rows in
+    another order, or they are too long."""
 
     def __post_init__(self) -> None:
         self.report = TableReport(
@@ -118,10 +124,11 @@ class Comparison:
     def _in_ranges(self) -> Iterator[set[Key]]:
         """From the first key to the last one, and what lies outside at either end."""
         choose = random.Random()
+        most = self._chunk_rows()
         last: Cells | None = None
         is_end = False
         while not is_end:
-            bounds = [side.bound(last, CHUNK_ROWS) for side in self.sources]
+            bounds = [side.bound(last, most) for side in self.sources]
             known = [bound for bound in bounds if bound is not None]
             bound = known[0] if known else None  # of several sources any is right
             is_end = bound is None
@@ -129,9 +136,15 @@ class Comparison:
             if choose.random() >= self.options.sample:
                 self.report.chunks_skipped += 1
                 continue
-            yield self._range(lower, bound)
+            yield self._range(lower, bound, most)
 
-    def _range(self, lower: Cells | None, upper: Cells | None) -> set[Key]:
+    def _chunk_rows(self) -> int:
+        longest = max(side.row_bytes() for side in self.sources)
+        return min(CHUNK_ROWS, max(1, CHUNK_BYTES // max(1, longest)))
+
+    def _range(self, lower: Cells | None, upper: Cells | None, rows: int) -> set[Key]:
+        """`rows`: about so many are there."""
+
         def where(side: SourceSide | TargetSide) -> str:
             parts = []
             if lower is not None:
@@ -142,12 +155,15 @@ class Comparison:
 
         self.report.chunks += 1
         if (pairs := self.subject.sources[0].pairs) is not None:
+            if self._is_proved(pairs, where, 2 * rows):
+                return set()
             asked = self._beside(lambda: self.target.sums(pairs, where(self.target)))
             own = Sums()
             for side in self.sources:
                 own += side.sums(side.table.pairs or (), where(side))
             theirs = asked.result()
             if own.is_equal(theirs):
+                self._unproved += 1
                 self._count(own.rows, theirs.rows)
                 return set()
         found = self._rows(
@@ -155,6 +171,23 @@ class Comparison:
         )
         self.report.chunks_different += bool(found)
         return found
+
+    def _is_proved(
+        self, pairs: Sequence[Pair], where: Callable[[SourceSide | TargetSide], str], most: int
+    ) -> bool:
+        """Whether both sides have the same rows by one hash of all, which takes a third less time
+        than sums of one for each. Rows of several sources have no order."""
+        if len(self.sources) > 1 or self._unproved >= MOST_UNPROVED:
+            return False
+        [side] = self.sources
+        asked = self._beside(lambda: self.target.digest(pairs, where(self.target), most))
+        own = side.digest(side.table.pairs or (), where(side), most)
+        theirs = asked.result()
+        if not own.is_equal(theirs):
+            return False
+        self._unproved = 0
+        self._count(own.rows, theirs.rows)
+        return True
 
     def _in_buckets(self) -> Iterator[set[Key]]:
         chosen = self._sampled_buckets()

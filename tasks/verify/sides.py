@@ -15,15 +15,17 @@ from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.control.source_of import source_connection
 from cdcbus.tasks.verify.checksums import (
+    Digest,
     Pair,
     Sums,
     beyond,
     bucket_sql,
     bucket_sums_sql,
+    digest_sql,
     sums_sql,
     up_to,
 )
-from cdcbus.tasks.verify.source_cells import SESSION, reading, selected
+from cdcbus.tasks.verify.source_cells import LONG_GROUPS, SESSION, reading, selected
 from cdcbus.tasks.verify.sql_text import (
     POSTGRESQL_SESSION,
     among,
@@ -52,6 +54,7 @@ def open_source(config: SourceConfig) -> Iterator[Connection]:
     with source_connection(config, ANSWER_SECONDS) as connection:
         with connection.cursor() as cursor:
             cursor.execute(SESSION)
+            cursor.execute(LONG_GROUPS)
         connection.decoders = {}
         yield connection
 
@@ -84,6 +87,12 @@ class SourceSide:
         sql = sums_sql("mysql", self._name, terms, f"({self._where}) AND {where}")
         [row] = self._ask(sql)
         return Sums(*map(int, row))
+
+    def digest(self, pairs: Sequence[Pair], where: str, most: int) -> Digest:
+        terms = [pair.source for pair in pairs]
+        narrowed = f"({self._where}) AND {where}"
+        [row] = self._ask(digest_sql("mysql", self._name, terms, self._key, narrowed, most))
+        return _digest(row)
 
     def bucket_sums(
         self, pairs: Sequence[Pair], key: Sequence[Pair], where: str
@@ -144,8 +153,16 @@ class SourceSide:
         return found
 
     def estimate(self) -> int:
+        """About how many rows there are."""
+        return self._estimated("table_rows")
+
+    def row_bytes(self) -> int:
+        """About how long a row is; 0 where that is not known."""
+        return self._estimated("avg_row_length")
+
+    def _estimated(self, what: str) -> int:
         sql = (
-            "SELECT table_rows FROM information_schema.tables WHERE table_schema = %s AND "
+            f"SELECT {what} FROM information_schema.tables WHERE table_schema = %s AND "
             "table_name = %s"
         )
         found = servers.query(self._connection, sql, self.table.mapped.source.id)
@@ -204,6 +221,14 @@ class TargetSide:
         with self._asked(sql) as found:
             [row] = found
         return Sums(*map(int, row))
+
+    def digest(self, pairs: Sequence[Pair], where: str, most: int) -> Digest:
+        terms = [pair.target for pair in pairs]
+        narrowed = f"({self._where}) AND {where}"
+        sql = digest_sql(self._dialect, self._name, terms, self._key, narrowed, most)
+        with self._asked(sql) as found:
+            [row] = found
+        return _digest(row)
 
     def bucket_sums(
         self, pairs: Sequence[Pair], key: Sequence[Pair], where: str
@@ -264,6 +289,11 @@ class TargetSide:
                 result.close()
 
 
+def _digest(row: Sequence[Any]) -> Digest:
+    rows, digest = row
+    return Digest(int(rows), digest.decode() if isinstance(digest, bytes) else digest)
+
+
 def _among(
     columns: Sequence[str],
     charsets: Sequence[str],
@@ -302,6 +332,7 @@ def open_target(database: Database) -> Iterator[TargetConnection]:
             driver: Any = connection.connection.driver_connection
             driver.decoders = {}
             connection.detach()  # nobody else is to have it
+            connection.exec_driver_sql(LONG_GROUPS)
         connection.rollback()
         yield connection
 

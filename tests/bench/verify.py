@@ -27,6 +27,7 @@ from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import SnapshotMode
+from tests.bench.figures import tell
 from tests.bench.snapshot import fetched, filled, seconds
 from tests.integration.producer.reading import fetch_task
 
@@ -131,7 +132,9 @@ def main(rows: int, rounds: int, home: Path | None) -> None:
                     "snapshot": seconds(lambda: fetched(stack, once, 0)),
                     "verify": seconds(lambda: verified(stack, file, rows)),
                 }
-                click.echo("  ".join(f"{what} {each:.2f} s" for what, each in took.items()))
+                ratio = took["verify"].clock / took["snapshot"].clock
+                tell("verify, of a snapshot", ratio, is_less_better=True)
+                click.echo("  ".join(f"{what} {each}" for what, each in took.items()))
     finally:
         if home is None:
             down(where, purge=True, console=Console(quiet=True))

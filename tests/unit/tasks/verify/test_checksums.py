@@ -4,7 +4,7 @@ import pytest
 
 from cdcbus.plugins.contracts import TargetColumn
 from cdcbus.producer.ddl.table_schema import TableColumn
-from cdcbus.tasks.verify.checksums import Sums, beyond, pair_of, up_to
+from cdcbus.tasks.verify.checksums import Digest, Sums, beyond, pair_of, up_to
 
 
 def has_pair(source: str, target: TargetColumn, dialect: str, charset: str = "utf8mb4") -> bool:
@@ -44,6 +44,13 @@ def test_sums_with_a_row_that_has_no_hash_are_never_equal() -> None:
     assert Sums(2, 2, 7).is_equal(Sums(2, 2, 7))
     assert not Sums(2, 1, 7).is_equal(Sums(2, 1, 7))
     assert not Sums(2, 2, 7).is_equal(Sums(3, 3, 7))
+
+
+def test_digests_of_nothing_prove_nothing() -> None:
+    """Nor do those of more rows than one is made for."""
+    assert Digest(2, "ab").is_equal(Digest(2, "ab"))
+    assert not Digest(2, "ab").is_equal(Digest(2, "ac"))
+    assert not Digest(2, None).is_equal(Digest(2, None))
 
 
 def test_a_composite_key_is_passed_in_its_order() -> None:

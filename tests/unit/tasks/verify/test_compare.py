@@ -79,6 +79,30 @@ def test_sums_of_rows_without_a_hash_prove_nothing() -> None:
     assert (world.source.read, world.target.read) == (1, 1)
 
 
+def test_rows_in_another_order_are_proved_by_sums_and_soon_without_a_digest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare, "CHUNK_ROWS", 3)
+    world = World(rows(*range(18)), rows(*range(18)))
+    world.target.is_in_order = False
+    assert world.comparison.run().result == "equal"
+    assert (world.source.read, world.target.digests) == (0, compare.MOST_UNPROVED)
+
+
+def test_a_chunk_with_many_more_rows_at_the_target_is_not_digested(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(compare, "CHUNK_ROWS", 3)
+    world = World(rows(0, 1, 2, 90), rows(*range(91)))
+    assert counted(world) == {Kind.EXTRA: 87}
+
+
+def test_chunks_of_long_rows_have_fewer_of_them() -> None:
+    world = World(rows(*range(7)), rows(*range(7)))
+    world.source.bytes_of_a_row = compare.CHUNK_BYTES // 3
+    assert world.comparison.run().chunks == 3
+
+
 def test_a_table_without_sums_is_read_row_by_row() -> None:
     what = subject()
     what = replace(what, sources=tuple(replace(each, pairs=None) for each in what.sources))
@@ -109,7 +133,7 @@ def test_a_failure_of_the_target_ends_the_comparison(monkeypatch: pytest.MonkeyP
     def fail(*_: object) -> Sums:
         raise TargetUnavailable("the target is away")
 
-    monkeypatch.setattr(world.target, "sums", fail)
+    monkeypatch.setattr(world.target, "digest", fail)
     with pytest.raises(TargetUnavailable, match="is away"):
         world.comparison.run()
 

@@ -12,7 +12,7 @@ import pytest
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.verify import sides
-from cdcbus.tasks.verify.checksums import Sums
+from cdcbus.tasks.verify.checksums import Digest, Sums
 from cdcbus.tasks.verify.sides import NOTHING, SourceSide, TargetSide, charsets_of, source_sides
 from cdcbus.tasks.verify.subject import Subject
 from tests.unit.tasks.verify.two_sides import INT, PG_INT, PLACE, feed, mapped, subject, target
@@ -130,6 +130,16 @@ def test_sums_of_the_source_are_numbers_whatever_the_driver_gives() -> None:
     side = source(server, where="`id` > 5 OR `id` < 2")
     assert side.sums(side.table.pairs or (), "`id` < 9") == Sums(3, 2, 1000)
     assert "WHERE (`id` > 5 OR `id` < 2) AND `id` < 9" in server.asked[0]
+
+
+@pytest.mark.parametrize(("given", "wanted"), [(b"ab", "ab"), ("ab", "ab"), (None, None)])
+def test_a_digest_of_the_source_is_a_text_whatever_the_driver_gives(
+    given: str | bytes | None, wanted: str | None
+) -> None:
+    server = Server(("3", given))
+    side = source(server, where="a OR b")
+    assert side.digest(side.table.pairs or (), "`id` < 9", 40) == Digest(3, wanted)
+    assert "WHERE (a OR b) AND `id` < 9" in server.asked[0]
 
 
 def test_sums_of_the_sources_buckets_come_with_their_numbers() -> None:
@@ -274,6 +284,14 @@ def test_sums_of_the_target_are_of_the_chosen_rows(what: Subject) -> None:
 
 
 @pytest.mark.parametrize("what", [subject(), in_mysql()], ids=["postgresql", "mysql"])
+def test_a_digest_of_the_target_is_of_the_chosen_rows(what: Subject) -> None:
+    server = Server((3, "ab"))
+    side = at_target(server, what, where="a OR b")
+    assert side.digest(what.sources[0].pairs or (), "c", 40) == Digest(3, "ab")
+    assert any("WHERE (a OR b) AND c" in sql for sql in server.asked)
+
+
+@pytest.mark.parametrize("what", [subject(), in_mysql()], ids=["postgresql", "mysql"])
 def test_buckets_of_the_target_are_chosen_as_they_are_summed_up(what: Subject) -> None:
     server = Server((7, 3, 3, "1000"))
     side = at_target(server, what)
@@ -304,6 +322,7 @@ def test_a_mysql_targets_connection_is_its_readers_alone(dialect: str, is_read_r
     @contextmanager
     def connect() -> Iterator[Any]:
         yield SimpleNamespace(
+            exec_driver_sql=lambda sql: calls.append(sql.partition(" =")[0]),
             connection=SimpleNamespace(driver_connection=driver),
             detach=lambda: calls.append("detach"),
             rollback=lambda: calls.append("rollback"),
@@ -314,7 +333,8 @@ def test_a_mysql_targets_connection_is_its_readers_alone(dialect: str, is_read_r
     database.engine = SimpleNamespace(connect=connect)
     with sides.open_target(database):
         assert (driver.decoders == {}) is is_read_raw
-    assert calls == ["detach", "rollback"][not is_read_raw :]
+    longer = "SET SESSION group_concat_max_len"
+    assert calls == [*(["detach", longer] if is_read_raw else []), "rollback"]
 
 
 def test_character_sets_are_known_by_column() -> None:

@@ -18,7 +18,7 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
 from cdcbus.tasks.control.source_of import Feed, MappedTable
-from cdcbus.tasks.verify.checksums import Sums
+from cdcbus.tasks.verify.checksums import Digest, Sums
 from cdcbus.tasks.verify.compare import Comparison, Options
 from cdcbus.tasks.verify.lag import Moment
 from cdcbus.tasks.verify.subject import Cells, Subject, subject_of
@@ -88,13 +88,15 @@ def subject(
 
 class Side:
     """Rows of one side in memory. A condition is the name of one that it knows. `read`: how many
-    rows were given out; `conditions`: of whole questions, in order."""
+    rows were given out; `conditions`: of whole questions, in order; `digests`: how many were asked
+    for; `is_in_order`: whether rows are read by their key."""
 
     def __init__(self, subject: Subject, rows: Sequence[Cells], table: Any = None) -> None:
         self.subject, self.held, self.table = subject, list(rows), table
         self.read = 0
         self.conditions: list[str] = []
-        self.has_hashes = True
+        self.has_hashes = self.is_in_order = True
+        self.digests = self.bytes_of_a_row = 0
         self._tests: dict[str, Callable[[Cells], bool]] = {"1 = 1": lambda _: True}
 
     def rows(self, where: str = "1 = 1", *, is_narrowed: bool = True) -> Iterator[Cells]:
@@ -108,6 +110,13 @@ class Side:
         for row in self._chosen(where):
             total += Sums(1, int(self.has_hashes), crc32(repr(row).encode()))
         return total
+
+    def digest(self, _: object, where: str, most: int) -> Digest:
+        self.digests += 1
+        found = [repr(row) for row in self._chosen(where)]
+        text = " ".join(sorted(found) if self.is_in_order else reversed(found))
+        is_digested = self.has_hashes and 0 < len(found) < most
+        return Digest(len(found), text if is_digested else None)
 
     def bucket_sums(self, pairs: object, _: object, where: str) -> Iterator[tuple[int, Sums]]:
         for bucket in range(10):
@@ -135,6 +144,9 @@ class Side:
 
     def estimate(self) -> int:
         return len(self.held)
+
+    def row_bytes(self) -> int:
+        return self.bytes_of_a_row
 
     def _key(self, row: Cells) -> Cells:
         return tuple(row[place] for place in self.subject.key)
