@@ -131,9 +131,9 @@ def _application(
     if current_thread() is main_thread():
         # Spark has installed a handler of its own, but how a task stops is decided elsewhere.
         signal.signal(signal.SIGINT, on_interrupt)
-    if has_executors(spark):
-        spark.sparkContext.addPyFile(str(package_zip(scratch)))
     try:
+        if has_executors(spark):
+            spark.sparkContext.addPyFile(str(package_zip(scratch)))
         yield spark, scratch
     except Exception as error:
         if not stop.is_set() and _is_ended(spark):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 from threading import Event
 
 import pytest
 from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.jvm.package_zip import package_zip
+from cdcbus.consumer.spark import session
 from cdcbus.consumer.spark.session import shared_spark, spark_session
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError
@@ -72,6 +76,27 @@ def test_an_application_that_its_cluster_ends_is_lost_to_all_its_tasks(
         spark.range(1).collect()
     assert losses == ["all"]
     assert "was ended by" in caplog.text
+
+
+def test_an_application_that_its_cluster_ends_while_it_starts_is_not_in_the_way_of_the_next_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A stopped context that stayed would be what each further start finds."""
+
+    def ended(scratch: Path) -> Path:
+        context = SparkContext._active_spark_context
+        assert context is not None
+        context._jsc.sc().stop()
+        return package_zip(scratch)
+
+    monkeypatch.setattr(session, "has_executors", lambda spark: True)
+    monkeypatch.setattr(session, "package_zip", ended)
+    why = r"task 7: its application local-\d+ was ended by spark.master=local\[1,4\]"
+    with pytest.raises(CdcError, match=why), spark_session(task("local[1]"), Event()):
+        pass
+    monkeypatch.undo()
+    with spark_session(task("local[1]"), Event()) as (spark, _):
+        assert spark.range(3).count() == 3
 
 
 def test_an_application_that_ends_with_its_node_is_not_lost(
