@@ -172,8 +172,9 @@ class CanalRow:
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
         """Many records at once."""
-        # brings Arrow, which writers do not need
-        from cdcbus.plugins.converters.columnar import CANAL_ROW, columns_on_wire
+        # Imported here, as it brings Arrow, which writers do not need.
+        from cdcbus.plugins.converters.arrow.read import columns_on_wire
+        from cdcbus.plugins.converters.arrow.wire import CANAL_ROW
 
         return columns_on_wire(records, self, CANAL_ROW)
 

@@ -111,8 +111,9 @@ class OggJson:
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
         """Many records at once."""
-        # brings Arrow, which writers do not need
-        from cdcbus.plugins.converters.columnar import columns_on_wire, ogg_json
+        # Imported here, as it brings Arrow, which writers do not need.
+        from cdcbus.plugins.converters.arrow.read import columns_on_wire
+        from cdcbus.plugins.converters.arrow.wire import ogg_json
 
         return columns_on_wire(records, self, ogg_json(self._zone))
 

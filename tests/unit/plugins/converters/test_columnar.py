@@ -13,14 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdcbus.plugins.converters.columnar import (
-    BLOCK_ROWS,
-    LONG_TEXT_BYTES,
-    MIN_ROWS,
-    Columns,
-    RowGroup,
-    read_columns,
-)
+from cdcbus.plugins.converters.arrow.cut import BLOCK_ROWS, LONG_TEXT_BYTES
+from cdcbus.plugins.converters.arrow.read import MIN_ROWS
+from cdcbus.plugins.converters.columnar import Columns, RowGroup, read_columns
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.support.module_searches import module_searches

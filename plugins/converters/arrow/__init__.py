@@ -1,0 +1,1 @@
+"""Records read as Arrow columns: canalRow and oggJson. Pure."""
