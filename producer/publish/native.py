@@ -1,7 +1,7 @@
 """The compiled writer of records (`native.c`): whether it is there, and how it is told of a table.
 
 It takes no part where it is not built or `CDCBUS_PURE_PYTHON` is set; then all is done by
-`generate.py`, slower.
+`codegen.py`, slower.
 """
 
 from __future__ import annotations
