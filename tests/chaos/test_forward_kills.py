@@ -36,6 +36,7 @@ def forward(
 
 
 def test_each_change_is_committed_exactly_once_through_four_kills(forward: Forward) -> None:
+    """More than 20 s: Spark starts five times."""
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
     print(f"CDCBUS_TEST_SEED={seed}")
     choose = random.Random(seed)

@@ -91,6 +91,7 @@ class Bursts:
 def test_each_record_is_applied_once_while_gears_change_and_the_task_is_killed(
     shop: Shop, target: str
 ) -> None:
+    """More than 20 s: three starts, and gears that change for bursts of rows."""
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
     print(f"CDCBUS_TEST_SEED={seed}")
     choose = random.Random(seed)

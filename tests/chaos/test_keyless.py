@@ -32,6 +32,7 @@ def change_rows(cursor: Cursor, seed: int) -> None:
 def test_rows_without_a_key_are_there_as_often_as_at_the_source_after_kills(
     shop: Shop, target: str
 ) -> None:
+    """More than 20 s: Spark starts three times."""
     shop.create("log", "level INT, word VARCHAR(9)")
     fetch = shop.fetch(shop.addresses.source)
     fetch.start()

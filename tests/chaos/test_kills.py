@@ -32,6 +32,7 @@ PATIENCE_SECONDS = 400
 def test_source_and_targets_are_equal_after_each_task_was_killed_three_times(
     stack: Addresses, tmp_path: Path
 ) -> None:
+    """More than 20 s: nine kills, and after each a start that has to get on."""
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
     print(f"CDCBUS_TEST_SEED={seed}")
     choose = random.Random(seed)

@@ -33,6 +33,7 @@ def test_tables_are_equal_after_each_node_was_killed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """More than 20 s: what a killed node has had is free only when its session is over."""
     pg = stack.postgresql
     monkeypatch.setenv("SOURCE_PASSWORD", source.password)
     monkeypatch.setenv("TARGET_PASSWORD", pg.password)

@@ -55,6 +55,8 @@ def test_a_task_is_cloned_moved_taken_over_and_split_and_the_tables_are_equal(
     make_topic: Callable[..., str],
     tmp_path: Path,
 ) -> None:
+    """More than 20 s: a shift of an operator, with two nodes and five tasks that start one after
+    the other."""
     pg = stack.postgresql
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, n INT)")

@@ -19,4 +19,5 @@ KILLS = int(os.environ.get("CDCBUS_TEST_KILLS", "1"))
 def test_all_copies_are_equal_after_a_snapshot_whose_tasks_were_killed(
     shop: Shop, target: str
 ) -> None:
+    """More than 20 s: a snapshot with writers beside it, whose tasks start again."""
     play(shop, target, seed_of_this_run(), tables=6 + KILLS, rows=5000, kills=KILLS)

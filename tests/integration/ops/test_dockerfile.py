@@ -125,7 +125,8 @@ def copy(source: Path, target: Path) -> None:
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Image]:
-    """All instructions done. Removed at the end: it is large."""
+    """All instructions done. Removed at the end: it is large. More than 20 s: a virtual
+    environment, a wheel, and the archive of Spark's classes are made anew."""
     folder = tmp_path_factory.mktemp("image")
     image = Image(folder / "root", make_environment(folder / "python"))
     try:

@@ -127,7 +127,8 @@ def test_rows_that_exchange_unique_values_across_partitions_get_on_where_executo
     shop: Shop,
 ) -> None:
     """Each executor has one partition, and waits, as each exchange is a ring through all of them;
-    then the driver applies them together."""
+    then the driver applies them together. More than 20 s: Spark starts twice for each of two
+    targets."""
     source = Source(replace(USERS, id=TableId(shop.name, "users")))
     producer, sent = Producer({"bootstrap.servers": shop.addresses.kafka}), [0] * PARTITIONS
 

@@ -29,6 +29,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 def test_partitions_wait_for_executors_and_are_applied_on_them_though_one_is_killed(
     tables: TwoTables, cluster: Cluster
 ) -> None:
+    """More than 20 s: a cluster, its executors and Spark start, and a task waits for half a minute
+    before it says so."""
     tables.change(1)
     shop = tables.shop
     # one of the task's own comes beside those that it cannot do without

@@ -75,6 +75,7 @@ def peaks_megabytes(session: int) -> dict[str, float]:
 
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
 def test_rows_of_a_megabyte_need_no_more_memory_than_small_ones(shop: Shop, target: str) -> None:
+    """More than 20 s: the rows of a megabyte are more than the memory that they may take."""
     shop.create("notes", "id INT PRIMARY KEY, note LONGTEXT", "id INT PRIMARY KEY, note TEXT")
     # packing them is not what takes time here
     shop.postgresql(f'ALTER TABLE {shop.name}."notes" ALTER note SET STORAGE EXTERNAL')

@@ -122,7 +122,8 @@ def test_a_position_that_an_operator_sets_wins_over_the_committed_one(forward: F
 def test_each_change_is_sent_once_by_executors_of_which_one_is_killed_and_by_the_driver_in_turn(
     forward: Forward, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Batches of more than a hundred records go to executors, a hundred in each transaction."""
+    """Batches of more than a hundred records go to executors, a hundred in each transaction. More
+    than 20 s: executors and Spark start."""
     monkeypatch.setenv("SPARK_WORKER_DIR", str(forward.folder / "work"))
     forward.put(range(2_500))
     task = with_eager_spark(

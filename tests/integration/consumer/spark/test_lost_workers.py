@@ -30,6 +30,8 @@ def change(row):
 def test_a_task_goes_on_when_workers_were_lost_as_often_as_spark_tries(
     tables: TwoTables, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """More than 20 s: Spark tries a batch again and again before it gives up, each time with a new
+    Python worker."""
     tmp_path.joinpath("dying.py").write_text(DYING)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     for seed in range(1, 7):  # more than the driver applies itself

@@ -38,6 +38,7 @@ def yarn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Yarn]:
 def test_containers_apply_partitions_with_the_package_that_they_are_sent_and_one_is_killed(
     tables: TwoTables, yarn: Yarn, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """More than 20 s: YARN starts a JVM for the application and one for each container."""
     tmp_path.joinpath("teller.py").write_text(PROCESSOR)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))  # YARN hands it on
     tables.change(1)

@@ -283,6 +283,7 @@ def test_a_node_tells_of_a_task_that_cannot_work_and_of_its_end(
     make_topic: Callable[..., str],
     tmp_path: Path,
 ) -> None:
+    """More than 20 s: a task starts twice, and nodes look at alarms every few seconds."""
     told = tmp_path / "told"
     script = f"import sys; open({str(told)!r}, 'a').write(sys.stdin.read())"
     with open_bus(zookeeper, name, tmp_path, SOURCE_PASSWORD=source.password) as bus:

@@ -76,6 +76,7 @@ def test_ctrl_c_stops_tasks_and_servers(home: Path) -> None:
 
 
 def test_it_ends_with_equal_tables_and_leaves_no_process(home: Path) -> None:
+    """More than 20 s: servers, three tasks that are killed, and a shop that changes for eight."""
     demo = subprocess.run(
         [sys.executable, "-m", "cdcbus", "demo", "--home", str(home), "--seconds", "8", "--json"],
         capture_output=True,
@@ -97,6 +98,7 @@ def test_it_ends_with_equal_tables_and_leaves_no_process(home: Path) -> None:
 
 
 def test_a_shop_that_has_rows_is_copied_and_verified(home: Path) -> None:
+    """More than 20 s: servers, three tasks and a shop that changes for six."""
     words = "demo", "--snapshot", "--seconds", "6", "--json"
     demo = subprocess.run(
         [sys.executable, "-m", "cdcbus", *words, "--home", str(home)],

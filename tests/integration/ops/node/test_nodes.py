@@ -262,6 +262,7 @@ def test_a_task_alone_that_is_paused_starts_anew_and_waits_for_the_lock(
 def test_a_node_that_is_drained_or_ends_gives_its_tasks_to_others(
     bus: Bus, fetch: str, name: str
 ) -> None:
+    """More than 20 s: a task is started five times, wherever it is to be."""
     bus.node("n1")
     bus("task", "start", fetch)
     bus.node("n2")

@@ -183,6 +183,7 @@ def test_a_task_whose_user_the_target_refuses_waits_for_a_person_at_once(
 def test_tasks_share_one_application_and_nothing_else(
     bus: Bus, stack: Addresses, feed: Feed
 ) -> None:
+    """More than 20 s: a node with four tasks, of which two wait for a start of Spark."""
     for task_id in ("a", "b"):
         feed.task(task_id, **ONE_BY_ONE)
     feed.task("alone", **{"spark.isolated": "true"})
@@ -252,6 +253,8 @@ def test_tasks_share_one_application_and_nothing_else(
 def test_tasks_go_on_in_their_application_when_zookeeper_was_silent_and_when_its_session_is_lost(
     bus: Bus, feed: Feed, zookeeper: str, name: str
 ) -> None:
+    """More than 20 s: ZooKeeper is away until leases of 3 s, and then a session of 20 s, are
+    over."""
     for task_id in ("a", "b"):
         feed.task(task_id, **ONE_BY_ONE)
     with closing(Line(zookeeper)) as line:

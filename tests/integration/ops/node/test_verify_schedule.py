@@ -33,6 +33,8 @@ def bus(shop: Shop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def test_a_node_verifies_tells_of_differences_and_that_they_are_over(bus: Bus, shop: Shop) -> None:
+    """More than 20 s: four verifies of a node, which looks every few seconds at what is due, each
+    told as an alarm."""
     shop.create("orders", "id INT PRIMARY KEY, n INT")
     shop.create("kept", "id INT PRIMARY KEY")
     fetch = shop.fetch(shop.addresses.source, consumer__source__password="${env:SOURCE_PASSWORD}")

@@ -86,6 +86,7 @@ def page(web: httpx.Client) -> Iterator[Page]:
 
 
 def test_no_page_has_a_serious_finding(page: Page, web: httpx.Client, name: str, bus: Bus) -> None:
+    """More than 20 s: axe looks at fourteen pages."""
     now = int(time.time())
     delays = DelayStep(step_of(now) - 300, {"source_to_read": Percentiles(0.1, 0.2, 0.3)})
     DelayHistory(bus.client).put("fetch", [delays])

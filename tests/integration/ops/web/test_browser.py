@@ -215,6 +215,8 @@ def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
     source_cursor: Cursor,
     tmp_path: Path,
 ) -> None:
+    """More than 20 s: a browser goes an operator's way page by page, beside a consumer task that
+    starts."""
     node = bus.node("node-1")
     consumer = f"{name}-to-postgresql"
     bus.tasks.want(consumer, is_working=True, by="grace@127.0.0.1")  # Spark takes its time

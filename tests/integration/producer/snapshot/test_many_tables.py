@@ -32,7 +32,7 @@ def test_each_of_many_tables_is_read_those_without_rows_too(
     make_topic: Callable[..., str],
     positions: PositionStore,
 ) -> None:
-    """Every fifth is empty, every seventh has no key."""
+    """Every fifth is empty, every seventh has no key. Some 20 s: 500 tables are made first."""
     make_topic(name, 3)
     names = [f"t{number}" for number in range(TABLES)]
     tables = [TableId(name, each) for each in names]

@@ -206,6 +206,7 @@ def progress(shop: Shop, load: TaskProcess) -> dict[str, Any]:
 def test_a_load_that_is_interrupted_goes_on_with_what_is_left(
     shop: Shop, ending: signal.Signals
 ) -> None:
+    """More than 20 s: Spark starts twice, for rows that the first one must not be through with."""
     rows = MANY
     fill(shop, rows, width=900)
     fetch, load = followed(shop), shop.load("postgresql")

@@ -149,6 +149,7 @@ def running(file: Path) -> Iterator[None]:
 
 @of_the_source
 def test_writes_on_both_sides_meet_and_none_goes_round(sides: Sides) -> None:
+    """More than 20 s: twelve processes of tasks."""
     fetches, loads = sides.files()[:2], sides.files()[2:]
     run(*fetches)
     execute = sides.cursor.execute
@@ -174,6 +175,7 @@ def test_writes_on_both_sides_meet_and_none_goes_round(sides: Sides) -> None:
 
 
 def test_rows_that_both_sides_change_at_once_are_the_only_ones_that_differ(sides: Sides) -> None:
+    """More than 20 s: fourteen processes of tasks, one after the other."""
     fetches, loads = sides.files()[:2], sides.files()[2:]
     run(*fetches)
     for number in range(10):

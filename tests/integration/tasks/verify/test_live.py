@@ -127,7 +127,8 @@ def test_differences_are_found_and_delays_are_none_while_writes_go_on(
 
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
 def test_a_repair_makes_them_equal_while_writes_go_on(shop: Shop, target: str) -> None:
-    """The source changes most of the rows meanwhile."""
+    """The source changes most of the rows meanwhile. More than 20 s: a repair waits for rows that
+    are on their way."""
     with running(shop, target) as run:
         run(f"UPDATE {shop.name}.wide SET t = 'planted' WHERE id < 40")
         run(f"DELETE FROM {shop.name}.wide WHERE id BETWEEN 10 AND 13")

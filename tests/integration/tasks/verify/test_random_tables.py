@@ -26,6 +26,7 @@ EXAMPLES = 40
 
 
 def test_what_the_loader_has_written_is_equal_and_a_changed_cell_is_not(shop: Shop) -> None:
+    """More than 20 s: each example is a table of its own, at the source and at the target."""
     target = shop.addresses.mariadb
     loader = make_loader(
         "JdbcBatch",

@@ -180,6 +180,8 @@ def test_a_task_goes_on_in_its_process_when_zookeeper_was_silent_cut_off_or_kill
     make_topic: Callable[..., str],
     tmp_path: Path,
 ) -> None:
+    """More than 20 s: ZooKeeper is silent for longer than a lease, cut off and killed, one after
+    the other."""
     make_topic(name)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
     with open_bus(server.address, name, tmp_path, SOURCE_PASSWORD=source.password) as bus:
