@@ -43,9 +43,9 @@ def access(bus: Bus, **settings: str) -> dict[str, Any]:
 
 
 def test_an_open_zookeeper_is_a_finding_until_it_belongs_to_a_user(
-    bus: Bus, zookeeper: str, name: str
+    bus: Bus, zookeeper: str, kafka: str, name: str
 ) -> None:
-    bus.load(resting_text("5201", "127.0.0.1:2", name))
+    bus.load(resting_text("5201", kafka, name))
     found = access(bus)
     assert found["outcome"] == "warning"
     assert found["found"].startswith("everybody who reaches ZooKeeper may write /datas and ")
@@ -80,8 +80,10 @@ def test_an_open_zookeeper_is_a_finding_until_it_belongs_to_a_user(
         stranger.close()
 
 
-def test_one_task_that_was_made_without_the_user_is_found_among_all(bus: Bus, name: str) -> None:
-    bus.load(resting_text("5203", "127.0.0.1:2", name))
+def test_one_task_that_was_made_without_the_user_is_found_among_all(
+    bus: Bus, kafka: str, name: str
+) -> None:
+    bus.load(resting_text("5203", kafka, name))
     run(bus, "config", "protect", "--yes", CDCBUS_ZOOKEEPER_AUTH=AUTH)
     owner = connect(bus.environment["CDCBUS_ZOOKEEPER"], auth=AUTH)
     try:
