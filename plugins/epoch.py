@@ -9,10 +9,10 @@ record: canalRow has it first, oggJson last.
 from __future__ import annotations
 
 import zlib
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-import pyarrow as pa
-import pyarrow.compute as pc
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 DIGITS: Final = 13
 LENGTH: Final = DIGITS + 9
@@ -40,6 +40,10 @@ def without_epoch(value: bytes, converter: str) -> bytes:
 
 def epochs(values: pa.BinaryArray, converter: str) -> pa.BinaryArray | None:
     """The epoch of each record, null where it names none; None where none of them does."""
+    # A fetch task, which names its epoch only, starts without PyArrow.
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     is_last = _IS_LAST.get(converter)
     if is_last is None:
         return None
