@@ -15,11 +15,18 @@ HOST = "127.0.0.1"
 USER = "cdc"
 DATABASE = "cdc"
 PORT_NAMES = ("zookeeper", "kafka", "kafka-controller", "source", "mariadb", "postgresql")
+SPARK_MASTER = "spark-master"
+SPARK_WORKER = "spark-worker-"  # and a number
 
 # Below the ports that operating systems give to outgoing connections: there a client that tries to
 # reach a stopped server can be given that server's port, connect to itself, and keep the server
 # from coming back.
 _PORTS = range(20_000, 30_000)
+
+
+def spark_worker(number: int) -> str:
+    """The name of a worker."""
+    return f"{SPARK_WORKER}{number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +42,21 @@ class Database:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """The five servers of a stack; `zookeeper` and `kafka` are "127.0.0.1:PORT"."""
+    """The servers of a stack; `zookeeper` and `kafka` are "127.0.0.1:PORT", `spark` is what
+    `spark.master` takes, "" where the stack has no Spark."""
 
     zookeeper: str
     kafka: str
     source: Database
     mariadb: Database
     postgresql: Database
+    spark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is chosen once and remembered: a port for each of PORT_NAMES, and the password of the
-    database user."""
+    """What is chosen once and remembered: a port for each of PORT_NAMES, and for each of Spark's
+    servers where there are some; and the password of the database user."""
 
     ports: dict[str, int]
     password: str = field(repr=False)
@@ -64,6 +73,28 @@ class Plan:
         """The same with another free port for `name`."""
         return replace(self, ports={**self.ports, name: free_port(self.ports.values())})
 
+    @property
+    def workers(self) -> int:
+        """How many of Spark there are."""
+        return sum(1 for name in self.ports if name.startswith(SPARK_WORKER)) // 2
+
+    @property
+    def spark(self) -> str:
+        """The address of Spark's master; "" where there is none."""
+        return f"spark://{self.address(SPARK_MASTER)}" if SPARK_MASTER in self.ports else ""
+
+    def with_spark(self, workers: int) -> "Plan":
+        """The same with so many workers of Spark; those that are there keep their ports."""
+        names = [SPARK_MASTER, *map(spark_worker, range(1, workers + 1))] if workers else []
+        wanted = (*PORT_NAMES, *(port for name in names for port in (name, f"{name}-page")))
+        plan = replace(
+            self, ports={name: self.ports[name] for name in wanted if name in self.ports}
+        )
+        for name in wanted:
+            if name not in plan.ports:
+                plan = plan.with_new_port(name)
+        return plan
+
     def taken(self, names: Iterable[str]) -> list[str]:
         """Those of `names` whose port somebody listens on."""
         return [name for name in names if not is_free(self.ports[name])]
@@ -77,9 +108,15 @@ class Plan:
         return Database(HOST, self.ports[name], USER, self.password, DATABASE)
 
     def addresses(self) -> Addresses:
-        """All five servers."""
-        databases = (self.database(name) for name in ("source", "mariadb", "postgresql"))
-        return Addresses(self.address("zookeeper"), self.address("kafka"), *databases)
+        """All servers."""
+        return Addresses(
+            self.address("zookeeper"),
+            self.address("kafka"),
+            self.database("source"),
+            self.database("mariadb"),
+            self.database("postgresql"),
+            self.spark,
+        )
 
 
 def plan_file(home: Path) -> Path:
@@ -93,9 +130,10 @@ def load(home: Path) -> Plan | None:
     file = plan_file(home)
     try:
         stored = json.loads(file.read_text(encoding="utf-8"))
-        return Plan(
-            {name: int(stored["ports"][name]) for name in PORT_NAMES}, str(stored["password"])
-        )
+        ports = {name: int(port) for name, port in stored["ports"].items()}
+        if not ports.keys() >= {*PORT_NAMES}:
+            raise ValueError("a port is missing")
+        return Plan(ports, str(stored["password"]))
     except FileNotFoundError:
         return None
     except PermissionError as error:

@@ -46,17 +46,24 @@ def stack() -> None:
 
 @stack.command()
 @_home
-def up(home: Path) -> None:
+@click.option(
+    "--spark",
+    type=click.IntRange(0, 99),
+    metavar="WORKERS",
+    help="Have a Spark cluster with so many workers as well; 0: none any more.",
+)
+def up(home: Path, spark: int | None) -> None:
     """Start all servers.
 
-    Those that run already are left alone. Returns when every server answers. The first time it
-    downloads the programs, some 215 MB, from Maven Central; they are kept for all stacks.
+    Those that run already are left alone, and a Spark cluster stays once it was asked for. Returns
+    when every server answers. The first time it downloads the programs, some 215 MB, from Maven
+    Central; they are kept for all stacks.
     """
     from rich.console import Console
 
     from cdcbus.ops.stack import stack as servers
 
-    servers.up(home, Console())
+    servers.up(home, Console(), spark=spark)
     click.echo(f"\nCommands to paste: {_cdcbus(home, 'status')}")
 
 
@@ -196,6 +203,7 @@ def _commands_to_paste(home: Path, plan: Plan) -> dict[str, list[str]]:
         "Any of the three databases, one statement": [
             _cdcbus(home, "sql", "source", "SHOW DATABASES")
         ],
+        **({"Spark: a line for task files": [f"spark.master={plan.spark}"]} if plan.spark else {}),
     }
 
 

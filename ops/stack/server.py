@@ -44,13 +44,14 @@ class Server:
     """One of the servers of a stack.
 
     `prepare` makes the data and settings that are missing and returns the command line. `check`
-    raises NotAnswering until the server serves clients. `ports` are the names of all ports it
-    listens on. Databases refuse to run as root. `stop_signal` asks it to end soon.
+    raises NotAnswering until the server serves clients. `jars`: None where cdcbus itself brings
+    them. `ports` are the names of all ports it listens on. Databases refuse to run as root.
+    `stop_signal` asks it to end soon.
     """
 
     name: str
     label: str
-    jars: JarSet
+    jars: JarSet | None
     ports: tuple[str, ...]
     is_database: bool
     stop_signal: signal.Signals

@@ -19,11 +19,12 @@ from typing import TYPE_CHECKING
 
 from cdcbus.consumer.jvm.maven import fetch
 from cdcbus.ops.stack import addresses, processes
-from cdcbus.ops.stack.addresses import Addresses, Plan
+from cdcbus.ops.stack.addresses import SPARK_WORKER, Addresses, Plan
 from cdcbus.ops.stack.databases import MARIADB, POSTGRESQL, SOURCE
 from cdcbus.ops.stack.java_servers import KAFKA, ZOOKEEPER
 from cdcbus.ops.stack.parallel import side_by_side
 from cdcbus.ops.stack.server import NotAnswering, Server, ServerFolder
+from cdcbus.ops.stack.spark_servers import spark_servers
 from cdcbus.plugins.errors import CdcError, ConfigError
 
 if TYPE_CHECKING:
@@ -58,9 +59,15 @@ def default_home() -> Path:
     return Path.home() / ".local/share/cdcbus/stack"
 
 
-def up(home: Path, console: "Console") -> Addresses:
+def servers_of(plan: Plan | None) -> tuple[Server, ...]:
+    """The servers of a stack: SERVERS, and those of Spark where it has some."""
+    return SERVERS + spark_servers(plan.workers if plan else 0)
+
+
+def up(home: Path, console: "Console", *, spark: int | None = None) -> Addresses:
     """Starts the servers that do not run and returns when every server answers clients. Reports on
-    `console`.
+    `console`. `spark`: how many workers of Spark the stack is to have from now on, beside their
+    master; None: as many as it has.
 
     A second call changes nothing; a concurrent one waits. Raises CdcError with a sentence for each
     server that does not start. The others keep running, and the next `up` or `down` continues from
@@ -71,10 +78,13 @@ def up(home: Path, console: "Console") -> Addresses:
     with processes.umask(0o022), _locked(home):
         if account := processes.unprivileged():
             account.check_can_enter(home)
-        stopped = [server for server in SERVERS if not processes.is_running(home / server.name)]
-        fetch([server.jars for server in stopped], console)
+        if spark is not None:
+            _change_spark(home, spark)
+        all_servers = servers_of(addresses.load(home))
+        stopped = [each for each in all_servers if not processes.is_running(home / each.name)]
+        fetch([each.jars for each in stopped if each.jars is not None], console)
         plan = _plan(home, stopped, console)
-        jobs = {server.label: _starting(server, _place(home, server, plan)) for server in SERVERS}
+        jobs = {each.label: _starting(each, _place(home, each, plan)) for each in all_servers}
         side_by_side(jobs, "starting", console)
         return plan.addresses()
 
@@ -86,14 +96,16 @@ def down(home: Path, *, purge: bool, console: "Console") -> None:
         _say(console, f"there is no stack in {home}")
         return
     with _locked(home):
-        running = [server for server in SERVERS if processes.is_running(home / server.name)]
+        # of a home whose plan is gone, too
+        everything = SERVERS + spark_servers(len([*home.glob(f"{SPARK_WORKER}*")]))
+        running = [each for each in everything if processes.is_running(home / each.name)]
         if running:
             jobs = {server.label: _stopping(server, home / server.name) for server in running}
             side_by_side(jobs, "stopping", console)
         else:
             _say(console, "no server runs")
         if purge:
-            _purge(home)
+            _purge(home, everything)
             _say(console, f"removed what was stored in {home}")
 
 
@@ -101,7 +113,7 @@ def status(home: Path) -> list[ServerStatus]:
     """The present state of all servers, from the operating system; the servers are not asked."""
     plan = addresses.load(home)
     result = []
-    for server in SERVERS:
+    for server in servers_of(plan):
         pid = processes.pid(home / server.name)
         address = plan.address(server.name) if plan else ""
         result.append(ServerStatus(server.name, server.label, pid is not None, pid, address))
@@ -111,7 +123,7 @@ def status(home: Path) -> list[ServerStatus]:
 def kill(home: Path, name: str) -> None:
     """SIGKILLs one server and returns when it is gone; `up` brings it back on the same port with
     its data."""
-    names = [server.name for server in SERVERS]
+    names = [server.name for server in servers_of(addresses.load(home))]
     if name not in names:
         raise ConfigError(f"there is no server {name}: the servers are {', '.join(names)}")
     processes.kill(home / name)
@@ -174,6 +186,21 @@ def _plan(home: Path, stopped: Sequence[Server], console: "Console") -> Plan:
     return plan
 
 
+def _change_spark(home: Path, workers: int) -> None:
+    """Remembers how many workers there are to be; ends those that are too many."""
+    before = addresses.load(home)
+    if before is None and any(processes.is_running(home / each.name) for each in SERVERS):
+        return  # `_plan` says what is wrong
+    plan = (before or Plan.new()).with_spark(workers)
+    kept = {server.name for server in servers_of(plan)}
+    for server in reversed(servers_of(before)):
+        if server.name not in kept:
+            processes.stop(home / server.name, server.stop_signal, _STOP_SECONDS)
+            shutil.rmtree(home / server.name, ignore_errors=True)
+    if plan != before:
+        addresses.save(home, plan)
+
+
 def _place(home: Path, server: Server, plan: Plan) -> ServerFolder:
     return ServerFolder(
         home / server.name, plan, processes.unprivileged() if server.is_database else None
@@ -229,9 +256,9 @@ def _say(console: "Console", sentence: str) -> None:
     console.print(sentence, highlight=False, markup=False, soft_wrap=True)
 
 
-def _purge(home: Path) -> None:
+def _purge(home: Path, servers: Sequence[Server]) -> None:
     """Removes only what `up` and the demo create: the folder may hold files of somebody else."""
-    for name in [*(server.name for server in SERVERS), DEMO]:
+    for name in [*(server.name for server in servers), DEMO]:
         if (home / name).exists():
             shutil.rmtree(home / name)
     addresses.plan_file(home).unlink(missing_ok=True)

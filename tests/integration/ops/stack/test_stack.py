@@ -43,10 +43,10 @@ class Stack:
 
     home: Path
 
-    def up(self) -> tuple[Addresses, str]:
+    def up(self, spark: int | None = None) -> tuple[Addresses, str]:
         """Starts it; gives what it says, too."""
         console = Console(file=io.StringIO(), width=200)
-        found = servers.up(self.home, console)
+        found = servers.up(self.home, console, spark=spark)
         assert isinstance(console.file, io.StringIO)
         return found, console.file.getvalue()
 
@@ -314,6 +314,31 @@ def test_kill_9_of_the_first_up_is_no_harm(folder: Path) -> None:
     stack.down(purge=True)
     assert not stack.home.exists()
     assert not [pid for pid in pids.values() if is_alive(pid)]
+
+
+JOB = """
+import sys
+from pyspark import SparkConf, SparkContext
+conf = SparkConf().setMaster(sys.argv[1]).set("spark.executor.memory", "512m").set("spark.ui.enabled", "false")
+with SparkContext(conf=conf) as spark:
+    print(spark.parallelize(range(4), 2).map(lambda number: number + 1).sum())
+"""
+
+
+def test_a_spark_cluster_comes_with_the_stack_works_and_goes(stack: Stack) -> None:
+    """Starts three JVMs and an executor's, and one again: 20 s on a machine that is not busy."""
+    before = stack.pids()
+    spark = stack.up(spark=1)[0].spark
+    assert stack.pids().keys() - before.keys() == {"spark-master", "spark-worker-1"}
+    servers.kill(stack.home, "spark-worker-1")
+    assert stack.up()[0].spark == spark
+    done = subprocess.run(
+        [sys.executable, "-c", JOB, spark], capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "10\n", done.stderr
+    assert stack.up(spark=0)[0].spark == ""
+    assert stack.pids() == before
+    assert not [*stack.home.glob("spark-*")]
 
 
 def test_commands(stack: Stack) -> None:

@@ -12,7 +12,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.consumer.jvm.maven import java
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.ops.stack.java_servers import KAFKA
+from cdcbus.ops.stack.java_servers import KAFKA_JARS
 from cdcbus.plugins.contracts import PositionStore
 from tests.integration.producer.reading import fetch_task, position
 from tests.integration.producer.running import Running, canal, ids, messages
@@ -49,7 +49,7 @@ def of_the_java_client(keys: list[str]) -> list[int]:
         "-Dfile.encoding=UTF-8",
         "-Dsun.jnu.encoding=UTF-8",
         "-cp",
-        str(KAFKA.jars.folder / "*"),
+        str(KAFKA_JARS.folder / "*"),
         str(program),
     ]
     done = subprocess.run(

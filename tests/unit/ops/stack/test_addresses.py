@@ -68,3 +68,22 @@ def test_another_port_changes_only_that_one() -> None:
 def test_no_free_port_is_one_sentence() -> None:
     with pytest.raises(ConfigError, match="no free port"):
         free_port(range(65536))
+
+
+def test_a_plan_with_spark_has_ports_for_its_master_and_each_worker(tmp_path: Path) -> None:
+    plan = Plan.new()
+    assert (plan.workers, plan.spark, plan.addresses().spark) == (0, "", "")
+    with_two = plan.with_spark(2)
+    addresses.save(tmp_path, with_two)
+    assert addresses.load(tmp_path) == with_two
+    assert with_two.workers == 2
+    assert with_two.addresses().spark == f"spark://127.0.0.1:{with_two.ports['spark-master']}"
+    assert len({*with_two.ports.values()}) == len(with_two.ports) == len(PORT_NAMES) + 6
+
+
+def test_another_number_of_workers_leaves_ports_as_they_are() -> None:
+    one = Plan.new().with_spark(1)
+    three = one.with_spark(3)
+    assert one.ports.items() < three.ports.items()
+    assert three.with_spark(1) == one
+    assert {*three.with_spark(0).ports} == {*PORT_NAMES}

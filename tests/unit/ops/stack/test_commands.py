@@ -173,3 +173,36 @@ def test_every_command_has_help(name: str) -> None:
     result = CliRunner().invoke(stack, [name, "--help"])
     assert result.exit_code == 0
     assert "--home" in result.output
+
+
+def test_status_tells_of_a_spark_cluster(tmp_path: Path) -> None:
+    plan = Plan.new().with_spark(2)
+    addresses.save(tmp_path, plan)
+    line = ["status", "--home", str(tmp_path)]
+    found = json.loads(CliRunner().invoke(stack, [*line, "--json"]).output)
+    assert [each["name"] for each in found["servers"]][5:] == [
+        "spark-master",
+        "spark-worker-1",
+        "spark-worker-2",
+    ]
+    assert found["addresses"]["spark"] == plan.spark
+    assert f"spark.master={plan.spark}" in CliRunner().invoke(stack, line).output
+
+
+def test_a_worker_that_is_not_wanted_any_more_is_ended(tmp_path: Path, console: Console) -> None:
+    addresses.save(tmp_path, Plan.new().with_spark(2))
+    for name in ("spark-master", "spark-worker-1", "spark-worker-2"):
+        (tmp_path / name).mkdir()
+        processes.start(tmp_path / name, ["sleep", "100"], None)
+    servers._change_spark(tmp_path, 1)
+    running = [each.name for each in servers.status(tmp_path) if each.running]
+    assert running == ["spark-master", "spark-worker-1"]
+    servers.down(tmp_path, purge=True, console=console)
+    assert not tmp_path.exists()
+
+
+def test_a_spark_cluster_of_a_home_without_plan_is_ended(tmp_path: Path, console: Console) -> None:
+    (tmp_path / "spark-worker-1").mkdir()
+    processes.start(tmp_path / "spark-worker-1", ["sleep", "100"], None)
+    servers.down(tmp_path, purge=False, console=console)
+    assert not processes.is_running(tmp_path / "spark-worker-1")
