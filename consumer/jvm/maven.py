@@ -29,15 +29,17 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 OLDEST_JAVA = 17
+MIRROR = "CDCBUS_MAVEN"  # the address of one, where Maven Central is not to be asked
+_CENTRAL = "https://repo1.maven.org/maven2/"
 
-# Ivy's own defaults also look into ~/.m2, where a half-filled entry breaks them; this names only
-# Maven Central. The two properties save two requests per artifact, for its sources and its
+# Ivy's own defaults also look into ~/.m2, where a half-filled entry breaks them; this names one
+# place only. The two properties save two requests per artifact, for its sources and its
 # documentation.
 _SETTINGS = """<ivysettings>
   <property name="ivy.maven.lookup.sources" value="false"/>
   <property name="ivy.maven.lookup.javadoc" value="false"/>
   <settings defaultResolver="central"/>
-  <resolvers><ibiblio name="central" m2compatible="true"/></resolvers>
+  <resolvers><ibiblio name="central" m2compatible="true" root={root}/></resolvers>
 </ivysettings>
 """
 
@@ -182,7 +184,7 @@ def fetch(jar_sets: Sequence[JarSet], console: "Console | None" = None) -> None:
     total = sum(each.megabytes for each in missing)
     size = f"about {total} MB, once; " if total else ""
     labels = ", ".join(each.label for each in missing)
-    _say(console, f"downloading {labels} from Maven Central ({size}kept in {cache_folder()})")
+    _say(console, f"downloading {labels} from {_place()} ({size}kept in {cache_folder()})")
     with _progress(console) as progress, ExitStack() as downloads:
         waiting: dict[_Download, ExitStack] = {}
         # in the order of their folders: so no two processes wait for each other
@@ -209,7 +211,8 @@ class _Download:
             jar_set.label, total=jar_set.megabytes * 1_000_000 or None, note=""
         )
         self.started = time.monotonic()
-        (self.work / "settings.xml").write_text(_SETTINGS, encoding="utf-8")
+        root = quoteattr(os.environ.get(MIRROR) or _CENTRAL)
+        (self.work / "settings.xml").write_text(_SETTINGS.format(root=root), encoding="utf-8")
         (self.work / "ivy.xml").write_text(_module(jar_set), encoding="utf-8")
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
@@ -242,7 +245,7 @@ class _Download:
         if self.process.wait() != 0:
             reason = failure(self.log.read_text(errors="replace"))
             raise CdcError(
-                f"cannot download {self.jar_set.label} from Maven Central: {reason}; "
+                f"cannot download {self.jar_set.label} from {_place()}: {reason}; "
                 "check the network (a proxy is named in JAVA_TOOL_OPTIONS, as "
                 "-Dhttps.proxyHost=...) and try again; "
                 f"all Ivy says: {self.log}"
@@ -273,6 +276,11 @@ def _downloading(jar_set: JarSet, progress: "Progress") -> Iterator[_Download | 
         finally:
             download.process.kill()
             download.process.wait()
+
+
+def _place() -> str:
+    """Where artifacts come from; not its address, which may have a password."""
+    return f"the mirror that {MIRROR} names" if os.environ.get(MIRROR) else "Maven Central"
 
 
 _FAILURES = (

@@ -2,6 +2,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -118,6 +119,18 @@ def test_a_failed_download_says_why_and_poisons_nothing(
         resolve([LIBRARY])
     fake_java(tmp_path, monkeypatch)
     assert len(resolve([LIBRARY])) == 1
+
+
+@pytest.mark.parametrize("mirror", ["", "https://nexus.example/maven2/?a&b"])
+def test_artifacts_come_from_maven_central_or_the_mirror_that_is_named(
+    mirror: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(maven.MIRROR, mirror)
+    given = tmp_path / "given.xml"
+    fake_java(tmp_path, monkeypatch, f'cp "$4" {given}\n{IVY}')
+    resolve([LIBRARY])
+    [resolver] = ElementTree.parse(given).iter("ibiblio")
+    assert resolver.get("root") == (mirror or "https://repo1.maven.org/maven2/")
 
 
 def test_ivy_is_asked_for_the_whole_set() -> None:
