@@ -132,8 +132,9 @@ class Mail:
         mail["To"] = receivers
         lines = [message.subject, ""]
         tasks = message.fields.get("tasks", ())
-        for each in tasks if len(tasks) > 1 else ():
-            lines.append(f"task {each['task']} ({each['state']}): {each['sentence']}")
+        if len(tasks) > 1:  # of a single one the subject says it all
+            for each in tasks:
+                lines.append(f"task {each['task']} ({each['state']}): {each['sentence']}")
         for name, value in message.fields.items():
             if name != "tasks":
                 lines.append(f"{name}: {value}")

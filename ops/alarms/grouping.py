@@ -68,8 +68,7 @@ def severity_of(rule: str) -> Severity:
 
 
 def cause_of(notice: Notice) -> str:
-    """What tasks that are told of together have in common: a server that is away, else the
-    alarm."""
+    """What the tasks of one message have in common: a server that is away, else the alarm."""
     if notice.rule in OF_STATE and notice.rule != "error":
         if found := _SERVER.search(notice.sentence):
             return f"{_NAMES.get(found['what'], 'target')} {found['place']}"
@@ -87,24 +86,33 @@ def groups(entries: Iterable[Entry]) -> list[list[Entry]]:
 
 
 def is_due(group: Sequence[Entry], now: float, digest_seconds: float) -> bool:
-    """Whether it is time to tell of a group: others may join until the digest is due, but what is
-    critical is told at once."""
+    """Whether it is time to send a group. Others may join it until the digest is due, but critical
+    ones do not wait."""
     is_critical = any(entry.severity is Severity.CRITICAL for entry in group)
     return is_critical or now - group[0].notice.at >= digest_seconds
 
 
 def subject_of(group: Sequence[Entry]) -> str:
     """A group in one line, even where sentences have several."""
-    first, tasks = group[0], list(dict.fromkeys(entry.task_id for entry in group))
+    tasks = list(dict.fromkeys(entry.task_id for entry in group))
     if len(tasks) == 1:
         return _subject_of_one(group[-1])
-    names = ", ".join(tasks[:NAMED]) + (", ..." if len(tasks) > NAMED else "")
-    is_over = first.notice.kind is Kind.CLEARED
-    what = f"{first.cause} is over" if is_over else first.cause
-    if first.cause != first.notice.rule:
-        again = "still " if first.notice.kind is Kind.REPEATED else ""
-        what = f"{first.cause} is back" if is_over else f"{first.cause} is {again}away"
-    return f"{what}: {len(tasks)} tasks ({names})"
+    names = ", ".join(tasks[:NAMED])
+    if len(tasks) > NAMED:
+        names += ", ..."
+    return f"{_what_of(group[0])}: {len(tasks)} tasks ({names})"
+
+
+def _what_of(entry: Entry) -> str:
+    cause, kind = entry.cause, entry.notice.kind
+    if cause == entry.notice.rule:
+        return f"{cause} is over" if kind is Kind.CLEARED else cause
+    # The cause is a server that is away.
+    if kind is Kind.CLEARED:
+        return f"{cause} is back"
+    if kind is Kind.REPEATED:
+        return f"{cause} is still away"
+    return f"{cause} is away"
 
 
 def _subject_of_one(entry: Entry) -> str:

@@ -109,12 +109,13 @@ def _receivers(value: Any, environ: Mapping[str, str]) -> tuple[Receiver, ...]:
         except ValueError as error:
             raise ConfigError(f"receiver[i].{field}: {error}") from error
 
+    if not isinstance(value, list):
+        return ()
     receivers = []
-    for person in value if isinstance(value, list) else ():
-        if isinstance(person, dict):
-            receiver = Receiver(
-                part(person, "realName"), part(person, "email"), part(person, "phone")
-            )
-            if receiver != Receiver():
-                receivers.append(receiver)
+    for person in value:
+        if not isinstance(person, dict):
+            continue
+        receiver = Receiver(part(person, "realName"), part(person, "email"), part(person, "phone"))
+        if receiver != Receiver():
+            receivers.append(receiver)
     return tuple(receivers)

@@ -129,9 +129,9 @@ def _of_work(
             f"{limits.idle_seconds:,}"
         )
         yield condition("idle", sentence, 0, limits.idle_repeat_seconds)
-    for source, beat_seconds in stat.beats.items() if limits.heartbeat_seconds > 0 else ():
+    for source, beat_seconds in stat.beats.items():
         silent = seen.now - beat_seconds
-        if silent >= limits.heartbeat_seconds:
+        if 0 < limits.heartbeat_seconds <= silent:
             sentence = (
                 f"the last heartbeat of source {source or '?'} came into Kafka {silent:,.0f} s "
                 "ago; others may still come"

@@ -11,7 +11,7 @@ from cdcbus.ops.alarms.rules import Condition
 
 AWAY = "retrying"
 FOLLOWING = frozenset(("lag-records", "lag-seconds", "position", "batch", "idle", "heartbeat"))
-"""What may only follow from it."""
+"""Conditions that a server which is away can cause as well."""
 
 
 class Kind(StrEnum):
@@ -57,21 +57,21 @@ def step(
     is_quiet: bool,
 ) -> tuple[dict[str, Alarm], list[Notice]]:
     """The alarms after another observation, by rule, and the notices that are due. There are none
-    while it `is_quiet`: conditions that last are raised afterwards. What may only follow from an
-    alarm `retrying` that is raised is not told of either, until that is over."""
+    while it `is_quiet`: conditions that last are raised afterwards. An alarm `retrying` that is
+    raised holds back those that may only follow from it, until it is over."""
     after: dict[str, Alarm] = {}
     notices: list[Notice] = []
     found = list(found)
-    is_away = any(condition.rule == AWAY for condition in found) and (
-        AWAY in alarms and alarms[AWAY].raised_at > 0
-    )
+    is_away = any(condition.rule == AWAY for condition in found) and _is_raised(alarms, AWAY)
     for condition in found:
         known = alarms.get(condition.rule) or Alarm("", now)
         alarm = replace(known, sentence=condition.sentence, gone_at=0.0)
         is_held = is_away and condition.rule.partition(" ")[0] in FOLLOWING
         if is_held and not alarm.raised_at:
             alarm = replace(alarm, since=now)  # it has time to catch up
-        kind = None if is_quiet or is_held else _due(alarm, condition, now)
+        kind = None
+        if not is_quiet and not is_held:
+            kind = _due(alarm, condition, now)
         if kind is not None:
             raised_at = alarm.raised_at or now
             alarm = replace(alarm, raised_at=raised_at, told_at=now, times=alarm.times + 1)
@@ -89,11 +89,17 @@ def step(
     return after, notices
 
 
+def _is_raised(alarms: Mapping[str, Alarm], rule: str) -> bool:
+    return rule in alarms and alarms[rule].raised_at > 0
+
+
 def _notice(kind: Kind, rule: str, alarm: Alarm, now: float) -> Notice:
     return Notice(kind, rule, alarm.sentence, alarm.since, now, alarm.times)
 
 
 def _due(alarm: Alarm, condition: Condition, now: float) -> Kind | None:
     if not alarm.raised_at:
-        return Kind.RAISED if now - alarm.since >= condition.hold_seconds else None
-    return Kind.REPEATED if now - alarm.told_at >= condition.repeat_seconds else None
+        has_lasted = now - alarm.since >= condition.hold_seconds
+        return Kind.RAISED if has_lasted else None
+    is_time = now - alarm.told_at >= condition.repeat_seconds
+    return Kind.REPEATED if is_time else None

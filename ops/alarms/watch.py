@@ -20,6 +20,7 @@ from kazoo.client import KazooClient
 from cdcbus.ops.alarms.added_channels import all_channels
 from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.ops.alarms.channels import Channel, NotAccepted, Receiver
+from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.alarms.grouping import (
     Entry,
     groups,
@@ -45,6 +46,8 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import age_seconds
 
 LOG = logging.getLogger(__name__)
+_AcceptedBy = dict[tuple[str, Notice], tuple[str, ...]]
+"""The channels that have accepted a notice, by its task."""
 LOOK_SECONDS = 10.0
 AGAIN_SECONDS = 60.0  # between attempts to send a notice that nobody accepts
 REFUSED_SECONDS = 5.0  # that a channel may take to refuse, each time
@@ -53,7 +56,7 @@ HOUR_SECONDS = 3600.0
 
 def watching(client: KazooClient, bus: BusSettings, node_id: str) -> AbstractContextManager[None]:
     """Watches while the block runs. Raises ConfigError for settings that cannot be used."""
-    # most of what it looks at stays as it is from one look to the next
+    # Most of what it looks at stays the same from one look to the next.
     watch = Watch(CachedReads(client), bus, node_id)
     return repeating("alarms", LOOK_SECONDS, watch.look)
 
@@ -80,7 +83,7 @@ class Watch:
     channels: Sequence[Channel] = field(init=False)
     _again_at: dict[str, float] = field(default_factory=dict)  # by channel
     _open: list[_Open] = field(default_factory=list)
-    _complaints: dict[str, str] = field(default_factory=dict)
+    _complaints: Complaints = field(default_factory=Complaints)
 
     def __post_init__(self) -> None:
         self.settings = self.bus.alarm
@@ -90,10 +93,11 @@ class Watch:
         """Looks at all tasks of this node, and sends what is due. Never raises a CdcError."""
         try:
             tasks = TaskNodes(self.client)
-            ids, is_first = tasks.ids(), BusNodes(self.client).is_first(self.node_id)
-            self._complain("zookeeper", "")
+            ids = tasks.ids()
+            is_first = BusNodes(self.client).is_first(self.node_id)
+            self._complaints.complain("zookeeper", "")
         except CdcError as error:
-            self._complain("zookeeper", str(error))
+            self._complaints.complain("zookeeper", str(error))
             return
         self._open.clear()
         for task_id in ids:
@@ -101,20 +105,20 @@ class Watch:
                 holder = tasks.claimed_by(task_id)
                 if holder == self.node_id or (holder is None and is_first):
                     self._look_at(tasks, task_id)
-                self._complain(task_id, "")
+                self._complaints.complain(task_id, "")
             except CdcError as error:
-                self._complain(task_id, str(error))
+                self._complaints.complain(task_id, str(error))
             except Exception as error:  # a bug must not stop the watch over other tasks
-                self._complain(
+                self._complaints.complain(
                     task_id,
                     f"task {task_id} is not watched: unexpected {type(error).__name__}; please "
                     "report it",
                 )
         try:
             self._send()
-            self._complain("sending", "")
+            self._complaints.complain("sending", "")
         except CdcError as error:
-            self._complain("sending", str(error))
+            self._complaints.complain("sending", str(error))
 
     def _look_at(self, tasks: TaskNodes, task_id: str) -> None:
         status = explained(self.client, status_of(tasks, task_id))
@@ -127,13 +131,15 @@ class Watch:
         limits = self._limits(task_id)
         verified = VerifyNodes(self.client).last(task_id) if limits.is_verified else None
         seen = replace(_seen(status, _is_wanted(tasks, task_id), now), verified=verified)
-        is_quiet = now < nodes.silence(task_id).until or not limits.is_in_window(now)
+        is_quiet = nodes.silence(task_id).is_on(now) or not limits.is_in_window(now)
         alarms, notices = step(
             before.alarms, conditions(seen, limits), now, limits.hold_seconds, is_quiet
         )
         restarts = tuple(at for at in before.restarts if now - at < HOUR_SECONDS)
         may_restart = len(restarts) < limits.recoveries and not status.is_by_hand
         is_restarted = may_restart and any(map(_is_cured_by_restart, notices))
+        # Written before it is done: a node that dies in between must not let the next one restart
+        # the task more often than it may.
         if is_restarted:
             restarts = (*restarts, now)
         waiting = (*before.waiting, *notices)[-WAITING_KEPT:]
@@ -162,59 +168,65 @@ class Watch:
             self._open.append(_Open(task_id, after, version, status.state, limits.receivers))
 
     def _send(self) -> None:
-        """Tells each channel what it has not accepted yet, of all tasks, group by group. Behind one
-        that it does not accept others of its tasks wait, so that no notice of a task overtakes
-        another; so do all where such answers take long, as of a channel that is away."""
-        told = {
-            (each.task_id, notice): notice.told
-            for each in self._open
-            for notice in each.alarms.waiting
-        }
-        entries = [
-            Entry(each.task_id, notice, each.state, each.receivers)
-            for each in self._open
-            for notice in each.alarms.waiting
-        ]
-        for channel in self.channels:
-            if time.time() < self._again_at.get(channel.name, 0.0):
-                continue
-            wanted = [
-                entry
-                for entry in entries
-                if entry.severity.is_for(channel.least)
-                and channel.name not in told[entry.task_id, entry.notice]
-            ]
-            held = set[str]()
-            refused_by = time.monotonic() + REFUSED_SECONDS
-            for group in groups(wanted):
-                if held & {entry.task_id for entry in group}:
-                    continue
-                if not is_due(group, time.time(), self.settings["alarm.digestSeconds"]):
-                    continue
-                if not self._is_accepted(channel, group):
-                    self._again_at[channel.name] = time.time() + AGAIN_SECONDS
-                    held |= {entry.task_id for entry in group}
-                    if time.monotonic() > refused_by:
-                        break
-                    continue
-                for entry in group:
-                    told[entry.task_id, entry.notice] += (channel.name,)
+        """Sends each channel what it has not accepted yet, of all tasks."""
+        entries = []
+        accepted_by: _AcceptedBy = {}
         for each in self._open:
-            self._note(each, {notice: told[each.task_id, notice] for notice in each.alarms.waiting})
+            for notice in each.alarms.waiting:
+                entries.append(Entry(each.task_id, notice, each.state, each.receivers))
+                accepted_by[each.task_id, notice] = notice.told
+        for channel in self.channels:
+            if time.time() >= self._again_at.get(channel.name, 0.0):
+                self._send_by(channel, entries, accepted_by)
+        for each in self._open:
+            by_notice = {}
+            for notice in each.alarms.waiting:
+                by_notice[notice] = accepted_by[each.task_id, notice]
+            self._note(each, by_notice)
+
+    def _send_by(
+        self, channel: Channel, entries: Sequence[Entry], accepted_by: _AcceptedBy
+    ) -> None:
+        """Sends by one channel, group by group, and adds it to those that have accepted a notice.
+        After a group that it does not accept, other notices of the same tasks wait, so that none
+        overtakes another."""
+        wanted = []
+        for entry in entries:
+            is_new = channel.name not in accepted_by[entry.task_id, entry.notice]
+            if is_new and entry.severity.is_for(channel.least):
+                wanted.append(entry)
+        held = set[str]()
+        refused_by = time.monotonic() + REFUSED_SECONDS
+        for group in groups(wanted):
+            task_ids = {entry.task_id for entry in group}
+            if held & task_ids:
+                continue
+            if not is_due(group, time.time(), self.settings["alarm.digestSeconds"]):
+                continue
+            if self._is_accepted(channel, group):
+                for entry in group:
+                    accepted_by[entry.task_id, entry.notice] += (channel.name,)
+                continue
+            self._again_at[channel.name] = time.time() + AGAIN_SECONDS
+            held |= task_ids
+            # A channel that is away takes long to say so: the other groups wait as well.
+            if time.monotonic() > refused_by:
+                return
 
     def _is_accepted(self, channel: Channel, group: Sequence[Entry]) -> bool:
         about = f"alarm {channel.name}"
         try:
             refused = channel.send(message_of(group, self.node_id))
-            self._complain(about, f"alarm: {channel.name}: {refused}" if refused else "")
-            return True
         except NotAccepted as error:
-            self._complain(
+            self._complaints.complain(
                 about,
                 f"alarm: {channel.name}: {error}; {subject_of(group)!r} was not accepted; it is "
                 "sent again",
             )
             return False
+        # Accepted, but perhaps not for all receivers.
+        self._complaints.complain(about, f"alarm: {channel.name}: {refused}" if refused else "")
+        return True
 
     def _note(self, known: _Open, told: Mapping[Notice, tuple[str, ...]]) -> None:
         """Writes which notices were accepted, and by whom."""
@@ -244,21 +256,14 @@ class Watch:
 
     def _limits(self, task_id: str) -> Limits:
         """The task's own limits; where these cannot be read, those of the settings."""
+        dist = DistNodes(self.client).get(task_id) or {}
         try:
-            return limits_of(
-                DistNodes(self.client).get(task_id) or {}, self.settings, self.bus.filling
-            )
+            return limits_of(dist, self.settings, self.bus.filling)
         except ConfigError as error:
-            self._complain(
+            self._complaints.complain(
                 f"limits {task_id}", f"task {task_id}: {error}; its alarms are those of all tasks"
             )
             return limits_of({}, self.settings, {})
-
-    def _complain(self, about: str, sentence: str) -> None:
-        """Logs a trouble once, until it is another one or over (an empty sentence)."""
-        if sentence and self._complaints.get(about, "") != sentence:
-            LOG.warning("%s", sentence)
-        self._complaints[about] = sentence
 
 
 def _is_cured_by_restart(notice: Notice) -> bool:

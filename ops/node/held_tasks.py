@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import logging
-import os
 import signal
 import time
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Event
 
 from cdcbus.ops.alarms.cached_reads import CachedReads
+from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.node.given import given, is_anew
+from cdcbus.ops.node.held_task import HeldTask, NodeSettings
 from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
 from cdcbus.ops.node.task_end import CRASHED, NEEDS_PERSON
 from cdcbus.ops.node.task_process import RotatedLog, TaskProcess, start_task
@@ -23,7 +23,7 @@ from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.runtime.occurrences import Occurrences, failure
 from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
-from cdcbus.tasks.zookeeper.znode import Watch, now
+from cdcbus.tasks.zookeeper.znode import now
 
 LOG = logging.getLogger(__name__)
 STOP_SECONDS = 30.0
@@ -31,63 +31,6 @@ FAULTLESS_PAUSE_SECONDS = 1.0
 RECOVERED_SECONDS = 60.0
 CROWD = 4
 CROWD_SECONDS = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class NodeSettings:
-    """`environment`: variables of the child processes. `logs`: the folder of their logs.
-    `bus_environment`: of the tasks that it runs, `prod` for example."""
-
-    node_id: str
-    work_limit: int
-    logs: Path
-    environment: Mapping[str, str]
-    bus_environment: str = ""
-
-    def log_of(self, name: str) -> Path:
-        """The log file of a task, or of a process of the node."""
-        return self.logs / f"{name.replace(os.sep, '_')}.log"
-
-
-class Complaints:
-    """Logs a trouble once, until it is another one or over."""
-
-    def __init__(self) -> None:
-        self._logged: dict[str, str] = {}
-
-    def complain(self, about: str, sentence: str) -> None:
-        """An empty sentence: the trouble is over."""
-        if sentence and self._logged.get(about, "") != sentence:
-            LOG.warning("%s", sentence)
-        self._logged[about] = sentence
-
-
-@dataclass(slots=True)
-class HeldTask:
-    """A task of this node. `process` None: it waits until `start_at`. `stop_by`: it was asked to
-    stop, and is killed at that time; 0: it was not asked. `last_run`: the state in which it is
-    given back, None: another node has it. `is_commanded`: what operators want of it may be another
-    thing by now, or another node may have it; `is_reported`: it has told how it is."""
-
-    offer: Offer
-    run: Run
-    start_at: float = 0.0
-    started_at: float = 0.0
-    process: TaskProcess | SparkTask | None = None
-    worked_since: float = 0.0
-    stop_by: float = 0.0
-    last_run: Run | None = None
-    is_commanded: bool = True
-    is_reported: bool = True
-    on_command: Watch = lambda _: None
-    on_report: Watch = lambda _: None
-
-    @property
-    def is_due(self) -> bool:
-        """Whether there is anything to do for it."""
-        if self.is_commanded or self.is_reported or self.stop_by > 0 or self.process is None:
-            return True
-        return self.process.ended() is not None
 
 
 class HeldTasks:
@@ -123,8 +66,9 @@ class HeldTasks:
         since = time.monotonic() - CROWD_SECONDS
         starting = 0
         for held in self.tasks.values():
-            if isinstance(held.process, SparkTask) and held.run.state is State.STARTING:
-                starting += held.started_at > since
+            is_shared = isinstance(held.process, SparkTask)
+            if is_shared and held.run.state is State.STARTING and held.started_at > since:
+                starting += 1
         return starting >= CROWD
 
     def take(self, task_id: str, offer: Offer, run: Run) -> None:
@@ -177,15 +121,18 @@ class HeldTasks:
             self._spark.close()
 
     def _end_one(self, task_id: str, held: HeldTask) -> None:
-        is_running = held.process is not None and held.process.ended() is None
-        if is_running and held.process is not None and time.monotonic() > held.stop_by:
-            held.process.kill()
-        if held.process is None or held.process.ended() is not None:
-            try:
-                self._give_back(task_id, held)
-            except CdcError as error:
-                LOG.warning("task %s: %s", task_id, error)
-                self.tasks.pop(task_id, None)
+        process = held.process
+        if process is not None and process.ended() is None:
+            if time.monotonic() > held.stop_by:
+                process.kill()
+            if process.ended() is None:
+                return
+        try:
+            self._give_back(task_id, held)
+        except CdcError as error:
+            # The node ends all the same: its claims end with its session.
+            LOG.warning("task %s: %s", task_id, error)
+            self.tasks.pop(task_id, None)
 
     def _care(self, task_id: str, held: HeldTask) -> None:
         process = held.process
@@ -210,10 +157,10 @@ class HeldTasks:
             self._start(task_id, held)
 
     def _is_given_anew(self, task_id: str, held: HeldTask) -> bool:
-        """Whether operators have given it another text or position, which may be the cure."""
+        """Whether operators have given it another text or position, which may be the remedy."""
         if not is_anew(given(self._cached, task_id), held.run.given):
             return False
-        LOG.info("task %s was given another text or position: it is started at once", task_id)
+        LOG.info("task %s was given another text or position: it is started now", task_id)
         held.start_at = 0.0
         held.run = replace(held.run, restarts=0)
         return True
@@ -233,8 +180,10 @@ class HeldTasks:
         except ConfigError as error:
             self._complaints.complain(task_id, str(error))
             return
-        if desired is None or not desired.is_working:
-            self._stop(held, _run(held, State.STOPPED, desired.order if desired else 0))
+        if desired is None:
+            self._stop(held, _run(held, State.STOPPED, 0))
+        elif not desired.is_working:
+            self._stop(held, _run(held, State.STOPPED, desired.order))
         elif desired.order != held.run.order:  # a restart: it is taken again, with its new text
             self._stop(held, _run(held, State.STARTING, desired.order))
         elif not self.is_taking:
@@ -259,7 +208,7 @@ class HeldTasks:
     def _ended(
         self, task_id: str, held: HeldTask, process: TaskProcess | SparkTask, code: int
     ) -> None:
-        # Asked before the kill, which forgets a task of the shared application.
+        # Looked up before the kill, which forgets a task of the shared application.
         is_done = code == 0 and self._is_done(task_id, process)
         held.process = None
         process.kill()  # what it left running
@@ -292,7 +241,8 @@ class HeldTasks:
         )
 
     def _failed(self, task_id: str, held: HeldTask, reason: str, code: int) -> None:
-        offer, is_crash = held.offer, code < 0 or code == CRASHED
+        offer = held.offer
+        is_crash = code < 0 or code == CRASHED
         restarts = held.run.restarts
         last_pause = offer.pause_seconds(restarts, is_crash=is_crash)
         recovered_seconds = max(RECOVERED_SECONDS, last_pause)
@@ -319,7 +269,7 @@ class HeldTasks:
         self._put(task_id, held, run)
 
     def _give_back(self, task_id: str, held: HeldTask) -> None:
-        # First of all: where ZooKeeper cannot be told now, it must not be started again.
+        # First of all: if ZooKeeper is away now, the task must not be started again here.
         held.stop_by = held.stop_by or time.monotonic()
         if self._nodes.is_mine(task_id):
             if held.last_run is not None:

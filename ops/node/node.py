@@ -18,8 +18,10 @@ from threading import Event
 from kazoo.client import KazooClient
 
 from cdcbus.ops.alarms.cached_reads import CachedReads
+from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.node.given import given, is_anew
-from cdcbus.ops.node.held_tasks import Complaints, HeldTasks, NodeSettings
+from cdcbus.ops.node.held_task import NodeSettings
+from cdcbus.ops.node.held_tasks import HeldTasks
 from cdcbus.ops.services.offer import read_offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
@@ -145,7 +147,7 @@ class Node:
         return claimed_by != self._id or not self._tasks.is_mine(task_id)
 
     def _consider(self, task_id: str, desired: DesiredState, free: int) -> bool:
-        """Takes a task, if this node may and can. Whether it had the task, be it to report an
+        """Takes a task, if this node may and can. Whether it had the task, if only to report an
         error."""
         before = self._tasks.run(task_id)
         if before is not None and before.order != desired.order:
@@ -178,25 +180,29 @@ class Node:
             return True
         if offer.is_shared and self._held.is_crowded:
             return False
-        if (
-            not offer.is_for(self._id, self._settings.bus_environment)
-            or len(offer.swimlanes) > free
-        ):
+        if not offer.is_for(self._id, self._settings.bus_environment):
+            return False
+        if len(offer.swimlanes) > free:
             return False
         if not self._tasks.claim(task_id, self._id):
             return False
         self._complain(task_id, "")
-        restarts = before.restarts if before is not None else 0
-        self._held.take(task_id, offer, replace(fresh, restarts=restarts))
+        # A task that moves on while it fails again and again keeps its count.
+        if before is not None:
+            fresh = replace(fresh, restarts=before.restarts)
+        self._held.take(task_id, offer, fresh)
         return True
 
     def _is_given_anew(self, task_id: str, before: Run) -> bool:
         """Whether operators have given it another text or position since it was started, which may
-        be the cure of its error."""
+        be the remedy for its error."""
         return bool(before.given) and is_anew(given(self._cached, task_id), before.given)
 
     def _limit(self) -> int:
-        return self._settings.work_limit if self._wish.work_limit is None else self._wish.work_limit
+        """What operators have set by command wins over the node's settings."""
+        if self._wish.work_limit is None:
+            return self._settings.work_limit
+        return self._wish.work_limit
 
     def _wake(self, _event: object) -> None:
         self._is_stirred = True
@@ -210,18 +216,18 @@ class Node:
             tasks[task_id] = list(held.offer.swimlanes)
             if held.run.state is State.RETRYING:
                 troubled.append(task_id)
-        reason = f"tried again: {', '.join(sorted(troubled))}" if troubled else ""
-        self._nodes.put_stat(
-            self._id,
-            {
-                "status": "WORKING" if self._wish.is_taking else "SUSPEND",
-                "workLimit": self._limit(),
-                "environment": self._settings.bus_environment,
-                "tasks": tasks,
-                "healthLevel": "YELLOW" if troubled else "GREEN",
-                "healthLevelDesc": reason,
-            },
-        )
+        health, reason = "GREEN", ""
+        if troubled:
+            health, reason = "YELLOW", f"tried again: {', '.join(sorted(troubled))}"
+        stat = {
+            "status": "WORKING" if self._wish.is_taking else "SUSPEND",
+            "workLimit": self._limit(),
+            "environment": self._settings.bus_environment,
+            "tasks": tasks,
+            "healthLevel": health,
+            "healthLevelDesc": reason,
+        }
+        self._nodes.put_stat(self._id, stat)
         self._held.has_changed = False
         self._reported_at = time.monotonic()
 

@@ -49,7 +49,7 @@ from cdcbus.tasks.zookeeper.positions import connect
 
 LOG = logging.getLogger(__name__)
 WAIT_SECONDS = 0.2
-# with many threads at work, those that prove the locks get their turn in time
+# Short, so that of many threads those that prove the locks get their turn in time.
 SWITCH_SECONDS = 0.001
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
@@ -59,7 +59,7 @@ def run_spark_tasks(bus: BusSettings) -> None:
     positions stored. Raises ConfigError when Java or the Kafka connector are missing."""
     if NODE_VARIABLE not in os.environ:
         raise ConfigError("this process is started by a node; start that one: cdcbus node run")
-    # What Spark lacks is told now, not with the first backlog.
+    # What Spark lacks is found now, not with the first backlog.
     java()
     class_path()
     end_with_node()
@@ -92,12 +92,10 @@ def run_spark_tasks(bus: BusSettings) -> None:
                 ).start()
                 while not stop.is_set():
                     if tasks.is_spark_wanted.wait(WAIT_SECONDS):
-                        tasks.give_spark(
-                            shared_spark(
-                                name, bus.spark_options, stop, lambda: _end_at_once(channel, "")
-                            ),
-                            stop,
+                        opening = shared_spark(
+                            name, bus.spark_options, stop, lambda: _end_at_once(channel, "")
                         )
+                        tasks.give_spark(opening, stop)
                 tasks.stop_all()
         finally:
             client.stop()
@@ -186,7 +184,7 @@ class _Tasks:
         except Exception as error:
             if self.spark.done():
                 raise
-            # first: whoever asks from now on may wait for the next one
+            # Cleared first: a task that asks from now on sets it again, for the next one.
             self.is_spark_wanted.clear()
             failed, self.spark = self.spark, Future()
             failed.set_exception(error)

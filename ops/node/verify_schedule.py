@@ -20,7 +20,8 @@ from typing import Any, Final
 from kazoo.client import KazooClient
 
 from cdcbus.ops.alarms.cached_reads import CachedReads
-from cdcbus.ops.node.held_tasks import Complaints, NodeSettings
+from cdcbus.ops.alarms.complaints import Complaints
+from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.task_process import TaskProcess, child_environment
 from cdcbus.ops.services.periodic import repeating
 from cdcbus.plugins.errors import CdcError, ConfigError
@@ -101,8 +102,9 @@ class VerifySchedule:
         self._running = None
 
     def _put_failed(self, running: Running, code: int) -> None:
-        error = f"its process was ended by signal {-code}" if code < 0 else ""
-        error = error or running.process.last_words() or f"its process has ended with {code}"
+        error = running.process.last_words() or f"its process has ended with {code}"
+        if code < 0:
+            error = f"its process was ended by signal {-code}"
         LOG.warning("verify of task %s could not be done: %s", running.task_id, error)
         failed = failed_verify(
             error,
@@ -114,7 +116,7 @@ class VerifySchedule:
         self._nodes.put_last(running.task_id, failed)
 
     def _begin(self) -> None:
-        """The task that waits for longest."""
+        """Verifies the task that has waited longest."""
         due: list[tuple[float, str, VerifyOrder]] = []
         for task_id in self._tasks.ids():
             if not self._is_own(task_id):
@@ -125,7 +127,10 @@ class VerifySchedule:
             except ConfigError as error:
                 self._complain(task_id, f"task {task_id} is not verified: {error}")
                 continue
-            if wanted is not None and (at := self._due_at(task_id, wanted)) <= time.time():
+            if wanted is None:
+                continue
+            at = self._due_at(task_id, wanted)
+            if at <= time.time():
                 due.append((at, task_id, wanted))
         if due:
             _, task_id, wanted = min(due, key=lambda each: each[:2])
@@ -137,7 +142,7 @@ class VerifySchedule:
     def _due_at(self, task_id: str, wanted: VerifyOrder) -> float:
         begun = self._nodes.begun(task_id)
         if begun is None:
-            # its times count from now on
+            # A schedule that is new counts from now on.
             begun = Begun(time.time())
             self._nodes.put_begun(task_id, begun)
         if not begun.is_over:

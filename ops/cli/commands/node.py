@@ -50,7 +50,7 @@ def run(bus: BusSettings) -> None:
     import logging
 
     from cdcbus.ops.alarms.watch import watching
-    from cdcbus.ops.node.held_tasks import NodeSettings
+    from cdcbus.ops.node.held_task import NodeSettings
     from cdcbus.ops.node.node import Node
     from cdcbus.ops.node.verify_schedule import verifying
     from cdcbus.ops.services.dead_letter_counts import counting_letters

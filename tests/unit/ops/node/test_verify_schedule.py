@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from cdcbus.ops.node.held_tasks import NodeSettings
+from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.task_process import TaskProcess
 from cdcbus.ops.node.verify_schedule import VerifyOrder, VerifySchedule, wanted_of
 from cdcbus.plugins.errors import ConfigError

@@ -1,0 +1,58 @@
+"""A node's settings, and a task that it has claimed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdcbus.ops.node.spark_process import SparkTask
+from cdcbus.ops.node.task_process import TaskProcess
+from cdcbus.ops.services.offer import Offer
+from cdcbus.tasks.zookeeper.tasks import Run
+from cdcbus.tasks.zookeeper.znode import Watch
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSettings:
+    """`environment`: variables of the child processes. `logs`: the folder of their logs.
+    `bus_environment`: of the tasks that it runs, `prod` for example."""
+
+    node_id: str
+    work_limit: int
+    logs: Path
+    environment: Mapping[str, str]
+    bus_environment: str = ""
+
+    def log_of(self, name: str) -> Path:
+        """The log file of a task, or of a process of the node."""
+        return self.logs / f"{name.replace(os.sep, '_')}.log"
+
+
+@dataclass(slots=True)
+class HeldTask:
+    """A task of this node. `process` None: it waits until `start_at`. `stop_by`: it was asked to
+    stop, and is killed at that time; 0: it was not asked. `last_run`: the state in which it is
+    given back, None: another node has it. `is_commanded`: operators may want something else of it
+    by now, or another node may have it; `is_reported`: it has reported how it is."""
+
+    offer: Offer
+    run: Run
+    start_at: float = 0.0
+    started_at: float = 0.0
+    process: TaskProcess | SparkTask | None = None
+    worked_since: float = 0.0
+    stop_by: float = 0.0
+    last_run: Run | None = None
+    is_commanded: bool = True
+    is_reported: bool = True
+    on_command: Watch = lambda _: None
+    on_report: Watch = lambda _: None
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is anything to do for it."""
+        if self.is_commanded or self.is_reported or self.stop_by > 0 or self.process is None:
+            return True
+        return self.process.ended() is not None
