@@ -1,5 +1,5 @@
-"""How long something takes, over the last minutes: counted in steps of time that grow with it, so
-that neither memory nor the cost of an answer grow with what was measured."""
+"""How long something takes, over the last minutes: a histogram whose steps grow with the time, so
+that neither memory nor the cost of an answer grows with the number of measurements."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 SLOT_SECONDS = 60.0
-SLOTS = 6  # the last five minutes, and what has passed of this one
+# The last five minutes, and the present one so far.
+SLOTS = 6
 LEAST_SECONDS = 1e-5
 STEPS_PER_DOUBLING = 16
-MOST_STEPS = 640  # 20 days and more
+# The last step: 20 days and more.
+MOST_STEPS = 640
 
 
 @dataclass(slots=True)
 class _Step:
     count: float = 0.0
-    most: float = 0.0  # the longest of its times
+    # The longest time that was recorded.
+    most: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +34,8 @@ class _Slot:
 class Latency:
     """Quantiles of the last minutes. `record` is called on one thread; `quantiles` on any.
 
-    A quantile is told as a time that was recorded: never less than it was, and at most one step
-    more: 4.5 %, or LEAST_SECONDS. What took less than nothing, as clocks differ, counts as nothing.
+    A quantile is a time that was recorded: never less than the true one, and at most one step more
+    (4.5 %, or LEAST_SECONDS). A negative time, as of clocks that differ, counts as none.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -40,7 +43,7 @@ class Latency:
         self._slots: deque[_Slot] = deque(maxlen=SLOTS)
 
     def record(self, seconds: float, count: float = 1.0) -> None:
-        """So many took so long."""
+        """Records that `count` things took this long."""
         number = int(self._clock() // SLOT_SECONDS)
         if not self._slots or self._slots[-1].number != number:
             self._slots.append(_Slot(number))
@@ -49,18 +52,23 @@ class Latency:
         step.most = max(step.most, seconds)
 
     def quantiles(self, *shares: float) -> tuple[float, ...] | None:
-        """For each share (0.5: half) the time that such a share did not exceed, in seconds; None
-        where nothing was recorded."""
+        """For each share (0.5: half), the time in seconds that this share of things did not exceed;
+        None where nothing was recorded."""
         oldest = int(self._clock() // SLOT_SECONDS) - SLOTS + 1
         steps: dict[int, _Step] = {}
+        # Copies, as `record` may add to both on its own thread meanwhile.
         for slot in self._slots.copy():
-            for number, step in slot.steps.copy().items() if slot.number >= oldest else ():
+            if slot.number < oldest:
+                continue
+            for number, step in slot.steps.copy().items():
                 merged = steps.setdefault(number, _Step())
                 merged.count += step.count
                 merged.most = max(merged.most, step.most)
         ordered = [steps[number] for number in sorted(steps)]
         total = sum(step.count for step in ordered)
-        return tuple(_at(ordered, share * total) for share in shares) if total else None
+        if not total:
+            return None
+        return tuple(_at(ordered, share * total) for share in shares)
 
 
 def _step(seconds: float) -> int:
@@ -70,10 +78,11 @@ def _step(seconds: float) -> int:
 
 
 def _at(ordered: list[_Step], wanted: float) -> float:
-    """The longest time of the first step by which so many have passed."""
+    """The longest time of the step in which the count reaches `wanted`."""
     passed = 0.0
     for step in ordered:
         passed += step.count
+        # Sums of fractions may fall short of the total by a rounding error.
         if passed >= wanted * (1 - 1e-12):
             return step.most
     return ordered[-1].most

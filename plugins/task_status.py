@@ -12,33 +12,38 @@ LOG = logging.getLogger(__name__)
 
 
 class State(StrEnum):
-    """NEW: never started. STARTING: wanted, not at work yet. RETRYING: something is away, or it
-    has failed and is started again. DONE: a bounded replay has reached its end. ERROR: it waits
-    for a person."""
+    """The state of a task."""
 
+    # Never started.
     NEW = "NEW"
+    # Wanted, not at work yet.
     STARTING = "STARTING"
     WORKING = "WORKING"
+    # A server is away, or the task has failed and starts again.
     RETRYING = "RETRYING"
     STOPPED = "STOPPED"
+    # A bounded run has reached its end.
     DONE = "DONE"
+    # Waits for a person.
     ERROR = "ERROR"
 
 
 class TaskStatus:
     """The state of one running task, and why it is not WORKING.
 
-    A task that failed and reads again is not yet at work: it must first get on from the position at
-    which it failed, or have nothing left to do. `position` gives the position now. `changed` is set
-    with each change of the state, for one who waits for that. All methods may be called from any
-    thread.
+    A task that failed and reads again is not WORKING yet: it must first get beyond the position at
+    which it failed, or have nothing left to do. All methods may be called from any thread.
     """
 
     def __init__(self, task_id: str, position: Callable[[], Hashable] = lambda: None) -> None:
-        self._task_id, self._position = task_id, position
+        """`position` gives the task's present position."""
+        self._task_id = task_id
+        self._position = position
         self._lock = Lock()
+        # Set with each change of the state; whoever waits for one clears it.
         self.changed = Event()
-        self._state, self._reason = State.STARTING, ""
+        self._state = State.STARTING
+        self._reason = ""
         self._failed_at: Hashable = None
         self._reads_again = False
 
@@ -61,36 +66,43 @@ class TaskStatus:
         self._pause(f"task {self._task_id}: {reason}")
 
     def waiting(self, reason: str) -> None:
-        """The task waits for something outside; `reason` goes on after "waits", such as "for
+        """The task waits for something outside; `reason` continues "waits", such as "for
         executors: ..."."""
         self._pause(f"task {self._task_id} waits {reason}")
 
     def observe(self, *, is_behind: bool) -> None:
-        """To be called now and then: sees whether a task that reads again gets on. `is_behind`:
-        it has something left to do."""
+        """To be called repeatedly: notices that a task that reads again makes progress.
+        `is_behind`: it has something left to do."""
         with self._lock:
-            if self._reads_again and (self._position() != self._failed_at or not is_behind):
-                self._state, self._reason, self._reads_again = State.WORKING, "", False
-                self.changed.set()
+            if not self._reads_again:
+                return
+            if self._position() != self._failed_at or not is_behind:
+                self._set(State.WORKING)
+                self._reads_again = False
 
     def ended(self, state: State, reason: str = "") -> None:
         """The task has ended. Writes no log line: the code that ends it does."""
         with self._lock:
-            self._state, self._reason = state, reason
-            self.changed.set()
+            self._set(state, reason)
+
+    def _set(self, state: State, reason: str = "") -> None:
+        """The caller holds the lock."""
+        self._state = state
+        self._reason = reason
+        self.changed.set()
 
     def _resume(self, message: str) -> None:
         LOG.info("%s", message)
         with self._lock:
             if self._state is State.RETRYING:
                 self._reads_again = True
+                self.changed.set()
             else:
-                self._state, self._reason = State.WORKING, ""
-            self.changed.set()
+                self._set(State.WORKING)
 
     def _pause(self, message: str) -> None:
         LOG.warning("%s", message)
         with self._lock:
-            self._state, self._reason = State.RETRYING, message
-            self._failed_at, self._reads_again = self._position(), False
-            self.changed.set()
+            self._failed_at = self._position()
+            self._reads_again = False
+            self._set(State.RETRYING, message)

@@ -1,5 +1,5 @@
-"""Why a librdkafka client gets no answer: the brokers' reasons come apart from the call that
-waits for them."""
+"""Why a librdkafka client gets no answer: the brokers' reasons do not come with the call that waits
+for the answer."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 
 PATIENCE_ENDS: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
-# of a TLS handshake; a broker that stops does so as well
+# How a broker ends a TLS handshake that it refuses. One that stops does the same, so these are not
+# final.
 CUT: Final = ("Disconnected", "connection reset", "unexpected eof")
-# a handshake that fails in its first step is a transport error to librdkafka
+# To librdkafka a handshake that fails in its first step is a transport error.
 NOT_TRUSTED: Final = "certificate verify failed"
 
-
-# ACLs of Kafka that a user lacks, by what brokers answer then.
+# Answers that pass by themselves, as while a broker restarts.
 PASSING: Final = {
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
@@ -24,7 +24,7 @@ PASSING: Final = {
     KafkaError.NOT_CONTROLLER,
     KafkaError.LEADER_NOT_AVAILABLE,
 }
-"""Answers that end by themselves, as while a broker starts again."""
+# The ACLs that a user lacks, by what brokers answer.
 RIGHTS: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Describe on the topic, and Read or Write, as the task "
     "reads or writes it",
@@ -37,28 +37,37 @@ RIGHTS: Final = {
 
 
 class Refusals:
-    """The `error_cb` of a client. `reason`: why a broker could last not be talked to; empty at
-    first. `code`: of that."""
+    """The `error_cb` of a client: remembers the last reason."""
 
     def __init__(self) -> None:
-        self.reason, self.code = "", 0
+        # Why a broker did not answer last, and the code of that; empty and 0 at first.
+        self.reason = ""
+        self.code = 0
+        # Whether waiting does not help.
         self._is_final = False
 
     def __call__(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             return
-        if error.code() != KafkaError._FATAL or self.code not in RIGHTS:  # it follows its reason
-            self.reason, self.code = error.str(), error.code()
+        # A fatal error follows the missing right that has caused it, and says less.
+        is_consequence = error.code() == KafkaError._FATAL and self.code in RIGHTS
+        if not is_consequence:
+            self.reason = error.str()
+            self.code = error.code()
         is_refusal = error.code() in PATIENCE_ENDS or NOT_TRUSTED in self.reason
         self._is_final = is_refusal and not any(word in self.reason for word in CUT)
 
     def unanswered(self, client: Any, servers: str, error: KafkaException) -> BusError:
-        """What to raise for a call of the client that got no answer: BusRejected where a login,
-        a certificate or a right is missing, else BusUnavailable."""
-        come = client.poll(0)  # reasons that have come meanwhile
+        """The error for a call of the client that got no answer: BusRejected where a login, a
+        certificate or a right is missing, else BusUnavailable."""
         failed = error.args[0]
-        if isinstance(come, Message) and (told := come.error()) is not None:
-            self(told)  # a consumer is told of its group so
+        # Calls back with reasons that have come meanwhile. A consumer gets those of its group as a
+        # message.
+        message = client.poll(0)
+        if isinstance(message, Message):
+            reason_of_group = message.error()
+            if reason_of_group is not None:
+                self(reason_of_group)
         if failed.code() in RIGHTS:
             return denied(servers, failed.str(), failed.code())
         if self.code in RIGHTS:
@@ -73,7 +82,7 @@ class Refusals:
 
 
 def denied(servers: str, reason: str, code: int) -> BusRejected:
-    """What to raise where a user of Kafka lacks a right; `code` is one of RIGHTS."""
+    """The error where a user of Kafka lacks a right; `code` is one of RIGHTS."""
     return BusRejected(
         f"Kafka at {servers} does not let this user: {reason.rstrip('.')}; give it the ACL: "
         f"{RIGHTS[code]}"

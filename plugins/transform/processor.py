@@ -35,15 +35,15 @@ def make_processor(name: str) -> Processor | None:
     if not name:
         return None
     try:
-        found = (
-            load_added(PROCESSORS, name, ())
-            if is_added(name, PROCESSORS)
-            else pkgutil.resolve_name(name)
-        )
+        if is_added(name, PROCESSORS):
+            found = load_added(PROCESSORS, name, ())
+        else:
+            found = pkgutil.resolve_name(name)
         made = found() if isinstance(found, type) else found
     except ConfigError as error:
         raise ConfigError(f"{KEY}={name}: {error}") from error
-    except Exception as error:  # it is the user's code
+    # Anything: it is the user's code.
+    except Exception as error:
         raise ConfigError(
             f"{KEY}={name} cannot be imported: {type(error).__name__}: {error}; it must be on "
             "Python's path"
@@ -60,7 +60,8 @@ def _guarded(name: str, process: Callable[[RowChange], object]) -> Processor:
     def call(change: RowChange) -> Sequence[RowChange]:
         try:
             rows = _listed(process(change))
-        except Exception as error:  # its text may hold cell values
+        except Exception as error:
+            # Only its type: its text may hold cell values.
             raise DataError(
                 f"event processor {name} raised {type(error).__name__} on a row of "
                 f"{change.table.id}"
@@ -103,4 +104,6 @@ def _listed(given: object) -> list[object]:
     """A generator is run to its end: rows that it gives before it fails are not to be applied."""
     if isinstance(given, list | tuple | GeneratorType):
         return list(given)
-    return [] if given is None else [given]
+    if given is None:
+        return []
+    return [given]

@@ -24,7 +24,8 @@ from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.route import Route
 
-TABLES = 1_000  # whose ways are kept
+# How many tables' ways are kept.
+TABLES = 1_000
 
 
 class Way(NamedTuple):
@@ -48,29 +49,34 @@ class RecordTransform:
     """The mapper, keys, topics and form of one task. Thread-safe."""
 
     def __init__(self, mapper: Mapper, config: PublishConfig) -> None:
-        self._mapper, self._config = mapper, config
+        self._mapper = mapper
+        self._config = config
         self._converter = make_converter(config.converter)
         self._ways = lru_cache(maxsize=TABLES)(self._new_ways)
         self._last: tuple[Table, tuple[Way, ...]] | None = None
 
     def ways(self, table: Table) -> tuple[Way, ...]:
-        """Where rows of a table go. Raises ConfigError for what the task file says and the table
-        does not have."""
-        last = self._last
-        # by identity: comparing columns costs more than all else
-        if last is None or last[0] is not table:
-            last = self._last = table, self._ways(table)
-        return last[1]
+        """Where rows of a table go. Raises ConfigError where the table lacks what the task file
+        names."""
+        # By identity, for each row: comparing columns would cost more than anything else here.
+        if self._last is not None:
+            last_table, ways = self._last
+            if last_table is table:
+                return ways
+        ways = self._ways(table)
+        self._last = table, ways
+        return ways
 
     def records(self, change: RowChange) -> Iterator[Written]:
-        """What is written of a change, for each way of its table. Raises DataError for a change
-        that its form or its key cannot hold, UnreadableEvent where images lack columns of the
-        key; ConfigError."""
+        """The records of a change, for each way of its table. Raises DataError for a change that
+        its form or its key cannot hold, UnreadableEvent where images lack columns of the key;
+        ConfigError."""
         for way in self.ways(change.table):
             yield self.written(way, change)
 
     def written(self, way: Way, change: RowChange) -> Written:
-        """What is written of a change on one of the ways of its table. Raises as `records`."""
+        """The records of a change on one of the ways of its table. Raises what `records`
+        raises."""
         plan, topic, key = way
         mapped = plan.map(change)
         records = [
@@ -84,35 +90,35 @@ class RecordTransform:
 
     def _way(self, route: Route, table: Table) -> Way:
         plan = _described(route.plan(table, _as_it_comes(route, table)))
+        key: tuple[str, ...] = ()
         # A TRUNCATE may come without columns, and has no key.
-        return Way(
-            plan,
-            topic_of(plan.table.id, self._config),
-            key_columns(plan.table, self._config) if table.columns else (),
-        )
+        if table.columns:
+            key = key_columns(plan.table, self._config)
+        return Way(plan, topic_of(plan.table.id, self._config), key)
 
 
 def _described(plan: Plan) -> Plan:
-    """Masked cells are text, whatever they were: a topic's records tell their types."""
+    """The plan with the types of masked cells, which are text whatever they were: a topic's records
+    name their types."""
+    if not plan.masks:
+        return plan
     masks = {plan.names[column]: mask for column, mask in plan.masks.items()}
-    columns = tuple(
-        mask.column(column) if (mask := masks.get(column.name)) else column
-        for column in plan.table.columns
-    )
-    return replace(plan, table=replace(plan.table, columns=columns)) if masks else plan
+    columns = []
+    for column in plan.table.columns:
+        mask = masks.get(column.name)
+        columns.append(mask.column(column) if mask else column)
+    return replace(plan, table=replace(plan.table, columns=tuple(columns)))
 
 
 def _as_it_comes(route: Route, table: Table) -> TargetTable:
-    """A topic takes what comes: the columns that the mapper wants, and the key under its names.
-    Raises ConfigError where that would lack a column of the key."""
+    """A topic as a target table: it has the columns that the mapper wants, and the key under their
+    names. Raises ConfigError where the mapper leaves out a column of the key."""
     left_out = [name for name in table.key if route.wanted(name) is None]
     if left_out:
         raise ConfigError(
             f"mapper[i] leaves out column {', '.join(left_out)}, which is part of the key of "
-            f"{table.id}: rows could not be told apart; "
-            "keep it, or mask it with hash"
+            f"{table.id}: rows could not be told apart; keep it, or mask it with hash"
         )
     columns = {column.name: TargetColumn(column.name, "") for column in route.columns(table)}
-    return TargetTable(
-        route.target, columns, tuple(route.wanted(name) or name for name in table.key)
-    )
+    key = tuple(route.wanted(name) or name for name in table.key)
+    return TargetTable(route.target, columns, key)

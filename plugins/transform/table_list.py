@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
+# What makes an element a regular expression.
 SIGNS: Final = re.compile(r"[\\\[\](){}*+?|^]")
-"""What makes an element a regular expression."""
 PLAIN_SCHEMA: Final = re.compile(r"([^\\\[\](){}*+?|^.]+)\.\*")
 WILDCARD: Final = re.compile(r"(?:^|(?<!\\))[\w$-]\*|^\*")
 
@@ -50,24 +50,28 @@ def read_table_list(text: str) -> TableList:
     """A comma list of SCHEMA.TABLE, SCHEMA.* and regular expressions, whose own commas stand in
     brackets. Raises ValueError for one that would match other tables than it seems to: a dot or a
     star of its own is no separator and no wildcard."""
-    names, patterns = set[str](), list[str]()
+    names = set[str]()
+    patterns: list[str] = []
     for element in map(str.strip, _split(text)):
         if not element:
             continue
-        if not SIGNS.search(element):
-            if "." not in element.strip("."):
-                raise ValueError("not SCHEMA.TABLE")
-            names.add(element.upper())
-        elif schema := PLAIN_SCHEMA.fullmatch(element):
+        schema = PLAIN_SCHEMA.fullmatch(element)
+        if schema:
             patterns.append(re.escape(schema[1]) + r"\..*")
-        else:
+        elif SIGNS.search(element):
             patterns.append(_pattern(element))
+        elif "." in element.strip("."):
+            names.add(element.upper())
+        else:
+            raise ValueError("not SCHEMA.TABLE")
     return TableList(frozenset(names), tuple(patterns))
 
 
 def _split(text: str) -> list[str]:
-    """At commas outside of brackets."""
-    parts, depth, is_escaped = [""], 0, False
+    """The text cut at commas outside of brackets."""
+    parts = [""]
+    depth = 0
+    is_escaped = False
     for character in text:
         if character == "," and depth <= 0 and not is_escaped:
             parts.append("")

@@ -32,8 +32,9 @@ class Reference:
     function: str = ""
 
     def text(self, cell: str) -> str:
-        if found := SLICE.fullmatch(self.function):
-            return cell[int(found[1]) - 1 : int(found[2])]
+        part = SLICE.fullmatch(self.function)
+        if part:
+            return cell[int(part[1]) - 1 : int(part[2])]
         return FUNCTIONS[self.function](cell)
 
 
@@ -45,29 +46,29 @@ class Expression:
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that it takes, as they are written."""
-        return frozenset(
-            part.column
-            for part in self.parts
-            if isinstance(part, Reference) and not part.column.startswith("@")
-        )
+        """The columns that it takes, as the task file spells them."""
+        found = set[str]()
+        for part in self.parts:
+            if isinstance(part, Reference) and not part.column.startswith("@"):
+                found.add(part.column)
+        return frozenset(found)
 
     def cell(self, source: TableId, row: Row) -> Cell:
         """Its value for a row that has all its columns in this spelling; NULL when one of them
         is."""
-        values = {
-            "@schema": source.schema,
-            "@table": source.table,
-            **{column: row[column] for column in self.columns},
-        }
-        texts = []
+        values: dict[str, Cell] = {"@schema": source.schema, "@table": source.table}
+        # Looked up first: a missing column raises KeyError even where another one is NULL.
+        for column in self.columns:
+            values[column] = row[column]
+        texts: list[str] = []
         for part in self.parts:
             if isinstance(part, str):
                 texts.append(part)
-            elif (cell := values[part.column]) is None:
+                continue
+            cell = values[part.column]
+            if cell is None:
                 return None
-            else:
-                texts.append(part.text(cell))
+            texts.append(part.text(cell))
         return "".join(texts)
 
     def bound(self, names: Mapping[str, str]) -> Expression:
@@ -77,11 +78,9 @@ class Expression:
 
 
 def _bound(part: str | Reference, names: Mapping[str, str]) -> str | Reference:
-    return (
-        part
-        if isinstance(part, str)
-        else Reference(names.get(part.column.lower(), part.column), part.function)
-    )
+    if isinstance(part, str):
+        return part
+    return Reference(names.get(part.column.lower(), part.column), part.function)
 
 
 def constant(text: str) -> Expression:
