@@ -266,9 +266,7 @@ def test_after_a_failure_the_same_process_goes_on_from_what_was_committed(
 def test_another_cluster_keeps_the_offset_at_the_topic_that_it_has(
     transactional: LoadTask, forwarding: Callable[..., Forwarder], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        "cdcbus.consumer.forward.forwarder._Outlet.cluster", lambda _: "another one"
-    )
+    monkeypatch.setattr("cdcbus.consumer.forward.outlet.Outlet.cluster", lambda _: "another one")
     topic = transactional.task_id
     forwarder = forwarding(transactional)
     for partition in (0, 1):
