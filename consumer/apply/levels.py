@@ -5,20 +5,22 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from heapq import merge
-from itertools import chain, groupby
+from itertools import groupby
 from operator import attrgetter
 
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.plugins.positions import TopicPartition
-from cdcbus.plugins.rowchange import Cell, Op, Origin, Row
+from cdcbus.plugins.rowchange import Op, Origin, Row
 
 
 def in_source_order(
     partitions: Sequence[tuple[TopicPartition, Sequence[MappedChange]]],
 ) -> list[tuple[TopicPartition, MappedChange]]:
-    """By the place in the binlog, else by the time of the commit; of one partition always as they
-    came. A key change is a delete before an insert."""
-    origins = [step.change.origin for step in chain.from_iterable(each for _, each in partitions)]
+    """By the place in the binlog, else by the time of the commit; steps of one partition always as
+    they came. A key change is a delete before an insert."""
+    origins: list[Origin] = []
+    for _, steps in partitions:
+        origins += [step.change.origin for step in steps]
     is_one_server = len({origin.server_id for origin in origins}) <= 1
     # Places of two servers' binlogs have no order, nor those of files without a number.
     is_one_log = is_one_server and all(_file_number(origin).isdigit() for origin in origins)
@@ -31,15 +33,15 @@ def in_source_order(
         when = int(_file_number(origin)) if is_one_log else origin.commit_us
         return when, origin.pos, step.change.row, step.change.op is not Op.DELETE, partition
 
-    records = (
-        [(partition, [*of_record]) for _, of_record in groupby(steps, attrgetter("offset"))]
-        for partition, steps in partitions
-    )
-    return [
-        (partition, step)
-        for partition, of_record in merge(*records, key=place)
-        for step in of_record
-    ]
+    # A record's steps stay together: they are placed by the first.
+    records: list[list[tuple[TopicPartition, list[MappedChange]]]] = []
+    for partition, steps in partitions:
+        by_offset = groupby(steps, attrgetter("offset"))
+        records.append([(partition, list(of_record)) for _, of_record in by_offset])
+    ordered: list[tuple[TopicPartition, MappedChange]] = []
+    for partition, of_record in merge(*records, key=place):
+        ordered += [(partition, step) for step in of_record]
+    return ordered
 
 
 def _file_number(origin: Origin) -> str:
@@ -48,17 +50,21 @@ def _file_number(origin: Origin) -> str:
 
 def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
     """Steps in source order, cut so that no level brings a unique value which another row of the
-    same level frees. Written one after the other, each as its net effect, they come to the same;
-    there are as many as the longest chain of rows that wait for each other."""
+    same level frees. The levels written one after the other, each as its net effect, leave what the
+    steps one by one leave; there are as many as the longest chain of rows that wait for each
+    other."""
     found: list[list[MappedChange]] = []
+    # The last level of each row.
     rows: dict[Hashable, int] = {}
-    # the last level that a value was in, and whose it was
+    # The last level that a value was in, and the row that had it.
     values: dict[Hashable, tuple[int, Hashable]] = {}
+    # The first level after the last truncate.
     base = 0
     for step in steps:
         table = step.plan.target.id
         if step.change.op is Op.TRUNCATE:
-            level, base = len(found), len(found) + 1
+            level = len(found)
+            base = level + 1
         else:
             ids = [(table, key) for key in step.keys or ((),)]
             touched = [*_unique_values(step)]
@@ -75,26 +81,40 @@ def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
 
 
 def middle_of(steps: Sequence[MappedChange]) -> int:
-    """Where a record begins, as near to the middle as can be; 0 for a single record."""
+    """Where a record begins, as near to the middle as possible; 0 for a single record."""
     edges = (at for at in range(1, len(steps)) if steps[at].offset != steps[at - 1].offset)
     return min(edges, key=lambda at: abs(at - len(steps) // 2), default=0)
 
 
 def _unique_values(step: MappedChange) -> Iterator[Hashable]:
-    """That the step frees or brings. Spellings that some collation may take for the same are the
-    same."""
+    """The values that the step frees or brings. Spellings that some collation may take for the same
+    are the same."""
     before = step.change.before
     after = step.change.after
     table = step.plan.target
     for names in table.unique_keys:
         if not names or names == table.key:
             continue
-        old = _values({**(after or {}), **before}, names) if before is not None else None
-        new = _values({**(before or {}), **after}, names) if after is not None else None
-        if old != new or len(step.keys) > 1:
-            yield from ((table.id, names, value) for value in (old, new) if value is not None)
+        old = None
+        new = None
+        # What one image lacks has not changed: it is as in the other.
+        if before is not None:
+            old = _values({**(after or {}), **before}, names)
+        if after is not None:
+            new = _values({**(before or {}), **after}, names)
+        if old == new and len(step.keys) <= 1:
+            continue
+        for value in (old, new):
+            if value is not None:
+                yield table.id, names, value
 
 
 def _values(row: Row, names: Sequence[str]) -> tuple[str, ...] | None:
-    cells: list[Cell] = [row.get(name) for name in names]
-    return None if None in cells else tuple(str(cell).casefold().rstrip() for cell in cells)
+    """None where a cell is NULL: that is equal to nothing."""
+    values: list[str] = []
+    for name in names:
+        cell = row.get(name)
+        if cell is None:
+            return None
+        values.append(cell.casefold().rstrip())
+    return tuple(values)

@@ -1,4 +1,4 @@
-"""What a partition has in store for a row, beyond the batch at hand."""
+"""The later changes that a partition has of a row, beyond the batch in progress."""
 
 from __future__ import annotations
 
@@ -12,8 +12,10 @@ from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, TableId
 
-MOST_BYTES = 4 << 20  # of records whose rows are kept
-TRUNCATED: tuple[Key, ...] = ()  # the keys of a truncate
+# Of the records whose rows are kept.
+MOST_BYTES = 4 << 20
+# The keys of a truncate.
+TRUNCATED: tuple[Key, ...] = ()
 LOOK_SECONDS = 5.0
 
 ReadOn = Callable[[TopicPartition, int], Iterator[Record]]
@@ -21,75 +23,77 @@ ReadOn = Callable[[TopicPartition, int], Iterator[Record]]
 
 
 def no_future(_partition: TopicPartition, _offset: int) -> Iterator[Record]:
-    """Of no partition anything is known."""
+    """A ReadOn that knows nothing of any partition."""
     return iter(())
 
 
 class NotYet(Exception):
-    """Whether a partition has a later change is not known yet."""
+    """It is not known yet whether a partition has a later change."""
 
 
 @dataclass(slots=True)
 class _Seen:
-    """The changes of each row of the table `target`, by its key, from the last full one on,
-    among the records from `begin` to before `next_offset`, which have so many `value_bytes`.
-    `asked`: the keys of rows that are kept whatever comes, and from which offset on."""
+    """The records of a partition that were read ahead, as changes of a target table."""
 
     target: TargetTable
+    # The records from `begin` to before `next_offset` were read.
     begin: int
     next_offset: int
+    # By a row's key, its changes from the last full one on.
     rows: dict[tuple[Key, ...], list[MappedChange]] = field(default_factory=dict)
+    # The size of the records since `begin`.
     value_bytes: int = 0
+    # The keys of rows that are kept in any case, and the offset from which on they are complete.
     asked: dict[tuple[Key, ...], int] = field(default_factory=dict)
 
     def ask(self, steps: Iterable[MappedChange]) -> None:
-        """For the rows of these, and of nobody who has asked before."""
-        of_table = (step.keys for step in steps if step.plan.target.id == self.target.id)
-        self.asked = {keys: self.asked.get(keys, self.begin) for keys in (TRUNCATED, *of_table)}
+        """Keeps the rows of these steps, and no longer those that were asked for before."""
+        asked = {TRUNCATED: self.asked.get(TRUNCATED, self.begin)}
+        for step in steps:
+            if step.plan.target.id == self.target.id:
+                asked[step.keys] = self.asked.get(step.keys, self.begin)
+        self.asked = asked
 
     def has_all(self, step: MappedChange, end_offset: int) -> bool:
-        """Whether all is there that is known of its row from an offset on, for the target as it
-        is."""
-        is_there = (
-            self.begin <= end_offset <= self.next_offset
-            or self.asked.get(step.keys, end_offset + 1) <= end_offset
-        )
-        return is_there and self.target is step.plan.target
+        """Whether it holds all known changes of the step's row from an offset on, for the target as
+        it is now."""
+        if self.target is not step.plan.target:
+            return False
+        if self.begin <= end_offset <= self.next_offset:
+            return True
+        return step.keys in self.asked and self.asked[step.keys] <= end_offset
 
     def make_room(self) -> None:
-        """Forgets the others."""
+        """Forgets all rows that nobody has asked for."""
         self.rows = {keys: steps for keys, steps in self.rows.items() if keys in self.asked}
-        self.begin, self.value_bytes = self.next_offset, 0
+        self.begin = self.next_offset
+        self.value_bytes = 0
 
     def add(self, step: MappedChange) -> None:
-        """As a change of one row, or of all."""
+        """Adds a change of one row, or of all."""
         if step.is_full:
             self.rows[step.keys] = [step]
         else:
             self.rows.setdefault(step.keys, []).append(step)
 
     def after(self, step: MappedChange, end_offset: int) -> list[MappedChange]:
-        """What comes behind the batch of a step for its row; a truncate alone, where there is
-        one."""
-        found = (self.rows.get(keys, ()) for keys in (TRUNCATED, step.keys))
-        return next(
-            (
-                later
-                for steps in found
-                if (later := [each for each in steps if each.offset >= end_offset])
-            ),
-            [],
-        )
+        """The changes of the step's row after the batch; a truncate alone, where there is one."""
+        for keys in (TRUNCATED, step.keys):
+            later = [each for each in self.rows.get(keys, ()) if each.offset >= end_offset]
+            if later:
+                return later
+        return []
 
 
 class LookAhead:
-    """Looks for later changes of rows. Different partitions may be asked for side by side."""
+    """Looks for later changes of rows. Threads may ask for different partitions side by side."""
 
     def __init__(
         self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[MappedChange]]
     ) -> None:
-        """`steps_to`: what a record brings to a target table."""
-        self._read_on, self._steps_to = read_on, steps_to
+        """`steps_to`: the steps of a record to a target table."""
+        self._read_on = read_on
+        self._steps_to = steps_to
         self._seen: dict[tuple[TopicPartition, TableId], _Seen] = {}
 
     def later(
@@ -99,10 +103,10 @@ class LookAhead:
         step: MappedChange,
         others: Iterable[MappedChange] = (),
     ) -> Iterator[list[MappedChange]]:
-        """What a partition has of the step's row at or behind `end_offset`, in order from its last
-        full change on: as soon as there is something, and again with each change more; or a
-        truncate. What was read is kept for the next one who asks, and of `others`, who will.
-        Raises NotYet when LOOK_SECONDS were not enough: the next call goes on from there;
+        """The changes that a partition has of the step's row at or after `end_offset`, in order
+        from its last full change on: as soon as there is one, and again with each further one; or a
+        truncate. What was read is kept for the next call, and for `others`, whose rows will be
+        asked for. Raises NotYet when LOOK_SECONDS were not enough: the next call continues there;
         TargetError, BusError."""
         if len(step.keys) != 1:
             return
@@ -111,29 +115,30 @@ class LookAhead:
         if seen is None or not seen.has_all(step, end_offset):
             seen = self._seen[place] = _Seen(step.plan.target, end_offset, end_offset)
         seen.ask((step, *others))
-        if found := seen.after(step, end_offset):
+        found = seen.after(step, end_offset)
+        if found:
             yield found
         began = monotonic()
         for offset, value in self._read_on(partition, seen.next_offset):
-            parts = (
-                [
-                    part
-                    for each in self._steps_to(step.plan.target.id, offset, value or b"")
-                    for part in each.parts()
-                ]
-                if value
-                else []
-            )
+            parts = self._parts(step.plan.target.id, offset, value)
             for part in parts:
                 if part.keys or part.change.op is Op.TRUNCATE:
                     seen.add(part)
                     seen.value_bytes += len(value or b"")
             seen.next_offset = offset + 1
-            if any(part.keys in (step.keys, TRUNCATED) for part in parts) and (
-                found := seen.after(step, end_offset)
-            ):
-                yield found
+            if any(part.keys in (step.keys, TRUNCATED) for part in parts):
+                found = seen.after(step, end_offset)
+                if found:
+                    yield found
             if seen.value_bytes > MOST_BYTES:
                 seen.make_room()
             if monotonic() - began > LOOK_SECONDS:
                 raise NotYet
+
+    def _parts(self, target: TableId, offset: int, value: bytes | None) -> list[MappedChange]:
+        """The changes of a record, each of one row."""
+        parts: list[MappedChange] = []
+        if value:
+            for step in self._steps_to(target, offset, value):
+                parts += step.parts()
+        return parts

@@ -1,10 +1,10 @@
-"""Whether all changes of a row are in one Kafka partition: so they are where a record's key is
-the text of columns of its target's key, and these hold all that the text says."""
+"""Whether all changes of a row are in one Kafka partition. They are where a record's key is the
+text of columns of the target's key, and these columns hold everything that the text says."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import chain, combinations
+from itertools import combinations
 
 import orjson
 import pyarrow as pa
@@ -15,35 +15,39 @@ from cdcbus.plugins.rowchange import Row, RowChange, TableId
 from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.route import MAX_PLANS
 
+# Of a key with more columns, parts are not tried: each column doubles the number of choices.
 MOST_COLUMNS = 6
-"""Of a key, of which any may be a partition key: each more doubles what is tried."""
-NO_BYTES, LINE, NULL = pa.scalar("", pa.string()), pa.scalar("_", pa.string()), "null"
+NO_BYTES = pa.scalar("", pa.string())
+LINE = pa.scalar("_", pa.string())
+NULL = "null"
+# What Maxwell's keys hold beside columns.
 OTHER_NAMES = {"database", "table"}
-"""What Maxwell has in its keys beside columns."""
 
 _Choice = tuple[str, ...]
 
 
 class Placing:
-    """Of which columns the records of each table have had their keys, as far as that is known.
-    What was found once holds for good: a table whose records are not placed by its key at one
-    time is none whose rows stay in their partitions. Thread-safe."""
+    """The columns that the keys of each table's records have been made of, as far as that is known.
+    What was found once holds for good: if a table's records are not placed by its key even once,
+    its rows do not stay in their partitions. Thread-safe."""
 
     def __init__(self) -> None:
         self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
-        self._columns: dict[int, tuple[Plan, _Choice, bool]] = {}  # by identity, see Route.plan
+        # By the plan's identity, see Route.known_plan.
+        self._columns: dict[int, tuple[Plan, _Choice, bool]] = {}
 
     def is_by_key(self, plan: Plan, keys: pa.Array, image: Mapping[str, pa.Array]) -> bool:
-        """Of records of one source table, as columns under the source's names."""
-        if keys.null_count or self._known_of(plan)[2]:
+        """Whether records of one source table are placed by their rows' keys. `image`: their rows,
+        as columns under the source's names."""
+        if keys.null_count or self._is_one_of_many(plan):
             return False
-        return self._keep(
-            plan, [each for each in self._known(plan) if _are_equal(keys, image, each, plan)]
-        )
+        choices = self._known(plan)
+        fitting = [choice for choice in choices if _are_equal(keys, image, choice, plan)]
+        return self._keep(plan, fitting)
 
     def is_row_by_key(self, plan: Plan, key: bytes | None, change: RowChange) -> bool:
-        """Of one record, which is not mapped yet."""
-        if key is None or self._known_of(plan)[2]:
+        """The same of one record, which is not mapped yet."""
+        if key is None or self._is_one_of_many(plan):
             return False
         row: Row = {**(change.before or {}), **(change.after or {})}
         choices = self._known(plan)
@@ -64,30 +68,36 @@ class Placing:
         return bool(choices)
 
     def _columns_of(self, plan: Plan) -> _Choice:
-        return self._known_of(plan)[1]
+        _, columns, _ = self._known_of(plan)
+        return columns
+
+    def _is_one_of_many(self, plan: Plan) -> bool:
+        _, _, is_one = self._known_of(plan)
+        return is_one
 
     def _known_of(self, plan: Plan) -> tuple[Plan, _Choice, bool]:
         known = self._columns.get(id(plan))
         if known is None or known[0] is not plan:
+            known = plan, key_columns_of(plan), is_one_of_many(plan)
             if len(self._columns) >= MAX_PLANS:
                 self._columns.clear()
-            known = self._columns[id(plan)] = plan, key_columns_of(plan), is_one_of_many(plan)
+            self._columns[id(plan)] = known
         return known
 
 
 def key_columns_of(plan: Plan) -> _Choice:
     """The source's columns that become columns of the target's key as they are, in the order in
     which they stand in a record's key."""
-    names = (
-        column
-        for column, name in plan.names.items()
-        if name in plan.target.key and column not in plan.masks
-    )
-    return tuple(sorted(names, key=str.upper))
+    columns: list[str] = []
+    for column, name in plan.names.items():
+        if name in plan.target.key and column not in plan.masks:
+            columns.append(column)
+    return tuple(sorted(columns, key=str.upper))
 
 
 def is_one_of_many(plan: Plan) -> bool:
-    """Whether the target's key takes texts of the source's for one as it keeps less of them."""
+    """Whether the target's key takes different texts of the source for one, as it holds less of
+    them."""
     types = {plan.names.get(column.name): column.mysql_type for column in plan.source.columns}
     return any(
         holds_less(plan.target.columns[name], types.get(name, "")) for name in plan.target.key
@@ -99,17 +109,21 @@ def choices_of(columns: _Choice) -> list[_Choice]:
     partition."""
     if len(columns) > MOST_COLUMNS:
         return [columns, ()]
-    return list(
-        chain.from_iterable(combinations(columns, size) for size in range(len(columns), -1, -1))
-    )
+    choices: list[_Choice] = []
+    for size in range(len(columns), -1, -1):
+        choices += combinations(columns, size)
+    return choices
 
 
 def _text(row: Row, columns: _Choice) -> bytes | None:
     """porter's text of a record's key; None for a row without one of the columns."""
-    try:
-        return "".join(f"{NULL if row[name] is None else row[name]}_" for name in columns).encode()
-    except KeyError:
-        return None
+    text = ""
+    for name in columns:
+        if name not in row:
+            return None
+        cell = row[name]
+        text += f"{NULL if cell is None else cell}_"
+    return text.encode()
 
 
 def _table_key(plan: Plan) -> bytes:
@@ -118,12 +132,15 @@ def _table_key(plan: Plan) -> bytes:
 
 
 def _are_equal(keys: pa.Array, image: Mapping[str, pa.Array], columns: _Choice, plan: Plan) -> bool:
+    """Whether all keys are the text of these columns of their rows."""
     if not all(name in image for name in columns):
         return False
     if not columns:
         is_empty = (pc.max(pc.binary_length(keys)).as_py() or 0) == 0
         return is_empty or bool(pc.all(pc.equal(keys, _table_key(plan))).as_py())
-    parts: list[pa.Array | pa.Scalar] = [part for name in columns for part in (image[name], LINE)]
+    parts: list[pa.Array | pa.Scalar] = []
+    for name in columns:
+        parts += (image[name], LINE)
     texts = pc.binary_join_element_wise(
         *parts, NO_BYTES, null_handling="replace", null_replacement=NULL
     )

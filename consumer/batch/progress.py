@@ -19,12 +19,14 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
+# How many ends of batches are kept until somebody compares them: the last.
 PASSED = 10_000
-DDL_KEPT = 200  # until somebody takes them
+# The same of changes of tables.
+DDL_KEPT = 200
 
 
 class Passed(NamedTuple):
-    """A partition was read to before offset `end`, and `last` was the last record."""
+    """A partition was read up to offset `end`; `last` was its last record."""
 
     partition: TopicPartition
     last: Landmark
@@ -33,58 +35,64 @@ class Passed(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """What a consumer task has done since it started, in all and by swimlane, how far each
-    partition is, and the report of its last batch.
-
-    `last`: the last record before that; `passed`: where batches have ended, for who looks whether
-    the logs are still the same; `leader_epochs`: as they were before the logs were compared with
-    what was read of them. `low_watermarks`: of a partition that has waited for others, the
-    offset before which it waits no more. `begun`: where epochs of fetch tasks began. `batch_since`:
-    since when, in epoch seconds, the batch at hand is applied; 0 between batches. `lag_seconds`:
-    from the source's clock when it wrote the last heartbeat to this machine's when the target had
-    committed all before it; None without one. `lost`: what the target was found to have lost, and
-    when, in epoch seconds. `late_at`: when records were left out last as they came too late.
-    `taken`: how long records were in Kafka before their batch was begun, of those that came since
-    `since`; `applied`: how long it took from there until the target had committed them. `ddl`: what
-    was done to target tables themselves, and when, in epoch seconds; who tells of it takes it out.
-    """
+    """What a consumer task has done since it started, and how far it is. Times are in epoch
+    seconds."""
 
     total: BatchReport = field(default_factory=BatchReport)
+    # The last batch.
     batch: BatchReport = field(default_factory=BatchReport)
     swimlanes: dict[str, BatchReport] = field(default_factory=dict)
+    # When the batch in progress was begun; 0 between batches.
     batch_since: float = 0.0
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
+    # The last record before each of them.
     last: dict[TopicPartition, Landmark] = field(default_factory=dict)
+    # Where batches have ended, for the check whether the logs are still the same.
     passed: deque[Passed] = field(default_factory=lambda: deque(maxlen=PASSED))
+    # As they were before the logs were compared with what was read of them.
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
+    # Of a partition that has waited for others, the offset before which it waits no more.
     low_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
+    # Where epochs of fetch tasks began.
     begun: dict[TopicPartition, Begun] = field(default_factory=dict)
+    # From the source's clock when it wrote the last heartbeat to this machine's clock when the
+    # target had committed everything before it; None without one.
     lag_seconds: float | None = None
+    # What the target was found to have lost, and when.
     lost: str = ""
     lost_at: float = 0.0
+    # When records were left out last because they came too late.
     late_at: float = 0.0
     since: float = field(default_factory=time.time)
+    # How long records were in Kafka before their batch was begun, of those that came since `since`.
     taken: Latency = field(default_factory=Latency)
+    # How long it took from there until the target had committed them.
     applied: Latency = field(default_factory=Latency)
+    # How target tables were altered or emptied, and when. Whoever reports an entry removes it.
     ddl: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=DDL_KEPT))
 
     def begin(self, task_id: str, starts: Starts) -> None:
-        """What the target has lost is said once."""
-        # which is by where partitions were before
-        self.next_offsets, self.last, self.low_watermarks = starts.offsets, starts.last, {}
+        """The task goes on from there. Warns once of what the target has lost."""
+        self.next_offsets = starts.offsets
+        self.last = starts.last
+        # They depend on where partitions were before.
+        self.low_watermarks = {}
         self.passed.clear()
-        if starts.lost:
-            lost = "; ".join(
-                lost_commits(partition, *numbers)
-                for partition, numbers in sorted(starts.lost.items())
-            )
-            if lost != self.lost:  # a start looks twice
-                LOG.warning("task %s: %s", task_id, lost)
-            self.lost, self.lost_at = lost, time.time()
+        if not starts.lost:
+            return
+        sentences = []
+        for partition, (there, written) in sorted(starts.lost.items()):
+            sentences.append(lost_commits(partition, there, written))
+        lost = "; ".join(sentences)
+        # A start looks twice.
+        if lost != self.lost:
+            LOG.warning("task %s: %s", task_id, lost)
+        self.lost = lost
+        self.lost_at = time.time()
 
     def move(self, partition: TopicPartition, end: int, last: Landmark | None) -> None:
-        """A batch has ended there; where nothing was read but markers, the last record is the
-        one from before."""
+        """A batch has ended there. Where it held nothing but markers, the last record is still the
+        one before."""
         self.next_offsets = {**self.next_offsets, partition: end}
         if last:
             self.last = {**self.last, partition: last}
@@ -92,7 +100,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """Records applied."""
+        """How many records were applied."""
         return self.total.records
 
     def __str__(self) -> str:
@@ -100,39 +108,44 @@ class Progress:
         return f"{self.done} records applied, {shown(self.next_offsets)}{lag}"
 
     def add(self, batch: BatchReport, parts: Iterable[tuple[str, BatchReport]]) -> None:
-        """A batch, and its parts by swimlane."""
+        """Adds a batch, and its parts by swimlane."""
         for swimlane, part in parts:
             self.swimlanes.setdefault(swimlane, BatchReport()).add(part)
         self.total.add(batch)
         self.batch = batch
+        now = time.time()
         if batch.records and self.batch_since:
-            self.applied.record(time.time() - self.batch_since, batch.records)
+            self.applied.record(now - self.batch_since, batch.records)
+            # The first and the last record stand for half of the batch each.
             for came_ms in (batch.first_kafka_ms, batch.last_kafka_ms):
                 if came_ms / 1000 >= self.since:
                     self.taken.record(self.batch_since - came_ms / 1000, batch.records / 2)
-        emptied = [f"TRUNCATE of {table}" for table, one in batch.tables.items() if one.truncated]
-        self.ddl.extend((time.time(), sentence) for sentence in (*batch.altered, *emptied))
+        for sentence in batch.altered:
+            self.ddl.append((now, sentence))
+        for table, report in batch.tables.items():
+            if report.truncated:
+                self.ddl.append((now, f"TRUNCATE of {table}"))
         if batch.late:
-            self.late_at = time.time()
+            self.late_at = now
         if batch.beats:
-            self.lag_seconds = time.time() - max(beat.written for beat in batch.beats.values())
+            self.lag_seconds = now - max(beat.written for beat in batch.beats.values())
 
 
 def is_done(task: LoadTask, progress: Progress) -> bool:
     """Whether a bounded replay or run has reached its end. A replay takes nothing from beyond it; a
     run may, as rows may wait for a change there."""
     reached = progress.next_offsets
-    if task.ends is not None and all(
-        reached.get(partition, 0) >= end for partition, end in task.ends.items()
-    ):
-        return True
-    return isinstance(task.start, Replay) and all(
-        offset > task.start.last for offset in reached.values()
-    )
+    if task.ends is not None:
+        left = [each for each, end in task.ends.items() if reached.get(each, 0) < end]
+        if not left:
+            return True
+    if isinstance(task.start, Replay):
+        return min(reached.values(), default=task.start.last + 1) > task.start.last
+    return False
 
 
 def shown(next_offsets: Mapping[TopicPartition, int]) -> str:
-    """For people."""
+    """Offsets as text for people."""
     return ", ".join(
         f"{partition} from {offset}" for partition, offset in sorted(next_offsets.items())
     )

@@ -1,5 +1,5 @@
-"""Looks, while a task reads, whether its topics are still those that it began with, and whether
-what they hold is what it gets."""
+"""Checks, while a task reads, whether its topics are still those that it began with, and whether
+it gets what they hold."""
 
 from __future__ import annotations
 
@@ -18,33 +18,37 @@ from cdcbus.consumer.offsets.kafka_admin import ends_of
 from cdcbus.consumer.offsets.landmarks import Refilled, refilled
 from cdcbus.consumer.offsets.topic_identity import TopicIdentity
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
+from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.errors import BusUnavailable, CdcError
 from cdcbus.plugins.positions import TopicPartition
 
 LOG_LOOK_SECONDS = 1.0
 EPOCH_SECONDS = 1.0
+# How many batches may have been read before a change of leader and be applied after it: the one in
+# progress, and what the client has fetched ahead.
 UNDER_WAY = 4
-"""Batches that may have been read before a change of leader and are applied behind it: one at
-work, and what the client has fetched ahead."""
-
 STALL_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
 
 
 class TopicWatch:
-    """Of one task. `look` is to be called every second or so."""
+    """Watches the topics of one task. `look` is to be called about every second."""
 
     def __init__(self, task: LoadTask, topic_ids: Mapping[str, str], progress: Progress) -> None:
-        self._task, self._progress = task, progress
+        self._task = task
+        self._progress = progress
         self._identity = TopicIdentity(task, topic_ids)
         self.logs = LogWatch(task, progress)
         self._stall = _Stall(task, progress)
 
     def look(self) -> CdcError | None:
-        """What is wrong. Each thing is asked of Kafka as seldom as it may be. Raises BusError."""
-        if remade := self._identity.look():
+        """The error where something is wrong. Each check asks Kafka at its own interval only.
+        Raises BusError."""
+        remade = self._identity.look()
+        if remade:
             return remade
-        if found := self.logs.look():
+        found = self.logs.look()
+        if found:
             return found.error(self._task)
         return self._stall.look()
 
@@ -56,19 +60,25 @@ class TopicWatch:
 
 
 class _Stall:
-    """A reader that gets nothing though Kafka has something, as one whose broker stands still."""
+    """A reader that gets nothing although Kafka has something, as when its broker hangs."""
 
     def __init__(self, task: LoadTask, progress: Progress) -> None:
-        self._task, self._progress = task, progress
+        self._task = task
+        self._progress = progress
         self._offsets: Mapping[TopicPartition, int] = {}
-        self._since = self._looked_at = monotonic()
+        # When the offsets moved last, and when Kafka was asked last.
+        self._since = monotonic()
+        self._looked_at = self._since
         self._is_suspect = False
 
     def look(self) -> BusUnavailable | None:
-        """Twice in a row, STALL_SECONDS apart, with no record read in between."""
+        """The error where Kafka had more twice in a row, STALL_SECONDS apart, and no record was
+        read in between."""
         now = monotonic()
         if self._offsets != self._progress.next_offsets or self._progress.batch_since:
-            self._offsets, self._since, self._is_suspect = self._progress.next_offsets, now, False
+            self._offsets = self._progress.next_offsets
+            self._since = now
+            self._is_suspect = False
         if now - max(self._since, self._looked_at) < STALL_SECONDS:
             return None
         self._looked_at = now
@@ -83,7 +93,7 @@ class _Stall:
         )
 
     def _behind(self) -> list[str]:
-        """Partitions that Kafka has more of, or says nothing of."""
+        """Partitions that Kafka has more of, or gives no answer for."""
         try:
             ends = ends_of(self._task.source, self._offsets, ANSWER_SECONDS)
         except KafkaException:
@@ -99,80 +109,88 @@ class _Stall:
 def leader_epochs(
     source: TopicConfig, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """How often each partition has had a new leader; of those only that Kafka tells: before 2.1 it
-    does not."""
+    """How often each partition has had a new leader. Partitions that Kafka gives no answer for are
+    missing; before Kafka 2.1 all are."""
+    found: dict[TopicPartition, int] = {}
     with suppress(KafkaException):
-        ends = ends_of(source, partitions, EPOCH_SECONDS)
-        return {
-            partition: end.leader_epoch
-            for partition, end in ends.items()
-            if end.leader_epoch is not None and end.leader_epoch >= 0
-        }
-    return {}
+        for partition, end in ends_of(source, partitions, EPOCH_SECONDS).items():
+            if end.leader_epoch is not None and end.leader_epoch >= 0:
+                found[partition] = end.leader_epoch
+    return found
 
 
 class LogWatch:
-    """Looks, while a task runs, whether the logs are still those that were read. A log is cut
-    off only where its leader changes, so what was read is compared then: batch by batch, which
-    takes seconds where these are small and many, and holds the task up."""
+    """Checks, while a task runs, whether the logs are still those that were read. A log is cut off
+    only where its leader changes, so the ends of batches are compared then, one by one: where these
+    are small and many, that takes seconds and holds the task up."""
 
     def __init__(self, task: LoadTask, progress: Progress) -> None:
-        self._task, self._progress = task, progress
+        self._task = task
+        self._progress = progress
         self._epochs = dict(progress.leader_epochs)
-        self._passed = {
-            partition: [Passed(partition, last, progress.next_offsets[partition])]
-            for partition, last in progress.last.items()
-            if partition in progress.next_offsets
-        }
-        self._under_way = dict[TopicPartition, int]()
+        # Where batches of each partition have ended since its last comparison, and the end before.
+        self._passed: dict[TopicPartition, list[Passed]] = {}
+        for partition, last in progress.last.items():
+            if partition in progress.next_offsets:
+                end = progress.next_offsets[partition]
+                self._passed[partition] = [Passed(partition, last, end)]
+        # Of partitions with a new leader, how many batches are still compared.
+        self._under_way: dict[TopicPartition, int] = {}
+        # Ends that the last look at Kafka has not covered.
         self._new = Counter[TopicPartition]()
         self._looked_at = monotonic()
         self.found: Refilled | None = None
 
     def look(self) -> Refilled | None:
-        """What is wrong. Asks every LOG_LOOK_SECONDS, and only of partitions of which something was
-        read since; again, where Kafka does not tell. Raises BusError."""
+        """A log that was filled again. Asks once in LOG_LOOK_SECONDS, and only about partitions
+        that were read since; about one that Kafka gives no answer for, again. Raises BusError."""
         is_something_new = self._progress.passed or self._new
         if not is_something_new or monotonic() - self._looked_at < LOG_LOOK_SECONDS:
             return None
         self._looked_at = monotonic()
         while self._progress.passed:
-            one = self._progress.passed.popleft()
-            self._passed.setdefault(one.partition, []).append(one)
-            self._new[one.partition] += 1
+            passed = self._progress.passed.popleft()
+            self._passed.setdefault(passed.partition, []).append(passed)
+            self._new[passed.partition] += 1
         epochs = leader_epochs(self._task.source, self._new)
-        self._under_way.update(
-            (partition, UNDER_WAY)
-            for partition, epoch in epochs.items()
-            if epoch != self._epochs.get(partition)
-        )
-        self.found = self._compared(
-            [self._passed[partition] for partition in epochs if self._under_way.get(partition)]
-        )
-        for partition in epochs:
-            count, is_new_leader = (
-                self._new.pop(partition),
-                epochs[partition] != self._epochs.get(partition),
-            )
-            self._under_way[partition] = (
-                UNDER_WAY if is_new_leader else max(0, self._under_way.get(partition, 0) - count)
-            )
-            del self._passed[partition][:-1]
+        compared: list[list[Passed]] = []
+        for partition, epoch in epochs.items():
+            is_new_leader = epoch != self._epochs.get(partition)
+            if is_new_leader or self._under_way.get(partition):
+                compared.append(self._passed[partition])
+        self.found = self._compared(compared)
+        # Only now: a comparison that fails is repeated as a whole.
+        for partition, epoch in epochs.items():
+            self._settle(partition, epoch)
         self._epochs |= epochs
         return self.found
 
+    def _settle(self, partition: TopicPartition, epoch: int) -> None:
+        """The partition's ends have been compared, or need not be: the last is kept for the next
+        comparison."""
+        count = self._new.pop(partition)
+        if epoch != self._epochs.get(partition):
+            self._under_way[partition] = UNDER_WAY
+        else:
+            self._under_way[partition] = max(0, self._under_way.get(partition, 0) - count)
+        del self._passed[partition][:-1]
+
     def _compared(self, passed: Iterable[Iterable[Passed]]) -> Refilled | None:
-        """One record of each partition at a time, as a client reads a partition from one place
-        only."""
-        rounds = [[one for one in of_partitions if one] for of_partitions in zip_longest(*passed)]
+        """The first difference. Compares one record of each partition at a time, as a client reads
+        a partition from one place only."""
+        rounds = list(zip_longest(*passed))
         if not rounds:
             return None
         with TopicLogs(self._task) as logs:
-            for some in rounds:
-                if found := refilled(
-                    logs,
-                    {one.partition: one.last for one in some},
-                    {one.partition: one.end for one in some},
-                ):
+            for of_partitions in rounds:
+                last: dict[TopicPartition, Landmark] = {}
+                ends: dict[TopicPartition, int] = {}
+                for one in of_partitions:
+                    # None: this partition has fewer of them.
+                    if one is not None:
+                        last[one.partition] = one.last
+                        ends[one.partition] = one.end
+                found = refilled(logs, last, ends)
+                if found:
                     return found
         return None
