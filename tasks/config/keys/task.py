@@ -21,40 +21,26 @@ from cdcbus.tasks.config.keys.loader import (
     STATUS_ANSWER,
 )
 from cdcbus.tasks.config.keys.mapper import MAPPER_KEYS
-from cdcbus.tasks.config.keys.start import ON_POSITION_LOST, STOP_AT
+from cdcbus.tasks.config.keys.source.canal import CANAL_SOURCE_KEYS
+from cdcbus.tasks.config.keys.source.jdbc import JDBC_SOURCE_KEYS
+from cdcbus.tasks.config.keys.source.kafka import KAFKA_SOURCE_KEYS
+from cdcbus.tasks.config.keys.start import STOP_AT
 from cdcbus.tasks.config.keys.two_way import TWO_WAY_KEYS
 from cdcbus.tasks.config.keys.types import (
-    ADDRESSES,
     CONSUMER,
-    EDGE,
     FLAG,
     NAMES,
     NUMBER,
-    ON_STATEMENT,
     OPERATIONS,
-    PARTITIONS,
     PATH_NAME,
     POSITIVE,
-    REGEXES,
-    ROW_IMAGE,
     SCHEDULE,
-    SECONDS,
-    SECRET,
-    SERVER_ID,
-    SNAPSHOT,
     START,
-    TABLE,
     TABLES,
     TEXT,
     TIME_ZONE,
-    TLS_MODE,
     word,
 )
-
-JDBC_FETCH_ANSWER = (
-    "accepted; this release has no JdbcFetch: it reads binlogs instead of polling tables"
-)
-CANAL_ANSWER = "accepted; a setting inside canal, which is not used here"
 
 TAGS = "tags"
 
@@ -320,330 +306,6 @@ CONSUMER_KEYS = (
     ),
 )
 
-KAFKA_SOURCE_KEYS = (
-    Key("consumer.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.FROM_KAFKA),
-    Key(
-        "consumer.source.topics",
-        NAMES,
-        "",
-        "The topics, each with a position of its own. Required.",
-        "elements are not trimmed",
-        Route.FROM_KAFKA,
-    ),
-    Key(
-        "consumer.source.group",
-        TEXT,
-        "",
-        "The consumer group whose offsets count where ZooKeeper has no position.",
-        "default `<ip>_<user>`",
-        Route.FROM_KAFKA,
-    ),
-    Key(
-        "consumer.source.firstConsumeFrom",
-        EDGE,
-        "",
-        "Where to start when nothing else says it. Absent: the task refuses to start.",
-        "default earliest",
-        Route.FROM_KAFKA,
-    ),
-    Key(
-        "consumer.source.partition",
-        PARTITIONS,
-        "",
-        "Only these partitions of each topic, `0,2`; absent: all. Beside several topics a single "
-        "number is an error, but "
-        "for `0`, which means all there, as in porter.",
-        "one number; 0 is the default and means that none is chosen",
-        Route.FROM_KAFKA,
-    ),
-    Key(
-        "consumer.source.allowOffsetReset",
-        FLAG,
-        "false",
-        "Whether a stored offset that Kafka no longer has is replaced by the earliest one instead "
-        "of stopping the task.",
-        route=Route.FROM_KAFKA,
-    ),
-    Key(
-        "consumer.source.maxRecordsPerBatch",
-        POSITIVE,
-        "50000",
-        "Records per batch at most; fewer where rows are large.",
-        "not known",
-        Route.FROM_KAFKA,
-    ),
-    Key(
-        "consumer.source.autoCommit",
-        FLAG,
-        "false",
-        "Whether Kafka keeps the position.",
-        answer="accepted; the position is always kept in ZooKeeper",
-    ),
-    Key(
-        "consumer.source.onceCommitInterval",
-        NUMBER,
-        "1000",
-        "Milliseconds between automatic commits.",
-        answer="accepted; the position is stored once a second",
-    ),
-)
-
-CANAL_SOURCE_KEYS = (
-    Key(
-        "consumer.source.address",
-        ADDRESSES,
-        "",
-        "The server, `host:port`. Several are tried one after the other: after 3 failures the "
-        "next one's turn comes. Required.",
-        "one address",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.source.username",
-        TEXT,
-        "",
-        "The user, who may read the binlog. Required.",
-        route=Route.FETCH,
-    ),
-    Key("consumer.source.password", SECRET, "", "The user's password.", route=Route.FETCH),
-    Key(
-        "consumer.source.sslMode",
-        TLS_MODE,
-        "",
-        "TLS to the server: `disabled`; `preferred`, where the server can; `required`; "
-        "`verify-ca`, with a certificate of a known issuer; "
-        "`verify-identity`, and for that host. Absent: `verify-ca` beside sslCa, `required` "
-        "beside sslCert, else `preferred`.",
-        "not known",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.source.sslCa",
-        TEXT,
-        "",
-        "PEM file of the issuers that are trusted; absent: those of the system.",
-        "not known",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.source.sslCert",
-        TEXT,
-        "",
-        "PEM file of the task's own certificate, where the user must have one.",
-        "not known",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.source.sslKey",
-        TEXT,
-        "",
-        "PEM file of its key, without a password.",
-        "not known",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.source.database",
-        PATH_NAME,
-        "binlog",
-        "The last part of the position's path; it does not filter.",
-        "required in effect",
-        Route.INTO_KAFKA,
-    ),
-    Key(
-        "consumer.source.filter",
-        REGEXES,
-        "",
-        "Regular expressions for `schema.table`, any case, matched whole; absent: all. Beside "
-        "includes and excludes both must let a table through.",
-        "CanalFetch only",
-    ),
-    Key(
-        "consumer.source.blackFilter",
-        REGEXES,
-        "",
-        "The same for tables that are not read, whatever the filter and `consumer.includes` say: "
-        "canal's `canal.instance.filter.black.regex`.",
-        "not known",
-        Route.INTO_KAFKA,
-    ),
-    Key(
-        "consumer.source.slaveId",
-        SERVER_ID,
-        "",
-        "The server id as a replica, unique among the source's replicas; absent or 0: derived "
-        "from the task's id.",
-        "default from the clock",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.source.rowImage",
-        ROW_IMAGE,
-        "full",
-        "`full`: the task stops at a row that was logged without some of its columns "
-        "(`binlog_row_image` MINIMAL or NOBLOB); "
-        "`any`: such rows are sent as they are, see [row images](binlog.md#row-images).",
-        "not known",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.source.heartbeatTable",
-        TABLE,
-        "",
-        "`schema.table`. CanalFetch: the table at the source for "
-        "[heartbeats](binlog.md#heartbeats); absent: none are written. "
-        "KafkaFetch: the table whose rows are heartbeats; absent: any that is called "
-        "`cdcbus_heartbeat`.",
-        "not known",
-    ),
-    Key(
-        "consumer.source.heartbeatIntervalSeconds",
-        SECONDS,
-        "60",
-        "Seconds between two heartbeats.",
-        "not known",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.source.onPositionLost",
-        ON_POSITION_LOST,
-        "stop",
-        "When the server no longer has what comes next: `stop`, or go on without what lies "
-        "between from the `earliest` or the `latest` "
-        "place that it has, with a line in the log.",
-        "not known; canal goes on by time, or at the latest",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.onStatement",
-        ON_STATEMENT,
-        "stop",
-        "At a statement that was logged as text (`binlog_format` STATEMENT or MIXED) and changes "
-        "tables of the task, or may: `stop`, or "
-        "`skip` it, with a line in the log and the alarm `skipped`. Statements that change other "
-        "tables never stop a task.",
-        "not known",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.snapshot",
-        SNAPSHOT,
-        "never",
-        "Whether rows that tables have already are [sent, too](snapshot.md), while the binlog is "
-        "followed: `never`, unless `cdcbus snapshot start` asks for it; `initial`: once per table; "
-        "`only`: so, and then the task ends.",
-        "not known",
-        Route.FETCH,
-    ),
-    Key(
-        "consumer.source.positionIntervalSeconds",
-        SECONDS,
-        "1",
-        "Seconds between two stores of the position.",
-        "not known",
-        Route.INTO_KAFKA,
-    ),
-    Key(
-        "consumer.source.parallel",
-        FLAG,
-        "false",
-        "Whether canal parses on several threads.",
-        answer=CANAL_ANSWER,
-    ),
-    Key("consumer.source.canalId", TEXT, "", "canal's id.", answer=CANAL_ANSWER),
-    Key("consumer.source.canalName", TEXT, "", "canal's name.", answer=CANAL_ANSWER),
-    Key(
-        "consumer.source.sourcingType",
-        TEXT,
-        "MYSQL",
-        "canal's kind of source.",
-        answer=CANAL_ANSWER,
-    ),
-)
-
-JDBC_SOURCE_KEYS = (
-    Key(
-        "consumer.source.tasksMax",
-        NUMBER,
-        "1",
-        "JdbcFetch: parallel readers.",
-        answer=JDBC_FETCH_ANSWER,
-    ),
-    Key(
-        "consumer.source.table.<N>.table",
-        TEXT,
-        "",
-        "JdbcFetch: the table.",
-        answer=JDBC_FETCH_ANSWER,
-    ),
-    Key(
-        "consumer.source.table.<N>.incrementColumn",
-        TEXT,
-        "",
-        "JdbcFetch: the growing column.",
-        answer=JDBC_FETCH_ANSWER,
-    ),
-    Key(
-        "consumer.source.table.<N>.incrementColumnSpan",
-        NUMBER,
-        "500",
-        "JdbcFetch: rows per poll.",
-        answer=JDBC_FETCH_ANSWER,
-    ),
-    Key(
-        "consumer.source.table.<N>.timestampColumn",
-        TEXT,
-        "",
-        "JdbcFetch: the time column.",
-        answer=JDBC_FETCH_ANSWER,
-    ),
-    Key(
-        "consumer.source.table.<N>.timestampColumnCast",
-        TEXT,
-        "",
-        "JdbcFetch: SQL for its epoch milliseconds.",
-        answer=JDBC_FETCH_ANSWER,
-    ),
-    Key(
-        "consumer.source.table.<N>.timestampSpan",
-        NUMBER,
-        "300000",
-        "JdbcFetch: milliseconds per poll.",
-        answer=JDBC_FETCH_ANSWER,
-    ),
-    Key(
-        "consumer.source.userName",
-        TEXT,
-        "",
-        "JdbcFetch: the user.",
-        dead="JdbcFetch's spelling, without effect here; CanalFetch reads "
-        "consumer.source.username: rename it",
-    ),
-    *(
-        Key(
-            f"consumer.source.{name}",
-            TEXT,
-            "",
-            f"JdbcFetch: as loader.source.{name}.",
-            answer=JDBC_FETCH_ANSWER,
-        )
-        for name in (
-            "url",
-            "driverClassName",
-            "dbType",
-            "minPoolSize",
-            "maxPoolSize",
-            "initialPoolSize",
-            "maxWait",
-            "connectionErrorRetryAttempts",
-            "validationQueryTimeout",
-            "testOnBorrow",
-            "testOnReturn",
-            "makePrimaryKeyWhenNo",
-            "retries",
-        )
-    ),
-)
-
 ISOLATED = "spark.isolated"
 
 PASSED_THROUGH = (
@@ -699,13 +361,18 @@ PATTERNS = tuple(key for key in KEYS.values() if re.search(r"[*<\[]", key.name))
 
 def find_key(written: str) -> Key | None:
     """The key of a written name, or None when there is no such key."""
-    return KEYS.get(written) or next((key for key in PATTERNS if key.matches(written)), None)
+    # By name first: most are written so, and there are hundreds.
+    if written in KEYS:
+        return KEYS[written]
+    for key in PATTERNS:
+        if key.matches(written):
+            return key
+    return None
 
 
 def nearest_key(written: str) -> str | None:
     """The known key that looks most like an unknown one."""
     names = {re.sub(r"<[a-z]+>|\*", "", name.casefold()): name for name in KEYS}
-    close = difflib.get_close_matches(
-        re.sub(r"\[\s*[0-9]+\s*\]", "[i]", written).casefold(), names, n=1, cutoff=0.75
-    )
+    sought = re.sub(r"\[\s*[0-9]+\s*\]", "[i]", written).casefold()
+    close = difflib.get_close_matches(sought, names, n=1, cutoff=0.75)
     return names[close[0]] if close else None
