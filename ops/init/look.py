@@ -24,6 +24,7 @@ from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.source_of import Feed, source_connection
+from cdcbus.tasks.local.memory import MemoryPositions
 from cdcbus.tasks.preflight.fetch import check_source, check_written_topics
 from cdcbus.tasks.preflight.load import check_target
 from cdcbus.tasks.preflight.result import (
@@ -36,7 +37,7 @@ from cdcbus.tasks.preflight.result import (
 )
 from cdcbus.tasks.preflight.source_tables import FILTER
 from cdcbus.tasks.schema.plan import SchemaPlan, make_plan, refuse_impossible, target_database
-from cdcbus.tasks.zookeeper.positions import MemoryPositions, stored_positions
+from cdcbus.tasks.zookeeper.positions import stored_positions
 
 REPLICAS = 3
 CHECK = click.style("✓", "green")

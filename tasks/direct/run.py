@@ -52,6 +52,7 @@ from cdcbus.tasks.direct.course import Course
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, opened_for
 from cdcbus.tasks.direct.pool import Sourced, load_all
 from cdcbus.tasks.process_identity import is_gone
+from cdcbus.tasks.process_restart import RESTARTED_VARIABLE, end_leftovers, restart_process
 from cdcbus.tasks.runtime.runner import stop_signals
 from cdcbus.tasks.snapshots.direct import (
     DirectLoad,
@@ -59,12 +60,7 @@ from cdcbus.tasks.snapshots.direct import (
     forget_direct_load,
     put_direct_load,
 )
-from cdcbus.tasks.zookeeper.lock import (
-    RESTARTED_VARIABLE,
-    end_leftovers,
-    guarded,
-    restart_process,
-)
+from cdcbus.tasks.zookeeper.lock import guarded
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 

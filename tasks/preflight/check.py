@@ -13,16 +13,12 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import CdcError
 from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.local.memory import MemoryPositions
 from cdcbus.tasks.preflight.added import check_added
 from cdcbus.tasks.preflight.fetch import check_fetch
 from cdcbus.tasks.preflight.load import check_load
 from cdcbus.tasks.preflight.result import CONNECT_SECONDS, CheckResult, Outcome, failure, ok
-from cdcbus.tasks.zookeeper.positions import (
-    MemoryPositions,
-    ZooKeeperPositions,
-    connect,
-    position_path,
-)
+from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect, position_path
 
 
 def check_task(

@@ -25,21 +25,13 @@ from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import CdcError, PositionUnavailable
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
+from cdcbus.tasks.process_restart import RESTARTED_VARIABLE, end_leftovers, restart_process
 from cdcbus.tasks.runtime.loops import fetch_loop
 from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
 from cdcbus.tasks.snapshots.direct import refuse_unfinished
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
 from cdcbus.tasks.zookeeper.epochs import next_epoch
-from cdcbus.tasks.zookeeper.lock import (
-    DEFAULT_TIMES,
-    RESTARTED_VARIABLE,
-    Guard,
-    LockTimes,
-    Stop,
-    end_leftovers,
-    guarded,
-    restart_process,
-)
+from cdcbus.tasks.zookeeper.lock import DEFAULT_TIMES, Guard, LockTimes, Stop, guarded
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
 from cdcbus.tasks.zookeeper.tasks import TaskNodes

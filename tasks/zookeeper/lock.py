@@ -13,19 +13,14 @@ the first thing that it does is to see that its time is over.
 
 from __future__ import annotations
 
-import ctypes
 import logging
-import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import count
-from pathlib import Path
 from threading import Event, Lock, Thread, current_thread, main_thread
-from typing import NoReturn
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NoNodeError
@@ -41,9 +36,6 @@ FORCE_SECONDS = 0.5  # to end work by force, on a busy machine
 PROOF_SECONDS = 0.5
 LOOKS_AT_ONCE = 10
 WAIT_SECONDS = 0.3
-RESTARTED_VARIABLE = "CDCBUS_STARTED_ANEW"
-_LIBC = ctypes.CDLL(None)
-_CLOSE_RANGE = 436  # close_range(2)
 
 
 def lock_path(task_id: str, swimlane: str = "") -> str:
@@ -178,19 +170,15 @@ class Guard:
     def locks(self, task_id: str, swimlanes: Sequence[str], node_id: str) -> Iterator[Locks]:
         """The locks of the swimlanes, not taken yet; at the block's end they are let go. Not for a
         task whose locks this process has already."""
-        paths = {
-            lock_path(task_id, swimlane): {
-                "taskId": task_id,
-                "nodeId": node_id,
-                "swimlaneId": swimlane,
-                **identity(),
-            }
-            for swimlane in sorted(swimlanes)
-        }
+        paths: dict[str, dict[str, object]] = {}
+        for swimlane in sorted(swimlanes):
+            fields = {"taskId": task_id, "nodeId": node_id, "swimlaneId": swimlane}
+            paths[lock_path(task_id, swimlane)] = {**fields, **identity()}
         with self._changing:
             self._wanted |= paths.keys()
-            leaving = [thread for path in paths if (thread := self._leaving.pop(path, None))]
-        for thread in leaving:  # or it would let go of what is taken now
+            leaving = [self._leaving.pop(path) for path in paths if path in self._leaving]
+        # Waited for: a thread that still lets go of a path would let go of what is taken now.
+        for thread in leaving:
             thread.join()
         try:
             yield Locks(self, paths)
@@ -201,14 +189,9 @@ class Guard:
             for path in paths:
                 try:
                     self._let_go(path)
-                # the session's end lets go of it too, but that may be far away
                 except PositionUnavailable:
-                    thread = Thread(
-                        target=self._let_go_later, args=(path,), name="lock-drop", daemon=True
-                    )
-                    with self._changing:
-                        self._leaving[path] = thread
-                        thread.start()
+                    # The session's end lets go of it too, but that may be far away.
+                    self._start_letting_go(path)
 
     def take(self, paths: Mapping[str, dict[str, object]], stop: Event, end: Stop | None) -> bool:
         """See `Locks`."""
@@ -231,6 +214,12 @@ class Guard:
         if path not in self._wanted and is_own(self._client, get_node(self._client, path)):
             drop_node(self._client, path)
 
+    def _start_letting_go(self, path: str) -> None:
+        thread = Thread(target=self._let_go_later, args=(path,), name="lock-drop", daemon=True)
+        with self._changing:
+            self._leaving[path] = thread
+            thread.start()
+
     def _let_go_later(self, path: str) -> None:
         while path not in self._wanted and not self._over.wait(WAIT_SECONDS):
             with suppress(PositionUnavailable):
@@ -239,26 +228,32 @@ class Guard:
 
     def look(self) -> None:
         """Ends all work by force, where the locks may be gone and it cannot be asked any more."""
-        if self._held and self._lease.is_over and (self._lease.is_spent or not self._is_asked()):
+        if self._held and self._lease.is_over and self._must_end_by_force():
             self._on_lost()
 
     def watch(self) -> None:
         """Looks until all is over, or the locks are lost."""
         for number in count():
-            # without a lock there is no lease to keep an eye on
+            # Without a lock there is no lease to watch.
             left = self._lease.left_seconds if self._held else PROOF_SECONDS
             if self._over.wait(min(PROOF_SECONDS, left)):
                 return
             held = list(dict(self._held).items())
-            # any answer proves the session; each lock is looked at in its turn
+            if not held:
+                continue
+            # Any answer proves the session, so each lock is looked at in its turn: a node has
+            # hundreds.
             parts = len(held) // LOOKS_AT_ONCE + 1
-            # The lease first of all: this process may have been paused.
-            if held and (
-                self._ends() or self._is_lost(dict(held[number % parts :: parts])) or self._ends()
-            ):
+            looked_at = dict(held[number % parts :: parts])
+            # The lease is looked at first, as this process may have been paused; and again, as the
+            # question may have taken long.
+            if self._ends() or self._is_lost(looked_at) or self._ends():
                 if not self._over.is_set():
                     self._on_lost()
                 return
+
+    def _must_end_by_force(self) -> bool:
+        return self._lease.is_spent or not self._is_asked()
 
     def _ends(self) -> bool:
         """Asks work to end, once the lease is over; whether it has to be ended by force."""
@@ -268,7 +263,7 @@ class Guard:
         for end in {holding.end for holding in held}:
             if end is not None and not end.is_lost:
                 end.lose()
-        return bool(held) and (self._lease.is_spent or not self._is_asked())
+        return bool(held) and self._must_end_by_force()
 
     def _is_asked(self) -> bool:
         """Whether all work can be asked to end."""
@@ -279,21 +274,20 @@ class Guard:
         the lease, or what is left behind it, is over."""
         asked = _Lease.now()
         with suppress(*LOST):
+            # All are asked before the first answer is waited for: one round trip, not one each.
             requests = {path: self._client.exists_async(path) for path in held}
-            stats = {
-                path: answer(request, self._lease.left_seconds)
-                for path, request in requests.items()
-            }
+            stats = {}
+            for path, request in requests.items():
+                stats[path] = answer(request, self._lease.left_seconds)
             session = self._session()
-            others = {
-                path
-                for path, stat in stats.items()
-                if stat is None or session is None or stat.ephemeralOwner != session
-            }
-            if any(self._held.get(path) is held[path] for path in others) or any(
-                holding.session not in (None, session) for holding in list(self._held.values())
-            ):
-                return True
+            for path, stat in stats.items():
+                is_ours = stat is not None and session and stat.ephemeralOwner == session
+                # Work under the lock may have ended since the question.
+                if not is_ours and self._held.get(path) is held[path]:
+                    return True
+            for holding in list(self._held.values()):
+                if holding.session not in (None, session):
+                    return True
             self._lease.prove(asked)
         return False
 
@@ -318,30 +312,6 @@ class Locks:
     def rest(self) -> None:
         """No work is done under them any more; they are kept."""
         self._guard.rest(self._paths)
-
-
-def restart_process() -> NoReturn:
-    """Ends all work of this process at once, in whatever thread, and starts its command line
-    again, which waits for the lock. The first thing to do there is `end_leftovers`."""
-    _close_on_exec()
-    os.environ[RESTARTED_VARIABLE] = "1"
-    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
-
-
-def end_leftovers() -> None:
-    """After a start anew: kills the processes that were started before."""
-    if RESTARTED_VARIABLE in os.environ:
-        _kill_descendants(os.getpid())
-
-
-def _close_on_exec() -> None:
-    """Connections end with the exec, also those of libraries that think otherwise."""
-    first, last, cloexec = 3, 0xFFFFFFFF, 4
-    # a kernel before 5.11
-    if _LIBC.syscall(_CLOSE_RANGE, first, ctypes.c_uint(last), cloexec) != 0:
-        for number in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
-            with suppress(OSError):
-                os.set_inheritable(number, number < first)
 
 
 class _Lease:
@@ -399,26 +369,29 @@ def _on_resume(guard: Guard) -> Iterator[None]:
 
 
 def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event) -> float | None:
-    """When that was asked which ZooKeeper has given it for; None: `stop` was set."""
-    told = ""
+    """Waits until ZooKeeper gives the lock, and gives when it was asked for that; None: `stop` was
+    set."""
+    logged = ""
     while not stop.is_set():
         asked = _Lease.now()
         try:
-            if take_node(client, path, fields) or is_own(client, holder := get_node(client, path)):
+            if take_node(client, path, fields):
+                return asked
+            holder = get_node(client, path)
+            # The answer to a request before may have got lost.
+            if is_own(client, holder):
                 return asked
             if holder is not None and is_gone(holder.fields):
                 _delete(client, path, holder)
                 continue
-            sentence = (
-                ""
-                if holder is None
-                else f"{path} is held by {_described(holder)}; waiting until it lets go"
-            )
+            sentence = ""
+            if holder is not None:
+                sentence = f"{path} is held by {_described(holder)}; waiting until it lets go"
         except PositionUnavailable as error:
             sentence = str(error)
-        if sentence and sentence != told:
+        if sentence and sentence != logged:
             LOG.warning("%s", sentence)
-            told = sentence
+            logged = sentence
         stop.wait(WAIT_SECONDS)
     return None
 
@@ -431,26 +404,11 @@ def _delete(client: KazooClient, path: str, holder: JsonNode) -> None:
 
 def _described(holder: JsonNode) -> str:
     who = f"process {holder.text('processId') or '?'} on {holder.text('hostName') or '?'}"
-    node = f" (node {holder.text('nodeId')})" if holder.text("nodeId") else ""
-    lasting = (
-        ""
-        if holder.owner
-        else ", in a node that stays for ever, as porter's do: delete it if porter does not run "
-        "this task any more"
-    )
-    return who + node + lasting
-
-
-def _kill_descendants(pid: int) -> None:
-    parents: dict[int, list[int]] = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError, IndexError, ValueError):
-            text = stat.read_text()
-            parents.setdefault(int(text.rpartition(")")[2].split()[1]), []).append(
-                int(text.split()[0])
-            )
-    found = list(parents.get(pid, []))
-    for child in found:
-        found += parents.get(child, [])
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(child, signal.SIGKILL)
+    if node_id := holder.text("nodeId"):
+        who += f" (node {node_id})"
+    if not holder.owner:
+        who += (
+            ", in a node that stays for ever, as porter's do: delete it if porter does not run "
+            "this task any more"
+        )
+    return who

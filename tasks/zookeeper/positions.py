@@ -1,4 +1,4 @@
-"""The store of a task's position: one znode per swimlane, and its in-memory twin.
+"""The store of a task's position: one znode per swimlane.
 
 `/datas/task/<id>/position/<swimlane>` under the chroot of the connection string. Each write names
 the version it expects, so an operator's `set` is never overwritten. Where the answer to a write got
@@ -48,7 +48,7 @@ LOST = (
 )
 RETRY_SECONDS = 0.1
 LOOK_SECONDS = 0.2
-# kazoo's own pauses grow to a minute and more: a server that is back would not be seen
+# kazoo's own pauses grow to a minute and more: a server that is back would not be noticed.
 COME_BACK = {"max_tries": -1, "max_delay": 2.0}
 ASK_SECONDS = 5.0  # without a limit a question asked while disconnected would wait for ever
 
@@ -108,9 +108,10 @@ def session_seconds(client: KazooClient) -> float:
 
 
 def _note_session_time(client: KazooClient, asked_seconds: float) -> None:
-    """kazoo has no public way to learn what a server has made of the time that it was asked for;
-    it reads for two thirds of it."""
-    connect, client.cdcbus_kept_seconds = client._connection._connect, asked_seconds
+    """Notes, at each connection, for how long the server keeps the session."""
+    # kazoo has no public way to ask; the time that it reads for is two thirds of it.
+    connect = client._connection._connect
+    client.cdcbus_kept_seconds = asked_seconds
 
     def connect_and_note(*server: Any) -> Any:
         read_ms, connect_ms = connect(*server)
@@ -170,7 +171,8 @@ def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
 
 def written_path(task_id: str, swimlane: str = "") -> str:
     """The znode with what the task itself has last written into that of `position_path`."""
-    return f"{ROOT}/task/{task_id}/written" + (f"/{swimlane}" if swimlane else "")
+    directory = f"{ROOT}/task/{task_id}/written"
+    return f"{directory}/{swimlane}" if swimlane else directory
 
 
 def written_to_json(written: Written) -> bytes:
@@ -223,9 +225,12 @@ class _WrittenChanged(Exception):
 def is_own(position: Node, written: Node) -> bool:
     """Whether the position is as the task wrote it: in one transaction with what it noted of it,
     or a copy of both, each just made."""
-    return written.version >= 0 and (
-        position.mzxid == written.mzxid or position.version == written.version == 0
-    )
+    if written.version < 0:
+        return False
+    is_one_transaction = position.mzxid == written.mzxid
+    # A copy of the tree, as to another ensemble, creates both znodes, in transactions of its own.
+    is_copy = position.version == written.version == 0
+    return is_one_transaction or is_copy
 
 
 class ZooKeeperPositions:
@@ -342,7 +347,8 @@ class ZooKeeperPositions:
     def _put(self, data: bytes, written: bytes) -> Node:
         """Writes both znodes in one transaction. Raises the error of the position's own write, or
         _WrittenChanged where only the other znode's write failed."""
-        transaction, is_new = self._client.transaction(), self._node.version < 0
+        transaction = self._client.transaction()
+        is_new = self._node.version < 0
         if is_new:
             self._answer(self._client.ensure_path_async(self._path.rpartition("/")[0]))
             transaction.create(self._path, data)
@@ -355,14 +361,16 @@ class ZooKeeperPositions:
             transaction.set_data(self._written_path, written)
         results = self._answer(transaction.commit_async())
         for result in results:
-            if isinstance(result, Exception) and not isinstance(
-                result, RolledBackError | RuntimeInconsistency
-            ):
+            # These only say that another write of the transaction has failed.
+            if isinstance(result, RolledBackError | RuntimeInconsistency):
+                continue
+            if isinstance(result, Exception):
                 if result is results[0] or not isinstance(result, NoNodeError | NodeExistsError):
                     raise result
                 self._written_node = self._read_written()
                 raise _WrittenChanged
-        if is_new:  # servers before 3.5 do not report the change number of a create
+        if is_new:
+            # Read again: servers before 3.5 do not report the change number of a create.
             node = self._read()
             if node.data != data or node.version != 0:
                 raise NodeExistsError
@@ -385,9 +393,8 @@ class ZooKeeperPositions:
         """See `trace`."""
         if self._written_node.version >= 0:
             return self._written_path
-        history, schema = (
-            f"{ROOT}/task/{self._task_id}/{kind}/{self._swimlane}" for kind in ("history", "schema")
-        )
+        history = f"{ROOT}/task/{self._task_id}/history/{self._swimlane}"
+        schema = f"{ROOT}/task/{self._task_id}/schema/{self._swimlane}"
         if has_moved(self._patiently(lambda: self._get(history), history).data):
             return history
         exists = self._patiently(lambda: self._answer(self._client.exists_async(schema)), schema)
@@ -415,11 +422,8 @@ class ZooKeeperPositions:
             try:
                 return ask()
             except LOST as error:
-                if (
-                    time.monotonic() > deadline
-                    or self._client.client_state == "CLOSED"
-                    or self._is_lost()
-                ):
+                is_closed = self._client.client_state == "CLOSED"
+                if is_closed or time.monotonic() > deadline or self._is_lost():
                     raise PositionUnavailable(
                         f"ZooKeeper does not answer for {path}; check that the server runs"
                     ) from error
@@ -435,12 +439,10 @@ class ZooKeeperPositions:
                 data, stat = self._answer(self._client.get_async(self._path, watch=self._on_change))
                 return Node(data, stat.version, stat.mzxid)
             except NoNodeError:
-                # Asks again when it was made between the two questions.
-                if (
-                    self._answer(self._client.exists_async(self._path, watch=self._on_change))
-                    is None
-                ):
+                request = self._client.exists_async(self._path, watch=self._on_change)
+                if self._answer(request) is None:
                     return ABSENT
+                # It was created between the two questions: its data are asked for again.
 
     def _answer(self, request: Any) -> Any:
         # Without a limit a request made while disconnected would wait for the connection for ever.
@@ -464,94 +466,11 @@ class ZooKeeperPositions:
             try:
                 self._compare(self._read_once())
             except (*LOST, NoAuthError):
-                # the session listener comes back here; a withdrawn right shows at the next load or
-                # save
+                # The session listener comes back here; a right that was withdrawn shows at the next
+                # load or save.
                 return
 
     def _conflict(self) -> PositionConflict:
         return PositionConflict(
             f"{self._path} was set by somebody else meanwhile; their position holds"
         )
-
-
-class MemoryNode:
-    """The shared state behind `MemoryPositions`, as ZooKeeper is behind `ZooKeeperPositions`: one
-    node that others can set and delete, and what the task has written."""
-
-    def __init__(self) -> None:
-        self.node = self.written_node = ABSENT
-        self.written: Written | None = None
-        self._changes = 0
-
-    def set(self, data: bytes) -> None:
-        self._changes += 1
-        self.node = Node(data, self.node.version + 1, self._changes)
-
-    def write(self, written: Written) -> None:
-        """By the task itself."""
-        self.set(written.position.encode())
-        self.written, self.written_node = (
-            written,
-            Node(b"", self.written_node.version + 1, self._changes),
-        )
-
-    def delete(self) -> None:
-        self._changes += 1
-        self.node = ABSENT
-
-
-class MemoryPositions:
-    """The in-memory twin of `ZooKeeperPositions`, for tests and checks without ZooKeeper: the same
-    promises, for the life of the process."""
-
-    def __init__(self, node: MemoryNode | None = None, path: str = "memory") -> None:
-        self._shared = node or MemoryNode()
-        self._node = self._written_node = ABSENT
-        self._written: Written | None = None
-        self._path = path
-        self._lock = threading.Lock()  # what is half saved looks edited
-
-    @property
-    def path(self) -> str:
-        return self._path
-
-    @property
-    def position_version(self) -> int:
-        return self._node.mzxid
-
-    def load(self) -> str | None:
-        self._node, self._written_node, self._written = (
-            self._shared.node,
-            self._shared.written_node,
-            self._shared.written,
-        )
-        return self._node.data.decode().strip() or None
-
-    @property
-    def written(self) -> Written | None:
-        return self._written
-
-    @property
-    def is_own(self) -> bool:
-        return is_own(self._node, self._written_node)
-
-    @property
-    def trace(self) -> str:
-        return "" if self._written is None or self._node.data.strip() else "memory"
-
-    def save(self, text: str, mark: Mark = NO_MARK) -> None:
-        with self._lock:
-            if self._node != self._shared.node:
-                raise PositionConflict(
-                    f"{self._path} was set by somebody else meanwhile; their position holds"
-                )
-            self._shared.write(Written(text, mark))
-            self._node, self._written_node, self._written = (
-                self._shared.node,
-                self._shared.written_node,
-                self._shared.written,
-            )
-
-    def is_edited(self) -> bool:
-        with self._lock:
-            return self._node != self._shared.node

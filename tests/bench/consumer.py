@@ -49,7 +49,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.tasks.config.read_task import read_task
-from cdcbus.tasks.zookeeper.positions import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryPositions
 from tests.bench import backlog as backlogs
 from tests.bench.figures import tell
 from tests.bench.producer import fetch_task, publish

@@ -28,7 +28,7 @@ from cdcbus.producer.progress import Progress
 from cdcbus.producer.run import run
 from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server.connection import latest_position
-from cdcbus.tasks.zookeeper.positions import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryPositions
 from tests.bench.backlog import SCHEMA
 from tests.bench.producer import fetch_task
 

@@ -16,7 +16,7 @@ from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.zookeeper.positions import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running
 from tests.support.committed import committed_canal

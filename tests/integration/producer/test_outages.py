@@ -26,7 +26,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import dump_stream
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.server.connection import binlog_files
-from cdcbus.tasks.zookeeper.positions import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryPositions
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, global_variable, position
 from tests.integration.producer.running import Running, high_watermark, ids

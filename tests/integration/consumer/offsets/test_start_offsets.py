@@ -16,7 +16,7 @@ from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import PositionLost
 from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
-from cdcbus.tasks.zookeeper.positions import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryPositions
 
 pytestmark = pytest.mark.integration
 

@@ -22,7 +22,7 @@ from cdcbus.producer.server.connection import inspect
 from cdcbus.producer.source import end_watch
 from cdcbus.producer.source.end_watch import EndWatch, Sent
 from cdcbus.producer.source.row_events import Batch
-from cdcbus.tasks.zookeeper.positions import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task
 from tests.integration.producer.running import Running, canal, high_watermark, ids
 from tests.support.line import Line

@@ -17,7 +17,7 @@ import pytest
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import Edge
-from cdcbus.tasks.zookeeper.positions import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryPositions
 from tests.conftest import named
 from tests.integration.producer.reading import connect, fetch_task
 from tests.integration.producer.running import Running, canal

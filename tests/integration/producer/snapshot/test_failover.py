@@ -14,7 +14,7 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import SnapshotMode
 from cdcbus.producer.snapshot import snapshots
 from cdcbus.producer.snapshot.reader import ChunkReader
-from cdcbus.tasks.zookeeper.positions import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task
 from tests.integration.producer.server.test_failover import (
     REPLICA,

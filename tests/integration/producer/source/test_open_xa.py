@@ -13,7 +13,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.start import Edge
 from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer import open_xa
-from cdcbus.tasks.zookeeper.positions import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task, position
 from tests.integration.producer.running import Running
 from tests.support.committed import committed_canal

@@ -17,7 +17,7 @@ from cdcbus.producer.server.connection import binlog_files, now_ms
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.row_events import Batch
 from cdcbus.producer.start import start_position
-from cdcbus.tasks.zookeeper.positions import MemoryPositions
+from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import (
     IDLE_LIMIT,
     changes_of,

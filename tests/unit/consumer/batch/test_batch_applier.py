@@ -39,7 +39,7 @@ from cdcbus.plugins.positions import (
     kafka_positions_to_json,
 )
 from cdcbus.plugins.start import Edge
-from cdcbus.tasks.zookeeper.positions import MemoryNode, MemoryPositions
+from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 
 PARTITIONS: tuple[TopicPartition, ...] = (
     TopicPartition("orders", 0),

@@ -4,7 +4,8 @@ import pytest
 
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import ConfigError, PositionUnavailable
-from cdcbus.tasks.zookeeper.positions import MemoryNode, MemoryPositions, connect, position_path
+from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
+from cdcbus.tasks.zookeeper.positions import connect, position_path
 from tests.contract.position_store import PositionStoreContract
 
 

@@ -1,0 +1,54 @@
+"""Starts a process again, with nothing left of the one before."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+RESTARTED_VARIABLE = "CDCBUS_STARTED_ANEW"
+_LIBC = ctypes.CDLL(None)
+_CLOSE_RANGE = 436  # close_range(2)
+
+
+def restart_process() -> NoReturn:
+    """Ends all work of this process at once, in whatever thread, and starts its command line
+    again, which waits for the lock. The first thing to do there is `end_leftovers`."""
+    _close_on_exec()
+    os.environ[RESTARTED_VARIABLE] = "1"
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+
+
+def end_leftovers() -> None:
+    """After a restart: kills the processes that were started before."""
+    if RESTARTED_VARIABLE in os.environ:
+        _kill_descendants(os.getpid())
+
+
+def _close_on_exec() -> None:
+    """Connections end with the exec, also those of libraries that think otherwise."""
+    first, last, cloexec = 3, 0xFFFFFFFF, 4
+    if _LIBC.syscall(_CLOSE_RANGE, first, ctypes.c_uint(last), cloexec) != 0:
+        # A kernel before 5.11 does not know the flag.
+        for number in [int(entry.name) for entry in Path("/proc/self/fd").iterdir()]:
+            with suppress(OSError):
+                os.set_inheritable(number, number < first)
+
+
+def _kill_descendants(pid: int) -> None:
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError, IndexError, ValueError):
+            text = stat.read_text()
+            # A process's name stands in brackets, and may hold any character.
+            parent = int(text.rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(text.split()[0]))
+    found = list(children.get(pid, []))
+    for child in found:
+        found += children.get(child, [])
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(child, signal.SIGKILL)
