@@ -12,8 +12,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from cdcbus.plugins.contracts import TargetColumn, ZeroDate
-from cdcbus.plugins.loaders.cells.canonical import MOMENTS, hold_of
+from cdcbus.plugins.loaders.cells.canonical import CLOCK, MOMENTS, hold_of
 from cdcbus.plugins.loaders.dialect import ZERO_DATE
+from cdcbus.plugins.loaders.dialects.oracle.cells import TEXT_TYPES, family
 from cdcbus.plugins.rowchange import Cell
 
 Form = Callable[[Cell], Cell]
@@ -27,6 +28,15 @@ JSON_TYPES: Final = frozenset(("json", "jsonb"))
 BIT_STRINGS: Final = frozenset(('"bit"', "bit varying"))
 VARYING: Final = frozenset(("varchar", "character varying"))
 BOOLEANS: Final = {"1": "true", "0": "false", "t": "true", "f": "false"}
+BYTE_TYPES: Final = frozenset(("RAW", "BLOB", "LONG RAW"))
+ORACLE_KINDS: Final = {
+    **dict.fromkeys(("NUMBER", "FLOAT"), "NUMBER"),
+    "BINARY_FLOAT": "float",
+    "BINARY_DOUBLE": "double",
+    **dict.fromkeys(("DATE", "TIMESTAMP"), "datetime"),
+}
+"""What holds cells as Oracle's columns do."""
+DIGITS: Final = re.compile(r"TIMESTAMP\(([0-9])\)")
 DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -42,6 +52,8 @@ class Forms:
 def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False) -> Forms:
     """`is_json`: the source's column is JSON, so that the order of members is nothing in a target
     that keeps it as text, too."""
+    if column.type.isupper():
+        return _oracle_forms(column, zero_date, is_json=is_json)
     if is_json or column.type in JSON_TYPES:
         return Forms(_some(json_form), _some(json_form))
     if column.type in BIT_STRINGS:
@@ -62,6 +74,48 @@ def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False
     return Forms(
         lambda cell: form(instead if cell is not None and ZERO_DATE.match(cell) else cell), form
     )
+
+
+def _oracle_forms(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool) -> Forms:
+    """An empty text, or no byte, is NULL there; where none may be, a text is one blank."""
+    kind = family(column.type)
+    if kind in TEXT_TYPES:
+        empty = None if column.is_nullable else " "
+        end = _some(json_form) if is_json else as_it_is
+        if kind in ("CHAR", "NCHAR"):
+            end = _some(lambda cell: cell.rstrip(" "))
+        return Forms(lambda cell: end(empty if cell == "" else cell), end)
+    if kind in BYTE_TYPES:
+        return Forms(lambda cell: cell or None, as_it_is)
+    if kind == "INTERVAL DAY":
+        seconds = _held(TargetColumn(column.name, "NUMBER"))
+        return Forms(_some(_seconds), seconds)
+    digits = DIGITS.search(column.type)
+    like, length = ORACLE_KINDS[kind], int(digits[1]) if digits else None
+    form = _held(TargetColumn(column.name, like, length, scale=column.scale))
+    if kind not in ("DATE", "TIMESTAMP"):
+        return Forms(form, form)
+    instead = {ZeroDate.EPOCH: "1970-01-01", ZeroDate.NULL: None}
+
+    def moment(cell: Cell) -> Cell:
+        if cell is not None and zero_date in instead and ZERO_DATE.match(cell):
+            cell = instead[zero_date]
+        if cell is not None and kind == "DATE":  # which drops a fraction
+            cell = cell.partition(".")[0]
+        return form(cell)
+
+    return Forms(moment, form)
+
+
+def _seconds(cell: str) -> str:
+    """Of a time that may be negative."""
+    found = CLOCK.fullmatch(cell)
+    if found is None:
+        return cell
+    sign, hours, minutes, seconds, fraction = found.groups()
+    whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
+    text = f"{sign}{whole}.{fraction or 0}"
+    return format(abs(number) if not (number := Decimal(text).normalize()) else number, "f")
 
 
 def _some(form: Callable[[str], str]) -> Form:

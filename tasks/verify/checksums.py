@@ -69,7 +69,10 @@ def pair_of(
     source: TableColumn, column: str, target: TargetColumn, name: str, dialect: str, charset: str
 ) -> Pair | None:
     """`column`, `name`: how source and target quote it; `dialect`: the target's; `charset`: of the
-    target's column, in MySQL and MariaDB. None where no text in SQL is the same on both sides."""
+    target's column, in MySQL and MariaDB. None where no text in SQL is the same on both sides, as
+    in Oracle, whose texts are at most as long as a VARCHAR2."""
+    if dialect == "oracle":
+        return None
     is_pg = dialect == "postgresql"
     found = _texts(source, column, target, name, is_pg, charset)
     if found is None:

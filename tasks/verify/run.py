@@ -106,11 +106,6 @@ def opened(
         min_connections=0,
     )
     database = open_database(target)
-    if database.url.dialect == "oracle":
-        raise ConfigError(
-            f"{database.shown} is Oracle, which cannot be compared yet: compare samples with a "
-            "query of your own"
-        )
     with ExitStack() as stack:
         stack.callback(database.engine.dispose)
         connections = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Final
 
 from pymysql.cursors import SSCursor
@@ -32,6 +34,7 @@ from cdcbus.tasks.verify.sql_text import (
     compared_column,
     fits,
     mysql_literal,
+    oracle_selected,
     postgresql_selected,
     quoted,
     quoted_table,
@@ -198,6 +201,9 @@ class TargetSide:
         if table.dialect == "postgresql":
             self._select = ", ".join(map(postgresql_selected, columns))
             self._read = _as_it_is
+        elif table.dialect == "oracle":
+            self._select = ", ".join(map(oracle_selected, columns))
+            self._read = _as_text
         else:
             picked = []
             for column in columns:
@@ -322,6 +328,21 @@ def _among(
 
 def _as_it_is(row: Sequence[Any]) -> Cells:
     return tuple(row)
+
+
+def _as_text(row: Sequence[Any]) -> Cells:
+    """What a driver gives: bytes, floats, LOBs and spans of time beside texts."""
+    return tuple([None if cell is None else _text(cell) for cell in row])
+
+
+def _text(cell: Any) -> str:
+    if hasattr(cell, "read"):
+        cell = cell.read()
+    if isinstance(cell, bytes):
+        return cell.decode("latin-1")
+    if isinstance(cell, timedelta):  # in seconds
+        return str(Decimal(cell // timedelta(microseconds=1)).scaleb(-6))
+    return repr(cell) if isinstance(cell, float) else str(cell)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ from cdcbus.plugins.contracts import TargetColumn
 from cdcbus.plugins.loaders.cells.canonical import DECIMAL, WHOLE
 from cdcbus.plugins.loaders.dialect import QUOTING, ZERO_DATE
 from cdcbus.plugins.loaders.dialects.mysql.cells import BINARY_TYPES, NUMBER, NUMBER_TYPES
+from cdcbus.plugins.loaders.dialects.oracle.cells import TEXT_TYPES, family
 from cdcbus.plugins.rowchange import Cell, TableId
 
 SHOWN_AS_TEXT: Final = (
@@ -35,6 +36,12 @@ TIMES: Final = frozenset(
 TIME: Final = re.compile(
     r"(?!0000)[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9:.]+)?|([01][0-9]|2[0-3]):[0-9:.]+"
 )
+ORACLE_SHOWN: Final = frozenset(
+    (
+        *("NUMBER", "FLOAT", "BINARY_FLOAT", "BINARY_DOUBLE", "DATE", "TIMESTAMP", "INTERVAL DAY"),
+        *("RAW", "BLOB", "LONG RAW", *TEXT_TYPES),
+    )
+)
 WIDE_CHARSETS: Final = frozenset(("", "utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
 """They have all characters."""
 COMPARED_ITSELF: Final = WHOLE | DECIMAL | QUOTED_TYPES | TIMES | {"bytea"}
@@ -50,7 +57,10 @@ def quoted_table(dialect: str, table: TableId) -> str:
 
 def is_comparable(dialect: str, column: TargetColumn) -> bool:
     """Whether it is known how the target shows a cell: not of arrays, ranges, money and the
-    like in PostgreSQL."""
+    like in PostgreSQL, nor of Oracle's times with a zone."""
+    if dialect == "oracle":
+        kind = family(column.type)
+        return kind in ORACLE_SHOWN and "ZONE" not in column.type
     if dialect != "postgresql" or column.declared.startswith("enum("):
         return True
     known = SHOWN_AS_TEXT | PRINTED | {"bytea", "timestamp with time zone"}
@@ -68,6 +78,19 @@ def postgresql_selected(column: TargetColumn) -> str:
         return f"{name}::text"
     # as it is printed, which for an address is not what a cast gives
     return f"CASE WHEN {name} IS NOT NULL THEN format('%s', {name}) END"
+
+
+def oracle_selected(column: TargetColumn) -> str:
+    """A column's cell as text that no setting of the session changes, or as the driver gives it."""
+    name = quoted("oracle", column.name)
+    match family(column.type):
+        case "NUMBER" | "FLOAT":
+            return f"TO_CHAR({name}, 'TM9', 'NLS_NUMERIC_CHARACTERS=''.,''')"
+        case "DATE":
+            return f"TO_CHAR({name}, 'YYYY-MM-DD HH24:MI:SS')"
+        case "TIMESTAMP":
+            return f"TO_CHAR({name}, 'YYYY-MM-DD HH24:MI:SS.FF6')"
+    return name
 
 
 def mysql_literal(data_type: str, cell: str) -> str | None:
@@ -112,6 +135,8 @@ def compared_column(dialect: str, column: TargetColumn) -> str:
 
 
 def target_literal(dialect: str, column: TargetColumn, cell: str) -> str | None:
+    if dialect == "oracle":
+        return cell if WHOLE_NUMBER.fullmatch(cell) else None
     if dialect != "postgresql":
         return mysql_literal(column.type, cell)
     return postgresql_literal(column, cell)

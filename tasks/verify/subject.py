@@ -230,7 +230,15 @@ def _are_alike(sources: Sequence[SourceTable]) -> bool:
 
 
 def _is_found(source: SourceTable, target: TargetTable, names: Sequence[str]) -> bool:
-    """Not where the target drops blanks that the source's key has: it would not find them."""
+    """Not where the target drops blanks that the source's key has: it would not find them. In
+    Oracle, where an empty text is none, whole numbers only."""
+    if target.dialect == "oracle":
+        kinds = [column.data_type for column in source.key_columns]
+        columns = [target.columns[name] for name in names]
+        return len(kinds) == len(names) and all(
+            kind in INTEGERS and column.type == "NUMBER" and not column.scale
+            for kind, column in zip(kinds, columns, strict=True)
+        )
     if source.key_pairs is None:
         return False
     return not any(

@@ -76,7 +76,7 @@ ERRORS = {
 H2_TYPES = {
     oracledb.DB_TYPE_NUMBER: "NUMBER", oracledb.DB_TYPE_BINARY_DOUBLE: "DOUBLE PRECISION", oracledb.DB_TYPE_TIMESTAMP: "TIMESTAMP(6)",
     oracledb.DB_TYPE_DATE: "TIMESTAMP(0)", oracledb.DB_TYPE_CLOB: "CLOB", oracledb.DB_TYPE_BLOB: "BLOB", oracledb.DB_TYPE_RAW: "VARBINARY",
-    oracledb.DB_TYPE_CHAR: "VARCHAR", oracledb.DB_TYPE_VARCHAR: "VARCHAR",
+    oracledb.DB_TYPE_CHAR: "VARCHAR", oracledb.DB_TYPE_VARCHAR: "VARCHAR", oracledb.DB_TYPE_INTERVAL_DS: "INTERVAL DAY(3) TO SECOND(6)",
 }  # fmt: skip
 
 
@@ -233,9 +233,13 @@ class Cursor:
         if key := re.fullmatch(r"(ALTER TABLE .+) ADD PRIMARY KEY \((.+)\)", sql):
             for column in key[2].split(", "):  # which Oracle does by itself
                 self.connection.jdbc.createStatement().execute(f"{key[1]} MODIFY {column} NOT NULL")
-        names = re.findall(r':("?\w+"?)', sql)
+        names = [name for name in re.findall(r"""'[^']*'|:("?\w+"?)""", sql) if name]
         statement = self.connection.jdbc.prepareStatement(
-            re.sub(r':"?\w+"?', "?", re.sub(r":(\d+) AS", self._typed, sql))
+            re.sub(
+                r"""('[^']*')|:"?\w+"?""",
+                lambda found: found[1] or "?",  # a colon in a text is none of a bind
+                re.sub(r":(\d+) AS", self._typed, sql),
+            )
         )
         self.rowcount = 0
         for row in rows or [()]:
@@ -291,6 +295,9 @@ def _plain(result: Any, at: int) -> Any:
     kind = cell.getClass().getName()
     if "Blob" in kind:
         return bytes(result.getBytes(at))
+    if "Interval" in kind:
+        span = timedelta(days=cell.getLeading(), microseconds=cell.getRemaining() // 1000)
+        return -span if cell.isNegative() else span
     text = result.getString(at)
     return int(text) if re.fullmatch(r"-?\d+", text) else text
 

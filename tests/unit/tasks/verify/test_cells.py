@@ -99,3 +99,55 @@ def test_texts_of_one_json_value_have_one_form(left: str, right: str) -> None:
 )
 def test_other_values_have_other_forms(left: str, right: str) -> None:
     assert json_form(left) != json_form(right)
+
+
+@pytest.mark.parametrize(
+    ("type_", "of_the_source", "shown"),
+    [
+        ("NUMBER", "12.50", "12.5"),
+        ("BINARY_FLOAT", "0.1", "0.10000000149011612"),
+        ("BINARY_DOUBLE", "0.1", "0.1"),
+        ("VARCHAR2", "", None),
+        ("CHAR", "ab", "ab  "),
+        ("CLOB", "a ", "a "),
+        ("RAW", "", None),
+        ("DATE", "2024-02-29 23:59:59.9", "2024-02-29 23:59:59"),
+        ("DATE", "2024-02-29", "2024-02-29 00:00:00"),
+        ("TIMESTAMP(3)", "2024-02-29 23:59:59.1235", "2024-02-29 23:59:59.124000"),
+        ("INTERVAL DAY(3) TO SECOND(6)", "-30:01:02.50", "-108062.500000"),
+        ("INTERVAL DAY(3) TO SECOND(6)", "-00:00:00.00", "0.000000"),
+    ],
+)
+def test_what_oracle_makes_of_a_cell_is_equal_to_it(
+    type_: str, of_the_source: str, shown: str | None
+) -> None:
+    forms = forms_of(TargetColumn("C", type_), ZeroDate.REJECT)
+    assert forms.expected(of_the_source) == forms.actual(shown)
+
+
+@pytest.mark.parametrize(
+    ("type_", "of_the_source", "shown"),
+    [
+        ("NUMBER", "12.5", "12.50001"),
+        ("VARCHAR2", "a ", "a"),
+        ("TIMESTAMP(6)", "2024-02-29 23:59:59.000001", "2024-02-29 23:59:59.000002"),
+        ("INTERVAL DAY(3) TO SECOND(6)", "00:00:01", "-1.000000"),
+    ],
+)
+def test_what_oracle_has_instead_of_a_cell_is_not(
+    type_: str, of_the_source: str, shown: str
+) -> None:
+    forms = forms_of(TargetColumn("C", type_), ZeroDate.REJECT)
+    assert forms.expected(of_the_source) != forms.actual(shown)
+
+
+def test_an_empty_text_is_one_blank_where_oracle_takes_no_null() -> None:
+    forms = forms_of(TargetColumn("C", "VARCHAR2", is_nullable=False), ZeroDate.REJECT)
+    assert (forms.expected(""), forms.expected(None)) == (" ", None)
+
+
+def test_a_zero_date_in_oracle_is_what_the_task_says() -> None:
+    column = TargetColumn("C", "DATE")
+    cell = "0000-00-00 00:00:00"
+    assert forms_of(column, ZeroDate.NULL).expected(cell) is None
+    assert forms_of(column, ZeroDate.EPOCH).expected(cell) == "1970-01-01 00:00:00"

@@ -264,6 +264,23 @@ def test_rows_of_mysql_are_read_as_those_of_a_source() -> None:
     ]
 
 
+def test_cells_of_oracle_are_read_as_texts_that_no_session_changes() -> None:
+    types = {"ID": "NUMBER", "NAME": "VARCHAR2", "B": "BLOB", "X": "BINARY_DOUBLE", "AT": "DATE"}
+    names = {"ID": "int(11)", "NAME": "varchar(9)", "B": "blob", "X": "double", "AT": "date"}
+    what = subject([mapped(names, ("ID",))], target(types, ("ID",), "oracle"))
+    big = SimpleNamespace(read=lambda: b"\x00\xff")
+    server = Server(("7", "é", big, 0.1, "2024-02-29 00:00:00"))
+    side = at_target(server, what)
+    assert list(side.rows(side.among([("7",), ("x",)]))) == [
+        ("7", "é", "\x00ÿ", "0.1", "2024-02-29 00:00:00")
+    ]
+    assert server.asked[1] == (
+        "SELECT TO_CHAR(\"ID\", 'TM9', 'NLS_NUMERIC_CHARACTERS=''.,'''), \"NAME\", \"B\", \"X\", "
+        'TO_CHAR("AT", \'YYYY-MM-DD HH24:MI:SS\') FROM "shop"."orders" WHERE (1 = 1) AND '
+        '"ID" IN (7)'
+    )
+
+
 def test_a_failed_reading_closes_its_result() -> None:
     """Else the connection would be of no more use."""
     server = Server(("1", "a"), ("2", "b"))

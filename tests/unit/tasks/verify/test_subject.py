@@ -37,6 +37,17 @@ def test_the_type_of_the_key_tells_the_way(own: str, theirs: str, way: Way) -> N
     assert found.is_found_by_key is (way is not Way.STREAM)
 
 
+def test_rows_in_oracle_are_looked_up_by_whole_numbers_only() -> None:
+    """Its '' is NULL."""
+    source = mapped({"ID": "int(11)", "NAME": "varchar(9)"}, ("ID",))
+    types = {"ID": "NUMBER", "NAME": "VARCHAR2"}
+    by_number = subject([source], target(types, ("ID",), "oracle"))
+    assert (by_number.way, by_number.is_found_by_key) == (Way.RANGES, True)
+    assert by_number.sources[0].pairs is None
+    by_text = subject([source], target(types, ("NAME",), "oracle"))
+    assert (by_text.way, by_text.is_found_by_key) == (Way.STREAM, False)
+
+
 def test_a_key_in_another_order_than_the_sources_is_not_cut_into_ranges() -> None:
     types, theirs = {"a": "int(11)", "b": "int(11)"}, {"a": "integer", "b": "integer"}
     alike = subject([mapped(types, ("a", "b"))], target(theirs, ("a", "b")))
