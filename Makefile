@@ -67,7 +67,7 @@ sbom: $(INSTALLED) ## What cdcbus brings along, as CycloneDX: artifacts/cdcbus.c
 	rm -rf $(SBOM)
 
 RUNS ?= 5
-bench: $(INSTALLED) ## Those benchmarks that have a bar or a baseline: a table, and artifacts/bench.json
+bench: $(INSTALLED) ## All benchmarks, each beside its baseline: a table, and artifacts/bench.json
 	mkdir -p artifacts
 	$(BIN)/python -m tests.bench --runs $(RUNS) --json artifacts/bench.json
 

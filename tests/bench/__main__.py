@@ -1,11 +1,12 @@
-"""The benchmarks that have a bar or a baseline, in one go: `make bench`.
+"""All benchmarks of cdcbus in one go: `make bench`.
 
     .venv/bin/python -m tests.bench [--only delay --only start] [--runs 5] [--json FILE]
                                     [--home STACK] [--baseline]
 
-They run one after the other on one stack, `--runs` times each. Shown are the least, the median and
-the most of each figure, beside the bar that cdcbus sets itself and what a peer took for the same on
-a machine like that. `--baseline` compares ratios with those that are stored, and exits with 1 where
+They run one after the other on one stack, `--runs` times each. Ratios are to the baseline of the
+same run: a bare COPY, a bare loop, python-mysql-replication, a dump. Shown are the least, the median
+and the most of each figure, beside the bar that cdcbus sets itself and what a peer took for the same
+on a machine like that. `--baseline` compares ratios with those that are stored, and exits with 1 where
 one is a quarter worse; `--store` writes them.
 """
 
@@ -61,6 +62,10 @@ BENCHES = (
     Bench("node"),
     Bench("snapshot", ("--rounds", "1")),
     Bench("direct"),
+    Bench("verify", ("--rounds", "1")),
+    Bench("fetch_delay", ("--rounds", "1", "--rows", "300")),
+    Bench("transactions", ("--rounds", "1")),
+    Bench("large", ("--scale", "0.1")),
 )
 BARS = {
     "delay into postgresql, p50, a row each 100 ms": "12",
@@ -76,6 +81,7 @@ BARS = {
     "postgresql, of bare COPY and merge": "0.8",
     "snapshot, of a dump": "1",
     "direct load, of files and COPY": "0.5",
+    "verify, beside a snapshot": "1",
 }
 PEERS = {
     "delay into postgresql, p50, a row each 100 ms": "Debezium, tuned: 15.7",

@@ -52,6 +52,7 @@ from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.local.memory import MemoryPositions
 from tests.bench import backlog as backlogs
 from tests.bench.figures import tell
+from tests.bench.processes import cpu_seconds
 from tests.bench.producer import fetch_task, publish
 
 BATCH = 50_000
@@ -63,7 +64,7 @@ POSTGRESQL_COLUMNS = """
 Row = dict[str, str | None]
 
 
-def _postgresql(addresses: Addresses) -> Any:
+def postgresql(addresses: Addresses) -> Any:
     target = addresses.postgresql
     return psycopg.connect(
         host=target.host,
@@ -85,9 +86,9 @@ def _mariadb(addresses: Addresses) -> Any:
     )
 
 
-def _empty(addresses: Addresses, target: str) -> None:
+def emptied(addresses: Addresses, target: str) -> None:
     """The target table, new and empty; nothing is left to be written of what was before."""
-    with _postgresql(addresses) if target == "postgresql" else _mariadb(addresses) as connection:
+    with postgresql(addresses) if target == "postgresql" else _mariadb(addresses) as connection:
         cursor = connection.cursor()
         if target == "postgresql":
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {backlogs.SCHEMA}")
@@ -181,9 +182,9 @@ def _bare_mariadb(connection: Any, rows: dict[str, Row | None]) -> None:
 
 def _bare(addresses: Addresses, target: str, topic: str, partitions: int) -> float:
     """Changes per second of the bare driver; what makes the net rows is no part of it."""
-    _empty(addresses, target)
+    emptied(addresses, target)
     connect, write = (
-        (_postgresql, _bare_postgresql) if target == "postgresql" else (_mariadb, _bare_mariadb)
+        (postgresql, _bare_postgresql) if target == "postgresql" else (_mariadb, _bare_mariadb)
     )
     changes, seconds = 0, 0.0
     with connect(addresses) as connection:
@@ -195,14 +196,14 @@ def _bare(addresses: Addresses, target: str, topic: str, partitions: int) -> flo
     return changes / seconds
 
 
-def _load_task(
-    addresses: Addresses, target: str, topic: str, folder: Path, master: str
+def load_task(
+    addresses: Addresses, target: str, topic: str, file: Path, master: str, **more: str
 ) -> LoadTask:
+    """As `file` has it then; `more`: keys that it has as well, or instead."""
     database = getattr(addresses, target)
     kind, name = (
         ("postgresql", database.database) if target == "postgresql" else ("mysql", backlogs.SCHEMA)
     )
-    file = folder / f"{target}.properties"
     keys = {
         "taskId": f"bench-{target}-{topic}",
         "consumer.consumerName": "KafkaFetch",
@@ -216,6 +217,7 @@ def _load_task(
         "loader.source.userName": database.user,
         "loader.source.password": database.password,
         "spark.master": master,
+        **more,
     }
     file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
     task = read_task(file).task
@@ -245,11 +247,12 @@ def _measured(task: LoadTask, changes: int) -> dict[str, float]:
     return {
         "rate": done / (last - begun),
         "batches": sum(count > 0 for _, count in reports),
+        "cpu": cpu_seconds([os.getpid()]),
         "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }
 
 
-def _in_a_process(file: Path, changes: int, target: JdbcTarget) -> dict[str, float]:
+def in_a_process(file: Path, changes: int, target: JdbcTarget) -> dict[str, float]:
     """What `_measured` gives, and the rate `later` of what the target's offsets tell."""
     command = [
         sys.executable,
@@ -283,7 +286,7 @@ def _in_a_process(file: Path, changes: int, target: JdbcTarget) -> dict[str, flo
     return {**found, "later": (after - before) / (last - first) if last > first else math.nan}
 
 
-def _checked(addresses: Addresses, target: str) -> None:
+def checked(addresses: Addresses, target: str) -> None:
     """Raises when source and target do not hold the same numbers of rows and the same sums."""
     query = f"SELECT COUNT(*), SUM(id), SUM(amount), COUNT(note) FROM {backlogs.TABLE}"
     found = []
@@ -292,7 +295,7 @@ def _checked(addresses: Addresses, target: str) -> None:
         pymysql.connect(
             host=source.host, port=source.port, user=source.user, password=source.password
         ),
-        _postgresql(addresses) if target == "postgresql" else _mariadb(addresses),
+        postgresql(addresses) if target == "postgresql" else _mariadb(addresses),
     )
     for connection in connections:
         with connection, connection.cursor() as cursor:
@@ -324,15 +327,17 @@ def _bench(
     for target in ("postgresql", "mariadb"):
         bare = _bare(addresses, target, topic, partitions)
         table.add_row(f"bare driver into {target}", f"{bare:,.0f}", "1.00", "", "", "", "")
-        _empty(addresses, target)
+        emptied(addresses, target)
         file = folder / f"{target}.properties"
-        task = _load_task(addresses, target, topic, folder, master)
+        task = load_task(addresses, target, topic, file, master)
         assert isinstance(task.target, JdbcTarget)
-        found = _in_a_process(file, changes, task.target)
-        _checked(addresses, target)
+        found = in_a_process(file, changes, task.target)
+        checked(addresses, target)
         bare_name = "bare COPY and merge" if target == "postgresql" else "bare REPLACE"
         tell(f"{target}, of {bare_name}", found["rate"] / bare)
         tell(f"memory of a load into {target}", found["rss_mb"], "MB", is_less_better=True)
+        name = f"processor of a load into {target}, 1,000,000 changes"
+        tell(name, found["cpu"] / changes * 1e6, "s", is_less_better=True)
         rates = [
             text
             for rate in (found["rate"], found["later"])

@@ -36,6 +36,7 @@ from rich.table import Table
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.stack import down, up
 from cdcbus.producer.server import connection as servers
+from tests.bench.figures import tell
 from tests.support.bus import fetch_text
 from tests.support.waiting import wait_until
 
@@ -237,6 +238,12 @@ def main(rows: int, rounds: int, pause_ms: float, beside: str | None, home: Path
         )
         for what, delays in found.items():
             cuts = quantiles(delays, n=100)
+            if what == sys.executable:
+                ours = cuts[49] / quantiles(found["bare loop"], n=100)[49]
+                tell("delay into Kafka, p50, beside a bare loop", ours, is_less_better=True)
+                for percent in (50, 95, 99):
+                    name = f"delay into Kafka, p{percent}"
+                    tell(name, cuts[percent - 1], "ms", is_less_better=True)
             table.add_row(what, *(f"{cuts[percent - 1]:.1f}" for percent in (50, 95, 99)))
         console.print(table)
     finally:

@@ -41,6 +41,7 @@ from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.zookeeper.positions import connect as zookeeper
+from tests.bench.figures import tell
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -321,6 +322,8 @@ def main(home: Path | None, only: tuple[str, ...], scale: float) -> None:
                 bench = Bench(addresses, Path(folder))
                 try:
                     for cost in CASES[name](bench, cursor, connection, scale):
+                        tell(f"{cost.what}: in all", cost.all, "s", is_less_better=True)
+                        tell(f"{cost.what}: memory", cost.peak, "MB", is_less_better=True)
                         click.echo(cost)
                 finally:
                     bench.close()

@@ -1,7 +1,8 @@
 """What Kafka transactions cost a fetch task: wide rows, each its own transaction at the source,
 with and without, in one run.
 
-    .venv/bin/python -m tests.bench.transactions [--rows 50000] [--width 2000] [--home STACK]
+    .venv/bin/python -m tests.bench.transactions [--rows 50000] [--width 2000] [--rounds 3] [--home
+    STACK]
 
 The whole task runs, with its checkpoints; the ratio is of the rates.
 """
@@ -30,6 +31,7 @@ from cdcbus.producer.schema.table_versions import MemorySchemas
 from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.local.memory import MemoryPositions
 from tests.bench.backlog import SCHEMA
+from tests.bench.figures import tell
 from tests.bench.producer import fetch_task
 
 
@@ -98,20 +100,22 @@ def rate(
 @click.command()
 @click.option("--rows", default=50_000, show_default=True)
 @click.option("--width", default=2_000, show_default=True)
+@click.option("--rounds", default=3, show_default=True)
 @click.option("--home", type=click.Path(path_type=Path), help="Use the stack in this folder.")
-def main(rows: int, width: int, home: Path | None) -> None:
-    """Prints both rates and their ratio, three times, each way first by turns."""
+def main(rows: int, width: int, rounds: int, home: Path | None) -> None:
+    """Prints both rates and their ratio, each way first by turns."""
     place = home or Path(tempfile.mkdtemp(prefix="cdcbus-bench-"))
     place.chmod(0o755)
     try:
         addresses = up(place, Console(quiet=True))
         start, end = write(addresses.source, rows, width)
-        for number in range(3):
+        for number in range(rounds):
             order = (True, False) if number % 2 else (False, True)
             found = {
                 transactional: rate(addresses, start, end, rows, transactional=transactional)
                 for transactional in order
             }
+            tell("rate with Kafka transactions, of that without", found[True] / found[False])
             click.echo(
                 f"{found[False]:,.0f} rows/s without, {found[True]:,.0f} with transactions: "
                 f"{found[True] / found[False]:.2f}"

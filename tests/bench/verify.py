@@ -133,7 +133,7 @@ def main(rows: int, rounds: int, home: Path | None) -> None:
                     "verify": seconds(lambda: verified(stack, file, rows)),
                 }
                 ratio = took["verify"].clock / took["snapshot"].clock
-                tell("verify, of a snapshot", ratio, is_less_better=True)
+                tell("verify, beside a snapshot", ratio, is_less_better=True)
                 click.echo("  ".join(f"{what} {each}" for what, each in took.items()))
     finally:
         if home is None:
