@@ -217,7 +217,7 @@ def alarms(bus: _Bus) -> list[Alarms]:
 
 @router.post(
     "/tasks/{task_id}/silence",
-    summary="Let nothing be told of it for a while; what is still wrong then is",
+    summary="Send no alarm of it for a while; what is still wrong afterwards is sent then",
 )
 def silence(task_id: str, how_long: Silence, bus: _Bus, who: _Who) -> Alarms:
     actions.silence(bus, [task_id], how_long.seconds, who)

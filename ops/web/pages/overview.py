@@ -32,7 +32,7 @@ DONE = {
     "restart": "ordered to restart",
     "stop": "ordered to stop",
     "silence": "silent now",
-    "told": "told of again",
+    "told": "no longer silent",
 }
 REFUSALS = 20  # shown; the rest is counted
 

@@ -13,22 +13,23 @@ from cdcbus.ops.web.overview.task_rows import Overviews
 from cdcbus.ops.web.series.source import ChartSource, chart_source
 
 DONE = {
-    "start": "Start is ordered: a node takes the task, as soon as one can.",
-    "restart": "Restart is ordered.",
-    "stop": "Stop is ordered: the task stores its position and ends.",
-    "saved": "The text is stored. A running task goes on with the text that it was started with.",
+    "start": "The start is ordered: a node takes the task as soon as one can.",
+    "restart": "The restart is ordered.",
+    "stop": "The stop is ordered: the task stores its position and ends.",
+    "saved": "The text is stored. A running task keeps the text that it was started with.",
     "saved-restart": "The text is stored, and a restart is ordered.",
-    "new": "The task is stored. Nothing runs it before it is started.",
+    "new": "The task is stored. It does not run before it is started.",
     "new-started": "The task is stored, and its start is ordered.",
-    "moved": "The text names its node now. Where the task ran, it is started again there.",
+    "moved": "The text names its node now. A running task is restarted there.",
     "reset": "The position is set.",
-    "snapshot": "It is wished: the task sees it within a second, or when it starts.",
+    "snapshot": "The order is stored: the task sees it within a second, or when it starts.",
     "given-up": "The direct load is given up: its target tables hold some of the rows. Empty them, "
-    "and set the task's position before it is started: it would go on from where the load began.",
-    "undo": "The position is what it was before.",
-    "silence": "It is silent: nothing is told for so long; what is still wrong then is.",
+    "and set the task's position before it is started: it would continue from where the load "
+    "began.",
+    "undo": "The position is the previous one again.",
+    "silence": "Alarms are silenced. What is still wrong when the time is over is sent then.",
     "told": "The silence is over.",
-    "replay": "The records are at the ends of their partitions, and the dead letters are resolved.",
+    "replay": "The records are appended to their partitions, and their dead letters are resolved.",
     "drop": "The dead letters are resolved.",
 }
 

@@ -21,6 +21,7 @@ from cdcbus.tasks.zookeeper.stat import Percentiles
 from tests.support.bus import FROM_KAFKA, Bus, fetch_text, open_bus, resting_text
 from tests.support.console import (
     CHROMIUM,
+    NARROW,
     PATIENCE_MS,
     open_browser,
     open_page,
@@ -97,6 +98,7 @@ def test_no_page_has_a_serious_finding(page: Page, web: httpx.Client, name: str,
     for path in (
         "/tasks/fetch?range=1h",
         "/tasks/fetch?range=30d",
+        f"/tasks/{LONG}",
         "/tasks/fetch/edit",
         "/tasks/fetch/versions",
         "/tasks/fetch/log",
@@ -113,6 +115,16 @@ def test_no_page_has_a_serious_finding(page: Page, web: httpx.Client, name: str,
         page.goto(str(web.base_url).rstrip("/") + path)
         found[path] = stumbles_everywhere(page)
     assert {path: each for path, each in found.items() if each} == {}
+
+
+def test_a_narrow_page_of_a_task_has_its_charts_of_delays(
+    page: Page, web: httpx.Client, bus: Bus
+) -> None:
+    delays = DelayStep(step_of(int(time.time())) - 300, {"read": Percentiles(0.1, 0.2, 0.3)})
+    DelayHistory(bus.client).put("fetch", [delays])
+    page.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    page.goto(str(web.base_url).rstrip("/") + "/tasks/fetch?range=1h")
+    expect(page.locator("#live_stages figure")).to_be_visible()
 
 
 def test_the_way_through_two_topics_is_drawn_once_and_no_name_runs_out(

@@ -307,7 +307,7 @@ def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
     expect_text(look, "#live_notices tr", "raised")
     page.get_by_label("Task").select_option("stock-to-kafka")
     page.get_by_label("For").select_option("2h")
-    page.get_by_role("button", name="Tell nothing").click()
+    page.get_by_role("button", name="Silence", exact=True).click()
     page.wait_for_url("**done=silence")
     expect_text(look, "#live_silent tr", "ada@127.0.0.1 by HTTP")
     look.check()
@@ -316,9 +316,9 @@ def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
     expect_text(look, "#live_tasks tr", "silent")
     look.take("overview")
     look.at("/tasks/stock-to-kafka")
-    page.get_by_role("button", name="End it").click()
+    page.get_by_role("button", name="End silence").click()
     page.wait_for_url("**done=told")
-    expect(page.locator("#live_alarms")).not_to_contain_text("Nothing is told")
+    expect(page.locator("#live_alarms")).not_to_contain_text("Silent until")
     page.set_viewport_size(NARROW)  # type: ignore[arg-type]
     for path in (
         "/",

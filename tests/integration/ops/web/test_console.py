@@ -232,7 +232,7 @@ def test_forms_ask_who_it_is_then_do_what_the_commands_do(
     )
     assert web.post(f"/tasks/{load}/start").headers["location"] == "/tasks/242?done=start"
     assert bus.status(load).state is State.STARTING
-    assert "Start is ordered" in text(web, "/tasks/242?done=start")
+    assert "The start is ordered" in text(web, "/tasks/242?done=start")
     web.post(f"/tasks/{load}/stop")
     assert bus.status(load).state is State.STOPPED
     assert re.search(r"ada@127.0.0.1 by HTTP task stop task 242 done", text(web, "/nodes"))
@@ -293,7 +293,7 @@ def test_letters_are_replayed_when_they_are_chosen(web: httpx.Client, load: str,
         web.post(f"/letters/{load}/replay", data={**chosen, "force": "true"}).headers["location"]
         == "/letters/242?done=replay"
     )
-    assert "None is open." in text(web, f"/letters/{load}")
+    assert "No dead letter is open." in text(web, f"/letters/{load}")
     assert (
         web.post(f"/letters/{load}/drop", data={"all": "true"}).headers["location"]
         == "/letters/242?done=drop"
@@ -375,12 +375,12 @@ def test_alarms_are_shown_with_who_was_told_and_tasks_are_silenced(
         == "/alarms?done=silence"
     )
     assert AlarmNodes(bus.client).silence(load).is_on(time.time() + 7000)
-    assert re.search(r"242 20\S+ \S+ ada@127.0.0.1 by HTTP End it", text(web, "/alarms"))
+    assert re.search(r"242 20\S+ \S+ ada@127.0.0.1 by HTTP End silence", text(web, "/alarms"))
     wait_until(
         lambda: "NEW silent" in text(web, "/"),
         "the overview, which all who look share for a second",
     )
-    assert "Nothing is told until 20" in text(web, f"/tasks/{load}")
+    assert "Silent until 20" in text(web, f"/tasks/{load}")
     assert (
         web.post(f"/tasks/{load}/silence", data={"for": "off"}).headers["location"]
         == "/tasks/242?done=told"

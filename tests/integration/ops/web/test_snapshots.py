@@ -96,7 +96,7 @@ def wished(bus: Bus, name: str) -> list[Wish]:
 def test_a_page_shows_how_far_each_table_is_and_why_one_has_failed_but_no_key(
     web: httpx.Client, bus: Bus, name: str
 ) -> None:
-    assert "None was taken" in text(web, PAGE)
+    assert "No snapshot was taken" in text(web, PAGE)
     ZooKeeperSnapshots(bus.client, "7", name).save(TABLES)
     said = text(web, PAGE)
     assert "Snapshots 1 of 3 tables done" in said
@@ -104,7 +104,7 @@ def test_a_page_shows_how_far_each_table_is_and_why_one_has_failed_but_no_key(
     assert "shop.items failed 35 % 7,000 20,000" in said
     assert "its key was altered" in said
     assert "shop.people done 100 % 3,000 2,900" in said
-    assert "None was taken" not in text(web, "/tasks/242")
+    assert "No snapshot was taken" not in text(web, "/tasks/242")
     assert "shop.orders" not in text(web, "/tasks/242")
 
 
@@ -240,7 +240,7 @@ def test_in_a_browser_a_table_is_paused_its_bar_moves_and_others_have_no_such_pa
         page.get_by_role("button", name="Log in").click()
         page.get_by_label("Snapshot of").select_option("shop.orders")
         page.get_by_role("button", name="Pause snapshot").click()
-        expect(page.get_by_text("It is wished: the task sees it")).to_be_visible()
+        expect(page.get_by_text("The order is stored: the task sees it")).to_be_visible()
         assert wished(bus, name) == [Wish(WishKind.PAUSE, ("shop.orders",))]
         assert page.evaluate(STUMBLES) == []
         if WRITES:
@@ -254,7 +254,7 @@ def test_in_a_browser_a_table_is_paused_its_bar_moves_and_others_have_no_such_pa
         expect(page.get_by_label("Snapshot of")).to_have_value("shop.people")
         page.goto("/tasks/242")
         expect(page.get_by_role("heading", name="Positions")).to_be_visible()
-        expect(page.get_by_text("Rows that are there already")).to_be_hidden()
+        expect(page.get_by_text("Snapshots of existing rows")).to_be_hidden()
         put_direct_load(bus.client, "242", DirectLoad({}))
-        expect(page.get_by_text("Rows that are there already")).to_be_visible(timeout=20_000)
+        expect(page.get_by_text("Snapshots of existing rows")).to_be_visible(timeout=20_000)
         browser.close()
