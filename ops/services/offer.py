@@ -63,21 +63,18 @@ def _sharing(dist: Dist) -> tuple[bool, tuple[str, ...]]:
     names = [line.partition("=")[0] for line in properties_lines(dist)]
     spark_keys = tuple(name for name in names if _SPARK_KEY.match(name) and name != ISOLATED)
     consumer = dist.get("consumer")
-    if (
-        not isinstance(consumer, dict)
-        or consumer.get("consumerName") != "KafkaFetch"
-        or _read(dist, ISOLATED, FLAG)
-    ):
+    is_load = isinstance(consumer, dict) and consumer.get("consumerName") == "KafkaFetch"
+    if not is_load or _read(dist, ISOLATED, FLAG):
         return False, ()
     return not spark_keys, spark_keys
 
 
 def _node_ids(value: Any) -> tuple[str, ...]:
-    return (
-        tuple(map(str, value))
-        if isinstance(value, list)
-        else split_list("" if value is None else str(value))
-    )
+    if value is None:
+        return ()
+    if isinstance(value, list):
+        return tuple(map(str, value))
+    return split_list(str(value))
 
 
 def _natural(dist: Dist, name: str) -> int:
@@ -85,7 +82,10 @@ def _natural(dist: Dist, name: str) -> int:
 
 
 def _read(dist: Dist, name: str, value_type: ValueType[Value]) -> Value:
-    text = str(KEYS[name].default if dist.get(name) in (None, "") else dist[name])
+    written = dist.get(name)
+    if written in (None, ""):
+        written = KEYS[name].default
+    text = str(written)
     try:
         return value_type.read(text)
     except ValueError as error:

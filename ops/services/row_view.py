@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final
@@ -19,21 +19,23 @@ STYLES: Final = {Op.INSERT: "green", Op.UPDATE: "yellow", Op.DELETE: "red", Op.T
 
 def utc(epoch_ms: int) -> str:
     """A time as ISO text in UTC."""
-    return (
-        datetime.fromtimestamp(epoch_ms / 1000, UTC)
-        .isoformat(timespec="milliseconds")
-        .replace("+00:00", "Z")
-    )
+    moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def as_fields(record: KafkaRecord, change: RowChange) -> dict[str, Any]:
     """A row change for `--json`."""
+    committed = key = None
+    if change.origin.commit_ms:
+        committed = utc(change.origin.commit_ms)
+    if record.key is not None:
+        key = record.key.decode("utf-8", "replace")
     return {
         "partition": record.partition,
         "offset": record.offset,
         "time": utc(record.time_ms),
-        "committed": utc(change.origin.commit_ms) if change.origin.commit_ms else None,
-        "key": None if record.key is None else record.key.decode("utf-8", "replace"),
+        "committed": committed,
+        "key": key,
         "op": change.op,
         "table": str(change.table.id),
         "before": change.before,
@@ -49,20 +51,24 @@ def line(record: KafkaRecord, change: RowChange) -> Text:
     before, after = change.before or {}, change.after or {}
     if change.op is not Op.UPDATE:
         for name, cell in (after or before).items():
-            text.append_text(
-                Text.assemble(" ", (f"{printable(name)}=", "cyan not dim"), _cell(cell))
-            )
+            text.append_text(_name(name)).append_text(_cell(cell))
         return text
     for name in dict.fromkeys([*change.table.key, *after]):
         if name not in after:
             continue
-        is_changed = name in before and before[name] != after[name]
-        if is_changed or name in change.table.key or name not in before:
-            text.append_text(Text.assemble(" ", (f"{printable(name)}=", "cyan not dim")))
+        # A cell whose value before is not known may have changed, so it is shown.
+        is_unknown = name not in before
+        is_changed = not is_unknown and before[name] != after[name]
+        if is_changed or is_unknown or name in change.table.key:
+            text.append_text(_name(name))
             if is_changed:
-                text.append_text(Text.assemble(_cell(before[name]), ("→", "not dim")))
+                text.append_text(_cell(before[name])).append("→", "not dim")
             text.append_text(_cell(after[name]))
     return text
+
+
+def _name(column: str) -> Text:
+    return Text.assemble(" ", (f"{printable(column)}=", "cyan not dim"))
 
 
 def is_wanted(
@@ -91,13 +97,15 @@ def has_key(record: KafkaRecord, change: RowChange, wanted: str) -> bool:
     cells of the key columns joined by `_`."""
     if record.key is not None and record.key.decode("utf-8", "replace") in (wanted, f"{wanted}_"):
         return True
-    rows = [row for row in (change.before, change.after) if row]
-    return any(_key(change, row) == wanted for row in rows)
-
-
-def _key(change: RowChange, row: Row) -> str | None:
     names = change.table.key
-    return "_".join(row.get(name) or "" for name in names) if names else None
+    if not names:
+        return False
+    rows = [row for row in (change.before, change.after) if row]
+    return any(_joined(names, row) == wanted for row in rows)
+
+
+def _joined(names: Sequence[str], row: Row) -> str:
+    return "_".join(row.get(name) or "" for name in names)
 
 
 def _cell(cell: Cell) -> Text:

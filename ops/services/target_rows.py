@@ -6,7 +6,7 @@ whose cells are read as a verify reads them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -152,12 +152,13 @@ def _rows_of(
 
 
 def _keys(change: RowChange, table: TargetTable) -> list[tuple[Cell, ...]]:
-    images = [image for image in (change.after, change.before) if image is not None]
-    keys = [
-        tuple(image[name] for name in table.key)
-        for image in images
-        if table.key and all(name in image for name in table.key)
-    ]
+    """The key of the row after the change, and the one before where the change moves it."""
+    if not table.key:
+        return []
+    keys = []
+    for image in (change.after, change.before):
+        if image is not None and all(name in image for name in table.key):
+            keys.append(tuple(image[name] for name in table.key))
     return list(dict.fromkeys(keys))
 
 
@@ -170,7 +171,9 @@ def _row(
 ) -> Row | None:
     """The row with this key as the target has it, in the form in which a verify compares it."""
     columns = list(table.columns.values())
-    charsets = {} if table.dialect == "postgresql" else charsets_of(connection, table.id)
+    charsets: Mapping[str, str] = {}
+    if table.dialect != "postgresql":
+        charsets = charsets_of(connection, table.id)
     where = []
     for name, cell in zip(table.key, key, strict=True):
         column = table.columns[name]
@@ -187,14 +190,14 @@ def _row(
     if table.dialect == "postgresql":
         picked = ", ".join(map(postgresql_selected, columns))
     else:
-        pairs = [
-            selected(
-                TableColumn(column.name, column.declared, charsets.get(column.name, "")),
-                quoted("mysql", column.name),
-            )
-            for column in columns
-        ]
-        picked, read = ", ".join(sql for sql, _ in pairs), reading([each for _, each in pairs])
+        expressions = []
+        readers = []
+        for column in columns:
+            typed = TableColumn(column.name, column.declared, charsets.get(column.name, ""))
+            expression, reader = selected(typed, quoted("mysql", column.name))
+            expressions.append(expression)
+            readers.append(reader)
+        picked, read = ", ".join(expressions), reading(readers)
     sql = (
         f"SELECT {picked} FROM {quoted_table(table.dialect, table.id)} "
         f"WHERE {' AND '.join(where)} LIMIT 1"
@@ -204,10 +207,10 @@ def _row(
         rows = connection.exec_driver_sql(sql, execution_options={"no_parameters": True}).fetchall()
     if not rows:
         return None
-    return {
-        column.name: forms_of(column, target.zero_date).actual(cell)
-        for column, cell in zip(columns, read(tuple(rows[0])), strict=True)
-    }
+    row = {}
+    for column, cell in zip(columns, read(tuple(rows[0])), strict=True):
+        row[column.name] = forms_of(column, target.zero_date).actual(cell)
+    return row
 
 
 def _limit(connection: Connection, dialect: str) -> None:
@@ -229,31 +232,30 @@ def _limit(connection: Connection, dialect: str) -> None:
 def _compared(
     change: RowChange, table: TargetTable, target: JdbcTarget, now: Row | None
 ) -> tuple[ComparedCell, ...]:
-    before, after = change.before or {}, change.after or {}
+    before, after, there = change.before or {}, change.after or {}, now or {}
     names = dict.fromkeys([*table.key, *table.columns, *after, *before])
     cells = []
     for name in names:
-        has = name in before, name in after, now is not None and name in now
-        if not any(has):
+        if name not in before and name not in after and name not in there:
             continue
-        there = None if now is None else now.get(name)
         is_different = False
-        if has[1] and has[2]:
+        if name in after and name in there:
             expected = after[name]
-            if name in table.columns:
+            if name in table.columns:  # as the target would keep it
                 expected = forms_of(table.columns[name], target.zero_date).expected(expected)
-            is_different = expected != there
-        cells.append(
-            ComparedCell(
-                name,
-                before.get(name),
-                after.get(name),
-                there,
-                *has,
-                name in table.key,
-                is_different,
-            )
+            is_different = expected != there[name]
+        cell = ComparedCell(
+            name=name,
+            before=before.get(name),
+            after=after.get(name),
+            now=there.get(name),
+            has_before=name in before,
+            has_after=name in after,
+            has_now=name in there,
+            is_key=name in table.key,
+            is_different=is_different,
         )
+        cells.append(cell)
     return tuple(cells)
 
 
