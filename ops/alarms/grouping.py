@@ -128,6 +128,14 @@ def _subject_of_one(entry: Entry) -> str:
 def message_of(group: Sequence[Entry], node_id: str) -> Message:
     """The message of a group; docs/alarms.md describes the fields."""
     first = group[0]
+    tasks = []
+    receivers: dict[Receiver, None] = {}  # each person once, in the order of the tasks
+    severity = Severity.WARNING
+    for entry in group:
+        tasks.append(_as_fields(entry))
+        receivers.update(dict.fromkeys(entry.receivers))
+        if entry.severity is Severity.CRITICAL:
+            severity = Severity.CRITICAL
     fields = {
         "task": first.task_id,
         "kind": first.notice.kind.value,
@@ -138,21 +146,21 @@ def message_of(group: Sequence[Entry], node_id: str) -> Message:
         "at": _utc(first.notice.at),
         "times": first.notice.times,
         "node": node_id,
-        "severity": max(group, key=lambda entry: entry.severity is Severity.CRITICAL).severity,
+        "severity": severity,
         "cause": first.cause,
-        "tasks": [
-            {
-                "task": entry.task_id,
-                "rule": entry.notice.rule,
-                "sentence": entry.notice.sentence,
-                "state": entry.state.value,
-                "since": _utc(entry.notice.since),
-            }
-            for entry in group
-        ],
+        "tasks": tasks,
     }
-    people = dict.fromkeys(each for entry in group for each in entry.receivers)
-    return Message(subject_of(group), fields, tuple(people))
+    return Message(subject_of(group), fields, tuple(receivers))
+
+
+def _as_fields(entry: Entry) -> dict[str, str]:
+    return {
+        "task": entry.task_id,
+        "rule": entry.notice.rule,
+        "sentence": entry.notice.sentence,
+        "state": entry.state.value,
+        "since": _utc(entry.notice.since),
+    }
 
 
 def _utc(epoch_seconds: float) -> str:

@@ -88,10 +88,9 @@ def _delete(admin: AdminClient) -> None:
 
 def _is_answering(admin: AdminClient) -> bool:
     """Whether each partition has a leader that knows of it: a new topic is there before it."""
-    wanted = {
-        confluent_kafka.TopicPartition(TOPIC, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        for number in range(PARTITIONS)
-    }
+    end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    partitions = [confluent_kafka.TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
+    wanted = dict.fromkeys(partitions, end)
     try:
         for future in admin.list_offsets(wanted, request_timeout=PATIENCE_SECONDS).values():
             future.result(PATIENCE_SECONDS)

@@ -35,11 +35,9 @@ class Arrivals:
         is longer; None before the first. `sent` is the last beat that the source has."""
         if self.beat is None:
             return None
-        overdue = (
-            (now - self.beat).total_seconds() - BEAT_SECONDS
-            if sent is not None and self.beat < sent
-            else 0.0
-        )
+        overdue = 0.0
+        if sent is not None and self.beat < sent:
+            overdue = (now - self.beat).total_seconds() - BEAT_SECONDS
         return max(0.0, self._travelled_seconds, overdue)
 
 

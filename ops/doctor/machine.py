@@ -51,28 +51,24 @@ def _connector() -> Iterator[CheckResult]:
 
 def _classes() -> Iterator[CheckResult]:
     archive = archive_file(class_path())
-    found = (
-        f"archived in {archive.parent}"
-        if archive.is_file()
-        else "not archived: with `cdcbus prepare` tasks start some seconds faster"
-    )
+    found = "not archived: with `cdcbus prepare` tasks start some seconds faster"
+    if archive.is_file():
+        found = f"archived in {archive.parent}"
     yield ok("Spark's classes", found)
 
 
 def compiled(why_not: str) -> Iterator[CheckResult]:
     """`why_not`: why it is not in use; empty where it is."""
-    yield ok(
-        "compiled decoder",
-        f"not in use, as {why_not}: fetch tasks do the same in Python, and need more CPU"
-        if why_not
-        else "in use",
-    )
+    found = "in use"
+    if why_not:
+        found = f"not in use, as {why_not}: fetch tasks do the same in Python, and need more CPU"
+    yield ok("compiled decoder", found)
 
 
 def _free(subject: str, folder: Path, use: str) -> Iterator[CheckResult]:
-    there = next(
-        parent for parent in (folder.absolute(), *folder.absolute().parents) if parent.exists()
-    )
+    there = folder.absolute()
+    while not there.exists():  # it is made when it is needed
+        there = there.parent
     free = shutil.disk_usage(there).free
     found = f"{free >> 20:,} MB free in {folder}"
     if free < FREE_BYTES:

@@ -17,13 +17,15 @@ ANSWER_SECONDS = 3.0
 
 def check_zookeeper(address: str) -> list[CheckResult]:
     """One result for each server, and one for all. `address`: `host:port[,host:port][/chroot]`."""
-    servers, _ = collect_hosts(address)
-    each = {
-        f"{host}:{port}": probe(f"ZooKeeper {host}:{port}", partial(_server, host, port))
-        for host, port in servers
-    }
-    answering = sum(not has_failed(seen) for seen in each.values())
-    return [*(result for seen in each.values() for result in seen), quorum(len(each), answering)]
+    servers = dict.fromkeys(collect_hosts(address)[0])  # one that is named twice is one
+    results: list[CheckResult] = []
+    answering = 0
+    for host, port in servers:
+        seen = probe(f"ZooKeeper {host}:{port}", partial(_server, host, port))
+        results += seen
+        if not has_failed(seen):
+            answering += 1
+    return [*results, quorum(len(servers), answering)]
 
 
 def quorum(servers: int, answering: int) -> CheckResult:

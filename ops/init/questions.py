@@ -67,12 +67,10 @@ def given_server(url: str | None, side: str) -> Server | None:
 
 def ask_server(asked: Questions, side: str, before: Server) -> Server:
     """Where a server is and how to log in, without its password; `before` has the defaults."""
-    address = asked.text(
-        "MySQL or MariaDB server to read, HOST:PORT"
-        if side == "source"
-        else f"{before.kind} server to write to, HOST:PORT",
-        before.address,
-    )
+    question = f"{before.kind} server to write to, HOST:PORT"
+    if side == "source":
+        question = "MySQL or MariaDB server to read, HOST:PORT"
+    address = asked.text(question, before.address)
     server = given_server(f"{before.kind}://{address}", side)
     assert server is not None
     if server.user or server.password or server.database:

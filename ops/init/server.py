@@ -51,9 +51,8 @@ def read_server(url: str, kinds: Mapping[str, str]) -> Server:
             "the address"
         ) from None
     if parts.scheme not in kinds or not host:
-        raise ValueError(
-            f"begins with none of {', '.join(f'{kind}://' for kind in kinds)}, and a host"
-        )  # fmt
+        beginnings = ", ".join(f"{kind}://" for kind in kinds)
+        raise ValueError(f"begins with none of {beginnings}, and a host")
     if parts.query or parts.fragment:
         raise ValueError(
             "has something behind a ? or #: settings such as TLS are for the task file; and a "

@@ -39,17 +39,11 @@ def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
             status.update(f"looking at {name}")
             found += look()
     if as_json:
-        print_json(
-            [
-                {
-                    "outcome": seen.outcome,
-                    "subject": seen.subject,
-                    "found": seen.found,
-                    "cure": seen.remedy,
-                }
-                for seen in found
-            ]
-        )
+        rows = []
+        for seen in found:
+            row = {"outcome": seen.outcome, "subject": seen.subject, "found": seen.found}
+            rows.append({**row, "cure": seen.remedy})  # the name that scripts know
+        print_json(rows)
     else:
         print_results("installation", found)
     if has_failed(found):

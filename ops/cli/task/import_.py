@@ -93,13 +93,10 @@ def import_task(
     elif output is not None:
         _make_file(files, output, force, strict, bus)
     else:
-        read = [
-            (
-                click.format_filename(file),
-                inspect_task(file, bus.filling, sources=bus.source_lookup(file)),
-            )
-            for file in files
-        ]
+        read = []
+        for file in files:
+            inspection = inspect_task(file, bus.filling, sources=bus.source_lookup(file))
+            read.append((click.format_filename(file), inspection))
         store(read, {}, force, strict, bus)
 
 

@@ -56,11 +56,11 @@ def claims_of(
 
 
 def _key(keys: jwt.PyJWKSet, key_id: object) -> Any:
-    fitting = [
-        key
-        for key in keys.keys
-        if key.public_key_use in (None, "sig") and (key_id is None or key.key_id == key_id)
-    ]
+    fitting = []
+    for key in keys.keys:
+        is_for_signing = key.public_key_use in (None, "sig")
+        if is_for_signing and key_id in (None, key.key_id):
+            fitting.append(key)
     if key_id is None and len(fitting) > 1:
         raise Refused(401, "the provider's ID token does not say which of its keys has signed it")
     if not fitting:

@@ -56,10 +56,13 @@ def page(
     """`section`: the page of the menu that this belongs to. `live`: the address of the stream of
     its live parts."""
     bus = bus_of(request)
+    here = request.scope["path"]
+    if request.url.query:
+        here += f"?{request.url.query}"
     frame = {
         "section": section,
         "live": live,
-        "here": request.scope["path"] + (f"?{request.url.query}" if request.url.query else ""),
+        "here": here,
         "operator": request.state.operator,
         "is_logged_in": is_logged_in(request),
         "has_token": bus.has_way_in and request.state.operator is None,
@@ -76,11 +79,11 @@ def live_parts(template: str, values: Mapping[str, Any]) -> dict[str, str]:
     """The live parts of a page, by the id of the element that holds each."""
     found = TEMPLATES.get_template(template)
     context = found.new_context(_with_clock(values))
-    return {
-        name: "".join(block(context))
-        for name, block in found.blocks.items()
-        if name.startswith(PARTS)
-    }
+    parts = {}
+    for name, block in found.blocks.items():
+        if name.startswith(PARTS):
+            parts[name] = "".join(block(context))
+    return parts
 
 
 def _with_clock(values: Mapping[str, Any]) -> dict[str, Any]:
