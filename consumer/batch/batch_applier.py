@@ -1,5 +1,5 @@
 """Batches into the target, one after the other: each partition's part in its own transaction, then
-the task's progress, and the stored positions behind it."""
+the task's progress, and after that the stored positions."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ LOG = logging.getLogger(__name__)
 FORGET_SECONDS = 60.0
 LOG_SECONDS = 1.0
 
+# Up to which offset each partition is applied.
 Goals = dict[TopicPartition, int]
-"""Up to where each partition is to be applied."""
 
 
 class BatchApplier:
-    """Of one task. Only one thread at a time may use it."""
+    """Applies the batches of one task. Only one thread at a time may use it."""
 
     def __init__(
         self,
@@ -47,16 +47,23 @@ class BatchApplier:
         report: Callable[[Progress], None],
     ) -> None:
         self.progress = progress
-        self._task, self._applier, self._positions, self._report = task, applier, positions, report
-        # each needs a connection
+        self._task = task
+        self._applier = applier
+        self._positions = positions
+        self._report = report
+        # Each thread needs a connection.
         self._partitions = ThreadPoolExecutor(
             applier.partitions_at_once, "partition", TASK_AT_WORK.set, (task.task_id,)
         )
-        # a batch has failed: how much of it is in the target only the target knows
+        # A batch has failed: only the target knows how much of it has been applied.
         self._is_torn = False
         self._forgot = time.monotonic()
-        self._unlogged, self._logged_at = BatchReport(), 0.0
-        self._limit = task.start.last + 1 if isinstance(task.start, Replay) else sys.maxsize
+        self._unlogged = BatchReport()
+        self._logged_at = 0.0
+        # A bounded replay applies nothing from this offset on.
+        self._limit = sys.maxsize
+        if isinstance(task.start, Replay):
+            self._limit = task.start.last + 1
 
     def apply_records(
         self,
@@ -65,14 +72,13 @@ class BatchApplier:
         *,
         is_held: bool = False,
     ) -> bool:
-        """Applies what was read of partitions, up to the offsets where reading ended. Whether all
-        of it was applied; else partitions wait for each other, and go on from where `progress`
-        says. Raises what `Applier.apply` does, and TargetUnavailable where none got on, unless it
-        `is_held`."""
+        """Applies the records that were read of partitions, up to the offsets where reading ended.
+        Returns whether all of them were applied; otherwise partitions wait for each other, and go
+        on from where `progress` says. Raises what `Applier.apply` raises, and TargetUnavailable
+        where no partition made progress, unless it `is_held`."""
         is_hasty = is_held or len(ends) > 1
-        return self.apply(
-            partial(self._apply_partitions, partitions, is_hasty), ends, is_held=is_held
-        )
+        apply = partial(self._apply_partitions, partitions, is_hasty)
+        return self.apply(apply, ends, is_held=is_held)
 
     def apply(
         self,
@@ -81,8 +87,8 @@ class BatchApplier:
         *,
         is_held: bool,
     ) -> bool:
-        """The same by `apply`, which is told where each partition is to get to. `is_held`:
-        partitions that wait for each other are no error, as they are applied otherwise next."""
+        """The same by `apply`, which gets the goal of each partition. `is_held`: partitions that
+        wait for each other are no error, as they are applied in another way next."""
         self.progress.batch_since = time.time()
         self._is_torn = True
         try:
@@ -94,15 +100,14 @@ class BatchApplier:
         return not waiting
 
     def look_around(self) -> None:
-        """To be called now and then between batches: stores positions that are due, and logs
-        what was applied. Raises PositionError, and PositionConflict where an operator has set
-        one."""
+        """To be called regularly between batches: stores positions that are due, and logs what
+        was applied. Raises PositionError, and PositionConflict where an operator has set one."""
         self._log()
         self._positions.save_if_due(self.progress.next_offsets, self.progress.last)
 
     @contextmanager
     def saved_in_the_end(self) -> Iterator[None]:
-        """Stores positions behind a block, whatever ends it. Raises PositionError where nothing
+        """Stores positions after a block, whatever ends it. Raises PositionError where nothing
         else has gone wrong."""
         try:
             yield
@@ -115,10 +120,11 @@ class BatchApplier:
         else:
             self._save()
         finally:
-            self._positions.rest()  # before anybody reads them again
+            # Nothing may be written any more once somebody reads them again.
+            self._positions.rest()
 
     def close(self) -> None:
-        """Returns when no partition is at work."""
+        """Returns once no partition is being applied."""
         self._partitions.shutdown()
 
     def scatter(self, new: Sequence[TopicPartition]) -> None:
@@ -141,7 +147,8 @@ class BatchApplier:
         now = time.monotonic()
         if self._unlogged.records and (is_due or now - self._logged_at >= LOG_SECONDS):
             LOG.info("task %s: %s", self._task.task_id, self._unlogged)
-            self._unlogged, self._logged_at = BatchReport(), now
+            self._unlogged = BatchReport()
+            self._logged_at = now
 
     def _apply(
         self,
@@ -150,23 +157,22 @@ class BatchApplier:
         *,
         is_held: bool,
     ) -> list[Outcome]:
-        """Those that wait."""
+        """The partitions that wait."""
         known = self.progress.next_offsets
         goals = {}
         for partition, last in ends.items():
             end = min(last, self._limit)
             if end > known.get(partition, -1):
                 goals[partition] = end
-        # there are none of a bounded replay whose other partitions wait for records
+        # None, where the rest of a bounded replay is in partitions without new records.
         outcomes = apply(goals) if goals else []
         batch = BatchReport()
         for outcome in outcomes:
             batch.add(outcome.report)
         self._unlogged.add(batch)
         self._log()
-        self.progress.add(
-            batch, [(outcome.partition.topic, outcome.report) for outcome in outcomes]
-        )
+        by_swimlane = [(outcome.partition.topic, outcome.report) for outcome in outcomes]
+        self.progress.add(batch, by_swimlane)
         for outcome in outcomes:
             self.progress.move(outcome.partition, outcome.end, outcome.last)
         self._report(self.progress)
@@ -178,22 +184,30 @@ class BatchApplier:
         return waiting
 
     def _forget_versions(self) -> None:
-        """Of rows, where partitions are beyond their changes; once in FORGET_SECONDS at most."""
-        if len(self.progress.next_offsets) > 1 and time.monotonic() - self._forgot > FORGET_SECONDS:
-            self._forgot = time.monotonic()
-            if (before_ms := read_before_ms(self._task, self.progress.next_offsets)) > 0:
-                self._applier.forget_versions(before_ms)
+        """Forgets versions of rows where all partitions are beyond their changes; once in
+        FORGET_SECONDS at most."""
+        # With one partition there are none.
+        if len(self.progress.next_offsets) <= 1:
+            return
+        if time.monotonic() - self._forgot <= FORGET_SECONDS:
+            return
+        self._forgot = time.monotonic()
+        before_ms = read_before_ms(self._task, self.progress.next_offsets)
+        if before_ms > 0:
+            self._applier.forget_versions(before_ms)
 
     def _wait_for_others(self, waiting: Sequence[Outcome], *, is_held: bool) -> None:
-        """The rest of the batch is to be read again. Raises TargetUnavailable when that does not
-        help at once: no partition got on, and what these wait for may still come."""
-        progress, has_risen = self.progress, False
+        """The rest of the batch is read again. Raises TargetUnavailable when that does not help
+        immediately: no partition made progress, and what these wait for may still come."""
+        progress = self.progress
+        has_risen = False
         for outcome in waiting:
             LOG.info("task %s: %s", self._task.task_id, outcome.waits)
             before = progress.low_watermarks.get(outcome.partition, 0)
-            now = progress.low_watermarks[outcome.partition] = max(
-                before, low_watermark_of(self._task, outcome.partition, progress.next_offsets)
-            )
+            found = low_watermark_of(self._task, outcome.partition, progress.next_offsets)
+            now = max(before, found)
+            progress.low_watermarks[outcome.partition] = now
+            # Beyond the record that waits: read again, it waits no more.
             has_risen |= before <= outcome.end < now
         if not (is_held or has_risen):
             raise TargetUnavailable(waiting[0].waits)
@@ -203,29 +217,31 @@ class BatchApplier:
     def _apply_partitions(
         self, partitions: Mapping[TopicPartition, Records], is_hasty: bool, goals: Goals
     ) -> list[Outcome]:
-        """Partitions that wait for others, or that the target has not taken as others were in the
-        way, are applied again once the others are, as long as one of them gets on. `is_hasty`: a
-        partition that waits is no further tried by itself, as it may be applied with others."""
-        outcomes = {
-            partition: Outcome(partition, self.progress.next_offsets.get(partition, 0))
-            for partition in goals
-        }
-        before: list[int] | None = None
+        """Partitions that wait for others, or that the target has not taken because others were in
+        the way, are applied again once the others are, as long as one of them makes progress.
+        `is_hasty`: a partition that waits is not tried any further by itself, as it may be applied
+        with others."""
+        outcomes: dict[TopicPartition, Outcome] = {}
+        for partition in goals:
+            outcomes[partition] = Outcome(partition, self.progress.next_offsets.get(partition, 0))
         is_alone = len(goals) == 1
-        while goals and before != (now := [outcomes[partition].end for partition in goals]):
-            self._apply_each(outcomes, partitions, goals, is_hasty)
+        before: list[int] | None = None
+        while goals:
+            now = [outcomes[partition].end for partition in goals]
+            # The round before has brought none of them any further.
+            if now == before:
+                break
             before = now
-            goals = {
-                partition: end
-                for partition, end in goals.items()
-                if outcomes[partition].waits or outcomes[partition].error
-            }
+            self._apply_each(outcomes, partitions, goals, is_hasty)
+            goals = _unfinished(goals, outcomes)
             if is_hasty and any(outcomes[partition].waits for partition in goals):
                 if is_alone:
                     break
-                is_hasty, before = False, None
+                # Together first, else once more each by itself, now with patience.
                 if self._apply_together(outcomes, partitions, goals):
                     break
+                is_hasty = False
+                before = None
         for outcome in outcomes.values():
             if outcome.error:
                 raise outcome.error
@@ -240,23 +256,18 @@ class BatchApplier:
         is_hasty: bool,
     ) -> None:
         """Side by side; a single one on this thread."""
-        if len(goals) == 1:
-            for partition, end in goals.items():
-                self._apply_partition(
-                    outcomes[partition], partitions.get(partition, NO_RECORDS), end, is_hasty
-                )
-            return
-        futures = [
-            self._partitions.submit(
-                self._apply_partition,
-                outcomes[partition],
-                partitions.get(partition, NO_RECORDS),
-                end,
-                is_hasty,
+        calls = []
+        for partition, end in goals.items():
+            records = partitions.get(partition, NO_RECORDS)
+            calls.append(
+                partial(self._apply_partition, outcomes[partition], records, end, is_hasty)
             )
-            for partition, end in goals.items()
-        ]
-        wait(futures)  # also where one has failed: none is at work when its batch is given up
+        if len(calls) == 1:
+            calls[0]()
+            return
+        futures = [self._partitions.submit(call) for call in calls]
+        # For all of them, even if one has failed: none may go on once its batch is given up.
+        wait(futures)
         for future in futures:
             future.result()
 
@@ -266,16 +277,15 @@ class BatchApplier:
         partitions: Mapping[TopicPartition, Records],
         goals: Mapping[TopicPartition, int],
     ) -> bool:
-        """Whether partitions that wait for each other got on in one transaction: what is left is
-        better read with what it lacks. One that was refused otherwise goes with them."""
-        left = {
-            partition: self._left(outcomes[partition], partitions.get(partition, NO_RECORDS), end)
-            for partition, end in goals.items()
-        }
-        parts = [
-            (partition, records, goals[partition], self._positions.position_version(partition))
-            for partition, (records, _) in left.items()
-        ]
+        """Applies partitions that wait for each other in one transaction, and those with them that
+        were refused for another reason. Returns whether they made progress: the rest is better read
+        together with what it lacks."""
+        parts: list[tuple[TopicPartition, Records, int, int]] = []
+        late: dict[TopicPartition, Int64Array] = {}
+        for partition, end in goals.items():
+            records = partitions.get(partition, NO_RECORDS)
+            left, late[partition] = self._left(outcomes[partition], records, end)
+            parts.append((partition, left, end, self._positions.position_version(partition)))
         try:
             done = self._applier.apply_together(parts)
         except TargetUnavailable as error:
@@ -284,51 +294,50 @@ class BatchApplier:
         for partition, (end, report) in done.items():
             outcome = outcomes[partition]
             outcome.report.add(report)
-            outcome.report.late += count_before(left[partition][1], end)
-            outcome.end, outcome.error = end, None
+            outcome.report.late += count_before(late[partition], end)
+            outcome.end = end
+            outcome.error = None
             outcome.last = partitions.get(partition, NO_RECORDS).last_before(end) or outcome.last
-            outcome.waits = (
-                outcome.waits or "it waits for records of other partitions"
-                if end < goals[partition]
-                else ""
-            )
+            if end >= goals[partition]:
+                outcome.waits = ""
+            elif not outcome.waits:
+                outcome.waits = "it waits for records of other partitions"
         return bool(done)
 
     def _apply_partition(
         self, outcome: Outcome, records: Records, end: int, is_hasty: bool
     ) -> None:
-        """`end` lies inside the batch where a bounded replay ends."""
-        position_version, low_watermark = (
-            self._positions.position_version(outcome.partition),
-            self.progress.low_watermarks.get(outcome.partition, 0),
-        )
+        """Applies what is left of a partition's records. `end` lies inside the batch where a
+        bounded replay ends."""
         outcome.error = None
         left, late = self._left(outcome, records, end)
+        apply = partial(
+            self._applier.apply,
+            outcome.partition,
+            left,
+            end,
+            self._positions.position_version(outcome.partition),
+            self.progress.low_watermarks.get(outcome.partition, 0),
+            is_hasty,
+        )
         try:
-            outcome.take(
-                partial(
-                    self._applier.apply,
-                    outcome.partition,
-                    left,
-                    end,
-                    position_version,
-                    low_watermark,
-                    is_hasty,
-                ),
-                end,
-                left,
-            )
+            outcome.take(apply, end, left)
             outcome.report.late += count_before(late, outcome.end)
         except TargetUnavailable as error:
             outcome.error = error
 
     def _left(self, outcome: Outcome, records: Records, end: int) -> tuple[Records, Int64Array]:
-        """What of a partition is still to be applied, and the offsets of what comes too late for
-        that."""
+        """The records of a partition that are still to be applied, and the offsets of those that
+        were sent too late."""
         left = records.before(end)[len(records.before(outcome.end)) :]
-        return without_late(
-            outcome.partition,
-            left,
-            self._task.converter,
-            self.progress.begun.setdefault(outcome.partition, {}),
-        )
+        begun = self.progress.begun.setdefault(outcome.partition, {})
+        return without_late(outcome.partition, left, self._task.converter, begun)
+
+
+def _unfinished(goals: Goals, outcomes: Mapping[TopicPartition, Outcome]) -> Goals:
+    """The goals of partitions that wait, or that the target has not taken."""
+    left: Goals = {}
+    for partition, end in goals.items():
+        if outcomes[partition].waits or outcomes[partition].error:
+            left[partition] = end
+    return left

@@ -1,11 +1,12 @@
 """Partitions applied where Spark runs them: each Kafka partition is one Spark task, and its records
 never come to the driver.
 
-A partition's part of a batch comes as a stream, and is applied in slices: however many records it
-has and however large they are, a few slices are in memory: one that is read, one that is decoded,
-one that is written. Each slice is a transaction of the target with its offset. So a task that Spark
-runs once more, as its executor was lost, goes on behind what has been committed; and one that was
-only thought to be lost is undone, as the offset in the target is not the one that it has seen.
+A partition's part of a batch comes as a stream, and is applied in slices. However many records it
+has and however large they are, only a few slices are in memory: one is read, one decoded, one
+written. Each slice is a transaction of the target with its offset. So a Spark task that is repeated
+because its executor was lost goes on after what has been committed; and the task of an executor
+that was only thought to be lost is undone, as the offset in the target is not the one that it has
+seen.
 """
 
 from __future__ import annotations
@@ -45,37 +46,37 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.positions import TopicPartition
 
 ARROW_BYTES = 4 << 20
-FIRST_SLICE_BYTES, SLICE_BYTES = 3 << 20, 16 << 20
+FIRST_SLICE_BYTES = 3 << 20
+SLICE_BYTES = 16 << 20
 SLICES_AHEAD = 1
 OUTCOME = StructType([StructField("outcome", BinaryType())])
+# How many tasks' connections a Python worker keeps.
 TASKS = 8
-"""Whose connections a Python worker keeps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A partition's offsets from `start` to before `end`, read at the position of
-    `position_version`; `low_watermark` and `is_hasty`: see Applier. `begun`: where epochs of fetch
-    tasks began."""
+    """A partition's offsets from `start` to before `end`."""
 
     start: int
     end: int
+    # These three: see Applier.apply.
     position_version: int
     low_watermark: int = 0
     is_hasty: bool = False
+    # Where epochs of fetch tasks began.
     begun: Begun = field(default_factory=dict)
 
 
 def warm_up(spark: SparkSession, partitions: int) -> None:
-    """Has Python workers started for so many partitions while Spark starts the query: that takes
-    a second or two. Returns at once; what goes wrong is for the first batch to find out."""
+    """Starts Python workers for these partitions while Spark starts the query, which takes a second
+    or two. Returns immediately; an error is left for the first batch to meet."""
     tasks = min(partitions, spark.sparkContext.defaultParallelism)
 
     def start() -> None:
         with suppress(Exception):
-            spark.sparkContext.parallelize(range(tasks), tasks).mapPartitions(
-                no_outcome
-            )._jrdd.count()
+            numbers = spark.sparkContext.parallelize(range(tasks), tasks)
+            numbers.mapPartitions(no_outcome)._jrdd.count()
 
     InheritableThread(start, name="warm-up", daemon=True).start()
 
@@ -84,13 +85,14 @@ class Executors:
     """Applies the micro-batches of one task. Not thread-safe."""
 
     def __init__(self, task: LoadTask, applier: Applier) -> None:
-        """`applier` is the driver's, which does what no executor has a part of."""
-        self._task, self._applier = pickle.dumps(task), applier
+        """`applier` is the driver's, for whatever needs no executor."""
+        self._task = pickle.dumps(task)
+        self._applier = applier
 
     def apply(self, frame: DataFrame, spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
-        """Of each partition; what is `same_in_all` of them may be left out of the frame. What the
-        executors had to say is in the log then. Raises what one of them has met: nothing is
-        known then of how far any partition has been applied, but by the target."""
+        """The outcome of each partition. Columns that are `same_in_all` of them may be missing in
+        the frame. Writes the executors' log lines. Raises the error that one of them has met: only
+        the target knows then how far each partition has been applied."""
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
         self._applier.let_go()
         seen = {
@@ -98,9 +100,8 @@ class Executors:
             for partition, offset in self._applier.seen.items()
             if partition in spans
         }
-        rows = map_in_arrow(
-            frame, partial(apply_partition, self._task, dict(spans), seen)
-        ).collect()
+        apply = partial(apply_partition, self._task, dict(spans), seen)
+        rows = map_in_arrow(frame, apply).collect()
         outcomes: list[Outcome] = [pickle.loads(row.outcome) for row in rows]
         for outcome in outcomes:
             for name, level, text in outcome.log:
@@ -110,37 +111,34 @@ class Executors:
                 raise outcome.error
             if outcome.seen:
                 self._applier.seen[outcome.partition] = outcome.seen
-        # transaction markers only
+        # Partitions without an outcome have transaction markers only, which Spark does not hand
+        # out: the driver moves their offsets.
         for partition in spans.keys() - {outcome.partition for outcome in outcomes}:
-            span = spans[partition]
-            outcomes.append(
-                Outcome(
-                    partition,
-                    span.end,
-                    self._applier.apply(partition, NO_RECORDS, span.end, span.position_version),
-                )
-            )
+            end = spans[partition].end
+            version = spans[partition].position_version
+            report = self._applier.apply(partition, NO_RECORDS, end, version)
+            outcomes.append(Outcome(partition, end, report))
         return outcomes
 
 
 def map_in_arrow(
     frame: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> DataFrame:
-    """What `DataFrame.mapInArrow` does, which asks for pandas though it has no need of it."""
+    """Does what `DataFrame.mapInArrow` does, which demands pandas without needing it."""
     mapped: Any = UserDefinedFunction(
         function, OUTCOME, "apply_partition", PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     )
-    return DataFrame(
-        frame._jdf.mapInArrow(mapped(*(frame[name] for name in frame.columns))._jc, False, None),
-        frame.sparkSession,
-    )
+    columns = [frame[name] for name in frame.columns]
+    rows = frame._jdf.mapInArrow(mapped(*columns)._jc, False, None)
+    return DataFrame(rows, frame.sparkSession)
 
 
 # In an executor's Python worker, which applies one partition after the other, of whichever task.
 
 
 def no_outcome(_: Iterable[int]) -> Iterator[bytes]:
-    """That a worker knows this function means that it has loaded what the next one needs."""
+    """For `warm_up`: to unpickle this function, a worker loads the module, and with it all that
+    `apply_partition` needs."""
     return iter(())
 
 
@@ -156,22 +154,19 @@ def apply_partition(
     if first is None:
         return
     partition = topic_partition_of(first, spans)
-    if partition not in spans:  # a bounded replay has all it wants of this one, while others go on
+    if partition not in spans:
+        # A bounded replay is done with this one, while others go on.
         return
-    outcome = Outcome(partition, spans[partition].start, begun=spans[partition].begun)
+    span = spans[partition]
+    outcome = Outcome(partition, span.start, begun=span.begun)
     with _kept_log(outcome.log):
         try:
-            _apply(
-                _applier(pickled),
-                outcome,
-                spans[partition],
-                seen,
-                chain([first], slices),
-                task.converter,
-            )
+            all_slices = chain([first], slices)
+            _apply(_applier(pickled), outcome, span, seen, all_slices, task.converter)
         except CdcError as error:
             outcome.error = error
-        except Exception as error:  # its text may hold cells
+        except Exception as error:
+            # Its type and place only: its text may hold cells.
             *_, (frame, line) = walk_tb(error.__traceback__)
             where = f"{frame.f_code.co_filename}:{line}"
             outcome.error = CdcError(
@@ -182,18 +177,18 @@ def apply_partition(
 
 
 def _slices(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """The records in order, as many at once as may be one transaction. The first are few, so
-    that all hands are soon at work."""
+    """The records in order, as many together as may be one transaction. The first slices are small,
+    so that reading, decoding and writing soon run side by side."""
     parts: list[pa.RecordBatch] = []
-    size = FIRST_SLICE_BYTES
+    slice_bytes = min(FIRST_SLICE_BYTES, SLICE_BYTES)
     for batch in batches:
         for start in range(0, len(batch), most):
             parts.append(batch.slice(start, most))
-            if sum(map(len, parts)) >= most or sum(part.nbytes for part in parts) >= min(
-                size, SLICE_BYTES
-            ):
+            count = sum(len(part) for part in parts)
+            if count >= most or sum(part.nbytes for part in parts) >= slice_bytes:
                 yield pa.Table.from_batches(parts)
-                parts, size = [], 2 * size
+                parts = []
+                slice_bytes = min(2 * slice_bytes, SLICE_BYTES)
     if parts:
         yield pa.Table.from_batches(parts)
 
@@ -218,27 +213,28 @@ def _begin(
     applier: Applier, outcome: Outcome, span: Span, seen: Mapping[TopicPartition, AppliedOffset]
 ) -> None:
     """Where the target has committed a part of the span, an executor was lost meanwhile: the
-    partition goes on behind it. Else it holds what the driver has seen, or the first transaction
-    finds that it does not."""
-    applier.begin(outcome.partition, seen.get(outcome.partition))
-    found = applier.seen.get(outcome.partition)
+    partition goes on after it. Otherwise the target holds what the driver has seen, or the first
+    transaction finds that it does not."""
     known = seen.get(outcome.partition)
-    is_ours = found is not None and (found.epoch, found.position_version) == (
-        known.epoch if known else 0,
-        span.position_version,
-    )
-    if found and is_ours and span.start < found.next_offset <= span.end:
-        outcome.end, outcome.last = found.next_offset, found.details.last
-    else:
-        applier.seen = dict(seen)
+    applier.begin(outcome.partition, known)
+    found = applier.seen.get(outcome.partition)
+    if found and span.start < found.next_offset <= span.end:
+        epoch = known.epoch if known else 0
+        if (found.epoch, found.position_version) == (epoch, span.position_version):
+            outcome.end = found.next_offset
+            outcome.last = found.details.last
+            return
+    applier.seen = dict(seen)
 
 
 def _apply_slices(
     applier: Applier, outcome: Outcome, span: Span, slices: Iterable[pa.Table], converter: str
 ) -> None:
-    """One is written while the next is decoded and the one after that is read. After
+    """One slice is written while the next is decoded and the one after that is read. After
     TURN_SECONDS, or twice TURN_BYTES, the partition leaves the rest of the batch for later."""
-    partition, at, began = outcome.partition, outcome.end, monotonic()
+    partition = outcome.partition
+    at = outcome.end
+    began = monotonic()
 
     def write(
         records: Records,
@@ -247,20 +243,13 @@ def _apply_slices(
         end: int,
         late: int = 0,
     ) -> None:
-        # else the one before has failed, or waits, and says why
-        if outcome.end == begin and not outcome.waits:
-            outcome.take(
-                partial(
-                    prepared.result(),
-                    end,
-                    span.position_version,
-                    span.low_watermark,
-                    span.is_hasty,
-                ),
-                end,
-                records,
-            )
-            outcome.report.late += late
+        # The slice before has failed, or waits, and says why.
+        if outcome.end != begin or outcome.waits:
+            return
+        apply = prepared.result()
+        version = span.position_version
+        outcome.take(partial(apply, end, version, span.low_watermark, span.is_hasty), end, records)
+        outcome.report.late += late
 
     with ThreadPoolExecutor(1, "prepare") as preparing, ThreadPoolExecutor(1, "write") as writing:
         written: deque[Future[None]] = deque()
@@ -271,37 +260,22 @@ def _apply_slices(
                 outcome.report.came(*records.kafka_times())
                 left = records.before(end)[len(records.before(at)) :]
                 left, late = without_late(partition, left, converter, outcome.begun)
-                written.append(
-                    writing.submit(
-                        write,
-                        left,
-                        preparing.submit(applier.prepare, partition, left),
-                        at,
-                        end,
-                        len(late),
-                    )
-                )
+                prepared = preparing.submit(applier.prepare, partition, left)
+                written.append(writing.submit(write, left, prepared, at, end, len(late)))
                 at = end
             outcome.value_bytes += part.column("value").nbytes
             if len(written) > SLICES_AHEAD:
                 written.popleft().result()
-            if (
-                outcome.waits
-                or outcome.value_bytes >= 2 * TURN_BYTES
-                or monotonic() - began > TURN_SECONDS
-            ):
+            is_turn_over = (
+                outcome.value_bytes >= 2 * TURN_BYTES or monotonic() - began > TURN_SECONDS
+            )
+            if outcome.waits or is_turn_over:
                 break
         else:
-            if at < span.end:  # transaction markers, which are no records
-                written.append(
-                    writing.submit(
-                        write,
-                        NO_RECORDS,
-                        preparing.submit(applier.prepare, partition, NO_RECORDS),
-                        at,
-                        span.end,
-                    )
-                )
+            if at < span.end:
+                # Transaction markers, which are no records.
+                prepared = preparing.submit(applier.prepare, partition, NO_RECORDS)
+                written.append(writing.submit(write, NO_RECORDS, prepared, at, span.end))
         for future in written:
             future.result()
     outcome.seconds = monotonic() - began
@@ -313,21 +287,25 @@ def _applier(pickled: bytes) -> Applier:
 
     def put_dead_letters(dead_letters: Sequence[DeadLetter]) -> None:
         with DeadLetterTopic(task) as topic:
-            topic.open()  # other executors may have put some, too
+            # Counts the open ones: other executors may have put some meanwhile.
+            topic.open()
             topic.put(dead_letters)
 
-    return make_applier(task, Event(), None if task.on_error is OnError.STOP else put_dead_letters)
+    if task.on_error is OnError.STOP:
+        return make_applier(task, Event())
+    return make_applier(task, Event(), put_dead_letters)
 
 
 @contextmanager
 def _kept_log(kept: list[tuple[str, int, str]]) -> Iterator[None]:
-    """What is logged inside the block, from INFO on."""
+    """Keeps what is logged inside the block, from INFO on."""
 
     class Keeper(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
             kept.append((record.name, record.levelno, record.getMessage()))
 
-    logger, keeper = logging.getLogger("cdcbus"), Keeper(logging.INFO)
+    logger = logging.getLogger("cdcbus")
+    keeper = Keeper(logging.INFO)
     logger.setLevel(logging.INFO)
     logger.addHandler(keeper)
     try:

@@ -16,25 +16,30 @@ from cdcbus.plugins.positions import TopicPartition
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a partition: applied up to `end`, in all `value_bytes`, in so many `seconds`;
-    the target holds what was `seen` last. `last`: the last record before `end`, if some were
-    read. `waits`: why it is to wait there for other partitions; `error`: why it was not applied;
-    `begun`: as in Span, afterwards. `log`: what there is to say, by logger, level and text."""
+    """What became of a partition's part of a batch."""
 
     partition: TopicPartition
+    # It was applied up to here.
     end: int
     report: BatchReport = field(default_factory=BatchReport)
+    # How much was applied, and how long it took.
     value_bytes: int = 0
     seconds: float = 0.0
+    # What the target holds now.
     seen: AppliedOffset | None = None
+    # The last record before `end`, if some were read.
     last: Landmark | None = None
+    # Why it waits there for other partitions; empty: it does not.
     waits: str = ""
+    # Why it was not applied.
     error: CdcError | None = None
+    # As in Span, afterwards.
     begun: Begun = field(default_factory=dict)
+    # Lines for the task's log: logger, level, text.
     log: list[tuple[str, int, str]] = field(default_factory=list)
 
     def take(self, apply: Callable[[], BatchReport], end: int, records: Records) -> None:
-        """Applies what comes next, which are these records, up to `end` or to where the partition
+        """Applies the next records, which are these, up to `end` or to where the partition
         waits."""
         self.waits = ""
         try:
@@ -42,5 +47,6 @@ class Outcome:
             self.end = end
         except PartitionWaits as waiting:
             self.report.add(waiting.report)
-            self.end, self.waits = waiting.end, str(waiting)
+            self.end = waiting.end
+            self.waits = str(waiting)
         self.last = records.last_before(self.end) or self.last
