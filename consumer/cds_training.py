@@ -1,5 +1,5 @@
-"""What a consumer task has Spark do, without Kafka and a target, so that Java keeps the classes
-which that takes: see class_archive.
+"""Training run for the CDS archive, see `jvm/cds_archive.py`: exercises the Spark code paths of a
+consumer task, without Kafka or a target, so that the JVM can archive the classes they load.
 
 A program: `python -m cdcbus.consumer.cds_training FILE` writes the archive.
 """
@@ -30,6 +30,7 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.positions import TopicPartition
 
 NOBODY = "127.0.0.1:9"
+# Kafka's client gives up soon.
 AT_ONCE = {"default.api.timeout.ms": "1000", "request.timeout.ms": "500"}
 COLUMNS = (
     "'topic' AS topic",
@@ -54,12 +55,13 @@ def main(file: Path) -> None:
         _load(java.jvm, kafka_connector_jars())
     java.shutdown()
     java.proc.stdin.close()
-    if code := java.proc.wait():
+    code = java.proc.wait()
+    if code:
         raise CdcError(f"Java ended with exit code {code}")
 
 
 def _read_batches(spark: SparkSession, scratch: Path) -> None:
-    """Through a Python worker."""
+    """Reads micro-batches through a Python worker."""
 
     def read(frame: DataFrame, _: int) -> None:
         map_in_arrow(frame, _outcome).collect()
@@ -88,18 +90,17 @@ def _look_for_kafka(spark: SparkSession, scratch: Path, task: LoadTask) -> None:
 
 
 def _load(java: Any, jars: Iterable[Path]) -> None:
-    """Those classes of the jars that can be: what reads from Kafka never came so far."""
+    """Loads the classes of the jars: without a Kafka most of the code that reads from it has not
+    run. Classes that cannot be loaded are left out."""
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
     for jar in jars:
         with ZipFile(jar) as contents:
-            names = [
-                name.removesuffix(".class").replace("/", ".")
-                for name in contents.namelist()
-                if name.endswith(".class")
-            ]
-        for name in names:
-            with suppress(Py4JJavaError):
-                java.java.lang.Class.forName(name, False, loader)
+            files = contents.namelist()
+        for file in files:
+            if file.endswith(".class"):
+                name = file.removesuffix(".class").replace("/", ".")
+                with suppress(Py4JJavaError):
+                    java.java.lang.Class.forName(name, False, loader)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a consumer task is told: the typed form of a `KafkaFetch` -> `JdbcBatch` or `KAFKA_SYNC`
+"""The settings of a consumer task: the typed form of a `KafkaFetch` -> `JdbcBatch` or `KAFKA_SYNC`
 task file."""
 
 from __future__ import annotations
@@ -21,24 +21,27 @@ from cdcbus.plugins.transform.table_list import TableList, is_selected, matches_
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """What is read. `partitions`: only these, of each topic, in order; empty: all.
-    `kafka_options` are the Java client's, passed through; `look_up_options` say librdkafka how
-    to connect, for questions about the topics."""
+    """What is read."""
 
     servers: str
     topics: tuple[str, ...]
+    # Only these partitions of each topic, in order; empty: all.
     partitions: tuple[int, ...] = ()
     group: str = ""
+    # The Java client's, passed through.
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    # How librdkafka connects, for questions about the topics.
     look_up_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class SchemaChange(StrEnum):
-    """What happens with a source column that the target lacks: IGNORE drops it, EVOLVE adds it,
-    STOP waits until somebody has added it."""
+    """What happens with a source column that the target lacks."""
 
+    # It is dropped.
     IGNORE = "ignore"
+    # It is added to the target.
     EVOLVE = "evolve"
+    # The task waits until somebody has added it.
     STOP = "stop"
 
 
@@ -51,70 +54,73 @@ class OnError(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterConfig:
-    """Where dead letters go, in the Kafka that the task reads. `limit`: more open ones of this
-    task stop it."""
+    """Where dead letters go, in the Kafka that the task reads."""
 
     topic: str = "cdcbus-deadletters"
+    # With more open letters than these the task stops.
     limit: int = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class LoadTask:
-    """Kafka topics to one target, a database or other topics.
-
-    `includes` / `excludes` are SCHEMA.TABLE in upper case, before mapping, beside which stand
-    patterns: see `plugins.transform.table_list`; of `regexes` one must match as well, if there are
-    some. Row changes of `skipped_operations` are left out. `processor`: `module:function` or an
-    entry point that sees rows before they are mapped; empty: none. `weights`: target table,
-    SCHEMA.TABLE or TABLE in upper case -> its place inside a batch: light tables are written first
-    and deleted from last. `merge` false: each change is written by itself, in source order. Rows of
-    `heartbeats`, or without it of any table called `cdcbus_heartbeat`, are heartbeats. `start` is
-    `consumer.offset`, `first_consume_from` what holds when nothing else says where to begin; None
-    and None = refuse. `until` says where the run ends, None: nowhere; `ends` is the same as an
-    offset for each partition, once these are known: the run ends when all before it is in the
-    target. `time_zone`: of times in records that name none; empty: UTC. `target_zone`: whose clocks
-    the target's columns without a zone are filled by; empty: UTC.
-    """
+    """Kafka topics to one target, a database or other topics."""
 
     task_id: str
     source: TopicConfig
     converter: str
     loader: str
     target: JdbcTarget | PublishConfig
+    # SCHEMA.TABLE in upper case, before mapping. Patterns: see `plugins.transform.table_list`.
     includes: frozenset[str] = frozenset()
     excludes: frozenset[str] = frozenset()
     rules: tuple[MapperRule, ...] = ()
+    # `module:function` or an entry point that sees rows before they are mapped; empty: none.
     processor: str = ""
     insert_on_update_error: bool = True
+    # Otherwise each change is written by itself, in source order.
     merge: bool = True
+    # Target table, SCHEMA.TABLE or TABLE in upper case -> its place inside a batch: light tables
+    # are written first and deleted from last.
     weights: Mapping[str, int] = field(default_factory=dict)
     schema_change: SchemaChange = SchemaChange.STOP
     on_error: OnError = OnError.STOP
     dead_letters: DeadLetterConfig = DeadLetterConfig()
+    # `consumer.offset`.
     start: KafkaStart | None = None
+    # Where a task begins when nothing else says so; None: it refuses.
     first_consume_from: Edge | None = None
     allow_offset_reset: bool = False
     max_records_per_batch: int = 50_000
     spark_options: Mapping[str, str] = field(default_factory=dict)
+    # The table whose rows are heartbeats; None: any table called `cdcbus_heartbeat`.
     heartbeats: TableId | None = None
+    # Where the run ends; None: nowhere.
     until: KafkaStart | None = None
+    # The same as an offset for each partition, once these are known: the run ends when everything
+    # before them is in the target.
     ends: Mapping[TopicPartition, int] | None = None
+    # The zone of times in records that name none; empty: UTC.
     time_zone: str = ""
+    # If there are some, one of them must match a table as well.
     regexes: tuple[str, ...] = ()
     include_patterns: tuple[str, ...] = ()
     exclude_patterns: tuple[str, ...] = ()
+    # Row changes of these are left out.
     skipped_operations: frozenset[Op] = frozenset()
+    # The zone of local times in the target's columns without a zone; empty: UTC.
     target_zone: str = ""
 
     @property
     def reader(self) -> Converter:
-        """What reads the task's records. Raises ConfigError."""
+        """The converter that reads the task's records. Raises ConfigError."""
         return make_converter(self.converter, self.time_zone)
 
     @property
     def mapper(self) -> Mapper:
-        """A new one, which keeps what it finds of each table. Raises ConfigError."""
-        zone = zone_of(self.target_zone, KEY) if self.target_zone else None
+        """A new mapper, which caches what it finds of each table. Raises ConfigError."""
+        zone = None
+        if self.target_zone:
+            zone = zone_of(self.target_zone, KEY)
         return Mapper(self.rules, self.named_tables, self.excludes, zone)
 
     def is_heartbeat(self, table: TableId) -> bool:

@@ -1,15 +1,15 @@
 """The consumer task: Kafka -> row changes -> target, and the position after the target has
 committed.
 
-    take_over.find_starts              whoever has run the task is fenced at the target, then its
-                                       offsets are read; an edit in ZooKeeper counts more than
-                                       these, a start rule at the first start only
+    take_over.find_starts              fences the task's predecessor at the target, then reads the
+                                       target's offsets; an edit in ZooKeeper takes precedence over
+                                       these, a start rule counts at the first start only
         -> take_over.take_over         where to go on: to the target, then to ZooKeeper
-        -> one of two gears, from the offset at which the other has left off:
+        -> one of two gears, from the offset at which the other has stopped:
 
            tail.follow                 while little is left to read: the driver reads what comes
-                                       into Kafka, and applies it at once
-               | a backlog builds up   Spark starts beside the tail, which goes on until it is up
+                                       into Kafka, and applies it immediately
+               | a backlog builds up   Spark starts beside the tail, which runs until Spark is up
                v                       ^ what is left is small again
            bulk.stream_backlog         Spark Structured Streaming: executors read and apply their
                                        partitions in micro-batches
@@ -22,8 +22,8 @@ committed.
         -> StoredPositions             every second; if an operator has set the node meanwhile,
                                        reading starts again from there
 
-The target is the authority: what a gear believes to have read counts for nothing when the task
-starts again, and Spark's checkpoint is a throw-away folder of each query.
+The target is the authority: what a gear believes to have read does not count when the task starts
+again, and Spark's checkpoint is a throw-away folder of each query.
 """
 
 from __future__ import annotations
@@ -88,11 +88,13 @@ def run(
 
     def start() -> tuple[Starts, bool]:
         """Where to begin, and whether in the bulk gear."""
-        reached, passed = NOWHERE, NOTHING_PASSED
+        reached = NOWHERE
+        passed = NOTHING_PASSED
         if positions.has_begun:
-            reached, passed = progress.next_offsets, progress.last
+            reached = progress.next_offsets
+            passed = progress.last
         with TopicLogs(task) as logs:
-            # before the logs are compared: whoever leads them later is another one
+            # Before the logs are compared: a leader that comes later has another epoch.
             progress.leader_epochs = leader_epochs(task.source, logs.all_partitions())
             starts = find_starts(task, logs, applier, stores, reached, passed)
             progress.begin(task.task_id, starts)
@@ -126,7 +128,7 @@ def run(
                     follow(task, batches, size, watch, stop, is_spark_up)
                 is_bulk = False
                 if not is_over():
-                    # brings PySpark, which only a backlog needs
+                    # Imported here, as it brings PySpark, which only a backlog needs.
                     from cdcbus.consumer.batch.bulk import stream_backlog
 
                     LOG.info("%s: Spark reads a backlog, %s", name, shown(progress.next_offsets))
@@ -141,7 +143,8 @@ def run(
         return spark.is_ready
 
     def keep(starts: Starts, found: Refilled | None) -> None:
-        """So that the next start refuses, too: what was applied since is in the log."""
+        """Makes the next start refuse, too. Otherwise it would compare the records that were
+        applied since, which the log still holds."""
         if found and not applier.is_dry_run:
             last = {**progress.last, found.partition: found.last}
             with suppress(CdcError):
