@@ -12,7 +12,7 @@ from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition, Published
-from cdcbus.plugins.rowchange import Origin, TableId
+from cdcbus.plugins.rowchange import Origin
 from cdcbus.producer.binlog import event_types as kinds
 from cdcbus.producer.binlog import tagged_gtid
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
@@ -27,29 +27,24 @@ from cdcbus.producer.binlog.mariadb_compression import (
 from cdcbus.producer.binlog.transaction_payload import inner_events
 from cdcbus.producer.config import Elsewhere
 from cdcbus.producer.ddl.named_tables import fills_table
-from cdcbus.producer.ddl.statement_targets import Session, Targets, session, targets
-from cdcbus.producer.ddl.table_schema import SEQUENCE_COLUMNS
-from cdcbus.producer.decoding.column_types import is_open
+from cdcbus.producer.ddl.statement_targets import session
 from cdcbus.producer.decoding.partial_json import PARTIAL_UPDATE_ROWS, whole_updates
 from cdcbus.producer.decoding.row_image import OPS
-from cdcbus.producer.decoding.table import DecodableTable, decodable
-from cdcbus.producer.decoding.table_map import TableMap, parse, table_id, table_name
+from cdcbus.producer.decoding.table_map import table_id
 from cdcbus.producer.schema.ddl_scanner import Statement, statement, version_of
 from cdcbus.producer.schema.history import SchemaHistory
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.source import xa
 from cdcbus.producer.source.ddl_events import DdlReader
 from cdcbus.producer.source.end_watch import Sent
+from cdcbus.producer.source.event_tables import EventTables
 from cdcbus.producer.source.row_events import Batch, Part, Rows
+from cdcbus.producer.source.row_statements import RowStatements
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
 NOTHING_ELSEWHERE = Elsewhere()
-OWN_TABLES = ("cdcbus_position", "cdcbus_row_", "cdcbus_mark_")
 _STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
-# of tables: each transaction names again which it means; of many tables they are others each time
-_NUMBERS_KEPT = 1_000
-_PASSED_OVER = 100  # how many kinds of statements are logged, at most
 
 
 class Reading:
@@ -87,23 +82,16 @@ class Reading:
         # server, so that a restart goes by GTIDs as well.
         self._files_of = server.identity if server.has_files_of(position) else ""
         self._server = server
-        self._filter = tables
         self._schema = schema
         self._ddl = ddl
         self._epoch = epoch
-        self._skips_statements = skips_statements
+        self._tables = EventTables(server, tables, schema, elsewhere.marks)
+        self._row_statements = RowStatements(server, tables, skips=skips_statements)
         self._elsewhere = elsewhere
-        self._mark_tables = {f"cdcbus_mark_{mark}" for mark in elsewhere.marks}
-        self._marks: set[bytes] = set()  # definitions of these tables
         self._is_elsewhere = False  # whether the transaction that is being read came from there
         self._told_elsewhere = False
-        # of tables that the task does not read, as the log has said
-        self._passed_over: set[Targets] = set()
         self._checksum_bytes = 4 if server.has_checksum else 0
         self._version = server.version
-        self._tables: dict[int, DecodableTable | None] = {}
-        self._by_definition: dict[bytes, DecodableTable | None] = {}
-        self._sequences: set[TableId] = set()  # as the log has said
         # Of the transaction that is being read:
         self._gtid = ""
         self._server_uuid = server.server_uuid
@@ -112,9 +100,9 @@ class Reading:
         self._is_xa = False
         self._is_given_out = False  # whether some of its rows are no longer in the batch
         self._is_first = True
-        # its last row event: only what follows shows whether it ends the transaction
+        # Its last row event: only what follows shows whether that ends the transaction.
         self._held: Rows | None = None
-        # its events, where they are compressed into one
+        # Its events, where they are compressed into one.
         self._payload: Iterator[list[bytes]] | None = None
         # Before it:
         self._prepared = xa.Prepared()
@@ -198,27 +186,25 @@ class Reading:
         if edge := self._edge:
             position = self._position(edge)
             self._schema.passed(BinlogCoordinates(position.file, position.pos))
-        closed, opened, kept = (
-            self._parts[: self._closed],
-            self._parts[self._closed :],
-            list[Part](),
-        )
+        closed = self._parts[: self._closed]
+        opened = self._parts[self._closed :]
+        kept: list[Part] = []
         if self._is_xa:
+            # Its rows count from XA COMMIT on, so they stay here.
             opened, kept = kept, opened
         self._is_given_out |= bool(opened)
-        self._parts, self._closed, self._edge = kept, 0, None
-        skipped, self._skipped = self._skipped, 0
-        statements, self._statements = self._statements, []
-        oldest = self._prepared.oldest
-        return Batch(
-            closed,
-            position,
-            opened,
-            (oldest.xid.decode(), oldest.prepared_s) if oldest else None,
-            skipped,
-            tuple(statements),
-            None if self._is_inside else BinlogCoordinates(self.file, self._pos),
-        )
+        open_xa = None
+        if oldest := self._prepared.oldest:
+            open_xa = oldest.xid.decode(), oldest.prepared_s
+        between = None if self._is_inside else BinlogCoordinates(self.file, self._pos)
+        statements = tuple(self._statements)
+        batch = Batch(closed, position, opened, open_xa, self._skipped, statements, between)
+        self._parts = kept
+        self._closed = 0
+        self._edge = None
+        self._skipped = 0
+        self._statements = []
+        return batch
 
     @property
     def _is_inside(self) -> bool:
@@ -228,12 +214,12 @@ class Reading:
     def _position(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
         """Where reading may go on once all before the edge is out: there, or before the oldest
         transaction that is prepared still."""
-        here, oldest = self._at(edge), self._prepared.oldest
+        here = self._at(edge)
+        oldest = self._prepared.oldest
         if oldest is None:
             return here
-        return replace(
-            oldest.before, published=self._published or Published(here.file, here.pos, here.gtid)
-        )
+        published = self._published or Published(here.file, here.pos, here.gtid)
+        return replace(oldest.before, published=published)
 
     def _at(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
         file, pos, commit_ms, created_ms = edge
@@ -253,8 +239,9 @@ class Reading:
         handle = self._handlers.get(kind) or self._unknown(event)
         start = self._start = self._pos
         if end_pos and kind not in HEARTBEATS:
-            # which may come again, with its own place, before a later one
+            # A file's head may come again, with its own place, before a later event.
             is_head = kind == BINLOG.FORMAT_DESCRIPTION_EVENT
+            # A place has 32 bits: behind 4 GB it begins again.
             self._pos = end_pos if start <= end_pos or is_head else carried(start, end_pos)
         elif self._in_transaction:  # where MariaDB leaves the place of events open
             self._pos += len(event)
@@ -277,7 +264,7 @@ class Reading:
 
     def _row_event(self, event: bytes, body: bytes, timestamp: int) -> None:
         try:
-            table = self._tables[table_id(body)]
+            table = self._tables.by_number[table_id(body)]
         except KeyError:
             raise UnreadableEvent(
                 "rows of a table that no table map names; the position is not a transaction edge"
@@ -322,7 +309,7 @@ class Reading:
         self._row_event(_as_kind(event, PLAIN_ROWS[kind]), plain_rows(kind, body), timestamp)
 
     def _partial_updates(self, event: bytes, body: bytes, timestamp: int) -> None:
-        table = self._tables.get(table_id(body))
+        table = self._tables.by_number.get(table_id(body))
         if table is not None:
             body = whole_updates(body, table)
         self._row_event(_as_kind(event, BINLOG.UPDATE_ROWS_EVENT_V2), body, timestamp)
@@ -331,46 +318,8 @@ class Reading:
         self._payload = inner_events(body)
 
     def _table_map(self, event: bytes, body: bytes, timestamp: int) -> None:
-        number, definition = table_id(body), body[8:]
-        if definition in self._marks:
+        if self._tables.take(body, self._place):
             self._is_elsewhere = True
-        if definition not in self._by_definition:
-            name = table_name(body)
-            if name.table in self._mark_tables:
-                self._marks.add(definition)
-                self._is_elsewhere = True
-            if not self._filter.accepts(name) or (self._mark_tables and is_own_table(name)):
-                self._tables[number] = None
-                return
-            table_map = self._described(
-                parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb)
-            )
-            self._by_definition[definition] = (
-                None if self._is_sequence(table_map) else decodable(table_map)
-            )
-        self._tables[number] = self._by_definition[definition]
-
-    def _is_sequence(self, table_map: TableMap) -> bool:
-        """Whether it is a SEQUENCE of MariaDB, whose state is in the binlog as a row: no table,
-        which the log says once."""
-        table = table_map.table
-        if (
-            not self._server.is_mariadb
-            or table_map.key
-            or tuple(column.name for column in table_map.columns) != SEQUENCE_COLUMNS
-        ):
-            return False
-        if table not in self._sequences:
-            self._sequences.add(table)
-            LOG.info("%s is a SEQUENCE, not a table: what it says of its state is left out", table)
-        return True
-
-    def _described(self, table_map: TableMap) -> TableMap:
-        if not table_map.is_complete:
-            return self._schema.complete(table_map, self._place())
-        if self._server.is_mariadb and any(map(is_open, table_map.columns)):
-            return self._schema.typed(table_map, self._place())
-        return table_map
 
     def _query(self, event: bytes, body: bytes, timestamp: int) -> None:
         schema_bytes, status_bytes = body[8], int.from_bytes(body[11:13], "little")
@@ -389,59 +338,36 @@ class Reading:
             self._xa_finish(found[1] == b"COMMIT", found[2], event, timestamp)
         elif kinds.ROW_STATEMENT.match(sql):
             if not self._is_from_elsewhere(event):
-                self._row_statement(sql, session(body))
+                self._row_statement(sql, body)
             if not self._in_transaction:
                 self._end(timestamp)
         elif not kinds.INSIDE.fullmatch(sql):
             is_filled = kinds.CREATE_TABLE.match(sql) and self._fills_table(body)
             if is_filled and not self._is_from_elsewhere(event):
-                self._row_statement(sql, session(body))
-            self._by_definition.clear()  # a DDL: tables may look different from here on
-            ddl = self._statement(body)
-            self._statements.append(ddl)
-            self._schema.follow(ddl, self._place())
-            parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
-            if not self._is_from_elsewhere(event) and not (self._published and self._is_out()):
-                self._parts += parts
+                self._row_statement(sql, body)
+            self._definition(event, body, timestamp)
             # CREATE TABLE ... SELECT, of which the rows follow
             if sql.endswith(b"START TRANSACTION"):
                 self._in_transaction = True
             elif not self._in_transaction:
                 self._end(timestamp)
 
-    def _row_statement(self, sql: bytes, of: Session) -> None:
-        """One that changes rows. Of other tables it is nothing to the task; of its own, or where
-        that is not sure, it stops."""
-        charset = self._server.charsets.get(of.collation, "")
-        found = targets(sql, of, is_utf8=charset.startswith("utf8"))
-        if found.tables is not None and not any(map(self._filter.accepts, found.tables)):
-            if found not in self._passed_over and len(self._passed_over) < _PASSED_OVER:
-                self._passed_over.add(found)
-                LOG.warning(
-                    "%s: %s was logged as text and is passed over, as all like it: the task does "
-                    "not read that. What views, triggers, "
-                    "foreign keys and functions change by it in tables of the task would be "
-                    "missed; binlog_format=ROW for every session "
-                    "shows it",
-                    *(self._place(), found),
-                )
-        elif self._skips_statements:
-            if not (self._published and self._is_out()):
-                self._skipped += 1
-                LOG.warning(
-                    "%s: %s was logged as text and is skipped (consumer.onStatement=skip): what "
-                    "it changed is not in Kafka; compare "
-                    "the table with its targets, and set binlog_format=ROW for every session",
-                    *(self._place(), found),
-                )
-        else:
-            raise UnreadableEvent(
-                "a statement that changes rows was logged as text (binlog_format STATEMENT or "
-                f"MIXED), {found}; "
-                "rows cannot be taken from it. Set binlog_format=ROW for every session; "
-                "consumer.onStatement=skip goes on without what "
-                "such statements change"
-            )
+    def _definition(self, event: bytes, body: bytes, timestamp: int) -> None:
+        """A DDL."""
+        self._tables.forget_definitions()
+        ddl = self._statement(body)
+        self._statements.append(ddl)
+        self._schema.follow(ddl, self._place())
+        # Read in any case: what is published already is followed all the same.
+        parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
+        if not self._is_from_elsewhere(event) and not (self._published and self._is_out()):
+            self._parts += parts
+
+    def _row_statement(self, sql: bytes, body: bytes) -> None:
+        """One that changes rows: stops, or counts it as skipped."""
+        is_out = self._published is not None and self._is_out()
+        if self._row_statements.is_skipped(sql, session(body), self._place(), is_out=is_out):
+            self._skipped += 1
 
     def _load_query(self, event: bytes, body: bytes, timestamp: int) -> None:
         """LOAD DATA in statement format: a Query event with numbers of the file behind its fixed
@@ -540,8 +466,7 @@ class Reading:
             self._parts.append(held)
             self._held = None
         self._closed = len(self._parts)
-        if len(self._tables) > _NUMBERS_KEPT:
-            self._tables.clear()
+        self._tables.transaction_ended()
         if self._gtid and self._executed is not None:
             self._executed.add(self._gtid)
         self._edge = self._ended_at = (
@@ -554,13 +479,17 @@ class Reading:
             BinlogCoordinates(self.file, self._pos)
         ):
             self._published = self._published_gtids = None
-        self._gtid, self._server_uuid, self._commit_us = "", self._server.server_uuid, 0
-        self._in_transaction, self._is_xa, self._is_first, self._is_given_out = (
-            False,
-            False,
-            True,
-            False,
-        )
+        self._forget_transaction()
+
+    def _forget_transaction(self) -> None:
+        """What is known of the transaction that is being read: none is any more."""
+        self._gtid = ""
+        self._server_uuid = self._server.server_uuid
+        self._commit_us = 0
+        self._in_transaction = False
+        self._is_xa = False
+        self._is_first = True
+        self._is_given_out = False
         self._is_elsewhere = False
 
     def _mysql_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
@@ -597,15 +526,15 @@ class Reading:
 
     def _rotate(self, event: bytes, body: bytes, timestamp: int) -> None:
         if self._in_transaction or self._gtid:
-            # written by the server at the end of a file; without, sent by the dump at the start of
-            # the next one
+            # With a time the server has written it, at the end of a file; without, the dump sends
+            # it at the start of the next one.
             if timestamp:
                 raise UnreadableEvent(
                     "the binlog file ends within a transaction whose end this release does not see"
                 )
             self._drop_transaction()
         self.file, self._pos = body[8:].decode(), int.from_bytes(body[:8], "little")
-        self._tables.clear()  # numbers start again when the server does
+        self._tables.forget_numbers()  # they start again when the server does
 
     def _format_description(self, event: bytes, body: bytes, timestamp: int) -> None:
         self._checksum_bytes = 4 if event[-5] == 1 else 0
@@ -630,19 +559,7 @@ class Reading:
         )
         LOG.warning(sentence, self.file, self._pos, self.left_over)
         self._taken()
-        self._gtid, self._server_uuid, self._commit_us = "", self._server.server_uuid, 0
-        self._in_transaction, self._is_xa, self._is_first, self._is_given_out = (
-            False,
-            False,
-            True,
-            False,
-        )
-        self._is_elsewhere = False
-
-
-def is_own_table(name: TableId) -> bool:
-    """Whether it is one that tasks keep at a target for themselves."""
-    return name.table.lower().startswith(OWN_TABLES)
+        self._forget_transaction()
 
 
 def _as_kind(event: bytes, kind: int) -> bytes:

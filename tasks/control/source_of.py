@@ -19,7 +19,7 @@ from cdcbus.producer.config import FetchTask, SourceConfig
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn, TableSchema
 from cdcbus.producer.schema.resolver import SchemaReader, labels_in
 from cdcbus.producer.server import connection as servers
-from cdcbus.producer.source.event_reader import is_own_table
+from cdcbus.producer.source.event_tables import is_own_table
 from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.read_task import Inspection, inspect_task

@@ -1,0 +1,102 @@
+"""Which tables the numbers in row events mean, and how their rows are decoded."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.ddl.table_schema import SEQUENCE_COLUMNS
+from cdcbus.producer.decoding.column_types import is_open
+from cdcbus.producer.decoding.table import DecodableTable, decodable
+from cdcbus.producer.decoding.table_map import TableMap, parse, table_id, table_name
+from cdcbus.producer.schema.history import SchemaHistory
+from cdcbus.producer.server.connection import Server
+from cdcbus.producer.table_filter import TableFilter
+
+LOG = logging.getLogger(__name__)
+OWN_TABLES = ("cdcbus_position", "cdcbus_row_", "cdcbus_mark_")
+# Each transaction names again which tables its numbers mean. A server with many tables gives them
+# other numbers each time.
+_NUMBERS_KEPT = 1_000
+
+
+class EventTables:
+    """The tables of one stream, from its table maps. `by_number`: None for a table whose rows are
+    not wanted. `marks`: tables by which rows are known that came from elsewhere."""
+
+    def __init__(
+        self, server: Server, tables: TableFilter, schema: SchemaHistory, marks: Iterable[str]
+    ) -> None:
+        self.by_number: dict[int, DecodableTable | None] = {}
+        self._server = server
+        self._filter = tables
+        self._schema = schema
+        self._mark_tables = {f"cdcbus_mark_{mark}" for mark in marks}
+        self._mark_definitions: set[bytes] = set()
+        # Table maps come with each transaction, and are mostly those of before.
+        self._by_definition: dict[bytes, DecodableTable | None] = {}
+        self._sequences: set[TableId] = set()  # as the log has said
+
+    def take(self, body: bytes, place: Callable[[], BinlogCoordinates]) -> bool:
+        """Takes a table map; `place` gives where it starts, which is seldom asked. Whether it is of
+        a mark."""
+        number = table_id(body)
+        definition = body[8:]
+        if definition not in self._by_definition:
+            name = table_name(body)
+            if name.table in self._mark_tables:
+                self._mark_definitions.add(definition)
+            if self._is_wanted(name):
+                self._by_definition[definition] = self._decodable(body, place())
+        self.by_number[number] = self._by_definition.get(definition)
+        return definition in self._mark_definitions
+
+    def forget_definitions(self) -> None:
+        """After a DDL: tables may look different from here on."""
+        self._by_definition.clear()
+
+    def forget_numbers(self) -> None:
+        self.by_number.clear()
+
+    def transaction_ended(self) -> None:
+        """Numbers hold for a transaction; they are kept as long as there are few."""
+        if len(self.by_number) > _NUMBERS_KEPT:
+            self.by_number.clear()
+
+    def _is_wanted(self, name: TableId) -> bool:
+        if self._mark_tables and is_own_table(name):
+            return False
+        return self._filter.accepts(name)
+
+    def _decodable(self, body: bytes, place: BinlogCoordinates) -> DecodableTable | None:
+        found = parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb)
+        table_map = self._described(found, place)
+        return None if self._is_sequence(table_map) else decodable(table_map)
+
+    def _described(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
+        """With what the schema history knows, where the table map leaves something open."""
+        if not table_map.is_complete:
+            return self._schema.complete(table_map, place)
+        if self._server.is_mariadb and any(map(is_open, table_map.columns)):
+            return self._schema.typed(table_map, place)
+        return table_map
+
+    def _is_sequence(self, table_map: TableMap) -> bool:
+        """Whether it is a SEQUENCE of MariaDB, whose state is in the binlog as a row: no table,
+        which the log says once."""
+        if not self._server.is_mariadb or table_map.key:
+            return False
+        if tuple(column.name for column in table_map.columns) != SEQUENCE_COLUMNS:
+            return False
+        table = table_map.table
+        if table not in self._sequences:
+            self._sequences.add(table)
+            LOG.info("%s is a SEQUENCE, not a table: what it says of its state is left out", table)
+        return True
+
+
+def is_own_table(name: TableId) -> bool:
+    """Whether it is one that tasks keep at a target for themselves."""
+    return name.table.lower().startswith(OWN_TABLES)
