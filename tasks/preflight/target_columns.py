@@ -3,7 +3,7 @@ it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from cdcbus.plugins.contracts import TargetTable
@@ -24,48 +24,78 @@ def describe_columns(
 ) -> Iterator[CheckResult]:
     """Compares a target table with its source's rows. `sample`: the source table in the newest
     records; None where they hold none of its rows: then only the mapper's columns are compared."""
-    subject, source, rule = f"target table {table.id}", route.source, route.rule
-    present = {name.lower() for name in table.columns}
-    # A rule for any table may name columns that only some tables have.
-    renamed = rule.columns if rule.table else {}
-    if computed := [name for name in rule.computed if name.lower() not in present]:
-        statement = add_columns(table, [Column(name) for name in computed])
-        yield error(
-            subject,
-            f"has no column{_s(computed)} {', '.join(computed)}, which mapper[i] computes",
-            f"{statement}; or remove the line{_s(computed)}.",
-        )
+    subject = f"target table {table.id}"
+    yield from _computed(subject, route, table)
     if sample is None:
-        lacking = []
-        for column, name in renamed.items():
-            if name.lower() not in present:
-                lacking.append(Seen(Column(column), "", True))
-        yield from _lacking(subject, route, lacking, table)
+        yield from _lacking(subject, route, _renamed_to_none(route, table), table)
         return
-    known = {name.lower() for name in sample.columns}
-    for column in renamed:
-        if column.lower() not in known:
-            yield warning(
-                subject,
-                f"mapper[i].column.{column}: the newest rows of {source} have no such column",
-                "Correct the column's name in the task file, or remove the line.",
-            )
-    lacking = []
-    for column, seen in sample.columns.items():
-        target_column = route.wanted(column)
-        if target_column and target_column.lower() not in present:
-            lacking.append(seen)
+    yield from _misspelt(subject, route, sample)
+    lacking = _not_in_target(route, sample, table)
     # Columns of records that the task has applied already are only worth a warning.
-    for is_ahead in (True, False):
-        yield from _lacking(
-            subject, route, [seen for seen in lacking if seen.is_ahead is is_ahead], table
-        )
+    ahead = [seen for seen in lacking if seen.is_ahead]
+    applied = [seen for seen in lacking if not seen.is_ahead]
+    yield from _lacking(subject, route, ahead, table)
+    yield from _lacking(subject, route, applied, table)
     if not lacking:
-        yield ok(subject, f"has all {len(sample.columns)} columns of the newest rows of {source}")
+        count = len(sample.columns)
+        yield ok(subject, f"has all {count} columns of the newest rows of {route.source}")
     mapped = _mapped(route, [seen.column for seen in sample.columns.values()])
     yield from _not_filled(subject, route, sample, mapped, table)
     yield from _key(subject, route, sample, mapped, table)
     yield from _local_times(subject, route, sample, table)
+
+
+def _renamed(route: Route) -> Mapping[str, str]:
+    """The columns that the mapper renames, with their new names."""
+    # A rule for any table may name columns that only some tables have.
+    return route.rule.columns if route.rule.table else {}
+
+
+def _computed(subject: str, route: Route, table: TargetTable) -> Iterator[CheckResult]:
+    """Whether the target has the columns that the mapper computes."""
+    present = {name.lower() for name in table.columns}
+    lacking = [name for name in route.rule.computed if name.lower() not in present]
+    if not lacking:
+        return
+    statement = add_columns(table, list(map(Column, lacking)))
+    yield error(
+        subject,
+        f"has no column{_s(lacking)} {', '.join(lacking)}, which mapper[i] computes",
+        f"{statement}; or remove the line{_s(lacking)}.",
+    )
+
+
+def _renamed_to_none(route: Route, table: TargetTable) -> list[Seen]:
+    """The columns whose new name the target does not have."""
+    present = {name.lower() for name in table.columns}
+    lacking = []
+    for column, name in _renamed(route).items():
+        if name.lower() not in present:
+            lacking.append(Seen(Column(column), "", True))
+    return lacking
+
+
+def _misspelt(subject: str, route: Route, sample: Sample) -> Iterator[CheckResult]:
+    """Columns of the mapper that rows do not have."""
+    known = {name.lower() for name in sample.columns}
+    for column in _renamed(route):
+        if column.lower() not in known:
+            yield warning(
+                subject,
+                f"mapper[i].column.{column}: the newest rows of {route.source} have no such column",
+                "Correct the column's name in the task file, or remove the line.",
+            )
+
+
+def _not_in_target(route: Route, sample: Sample, table: TargetTable) -> list[Seen]:
+    """The columns of rows that the target does not have."""
+    present = {name.lower() for name in table.columns}
+    lacking = []
+    for column, seen in sample.columns.items():
+        name = route.wanted(column)
+        if name and name.lower() not in present:
+            lacking.append(seen)
+    return lacking
 
 
 def _mapped(route: Route, columns: Sequence[Column]) -> list[Column]:

@@ -14,6 +14,7 @@ from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column
 from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition, as_columns, charset_of
+from cdcbus.tasks.schema.source_details import Index
 
 # What kind of values a type is for, by its name at the source and at the targets.
 KINDS: Final = (
@@ -85,7 +86,9 @@ def differences(
     """All, those that lose something first. `collations`: those of the target's columns, by name,
     where they have any."""
     columns = as_columns(wanted)
-    found = [Difference("", table.unsafe, True)] if table.unsafe else []
+    found = []
+    if table.unsafe:
+        found.append(Difference("", table.unsafe, True))
     if missing := lacking(table, columns):
         remedy = add_columns(table, [_typed(wanted, column) for column in missing])
         for column in missing:
@@ -143,7 +146,8 @@ def _not_held(source: str, column: TargetColumn) -> str:
     """Why not all values of a source's type are held; empty where they are, or where that is not
     known."""
     name = source.partition("(")[0].partition(" ")[0]
-    kind, own = _kind(name), _kind(column.type)
+    kind = _kind(name)
+    own = _kind(column.type)
     if holds_less(column, source):
         return "keeps less than"
     if own == "truth":
@@ -170,8 +174,10 @@ def _text_length(name: str, source: str) -> int:
     if name == "decimal":
         return (numbers or [10])[0] + 2
     if name in ("enum", "set"):
-        labels = [len(each) for each in re.findall(r"'((?:[^']|'')*)'", source)]
-        return max(labels) if name == "enum" else sum(labels) + len(labels) - 1
+        labels = re.findall(r"'((?:[^']|'')*)'", source)
+        if name == "enum":
+            return max(map(len, labels))
+        return len(",".join(labels))  # a SET may have all of them
     return TEXT_LENGTHS.get(name, LONGEST)
 
 
@@ -220,32 +226,47 @@ def _of_keys(
     wanted: TableDefinition, table: TargetTable, collations: Mapping[str, str]
 ) -> Iterator[Difference]:
     """A key that is missing, or takes two of the source's rows for one."""
-    key = [part.column or "" for part in wanted.key.parts] if wanted.key else []
+    key = _columns_of(wanted.key) if wanted.key else []
     if key and not table.key:
         yield Difference("", f"has no key; the source's is {', '.join(key)}", True)
     if not key and table.key:
         yield Difference("", f"has key {', '.join(table.key)}, and the source none", True)
-    known = [{name.lower() for name in key}] if key else []
-    known += [
-        {(part.column or "").lower() for part in index.parts}
-        for index in wanted.indexes
-        if index.is_unique and not any(part.length for part in index.parts)
-    ]
-    uniques = [table.key] * bool(table.key) + [*table.unique_keys]
+    uniques = [*table.unique_keys]
+    if table.key:
+        uniques.insert(0, table.key)
+    unique_at_source = _unique_at_source(wanted)
     for unique in uniques:
         names = {name.lower() for name in unique}
-        if key and not any(each <= names for each in known):
+        # A key of more columns than the source's own tells apart whatever that does.
+        if key and not any(each <= names for each in unique_at_source):
             shown = ", ".join(unique) or "of an expression, a prefix or a condition"
             yield Difference(
                 "", f"unique key {shown}: rows that the source tells apart may be one there", True
             )
     by_name = {column.name.lower(): column for column in wanted.columns}
-    for name in sorted({name for unique in uniques for name in unique}):
+    for name in sorted(set[str]().union(*uniques)):
         column = by_name.get(name.lower())
         if column and _folds_more(column, table.columns[name], collations.get(name, "")):
             yield Difference(
                 name, "is in a key, and takes texts for one that the source tells apart", True
             )
+
+
+def _unique_at_source(wanted: TableDefinition) -> list[set[str]]:
+    """The columns, in lower case, of each key by which the source tells rows apart."""
+    known = []
+    for index in (wanted.key, *wanted.indexes):
+        if index is None:
+            continue
+        is_whole = index is wanted.key or not any(part.length for part in index.parts)
+        if index.is_unique and is_whole:
+            known.append({name.lower() for name in _columns_of(index)})
+    return known
+
+
+def _columns_of(index: Index) -> list[str]:
+    """Its columns; an expression is an empty name."""
+    return [part.column or "" for part in index.parts]
 
 
 def _folds_more(wanted: ColumnDefinition, column: TargetColumn, collation: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -93,36 +94,33 @@ def define(mapped: MappedTable, details: TableDetails, target: Target) -> TableD
     rule = mapped.route.rule
     by_name = {column.name: column for column in mapped.schema.columns}
     notes: list[str] = []
-    columns = [
-        _copied(
-            by_name[source],
-            name,
-            details.columns.get(source, ColumnDetails()),
-            rule.masks.get(source.lower()),
-            target,
-            notes,
-        )
-        for source, name in mapped.columns.items()
-    ]
+    columns = []
+    dates = []
+    for source, name in mapped.columns.items():
+        own = details.columns.get(source, ColumnDetails())
+        mask = rule.masks.get(source.lower())
+        columns.append(_copied(by_name[source], name, own, mask, target, notes))
+        if by_name[source].data_type in DATES:
+            dates.append(name)
     for name in rule.computed:
         columns.append(ColumnDefinition(name, "", column_type("", target.dialect)))
         notes.append(
             f"{name}: mapper[i] computes it, so its type is long text: choose a better one"
         )
-    dates = [name for source, name in mapped.columns.items() if by_name[source].data_type in DATES]
     if dates and target.dialect != "mysql" and target.zero_date is ZeroDate.REJECT:
         notes.append(f"{', '.join(dates)}: zero dates are refused, unless loader.zeroDate is set")
-    names = {**mapped.columns, **{f"[{name}]": name for name in rule.computed}}
     key, problems = _key(mapped, details, target, notes)
-    in_key = {part.column for part in key.parts} if key else set()
-    columns = [
-        replace(column, is_nullable=column.is_nullable and column.name not in in_key)
-        for column in columns
-    ]
+    # Targets take no NULL in a key.
+    in_key = _names(key)
+    nullable_where_possible = []
+    for column in columns:
+        is_nullable = column.is_nullable and column.name not in in_key
+        nullable_where_possible.append(replace(column, is_nullable=is_nullable))
+    names = [*mapped.columns.values(), *rule.computed]
     return TableDefinition(
         mapped.target,
         (mapped.source.id,),
-        tuple(columns),
+        tuple(nullable_where_possible),
         key,
         _indexes(mapped, details, target, notes),
         details.comment,
@@ -194,7 +192,7 @@ def _mysql_type(
 
 
 def _may_be_null(column: TableColumn, target: Target, notes: list[str], name: str) -> bool:
-    """Whether a NULL may come for a column that has none at the source."""
+    """Whether a NULL can come for a column that has none at the source."""
     if target.dialect == "oracle" and TEXTS.fullmatch(column.data_type):
         notes.append(f"{name}: may be NULL, as an empty text is that in Oracle")
         return True
@@ -297,19 +295,30 @@ def _indexes(
         columns = tuple(part.column for part in index.parts)
         if index.name == PRIMARY or (index.is_unique and columns == mapped.schema.key):
             continue
-        names = [mapped.columns.get(column) if column else None for column in columns]
-        if None in names or index.kind not in ("BTREE", "HASH"):
+        parts = _renamed(index, mapped)
+        if parts is None or index.kind not in ("BTREE", "HASH"):
             notes.append(f"index {index.name} ({index.kind}) is left out")
             continue
-        parts = tuple(
-            replace(part, column=name) for part, name in zip(index.parts, names, strict=True)
-        )
         is_unique = index.is_unique
         if target.dialect != "mysql" and any(part.length for part in parts):
-            is_unique = False  # of what is beyond the prefix, too
+            # These have no index of prefixes: one of whole columns refuses nothing that the source
+            # takes if it is not unique.
+            is_unique = False
         name = index.name if target.dialect == "mysql" else _short(mapped.target, index, target)
         found.append(Index(name, is_unique, index.kind, parts))
     return tuple(found)
+
+
+def _renamed(index: Index, mapped: MappedTable) -> tuple[IndexPart, ...] | None:
+    """The parts under the target's names; None where it lacks a column, or an expression is among
+    them."""
+    parts = []
+    for part in index.parts:
+        name = mapped.columns.get(part.column) if part.column else None
+        if name is None:
+            return None
+        parts.append(replace(part, column=name))
+    return tuple(parts)
 
 
 def _short(table: TableId, index: Index, target: Target) -> str:
@@ -322,23 +331,27 @@ def _short(table: TableId, index: Index, target: Target) -> str:
     return name.encode()[: limit - len(tail)].decode(errors="ignore") + tail
 
 
-def _long_names(table: TableId, names: Mapping[str, str], target: Target) -> list[str]:
+def _long_names(table: TableId, names: Sequence[str], target: Target) -> list[str]:
     limit = NAME_BYTES[target.dialect]
-    long = [name for name in (*table, *names.values()) if len(name.encode()) > limit]
-    return [
-        f"name {name} has more than the {limit} bytes that the target takes: give it another one "
-        "with mapper[i]"
-        for name in long
-    ]
+    problems = []
+    for name in (*table, *names):
+        if len(name.encode()) > limit:
+            problems.append(
+                f"name {name} has more than the {limit} bytes that the target takes: give it "
+                "another one with mapper[i]"
+            )
+    return problems
 
 
-def _twice(names: Mapping[str, str]) -> list[str]:
-    lower = [name.lower() for name in names.values()]
-    return [
-        f"two columns would be called {name}: give one of them another name with mapper[i].column"
-        for name in sorted(set(lower))
-        if lower.count(name) > 1
-    ]
+def _twice(names: Sequence[str]) -> list[str]:
+    problems = []
+    for name, count in sorted(Counter(name.lower() for name in names).items()):
+        if count > 1:
+            problems.append(
+                f"two columns would be called {name}: give one of them another name with "
+                "mapper[i].column"
+            )
+    return problems
 
 
 def merged(definitions: list[TableDefinition]) -> TableDefinition:
@@ -348,8 +361,10 @@ def merged(definitions: list[TableDefinition]) -> TableDefinition:
     columns = {column.name.lower(): column for column in first.columns}
     problems = list(first.problems)
     notes = list(first.notes)
+    in_key = _names(first.key)
     for other in others:
         for column in other.columns:
+            # A column that only some of the tables have is NULL in rows of the others.
             known = columns.setdefault(column.name.lower(), replace(column, is_nullable=True))
             if known.type != column.type:
                 problems.append(
@@ -357,27 +372,29 @@ def merged(definitions: list[TableDefinition]) -> TableDefinition:
                     f"{column.type} for {other.sources[0]}: make the table by hand, with the wider "
                     "of the two"
                 )
-            if column.is_nullable and not known.is_nullable and known.name not in _names(first.key):
+            if column.is_nullable and not known.is_nullable and known.name not in in_key:
                 columns[column.name.lower()] = replace(known, is_nullable=True)
-        lacking = {column.name.lower() for column in other.columns}
+        present = {column.name.lower() for column in other.columns}
         for name, column in columns.items():
-            if name not in lacking and column.name not in _names(first.key):
+            if name not in present and column.name not in in_key:
                 columns[name] = replace(column, is_nullable=True)
-        if _names(first.key) != _names(other.key):
+        if in_key != _names(other.key):
             problems.append(
                 f"the keys of {first.sources[0]} and {other.sources[0]} differ: make the table by "
                 "hand"
             )
         problems += [problem for problem in other.problems if problem not in problems]
         notes += [note for note in other.notes if note not in notes]
-    sources = tuple(source for each in definitions for source in each.sources)
+    sources: list[TableId] = []
+    for each in definitions:
+        sources += each.sources
     if others:
         notes.append(
             f"rows of {', '.join(map(str, sources))} come together: rows with one key become one"
         )
     return replace(
         first,
-        sources=sources,
+        sources=tuple(sources),
         columns=tuple(columns.values()),
         notes=tuple(notes),
         problems=tuple(problems),
