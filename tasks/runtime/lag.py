@@ -209,7 +209,7 @@ def topics_retention(task: LoadTask) -> Retention:
     for topic, config in configs.items():
         if "delete" not in config["cleanup.policy"].value:
             continue
-        # -1: no limit
+        # -1 is no limit.
         if (kept_ms := int(config["retention.ms"].value)) > 0:
             seconds.append(kept_ms / 1000)
         if (most := int(config["retention.bytes"].value)) > 0:
@@ -233,13 +233,12 @@ class _FetchLag:
         try:
             if self._connection is None:
                 self._connection = servers.connect(self._source, ASK_SECONDS)
-                self._variables = servers.global_variables(
-                    self._connection, (*_EXPIRY, _MOST_BYTES)
-                )
+                names = (*_EXPIRY, _MOST_BYTES)
+                self._variables = servers.global_variables(self._connection, names)
             end = servers.latest_position(self._connection)
-            is_at_end = BinlogCoordinates(position.file, position.pos) >= BinlogCoordinates(
-                end.file, end.pos
-            )
+            here = BinlogCoordinates(position.file, position.pos)
+            is_at_end = here >= BinlogCoordinates(end.file, end.pos)
+            # Sizes are asked for only where the two places are in different files.
             files = [] if position.file == end.file else servers.binlog_files(self._connection)
             skew_seconds = self._skew_seconds()
         except (CdcError, pymysql.Error, OSError):
@@ -285,8 +284,11 @@ _EXPIRY = ("binlog_expire_logs_seconds", "expire_logs_days")
 
 def binlog_retention(variables: dict[str, str]) -> float | None:
     """How many seconds a server keeps its binlog; None: for ever."""
-    seconds, days = (float(variables.get(name) or 0) for name in _EXPIRY)
-    return seconds or days * 86_400 or None
+    # MySQL since 8.0 and MariaDB since 10.6 have seconds; where these are set, days do not count.
+    if seconds := float(variables.get("binlog_expire_logs_seconds") or 0):
+        return seconds
+    days = float(variables.get("expire_logs_days") or 0)
+    return days * 86_400 or None
 
 
 def binlog_unread(behind_bytes: int | None, kept_bytes: int) -> tuple[float | None, str]:
@@ -311,7 +313,8 @@ def bytes_between(
     names = [name for name, _ in files]
     if start[0] not in names or end[0] not in names:
         return None
-    first, last = names.index(start[0]), names.index(end[0])
+    first = names.index(start[0])
+    last = names.index(end[0])
     rest_of_first = max(0, files[first][1] - start[1])
     whole_files = sum(size for _, size in files[first + 1 : last])
     return rest_of_first + whole_files + end[1]

@@ -29,9 +29,8 @@ if TYPE_CHECKING:
     from cdcbus.producer.progress import Progress as FetchProgress
 
 BATCHES_KEPT = 10
-REPORTED_SECONDS = (
-    3600.0  # a task that reads again what a target has lost may be done within a second
-)
+# A task that reads again what a target has lost may be done within a second: it is told for longer.
+REPORTED_SECONDS = 3600.0
 STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = (
     "source_to_kafka",
     "kafka_to_target",
@@ -63,8 +62,10 @@ class LoadMetrics:
             return
         self._batch = batch
         self._begun_ms = self._begun_ms or applied_ms
-        stages = [round(ms, 1) for ms in (batch.decode_ms, batch.apply_ms, batch.commit_ms)]
-        self._batches.append(Batch(now(), batch.records, *stages))
+        stages = _stages_ms(batch)
+        self._batches.append(
+            Batch(now(), batch.records, stages["decode"], stages["apply"], stages["commit"])
+        )
         rows = batch.records / 2
         self._time(batch.first_commit_ms, batch.first_kafka_ms, applied_ms, rows)
         self._time(batch.last_commit_ms, batch.last_kafka_ms, applied_ms, rows)
@@ -115,26 +116,23 @@ class LoadMetrics:
     @property
     def batch_seconds(self) -> float:
         """How long the batch in progress has been applied; 0 between batches."""
-        since = 0.0 if self._progress is None else self._progress.batch_since
-        return time.time() - since if since else 0.0
+        if self._progress is None or not self._progress.batch_since:
+            return 0.0
+        return time.time() - self._progress.batch_since
 
     @property
     def beats(self) -> Mapping[str, float]:
         """When the last heartbeat of each source came into Kafka, as far as that is known."""
-        known = {} if self._progress is None else dict(self._progress.total.beats)
+        if self._progress is None:
+            return {}
+        # A copy: the task's own thread adds sources meanwhile.
+        known = dict(self._progress.total.beats)
         return {source: beat.came for source, beat in known.items() if beat.came}
 
     @property
     def stages_ms(self) -> Mapping[str, float]:
         """The times of the last batch's stages, added up over its partitions."""
-        batch = self._batch
-        if batch is None:
-            return {}
-        return {
-            "decode": round(batch.decode_ms, 1),
-            "apply": round(batch.apply_ms, 1),
-            "commit": round(batch.commit_ms, 1),
-        }
+        return {} if self._batch is None else _stages_ms(self._batch)
 
     @property
     def batches(self) -> tuple[Batch, ...]:
@@ -144,11 +142,9 @@ class LoadMetrics:
     def latencies(self, _skew_seconds: float | None) -> Mapping[str, Percentiles]:
         found = {stage: self._stages[stage].percentiles() for stage in STAGES}
         if self._progress is not None:
-            found |= {
-                "kafka_to_taken": _percentiles(self._progress.taken),
-                "taken_to_target": _percentiles(self._progress.applied),
-            }
-        return {stage: _rounded(each) for stage, each in found.items() if each is not None}
+            found["kafka_to_taken"] = _percentiles(self._progress.taken)
+            found["taken_to_target"] = _percentiles(self._progress.applied)
+        return _known(found)
 
     @property
     def skew_seconds(self) -> float | None:
@@ -211,13 +207,14 @@ class FetchMetrics:
             return {}
         stages = self._progress.stages
         if skew_seconds is not None:
-            stages.skew_seconds = skew_seconds if abs(skew_seconds) >= LEAST_SKEW_SECONDS else 0.0
+            is_clear = abs(skew_seconds) >= LEAST_SKEW_SECONDS
+            stages.skew_seconds = skew_seconds if is_clear else 0.0
         found = {
             "source_to_read": _percentiles(stages.read),
             "read_to_kafka": _percentiles(stages.to_kafka),
             SOURCE_TO_KAFKA: _percentiles(stages.published),
         }
-        return {stage: _rounded(each) for stage, each in found.items() if each is not None}
+        return _known(found)
 
 
 def metrics_of(task: FetchTask | LoadTask) -> FetchMetrics | LoadMetrics:
@@ -230,6 +227,19 @@ def _taken(seen: deque[tuple[float, str]], kind: str) -> list[Occurrence]:
         at, sentence = seen.popleft()
         taken.append(Occurrence(int(at), kind, sentence))
     return taken
+
+
+def _stages_ms(batch: BatchReport) -> dict[str, float]:
+    return {
+        "decode": round(batch.decode_ms, 1),
+        "apply": round(batch.apply_ms, 1),
+        "commit": round(batch.commit_ms, 1),
+    }
+
+
+def _known(found: Mapping[str, Percentiles | None]) -> dict[str, Percentiles]:
+    """Without stages that no row has passed."""
+    return {stage: _rounded(each) for stage, each in found.items() if each is not None}
 
 
 def _percentiles(latency: Latency) -> Percentiles | None:

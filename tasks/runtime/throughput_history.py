@@ -60,16 +60,16 @@ class ThroughputHistory:
         stored = node.fields.get(name) if node is not None else None
         if not isinstance(stored, list):
             return []
-        minutes = map(_minute, stored)
-        return [minute for minute in minutes if minute is not None]
+        minutes = []
+        for fields in stored:
+            minute = _minute(fields)
+            if minute is not None:
+                minutes.append(minute)
+        return minutes
 
     def put(self, task_id: str, minutes: Iterable[Minute]) -> None:
         """Replaces all minutes."""
-        put_node(
-            self._client,
-            minutes_path(task_id),
-            {"minutes": [astuple(minute) for minute in minutes]},
-        )
+        put_node(self._client, minutes_path(task_id), {"minutes": list(map(astuple, minutes))})
 
 
 class ThroughputWriter:
@@ -80,7 +80,8 @@ class ThroughputWriter:
         self._task_id, self._minutes = task_id, minutes
         self._known: list[Minute] | None = None
         self._hours: list[Minute] | None = None
-        self._at, self._rows = minute_of(time.time()), 0
+        self._at = minute_of(time.time())
+        self._rows = 0
 
     def is_due(self) -> bool:
         """Whether a minute has ended that is not written yet."""
@@ -135,8 +136,8 @@ def with_hours(hours: list[Minute], minutes: list[Minute]) -> list[Minute]:
             parts.setdefault(at, []).append(minute)
     for at, part in parts.items():
         known[at] = whole_hour(at, part)
-    kept = (hour for at, hour in known.items() if at > current - HOURS_KEPT_SECONDS)
-    return sorted(kept, key=lambda hour: hour.at)
+    oldest = current - HOURS_KEPT_SECONDS
+    return [known[at] for at in sorted(known) if at > oldest]
 
 
 def whole_hour(at: int, minutes: Sequence[Minute]) -> Minute:
