@@ -33,11 +33,16 @@ def sealed(secret: str, environ: Mapping[str, str]) -> str:
 
 def _with_text(secret: str, change: Callable[[str], str]) -> str:
     """The secret with what is no placeholder changed."""
-    changed, end = "", 0
+    parts = []
+    end = 0
     for found in PLACEHOLDER.finditer(secret):
-        changed += (change(secret[end : found.start()]) if found.start() > end else "") + found[0]
+        if found.start() > end:
+            parts.append(change(secret[end : found.start()]))
+        parts.append(found[0])
         end = found.end()
-    return changed + (change(secret[end:]) if end < len(secret) else "")
+    if end < len(secret):
+        parts.append(change(secret[end:]))
+    return "".join(parts)
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:

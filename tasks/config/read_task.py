@@ -76,11 +76,11 @@ class Inspection:
 
     def using(self, needs: Callable[[str], bool]) -> Inspection:
         """The same for who needs these keys: without a value here they are errors."""
-        found = [
-            replace(each, severity=Severity.ERROR) if each.is_unfilled and needs(each.key) else each
-            for each in self.diagnostics.found
-        ]
-        diagnostics = Diagnostics(found)
+        diagnostics = Diagnostics()
+        for found in self.diagnostics.found:
+            if found.is_unfilled and needs(found.key):
+                found = replace(found, severity=Severity.ERROR)
+            diagnostics.found.append(found)
         task = None if diagnostics.of(Severity.ERROR) else self.task
         return replace(self, task=task, diagnostics=diagnostics)
 
@@ -88,11 +88,8 @@ class Inspection:
         """The task to run. Raises ConfigError whose text lists everything that is wrong, one
         line each, beginning with the place."""
         if self.task is None:
-            raise ConfigError(
-                "\n".join(
-                    diagnostic.located(place) for diagnostic in self.diagnostics.of(Severity.ERROR)
-                )
-            )
+            errors = self.diagnostics.of(Severity.ERROR)
+            raise ConfigError("\n".join(error.located(place) for error in errors))
         return ReadTask(
             self.task, self.diagnostics.of(Severity.WARNING), self.diagnostics.of(Severity.NOTE)
         )
@@ -143,14 +140,9 @@ def inspect_dist(
 ) -> Inspection:
     """The same for porter's dist object, which has no lines to name."""
     inspection = inspect_text(properties_text(config), environ, unfilled, sources)
-    diagnostics = Diagnostics(
-        [replace(diagnostic, line=0) for diagnostic in inspection.diagnostics.found]
-    )
-    return replace(
-        inspection,
-        diagnostics=diagnostics,
-        entries={key: replace(entry, line=0) for key, entry in inspection.entries.items()},
-    )
+    found = [replace(diagnostic, line=0) for diagnostic in inspection.diagnostics.found]
+    entries = {key: replace(entry, line=0) for key, entry in inspection.entries.items()}
+    return replace(inspection, diagnostics=Diagnostics(found), entries=entries)
 
 
 def _inspect(
@@ -171,7 +163,8 @@ def _inspect(
         settings.reject(ENVIRONMENT, sentence)
     task = _task(settings)
     if entries is None:
-        # All that is wrong is told at once, but for keys that its source may have.
+        # Its source cannot be read. All else that is wrong is reported at once, but for keys that
+        # the source may have.
         diagnostics.found[:] = [each for each in diagnostics.found if not _is_of_source(each, own)]
         task = None
     _allow(own, diagnostics)
@@ -180,9 +173,10 @@ def _inspect(
 
 def _is_of_source(found: Diagnostic, own: Mapping[str, Entry]) -> bool:
     """Whether it is about a key that is missing, and that the named source of its side may have."""
-    return found.line == 0 and any(
-        found.key.startswith(prefix) and own.get(prefix + NAME_KEY) is not None for prefix in SIDES
-    )
+    if found.line != 0:
+        return False
+    named = [prefix for prefix in SIDES if prefix + NAME_KEY in own]
+    return found.key.startswith(tuple(named))
 
 
 def _allow(own: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
@@ -233,7 +227,7 @@ def _report_route(settings: Settings, consumer: str, loader: str) -> None:
     """Reports two known names that do not go together. A missing or unknown name is reported
     where it is read."""
     if consumer and loader:
-        # whatever else is read goes into topics first
+        # Whatever else is read goes into topics first.
         wanted = sorted(to for of, to in ROUTES if of == consumer) or ["KAFKA_SYNC"]
         sentence = (
             f"{consumer} does not go with {loader}; expected one of {', '.join(wanted)}; "

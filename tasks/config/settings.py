@@ -71,10 +71,12 @@ class Settings:
 
     def servers(self, name: str) -> str:
         """The brokers as Kafka's clients want them."""
-        addresses = self.need(name, ADDRESSES, ())
-        return ",".join(
-            f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in addresses
-        )
+        brokers = []
+        for host, port in self.need(name, ADDRESSES, ()):
+            # An address of IPv6 stands in brackets, or its port would be a part of it.
+            shown = f"[{host}]" if ":" in host else host
+            brokers.append(f"{shown}:{port}")
+        return ",".join(brokers)
 
     def has(self, name: str) -> bool:
         """Whether the file gives the key a value, right or wrong."""
@@ -82,12 +84,12 @@ class Settings:
 
     def below(self, *prefixes: str) -> dict[str, str]:
         """The rest of each name behind one of the prefixes, with its text; a later prefix wins."""
-        return {
-            entry.key.removeprefix(prefix): entry.value
-            for prefix in prefixes
-            for entry in self.entries.values()
-            if entry.key.startswith(prefix) and entry.key != prefix
-        }
+        found: dict[str, str] = {}
+        for prefix in prefixes:
+            for entry in self.entries.values():
+                if entry.key.startswith(prefix) and entry.key != prefix:
+                    found[entry.key.removeprefix(prefix)] = entry.value
+        return found
 
     def error(self, name: str, what: str, value_type: ValueType[Any]) -> None:
         """Reports an error at a key: what is wrong, the expected form, an example."""

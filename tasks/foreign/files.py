@@ -51,24 +51,22 @@ def foreign_settings(files: Sequence[Path]) -> list[Settings]:
         )
     if canal.TOOL in tools.values():
         return _instances(read)
-    return [
-        Settings(
-            tools[file],
-            file,
-            debezium.connector_of(entries) if tools[file] == debezium.TOOL else entries,
-        )
-        for file, entries in read.items()
-    ]
+    settings = []
+    for file, entries in read.items():
+        tool = tools[file]
+        # Debezium Server has the connector's settings below a prefix of its own.
+        its_own = debezium.connector_of(entries) if tool == debezium.TOOL else entries
+        settings.append(Settings(tool, file, its_own))
+    return settings
 
 
 def task_text(made: Conversion, tool: str) -> str:
     """The task file. What could not be carried over stands in it, too, as remarks."""
-    findings = [
-        each for severity in (Severity.ERROR, Severity.WARNING) for each in made.found.of(severity)
-    ]
     lines = [f"# Made of settings of {tool} by cdcbus task import."]
-    lines += [f"# {each.severity}: {_said(each)}" for each in findings]
-    return "".join(f"{line}\n" for line in lines) + "\n" + properties_text(made.finished())
+    for finding in (*made.found.of(Severity.ERROR), *made.found.of(Severity.WARNING)):
+        lines.append(f"# {finding.severity}: {_said(finding)}")
+    remarks = "\n".join(lines)
+    return f"{remarks}\n\n{properties_text(made.finished())}"
 
 
 def _said(finding: Diagnostic) -> str:
@@ -142,8 +140,9 @@ def _connector(text: str) -> dict[str, str]:
         found = {"name": found.get("name", ""), **found["config"]}
     if not isinstance(found, dict) or "connector.class" not in found:
         return {}
-    return {
-        str(key): value if isinstance(value, str) else orjson.dumps(value).decode()
-        for key, value in found.items()
-        if value is not None
-    }
+    settings = {}
+    for key, value in found.items():
+        if value is not None:
+            # Numbers and flags as they would be written in a file of properties.
+            settings[str(key)] = value if isinstance(value, str) else orjson.dumps(value).decode()
+    return settings

@@ -10,7 +10,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import key_columns
 from cdcbus.plugins.rowchange import Column, Table, TableId
-from cdcbus.plugins.transform.mapper import Mapper
+from cdcbus.plugins.transform.mapper import Mapper, Route
 from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.mapped_tables import check_mapper
@@ -37,16 +37,20 @@ def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
     read = [table for table in tables if accepts(table)]
     seen = list(describe_filter(task, read, _keyed(connection, {table.schema for table in read})))
     mapper = Mapper(task.transform.rules)
-    by_name = {str(route.target).upper(): route for each in read for route in mapper.routes(each)}
+    # Partition keys name tables as records do, so as the mapper has them.
+    by_name: dict[str, Route] = {}
+    for table in read:
+        for route in mapper.routes(table):
+            by_name[str(route.target).upper()] = route
     for name in sorted(task.publish.partition_keys):
-        route = by_name.get(name)
-        if route is None:
+        found = by_name.get(name)
+        if found is None:
             seen.append(describe_partition_key(name, None, [], task.publish))
             continue
-        source = Table(route.source, tuple(map(Column, _columns(connection, route.source))), ())
-        columns = [column.name for column in route.columns(source)]
-        key = [route.wanted(column) or "" for column in _primary_key(connection, route.source)]
-        seen.append(describe_partition_key(name, route.target, columns, task.publish, key))
+        source = Table(found.source, tuple(map(Column, _columns(connection, found.source))), ())
+        columns = [column.name for column in found.columns(source)]
+        key = [found.wanted(column) or "" for column in _primary_key(connection, found.source)]
+        seen.append(describe_partition_key(name, found.target, columns, task.publish, key))
     return seen
 
 
@@ -160,5 +164,6 @@ def _primary_key(connection: Connection, table: TableId) -> list[str]:
 
 def _listed(tables: Iterable[TableId]) -> str:
     names = sorted(map(str, tables))
+    shown = ", ".join(names[:NAMES_SHOWN])
     more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
+    return f"{shown} and {more} more" if more > 0 else shown
