@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes lint docs bench measures install hooks clean picture sbom
+.PHONY: help demo test test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes test-cluster lint docs bench measures install hooks clean picture sbom
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -27,10 +27,11 @@ test-chaos: $(INSTALLED) ## The tests that kill processes at random moments
 	$(BIN)/pytest -m chaos
 
 CHAOS_MINUTES ?= 60
-chaos: $(INSTALLED) ## Faults of every part under every load: a table, artifacts/chaos.md; then the same tests with twenty kills of each kind
+chaos: $(INSTALLED) ## Faults of every part under every load: a table, artifacts/chaos.md; then twenty kills of each kind, and losses of a Spark cluster
 	mkdir -p artifacts
 	$(BIN)/python -m tests.matrix --minutes $(CHAOS_MINUTES) --json artifacts/chaos.json --markdown artifacts/chaos.md
 	CDCBUS_TEST_KILLS=20 $(BIN)/pytest -m chaos
+	$(BIN)/pytest tests/cluster
 
 HOURS ?= 2
 soak: $(INSTALLED) ## Hours under load with a kill each minute: nothing grows; the curves are in artifacts/soak.svg
@@ -53,6 +54,9 @@ test-spark: ## The tests of the consumer with another release of Spark: make tes
 
 test-kubernetes: $(INSTALLED) ## The tests on a real Kubernetes, built with Go; needs root, containerd and runc
 	$(BIN)/pytest tests/kubernetes
+
+test-cluster: $(INSTALLED) ## The tests on a Spark cluster that loses its parts
+	$(BIN)/pytest tests/cluster
 
 docs: $(INSTALLED) ## The documentation as a site, with every link checked: artifacts/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
