@@ -780,6 +780,29 @@ class LoaderContract:
                 transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [(key, cell)])]))
         assert self.rows(server) == [(1, "c"), (2, "b"), (3, "a")]
 
+    def test_what_came_before_a_savepoint_is_not_undone_with_it(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        table = self.table(server, loader, "id int primary key, v int")
+        new = [TableBatch(table, writes=[Writes(("id", "v"), [(key, "1")])]) for key in "1234"]
+        with loader.transaction() as transaction:
+            with pytest.raises(KeyError), transaction.savepoint():  # the transaction's beginning
+                with transaction.savepoint():
+                    transaction.write(new[0])
+                raise KeyError
+            transaction.write(new[1])
+            with pytest.raises(KeyError), transaction.savepoint():
+                transaction.write(new[2])
+                raise KeyError
+            with pytest.raises(KeyError), transaction.savepoint():
+                transaction.write(new[3])
+                raise KeyError
+            transaction.store_offset(AppliedOffset("orders", 0, 5, 1), None)
+            with pytest.raises(KeyError), transaction.savepoint():
+                raise KeyError
+        assert self.rows(server) == [(2, 1)]
+        assert loader.applied_offsets() == [AppliedOffset("orders", 0, 5, 1)]
+
     def test_a_savepoint_that_holds_is_kept(self, server: TargetServer, loader: Loader) -> None:
         table = self.table(server, loader, "id int primary key, v int")
         with loader.transaction() as transaction, transaction.savepoint():
