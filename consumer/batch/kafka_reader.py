@@ -123,7 +123,7 @@ class KafkaReader:
             self._troubles.is_cut_off = False
             messages = [first]
         messages = self._with_more(messages)
-        if from_all:
+        if from_all and len(self._next) > 1:
             messages += self._of_others(messages)
         self._begun, self._last = dict(self._next), messages
         # By plain tuples: a NamedTuple made for each record takes longer than all else in the loop.
