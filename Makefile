@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes test-cluster lint docs bench measures install hooks clean picture sbom
+.PHONY: help demo test test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes test-cluster lint docs bench bench-peers measures install hooks clean picture sbom
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -74,6 +74,10 @@ RUNS ?= 5
 bench: $(INSTALLED) ## All benchmarks, each beside its baseline: a table, and artifacts/bench.json
 	mkdir -p artifacts
 	$(BIN)/python -m tests.bench --runs $(RUNS) --json artifacts/bench.json
+
+bench-peers: $(INSTALLED) ## The same work through Debezium's connectors, from Maven Central: artifacts/peers.json and peers.svg
+	mkdir -p artifacts
+	$(BIN)/python -m tests.bench.peers --runs $(RUNS) --json artifacts/peers.json --picture artifacts/peers.svg
 
 lint: $(INSTALLED) ## Types and style
 	$(BIN)/mypy -p cdcbus
