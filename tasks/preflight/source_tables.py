@@ -10,8 +10,9 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.kafka.record_key import key_columns
 from cdcbus.plugins.rowchange import Column, Table, TableId
-from cdcbus.plugins.transform.mapper import Mapper, Route
+from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.processor import make_processor
+from cdcbus.plugins.transform.route import Route
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.mapped_tables import check_mapper
 from cdcbus.producer.server import connection as servers
