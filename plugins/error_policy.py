@@ -178,8 +178,8 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ),
     SparkUnavailable: Policy(
         Action.RETRY,
-        "Nothing to do unless it lasts: then see in the executors' logs what ends them; too "
-        "little memory: docs/loading.md.",
+        "Nothing to do unless it lasts: then see whether the cluster can be reached and has room, "
+        "and in the executors' logs what ends them; too little memory: docs/loading.md.",
     ),
     SparkEnded: Policy(
         Action.STOP,

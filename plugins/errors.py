@@ -19,7 +19,7 @@
     ├── BusError                 Kafka
     │   ├── BusUnavailable       not reachable just now: try again
     │   └── BusRejected          Kafka refuses: unknown topic, no rights, record too large
-    ├── SparkUnavailable         Spark's executors were lost again and again: try again
+    ├── SparkUnavailable         its cluster is away, or executors were lost: try again
     ├── SparkEnded               the JVM of Spark was killed, or has crashed
     ├── DataError                a record or row
     │   ├── ConversionError      bytes that the converter cannot read
@@ -125,7 +125,8 @@ class BusRejected(BusError):
 
 
 class SparkUnavailable(CdcError):
-    """Executors of Spark, or their Python workers, were lost as often as Spark tries."""
+    """Spark's cluster gives no application just now; or executors, or their Python workers, were
+    lost as often as Spark tries."""
 
 
 class SparkEnded(CdcError):

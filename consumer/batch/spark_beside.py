@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.consumer.jvm.maven import java
+from cdcbus.plugins.errors import SparkUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 
 if TYPE_CHECKING:
@@ -67,8 +68,14 @@ class SparkBeside:
 
     @property
     def session(self) -> tuple[SparkSession, Path]:
-        """The session, and an empty folder for checkpoints. Raises why it did not start."""
-        return self._session.result()
+        """The session, and an empty folder for checkpoints. Raises why it did not start; where its
+        cluster was away, the next `start` tries anew."""
+        try:
+            return self._session.result()
+        except SparkUnavailable:
+            self._session = Future()
+            self._is_asked_for = False
+            raise
 
     def _start(self, partitions: int) -> None:
         TASK_AT_WORK.set(self._task.task_id)

@@ -42,18 +42,22 @@ from cdcbus.consumer.spark.stderr import filtered_stderr
 from cdcbus.plugins.errors import (
     CdcError,
     SparkEnded,
+    SparkUnavailable,
 )
 
 LOG = logging.getLogger(__name__)
 _SCRATCH = "cdcbus-spark-"
+# What Java says of settings that no other attempt can make right.
+_WRONG_SETTINGS = ("Could not parse Master URL", "java.lang.IllegalArgumentException")
 # Opens Spark for a task during a block: a session, and an empty folder for its checkpoints.
 OpenSpark = Callable[[LoadTask, Event], AbstractContextManager[tuple[SparkSession, Path]]]
 
 
 def spark_session(task: LoadTask, stop: Event) -> AbstractContextManager[tuple[SparkSession, Path]]:
     """A Spark application of the task's own. Raises ConfigError when Java, the Kafka connector
-    or YARN's configuration are missing, and CdcError when Spark does not start, or when its
-    cluster has ended the application."""
+    or YARN's configuration are missing, SparkUnavailable when the cluster gives no application,
+    and CdcError when Spark does not start for another reason, or when its cluster has ended the
+    application."""
     return _application(f"cdcbus task {task.task_id}", task.spark_options, stop)
 
 
@@ -183,11 +187,11 @@ def _no_start(name: str, master: str, error: Py4JJavaError) -> CdcError:
     for cause in causes(error.java_exception):
         first_line, _, _ = str(cause.toString()).partition("\n")
         reasons[first_line] = None
-    remedy = ""
-    if is_cluster(master):
-        remedy = "; check that the cluster runs, can be reached from here and has room"
-    return CdcError(
-        f"{name}: Spark does not start with spark.master={master}: {': '.join(reasons)}{remedy}"
+    sentence = f"{name}: Spark does not start with spark.master={master}: {': '.join(reasons)}"
+    if not is_cluster(master) or any(words in sentence for words in _WRONG_SETTINGS):
+        return CdcError(sentence)
+    return SparkUnavailable(
+        f"{sentence}; check that the cluster runs, can be reached from here and has room"
     )
 
 

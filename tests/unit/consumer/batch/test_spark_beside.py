@@ -14,7 +14,7 @@ from cdcbus.consumer.batch import executor_batch, spark_beside
 from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import CdcError, ConfigError
+from cdcbus.plugins.errors import CdcError, ConfigError, SparkUnavailable
 from tests.support.waiting import wait_until
 
 TASK = LoadTask("7", TopicConfig("", ()), "canalRow", "JdbcBatch", JdbcTarget(""))
@@ -24,7 +24,8 @@ class Sessions:
     """`held`: none is there before it is set."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.held, self.error = Event(), ""
+        self.held = Event()
+        self.error: CdcError | None = None
         self.opened = self.closed = 0
         self.warmed: list[int] = []
         monkeypatch.setattr(
@@ -39,7 +40,7 @@ class Sessions:
         self.opened += 1
         assert self.held.wait(60)
         if self.error:
-            raise CdcError(self.error)
+            raise self.error
         yield "session", Path("scratch")
         self.closed += 1
 
@@ -77,7 +78,7 @@ def test_one_that_is_just_starting_when_the_task_ends_is_ended_as_well(sessions:
 
 
 def test_why_it_did_not_start_is_raised_to_who_asks_for_it(sessions: Sessions) -> None:
-    sessions.error = "no room"
+    sessions.error = CdcError("no room")
     sessions.held.set()
     with SparkBeside(TASK, sessions.open, Event()) as spark:
         spark.start(1)
@@ -85,6 +86,22 @@ def test_why_it_did_not_start_is_raised_to_who_asks_for_it(sessions: Sessions) -
         with pytest.raises(CdcError, match="no room"):
             _ = spark.session
     assert sessions.closed == 0
+
+
+def test_a_cluster_that_was_away_is_asked_anew_for_the_next_backlog(sessions: Sessions) -> None:
+    sessions.error = SparkUnavailable("all masters are unresponsive")
+    sessions.held.set()
+    with SparkBeside(TASK, sessions.open, Event()) as spark:
+        spark.start(1)
+        wait_until(lambda: spark.is_ready, "it", 60)
+        with pytest.raises(SparkUnavailable, match="unresponsive"):
+            _ = spark.session
+        assert not spark.is_ready
+        sessions.error = None
+        spark.start(1)
+        assert spark.session
+        assert (sessions.opened, sessions.closed) == (2, 0)
+    assert sessions.closed == 1
 
 
 def test_what_it_lacks_is_told_before_the_first_backlog(monkeypatch: pytest.MonkeyPatch) -> None:
