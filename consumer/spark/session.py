@@ -47,6 +47,8 @@ from cdcbus.plugins.errors import (
 
 LOG = logging.getLogger(__name__)
 _SCRATCH = "cdcbus-spark-"
+# What the start of an application may say whose cluster has given up meanwhile.
+_GIVEN_UP = "on a running MetricsSystem"
 # What Java says of settings that no other attempt can make right.
 _WRONG_SETTINGS = ("Could not parse Master URL", "java.lang.IllegalArgumentException")
 # Opens Spark for a task during a block: a session, and an empty folder for its checkpoints.
@@ -129,6 +131,8 @@ def _application(
         try:
             spark = _started(settings)
         except Py4JJavaError as error:
+            # Another attempt of this process has a folder of its own.
+            shutil.rmtree(scratch, ignore_errors=True)
             if stop.is_set():
                 raise
             raise _no_start(name, master, error) from error
@@ -188,7 +192,8 @@ def _no_start(name: str, master: str, error: Py4JJavaError) -> CdcError:
         first_line, _, _ = str(cause.toString()).partition("\n")
         reasons[first_line] = None
     sentence = f"{name}: Spark does not start with spark.master={master}: {': '.join(reasons)}"
-    if not is_cluster(master) or any(words in sentence for words in _WRONG_SETTINGS):
+    is_wrong = any(words in sentence for words in _WRONG_SETTINGS) and _GIVEN_UP not in sentence
+    if is_wrong or not is_cluster(master):
         return CdcError(sentence)
     return SparkUnavailable(
         f"{sentence}; check that the cluster runs, can be reached from here and has room"

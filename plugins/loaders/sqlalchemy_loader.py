@@ -49,6 +49,7 @@ from cdcbus.plugins.loaders.dialect import QUOTING, Cells
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.marking import Marking
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
+from cdcbus.plugins.loaders.sessions import POOLED
 from cdcbus.plugins.rowchange import Column, TableId
 
 LOG = logging.getLogger(__name__)
@@ -323,7 +324,9 @@ class JdbcTransaction:
         self._offset_table = offset_table
         self._forget = forget
         self._depth = 0
-        self._is_empty = not database.target.mark
+        # A mark, or the settings that a pooler's transaction begins with, come before all else:
+        # a rollback of the whole would lose them.
+        self._is_empty = not database.target.mark and POOLED not in connection.info
         self._freed: Collection[TableId] = ()
 
     def write(self, batch: TableBatch) -> Counts:

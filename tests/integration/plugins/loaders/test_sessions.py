@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from time import monotonic
@@ -316,5 +316,31 @@ def test_behind_a_pooler_instants_and_schemas_are_right_whatever_the_role_s_are(
                     transaction.store_offset(AppliedOffset("shop", 0, number, 1), seen)
             assert [each.next_offset for each in loader.applied_offsets()] == [12]
     instants = pg.rows("SELECT DISTINCT to_char(v AT TIME ZONE 'UTC', 'HH24:MI') FROM {schema}.t")
+    assert instants == [("12:00",)]
+    assert pg.rows("SELECT COUNT(*) FROM {schema}.cdcbus_position") == [(1,)]
+
+
+def test_behind_a_pooler_what_follows_a_part_that_is_taken_back_has_the_settings_of_the_task(
+    pg: PostgresqlServer, pooler: Database, name: str
+) -> None:
+    """A transaction that began anew would have those of whoever had the connection before."""
+    pg.execute("CREATE TABLE {schema}.t (id int primary key, v timestamptz)")
+    with (
+        psycopg.connect(
+            host=pg.at.host, port=pooler.port, user=pg.at.user, dbname=pg.at.database
+        ) as other,
+        closing(make_loader("JdbcBatch", replace(pg, at=pooler).target(task_id=name))) as loader,
+    ):
+        other.autocommit = True
+        table = table_of(loader, pg)
+        for _ in range(4):  # both connections of the pool
+            other.execute("SET TimeZone = 'Asia/Tokyo'")
+        with loader.transaction() as transaction:
+            with suppress(KeyError), transaction.savepoint():
+                raise KeyError
+            row = ("1", "2024-06-01 12:00:00")
+            transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [row])]))
+            transaction.store_offset(AppliedOffset("shop", 0, 1, 1), None)
+    instants = pg.rows("SELECT to_char(v AT TIME ZONE 'UTC', 'HH24:MI') FROM {schema}.t")
     assert instants == [("12:00",)]
     assert pg.rows("SELECT COUNT(*) FROM {schema}.cdcbus_position") == [(1,)]
