@@ -16,6 +16,7 @@ from threading import Event, Thread, current_thread, main_thread
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark import SparkContext
 from pyspark.java_gateway import ensure_callback_server_started
 from pyspark.sql import SparkSession
 
@@ -131,8 +132,9 @@ def _application(
         try:
             spark = _started(settings)
         except Py4JJavaError as error:
-            # Another attempt of this process has a folder of its own.
+            # Another attempt of this process begins anew.
             shutil.rmtree(scratch, ignore_errors=True)
+            _stop_context()
             if stop.is_set():
                 raise
             raise _no_start(name, master, error) from error
@@ -183,6 +185,15 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, value)
     return builder.getOrCreate()
+
+
+def _stop_context() -> None:
+    """Ends what a start has left that failed after its context was made: each further start would
+    find it."""
+    context = SparkContext._active_spark_context
+    if context is not None:
+        with suppress(*JVM_ENDED):
+            context.stop()
 
 
 def _no_start(name: str, master: str, error: Py4JJavaError) -> CdcError:
