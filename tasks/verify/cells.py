@@ -52,7 +52,8 @@ class Forms:
 def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False) -> Forms:
     """`is_json`: the source's column is JSON, so that the order of members is nothing in a target
     that keeps it as text, too."""
-    if column.type.isupper():
+    # PostgreSQL quotes a type's name that has capitals
+    if column.type.isupper() and not column.type.startswith('"'):
         return _oracle_forms(column, zero_date, is_json=is_json)
     if is_json or column.type in JSON_TYPES:
         return Forms(_some(json_form), _some(json_form))

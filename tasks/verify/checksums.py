@@ -24,6 +24,7 @@ DIGESTED: Final = 256 << 20
 """Bytes of rows that PostgreSQL joins for one hash at most."""
 SPARE: Final = 64
 """Bytes below its limit that a server might cut a text at."""
+_CELLS_IN_A_CALL: Final = 45
 LONG_CHARACTERS: Final = 255
 """Longer cells stand in a row's text as their own hash, so that no row's text grows too long for
 the server, which would make NULL of it."""
@@ -267,9 +268,19 @@ def postgresql_row(terms: Sequence[Term]) -> str:
     """The same text."""
     return _by_nulls(
         [f"{each.column} IS NULL" for each in terms if each.is_nullable],
-        f"concat_ws(',', {', '.join(map(_postgresql_cell, terms))})",
-        f"concat_ws(',', {', '.join(map(_postgresql_nullable, terms))})",
+        _concat_ws([_postgresql_cell(each) for each in terms]),
+        _concat_ws([_postgresql_nullable(each) for each in terms]),
     )
+
+
+def _concat_ws(cells: Sequence[str]) -> str:
+    """Of many cells in parts, whose text is the same: PostgreSQL takes 100 arguments in a call, and
+    a cell may be two."""
+    parts = []
+    for start in range(0, len(cells), _CELLS_IN_A_CALL):
+        part = cells[start : start + _CELLS_IN_A_CALL]
+        parts.append(f"concat_ws(',', {', '.join(part)})")
+    return parts[0] if len(parts) == 1 else f"concat_ws(',', {', '.join(parts)})"
 
 
 def _postgresql_cell(each: Term) -> str:

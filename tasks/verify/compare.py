@@ -27,6 +27,7 @@ from cdcbus.tasks.verify.subject import Cells, Subject, Way
 CHUNK_ROWS: Final = 20_000
 CHUNK_BYTES: Final = 4 << 20
 """Servers hold the texts of a chunk's rows in memory, up to a packet's length: often 16 MB."""
+LEAST_ROWS: Final = 500
 MOST_UNPROVED: Final = 3
 ROWS_AT_ONCE: Final = 200_000
 """In buckets that are read together."""
@@ -140,7 +141,8 @@ class Comparison:
 
     def _chunk_rows(self) -> int:
         longest = max(side.row_bytes() for side in self.sources)
-        return min(CHUNK_ROWS, max(1, CHUNK_BYTES // max(1, longest)))
+        # Statistics of a table that was nearly empty a moment ago name far too much.
+        return min(CHUNK_ROWS, max(LEAST_ROWS, CHUNK_BYTES // max(1, longest)))
 
     def _range(self, lower: Cells | None, upper: Cells | None, rows: int) -> set[Key]:
         """`rows`: about so many are there."""

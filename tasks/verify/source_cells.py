@@ -19,10 +19,10 @@ TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "
 SESSION: Final = (
     "SET SESSION time_zone = '+00:00', sql_mode = 'NO_BACKSLASH_ESCAPES', net_write_timeout = 3600"
 )
-LONG_GROUPS: Final = "SET SESSION group_concat_max_len = 67108864"
-"""For the texts of a chunk. A server takes no more of it than it has a packet for."""
 """Of the session that selects: as the binlog, in UTC and with CHAR as it is stored. A server must
 not give up while the other side of a comparison is read."""
+LONG_GROUPS: Final = "SET SESSION group_concat_max_len = 67108864"
+"""For the texts of a chunk. A server takes no more of it than it has a packet for."""
 
 
 def selected(column: TableColumn, name: str) -> tuple[str, Read]:

@@ -216,6 +216,22 @@ def test_no_two_rows_have_one_text_and_both_servers_give_it(shop: Shop) -> None:
     assert len(set(own)) == len(rows)
 
 
+def test_rows_of_more_columns_than_a_call_takes_arguments_are_compared(shop: Shop) -> None:
+    names = [f"c{number}" for number in range(150)]
+    shop.create(
+        "wide", ", ".join(["id INT PRIMARY KEY", *(f"{each} VARCHAR(5)" for each in names)])
+    )
+    full = ", ".join(repr(each) for each in names)
+    for write in (shop.cursor.execute, shop.postgresql):
+        write(f"INSERT INTO {shop.name}.wide VALUES (1, {full})")
+        write(f"INSERT INTO {shop.name}.wide (id, c7) VALUES (2, 'x')")
+    equal = verify_still(shop, "postgresql")
+    assert (equal.code, equal.table["result"]) == (0, "equal"), equal.output
+    shop.postgresql(f"UPDATE {shop.name}.wide SET c149 = 'y' WHERE id = 1")
+    different = verify_still(shop, "postgresql")
+    assert (different.code, different.table["different"]) == (1, 1), different.output
+
+
 def test_the_order_of_members_is_nothing_in_json(shop: Shop) -> None:
     shop.create("docs", "id INT PRIMARY KEY, j JSON", "id INT PRIMARY KEY, j json")
     shop.cursor.execute("""INSERT INTO docs VALUES (1, '{"b": 1.0, "a": [1, 2]}')""")

@@ -28,6 +28,7 @@ def column(type_: str, length: int | None = None, scale: int | None = None) -> T
         (column("bytea"), "\xc3\x00", "c300"),
         (column('"bit"', 8), "5", "00000101"),
         (column("boolean"), "1", "true"),
+        (column('"STATUS"'), "open", "open"),
         (column("uuid"), "123E4567-E89B-12D3-A456-426655440000", "123e4567-e89b-12d3-a456-426655440000"),
         (column("jsonb"), '{"b":1.0,"a":[]}', '{"a": [], "b": 1}'),
         (column("text"), None, None),

@@ -97,10 +97,17 @@ def test_a_chunk_with_many_more_rows_at_the_target_is_not_digested(
     assert counted(world) == {Kind.EXTRA: 87}
 
 
-def test_chunks_of_long_rows_have_fewer_of_them() -> None:
+def test_chunks_of_long_rows_have_fewer_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compare, "LEAST_ROWS", 1)
     world = World(rows(*range(7)), rows(*range(7)))
     world.source.bytes_of_a_row = compare.CHUNK_BYTES // 3
     assert world.comparison.run().chunks == 3
+
+
+def test_statistics_that_name_far_too_much_make_no_chunks_of_a_row() -> None:
+    world = World(rows(*range(7)), rows(*range(7)))
+    world.source.bytes_of_a_row = compare.CHUNK_BYTES
+    assert world.comparison.run().chunks == 1
 
 
 def test_a_table_without_sums_is_read_row_by_row() -> None:
