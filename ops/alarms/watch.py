@@ -256,8 +256,9 @@ class Watch:
 
     def _limits(self, task_id: str) -> Limits:
         """The task's own limits; where these cannot be read, those of the settings."""
-        dist = DistNodes(self.client).get(task_id) or {}
         try:
+            # which may be damaged: then its alarms count most
+            dist = DistNodes(self.client).get(task_id) or {}
             return limits_of(dist, self.settings, self.bus.filling)
         except ConfigError as error:
             self._complaints.complain(

@@ -8,8 +8,8 @@ from contextlib import closing
 from dataclasses import replace
 from functools import partial
 
+from cdcbus.consumer import offsets
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets import start_offsets
 from cdcbus.consumer.offsets.landmarks import same_logs
 from cdcbus.consumer.offsets.start_offsets import starting_offsets
 from cdcbus.consumer.offsets.topic_identity import topic_ids
@@ -200,7 +200,7 @@ def _start(
     found: dict[TopicPartition, int],
 ) -> Sequence[CheckResult]:
     """Where a start would begin; the offsets go to `found`."""
-    with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(start_offsets.__name__) as heard:
+    with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(offsets.__name__) as heard:
         begin = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source))
         same_logs(task, logs, begin)
         starts = begin.offsets

@@ -274,6 +274,16 @@ def test_damaged_alarms_and_limits_harm_nobody(
     assert "error" in watched.bus("alarm", "list").stdout
 
 
+def test_a_task_whose_text_is_damaged_is_told_of_all_the_more(
+    watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched.bus.client.set(f"/datas/task/{TASK}/dist/t", b"{")
+    watched.is_in(State.ERROR, "the text of the task is no JSON")
+    watched.watch().look()
+    assert watched.told == [("error", "raised")]
+    assert "its alarms are those of all tasks" in caplog.text
+
+
 def test_a_node_tells_of_a_task_that_cannot_work_and_of_its_end(
     zookeeper: str,
     kafka: str,

@@ -404,6 +404,13 @@ def test_an_offset_that_would_be_reset_is_a_warning(shop: Shop) -> None:
     assert f"offset 100 of {shop.name}[0] is not held" in sentence
 
 
+def test_one_number_for_several_partitions_is_a_warning(shop: Shop) -> None:
+    task = shop.load("postgresql", consumer__offset="-1", **includes(shop))
+    outcome, sentence = check(shop, task)["start"]
+    assert outcome == "warning"
+    assert "consumer.offset is one number; it is used for every partition" in sentence
+
+
 def test_without_zookeeper_the_rest_is_looked_at(shop: Shop) -> None:
     zookeeper = f"127.0.0.1:{free_port(())}"
     assert odd(check(shop, shop.load("postgresql", **includes(shop)), zookeeper)) == {
