@@ -561,6 +561,6 @@ def test_without_any_knowledge_but_that_it_has_run_a_task_refuses(world: World) 
         world.client.delete(path)
     world.sql("DELETE FROM {schema}.cdcbus_position")
     with pytest.raises(
-        NoPosition, match=rf"has run before, as /datas/task/{topic}/history/{topic} tells"
+        NoPosition, match=rf"has run before, as /datas/task/{topic}/history/{topic} shows"
     ):
         world.start()

@@ -14,6 +14,8 @@ from confluent_kafka import Message, Producer
 
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack import processes
+from cdcbus.plugins.positions import BinlogPosition
+from tests.integration.producer.reading import is_at_least, position
 from tests.integration.producer.running import messages
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
@@ -126,6 +128,15 @@ def test_a_fetch_process_that_is_paused_with_records_in_its_queue_loses_no_row(
     )
     shop.cursor.execute(f"INSERT INTO orders SELECT i, 0, CONCAT({filling}) FROM {numbers} n")
     wait_until(lambda: shop.ends()[0] == ROWS, "the rows in Kafka")
+    end = position(shop.cursor)
+
+    def is_stored() -> bool:
+        stored = shop.position(first)
+        return stored is not None and is_at_least(BinlogPosition.from_json(stored), end)
+
+    # Else the position of these rows falls due among the next ones, and is waited for: as long as
+    # Kafka is away no more is read then than what the queue has already.
+    wait_until(is_stored, "the position of the rows to be stored")
     stat = f"/datas/task/{first.task_id}/stat"
     broker = processes.pid(stack_home / "kafka")
     assert broker is not None

@@ -3,7 +3,6 @@ names that porter's world has are in it."""
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
@@ -27,6 +26,7 @@ from tests.support.console import (
     open_page,
     stumbles_everywhere,
 )
+from tests.support.waiting import wait_until
 from tests.support.web import pages
 
 pytestmark = [
@@ -161,10 +161,14 @@ def test_a_chart_has_the_readers_time_with_utc_beside_it(bus: Bus, web: httpx.Cl
         page = browser.new_page(timezone_id="Asia/Shanghai")
         page.goto(str(web.base_url).rstrip("/") + "/tasks/fetch?range=1h")
         label = page.locator(".chart .x span").last
-        utc, here = (
-            f"{datetime.fromtimestamp(now, UTC) + timedelta(hours=h):%H:%M}" for h in (0, 8)
-        )
-        expect(label).to_have_text(re.compile(f"^{here}{utc} UTC$"))
+
+        def has_both() -> bool:
+            # Read at once: the chart moves on with each minute.
+            at, text = label.evaluate("span => [span.dataset.at, span.textContent]")
+            utc = datetime.fromtimestamp(int(at), UTC)
+            return bool(text == f"{utc + timedelta(hours=8):%H:%M}{utc:%H:%M} UTC")
+
+        wait_until(has_both, "the reader's time and UTC beside it")
         expect(page.locator("footer")).to_contain_text("Asia/Shanghai")
         # The live parts, which come as the node's text, keep it.
         expect(page.locator("#pulse")).to_have_text("live")

@@ -58,5 +58,5 @@ def test_charts_come_from_prometheus_and_from_zookeeper_where_it_is_away(bus: Bu
     with pages(bus.address, **environ) as web:
         page = web.get("/tasks/x?range=6h").text
         assert f"Prometheus at {server.address} cannot be reached" in page
-        assert "Shown is what ZooKeeper has" in page and "Highest 77 a minute" in page
+        assert "The charts show what ZooKeeper keeps" in page and "Highest 77 a minute" in page
         assert "t0ken" not in page
