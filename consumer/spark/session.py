@@ -121,38 +121,47 @@ def _application(
         check_hadoop_configuration(os.environ)
     os.environ["PYSPARK_PYTHON"] = options.get("spark.pyspark.python", sys.executable)
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    _remove_leftovers()
-    scratch = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
-    settings = _settings(name, options, master, scratch, jars)
-    on_interrupt = signal.getsignal(signal.SIGINT)
-    if is_cluster(master):
-        # Logged first: where nobody answers, the start takes long.
-        LOG.info("%s asks for executors: spark.master=%s", name, master)
-    with filtered_stderr(stop):
+    with _scratch_folder() as scratch:
+        settings = _settings(name, options, master, scratch, jars)
+        on_interrupt = signal.getsignal(signal.SIGINT)
+        if is_cluster(master):
+            # Logged first: where nobody answers, the start takes long.
+            LOG.info("%s asks for executors: spark.master=%s", name, master)
+        with filtered_stderr(stop):
+            try:
+                spark = _started(settings)
+            except Py4JJavaError as error:
+                # Another attempt of this process begins anew.
+                _stop_context()
+                if stop.is_set():
+                    raise
+                raise _no_start(name, master, error) from error
+        if current_thread() is main_thread():
+            # Spark has installed a handler of its own, but how a task stops is decided elsewhere.
+            signal.signal(signal.SIGINT, on_interrupt)
         try:
-            spark = _started(settings)
-        except Py4JJavaError as error:
-            # Another attempt of this process begins anew.
-            shutil.rmtree(scratch, ignore_errors=True)
-            _stop_context()
-            if stop.is_set():
-                raise
-            raise _no_start(name, master, error) from error
-    if current_thread() is main_thread():
-        # Spark has installed a handler of its own, but how a task stops is decided elsewhere.
-        signal.signal(signal.SIGINT, on_interrupt)
+            if has_executors(spark):
+                spark.sparkContext.addPyFile(str(package_zip(scratch)))
+            yield spark, scratch
+        except Exception as error:
+            if not stop.is_set() and _is_ended(spark):
+                raise CdcError(_ended(name, spark)) from error
+            raise
+        finally:
+            with suppress(*JVM_ENDED):
+                spark.stop()
+
+
+@contextmanager
+def _scratch_folder() -> Iterator[Path]:
+    """An empty folder, which is gone behind the block, also where Spark does not start. Those of
+    killed tasks are removed."""
+    _remove_leftovers()
+    folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
     try:
-        if has_executors(spark):
-            spark.sparkContext.addPyFile(str(package_zip(scratch)))
-        yield spark, scratch
-    except Exception as error:
-        if not stop.is_set() and _is_ended(spark):
-            raise CdcError(_ended(name, spark)) from error
-        raise
+        yield folder
     finally:
-        with suppress(*JVM_ENDED):
-            spark.stop()
-        shutil.rmtree(scratch, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _settings(

@@ -6,9 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from cdcbus.plugins.errors import (
-    ConfigError,
-)
+from cdcbus.plugins.errors import ConfigError
 
 LOG_SETTINGS = Path(__file__).with_name("log4j2.properties")
 SPECULATION = (
