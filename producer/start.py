@@ -58,7 +58,7 @@ def _first_start(task: FetchTask, positions: PositionStore) -> BinlogStart:
     some out."""
     if positions.trace:
         raise NoPosition(
-            f"task {task.task_id} has run before, as {positions.trace} tells, and has no position "
+            f"task {task.task_id} has run before, as {positions.trace} shows, and has no position "
             f"at {positions.path}; consumer.offset is "
             f"for the first start only: set one by cdcbus offset reset {task.task_id} --to "
             f"PLACE{_last_written(positions)}"

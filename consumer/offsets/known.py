@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, Landmark, Mark, PositionStore
-from cdcbus.plugins.errors import (
-    PositionError,
-)
+from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.positions import TopicPartition, kafka_positions_from_json
 
 NOWHERE: Mapping[TopicPartition, int] = {}

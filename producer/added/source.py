@@ -160,7 +160,7 @@ def stored_or_start(
         return replace(position, server_uuid=source.name), True
     if trace:
         raise NoPosition(
-            f"task {task_id} has run before, as {trace} tells, and has no position at {path}; "
+            f"task {task_id} has run before, as {trace} shows, and has no position at {path}; "
             "consumer.offset is for the first start only: set one by cdcbus offset reset "
             f"{task_id} --to PLACE"
         )

@@ -115,8 +115,8 @@ def _seconds(cell: str) -> str:
         return cell
     sign, hours, minutes, seconds, fraction = found.groups()
     whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
-    text = f"{sign}{whole}.{fraction or 0}"
-    return format(abs(number) if not (number := Decimal(text).normalize()) else number, "f")
+    number = Decimal(f"{sign}{whole}.{fraction or 0}").normalize()
+    return format(number, "f") if number else "0"  # which has no sign
 
 
 def _some(form: Callable[[str], str]) -> Form:

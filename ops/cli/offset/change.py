@@ -9,9 +9,7 @@ import click
 
 from cdcbus.ops.cli.output import print_json
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.plugins.positions import (
-    kafka_positions_from_json,
-)
+from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.tasks.control.commands import refuse_running
 
 if TYPE_CHECKING:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -14,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 
 from cdcbus.consumer.jvm.maven import Coordinate, JarSet, fetch, java
-from cdcbus.ops.stack.addresses import Addresses
+from cdcbus.ops.stack.addresses import Addresses, free_port
 from tests.bench.backlog import SCHEMA
 
 KAFKA, DEBEZIUM, LOG4J = "4.1.0", "3.4.0.Final", "2.24.3"
@@ -143,8 +142,6 @@ def connect(
     jars: Jars, addresses: Addresses, folder: Path, *connectors: Mapping[str, str]
 ) -> Iterator[int]:
     """Runs them; gives the process id. Its offsets, settings and log are in `folder`."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     plugins = folder / "plugins"
     plugins.mkdir(exist_ok=True)
     for jar_folder in jars.plugins:
@@ -156,7 +153,7 @@ def connect(
         "offset.storage.file.filename": folder / "offsets",
         "plugin.path": plugins,
         "plugin.discovery": "service_load",  # else each start looks through all classes
-        "listeners": f"http://127.0.0.1:{port}",
+        "listeners": f"http://127.0.0.1:{free_port(())}",
         **WORKER,
     }
     files = []

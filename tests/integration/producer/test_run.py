@@ -349,7 +349,7 @@ def test_a_start_rule_is_for_the_first_start_only(
 
     refused = pytest.raises(
         NoPosition,
-        match=rf"task {name} has run before, as .* tells.*cdcbus offset reset {name} --to PLACE",
+        match=rf"task {name} has run before, as .* shows.*cdcbus offset reset {name} --to PLACE",
     )
     if is_running:
         with refused, Running(replace(task, start=Edge.LATEST), positions) as running:

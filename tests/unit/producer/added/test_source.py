@@ -167,7 +167,7 @@ def test_the_stored_position_counts_before_the_start() -> None:
     ("arguments", "error", "sentence"),
     [
         ((None,), NoPosition, "no position at /position and no consumer.offset"),
-        ((None, "earliest", "/written"), NoPosition, "has run before, as /written tells"),
+        ((None, "earliest", "/written"), NoPosition, "has run before, as /written shows"),
         (("?",), PositionError, "/position: not JSON.*cdcbus offset reset 1 --to PLACE"),
         (
             ('{"logfileName":"a","offset":7,"serverUuid":"other"}',),
