@@ -129,8 +129,8 @@ def main(target: str, rows: int, pause_ms: float, home: Path | None) -> None:
             delays = _delays(shop, target, rows, pause_ms / 1000)[rows // 3 :]
             cuts = [cut * 1000 for cut in quantiles(delays, n=100)]
             for percent in (50, 95, 99):
-                name = f"delay into {target}, p{percent}, a row each {pause_ms:g} ms"
-                tell(name, cuts[percent - 1], "ms", is_less_better=True)
+                figure = f"delay into {target}, p{percent}, a row each {pause_ms:g} ms"
+                tell(figure, cuts[percent - 1], "ms", is_less_better=True)
             click.echo(
                 f"{target}, {len(delays)} rows, one each {pause_ms:g} ms: p50 {cuts[49]:.0f}, p95 "
                 f"{cuts[94]:.0f}, p99 {cuts[98]:.0f}, "
