@@ -82,6 +82,9 @@ class TopicLogs:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
         self._consumer.close()
 
     def partitions(self, topic: str) -> list[int]:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 ASK_SECONDS = 3.0
 RETENTION_SECONDS = 600.0
 # Only one record is looked at, so none should be fetched ahead.
+_SHARED: dict[tuple[object, ...], TopicLogs] = {}
+_MAKING = Lock()
 _ONE_RECORD = {"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}
 
 
@@ -71,6 +74,16 @@ def lag_meter(task: FetchTask | LoadTask) -> Callable[[Any], Lag]:
     return _LoadLag(task)
 
 
+def _shared_logs(task: LoadTask) -> TopicLogs:
+    """For the bounds of partitions only, which threads may ask for beside each other: one client
+    for all tasks of this process that read from the same brokers. Raises BusError."""
+    key = task.source.servers, *sorted(task.source.look_up_options.items())
+    with _MAKING:
+        if key not in _SHARED:
+            _SHARED[key] = TopicLogs(task, ASK_SECONDS)
+        return _SHARED[key]
+
+
 def _unknown(_: object) -> Lag:
     """Of a source of another package: how much it has left, it does not say."""
     return Lag()
@@ -83,6 +96,8 @@ class _LoadLag:
     def __init__(self, task: LoadTask) -> None:
         options = {**task.source.look_up_options, **_ONE_RECORD}
         self._task = replace(task, source=replace(task.source, look_up_options=options))
+        # Reads records of topics. There is one only while something is left to read: an idle task
+        # has no Kafka client of its own for this.
         self._logs: TopicLogs | None = None
         self._retention = Retention()
         self._retention_due = 0.0
@@ -94,8 +109,8 @@ class _LoadLag:
         offsets = dict(progress.next_offsets)
         last_row_ms = progress.total.last_commit_ms
         with suppress(CdcError):
-            self._logs = logs = self._logs or TopicLogs(self._task, ASK_SECONDS)
-            bounds = {partition: logs.bounds(partition) for partition in offsets}
+            shared = _shared_logs(self._task)
+            bounds = {partition: shared.bounds(partition) for partition in offsets}
             records = 0
             behind = {}
             for partition, offset in offsets.items():
@@ -105,7 +120,11 @@ class _LoadLag:
                     behind[partition] = offset
             seconds: float | None = 0.0
             if behind:
+                self._logs = logs = self._logs or TopicLogs(self._task, ASK_SECONDS)
                 seconds = self._seconds(logs, behind, progress.total.last_kafka_ms)
+            elif self._logs:
+                self._logs.close()
+                self._logs = None
             retention = self._kept()
             unread, place = self._unread(retention.bytes, offsets, bounds)
             return Lag(

@@ -30,6 +30,7 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import age_seconds, groups, now
 
 REPORT_SECONDS = 5.0
+IDLE_SECONDS = 15.0  # the same while there is nothing to do and nothing has changed
 LOOK_SECONDS = 0.5
 OCCURRED_KEPT = 200  # while ZooKeeper is away
 LOG = logging.getLogger(__name__)
@@ -58,6 +59,7 @@ class StatusReporter:
     def __init__(self, task: FetchTask | LoadTask, nodes: TaskNodes, node_id: str) -> None:
         self._task, self._nodes, self._node_id = task, nodes, node_id
         self._progress: Any = None
+        self._is_idle = False
         self._over = Event()
         self._metrics = metrics_of(task)
         self.status = TaskStatus(task.task_id, lambda: self._metrics.place)
@@ -73,6 +75,9 @@ class StatusReporter:
     def __call__(self, progress: Any) -> None:
         self._metrics.see(progress)
         self._progress = progress
+        if self._is_idle:
+            self._is_idle = False
+            self.status.changed.set()  # the thread looks again soon
 
     @contextmanager
     def reporting(self, stop: Event, is_lost: Callable[[], bool] = lambda: False) -> Iterator[None]:
@@ -115,9 +120,11 @@ class StatusReporter:
                 rate = (done - rows) / seconds if reported_at else 0.0
                 lag = Lag() if self._progress is None else measure(self._progress)
                 self.status.observe(is_behind=lag.is_behind)
+                is_same = self.status.now[0] is reported and done == rows
                 reported = self.status.now[0]
                 reported_at = time.monotonic()
                 rows = done
+                self._is_idle = is_same and reported is State.WORKING and not lag.is_behind
                 self._moves.see(done, self._metrics.place, lag.is_behind)
                 self._report(rate, lag)
                 self._report_failure()
@@ -127,7 +134,10 @@ class StatusReporter:
                 if self._delays.is_due():
                     self._report_delays(lag)
             if reported is not State.RETRYING:  # whose end is to be observed
-                self.status.changed.wait(reported_at + REPORT_SECONDS - time.monotonic())
+                # Rows that came in between have found no idle task.
+                self._is_idle = self._is_idle and self._done() == rows
+                pause = IDLE_SECONDS if self._is_idle else REPORT_SECONDS
+                self.status.changed.wait(reported_at + pause - time.monotonic())
 
     def _continue_idle_time(self) -> None:
         """Counts on from what an earlier process reported: a restart is no row."""

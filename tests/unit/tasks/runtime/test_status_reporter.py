@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import Event
 from typing import Any
 
@@ -119,11 +120,40 @@ def test_a_task_that_rests_reports_now_and_then(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(status_reporter, "REPORT_SECONDS", 0.05)
+    monkeypatch.setattr(status_reporter, "IDLE_SECONDS", 0.05)
     with reporting(world) as reporter:
         reporter.status.reading("orders[0] from 5")
         begun, count = time.monotonic(), len(world.stats)
         wait_until(lambda: len(world.stats) >= count + 5, "five reports", 10)
         assert time.monotonic() - begun > 0.15
+
+
+def test_an_idle_task_reports_less_often_and_soon_once_rows_come(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_reporter, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(status_reporter, "IDLE_SECONDS", 3600.0)
+    with reporting(world) as reporter:
+        progress = Progress(next_offsets={TopicPartition("orders", 0): 5})
+        reporter(progress)
+        reporter.status.reading("orders[0] from 5")
+        wait_until(lambda: reporter._is_idle, "the task to be idle", 10)
+        count = len(world.stats)
+        progress.total = replace(progress.total, records=3)
+        reporter(progress)
+        wait_until(lambda: world.stats[-1].rows == 3, "a report of the rows", 10)
+        assert count < len(world.stats)
+
+
+def test_a_task_that_is_behind_is_not_idle(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(status_reporter, "REPORT_SECONDS", 0.01)
+    monkeypatch.setattr(status_reporter, "IDLE_SECONDS", 3600.0)
+    world.lag = Lag(records=7)
+    with reporting(world) as reporter:
+        reporter(Progress(next_offsets={TopicPartition("orders", 0): 5}))
+        reporter.status.reading("orders[0] from 5")
+        count = len(world.stats)
+        wait_until(lambda: len(world.stats) >= count + 5, "five reports", 10)
 
 
 def test_a_task_that_reads_again_works_once_it_gets_on(world: World) -> None:
