@@ -72,6 +72,30 @@ class Outcome:
     wrong: tuple[str, ...] = ()
 
 
+# The ten that are most likely to break: each has a part of what keeps rows that others lack.
+LIKELY = (
+    # a transaction that is half in Kafka, and read again
+    Cell(Victim.FETCH, Fault.KILL, Load.HUGE),
+    # chunks and the binlog meet at a watermark
+    Cell(Victim.FETCH, Fault.STOP, Load.SNAPSHOT),
+    # an exact offset between two readers
+    Cell(Victim.CONSUMER, Fault.KILL, Load.GEARS),
+    # a process that wakes up when another one has its task
+    Cell(Victim.CONSUMER, Fault.STOP, Load.STEADY),
+    Cell(Victim.SPARK, Fault.KILL, Load.GEARS),
+    # columns that are added while nobody reads
+    Cell(Victim.NODE, Fault.KILL, Load.DDL),
+    # records that are sent and not acknowledged
+    Cell(Victim.KAFKA, Fault.KILL, Load.STEADY),
+    # locks and positions
+    Cell(Victim.ZOOKEEPER, Fault.CUT, Load.HUGE),
+    # a reader that waits for a server that says nothing
+    Cell(Victim.SOURCE, Fault.STOP, Load.STEADY),
+    # a commit of which nobody knows whether it was done
+    Cell(Victim.TARGET, Fault.CUT, Load.HUGE),
+)
+
+
 def all_cells() -> Iterator[Cell]:
     for victim in Victim:
         for fault in Fault:
