@@ -1,5 +1,5 @@
-"""exampleLog: an alarm channel that adds each alarm to a file, one JSON object a line, as a log
-shipper wants it.
+"""exampleLog: an alarm channel that appends each alarm to a file, one JSON object a line, for a log
+shipper to collect.
 
     alarm.channels=exampleLog
     alarm.channel.exampleLog.path=/var/log/cdcbus-alarms.jsonl
@@ -15,8 +15,8 @@ from cdcbus import ConfigError, Message, NotAccepted
 
 
 class ExampleLog:
-    """The `exampleLog` channel, made with the settings `alarm.channel.exampleLog.*`; how bad an
-    alarm must be, cdcbus has looked at before."""
+    """The `exampleLog` channel, created with the settings `alarm.channel.exampleLog.*`. cdcbus
+    itself has already compared an alarm's severity with the channel's."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         if not settings.get("path"):
@@ -24,7 +24,7 @@ class ExampleLog:
         self._path = Path(settings["path"])
 
     def send(self, message: Message) -> None:
-        """Accepted once it is in the file."""
+        """Appends the message to the file, which accepts it. Raises NotAccepted."""
         try:
             with self._path.open("ab") as file:
                 file.write(message.json + b"\n")

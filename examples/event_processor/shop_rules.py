@@ -1,5 +1,5 @@
-"""An event processor: test orders are left out, and each closed order is written to a table of
-closed orders as well.
+"""An event processor that leaves out test orders, and also writes each closed order to a table of
+closed orders.
 
     consumer.eventProcessor.className=shop_rules:change
 
@@ -13,12 +13,13 @@ from collections.abc import Iterator
 
 from cdcbus import Column, Op, RowChange, Table, TableId
 
-# Made once: what is known of a table is kept by its object.
+# Created once: cdcbus caches plans by the table's object.
 CLOSED = Table(TableId("shop", "closed_orders"), (Column("id"),), ("id",))
 
 
 def change(row: RowChange) -> Iterator[RowChange]:
-    """The row changes to apply in place of `row`. Its cells are text or None, and read only."""
+    """Yields the row changes to apply in place of `row`, whose cells are text or None, and
+    read-only."""
     if row.after and row.after.get("test") == "1":
         return
     yield row

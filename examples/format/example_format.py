@@ -1,8 +1,8 @@
-"""exampleLines: a row as tab-separated fields, `INSERT shop.orders id=7 note=` and so on; NULL is a
-name without `=`.
+"""exampleLines: a format of one line a row with tab-separated fields, as `INSERT shop.orders id=7
+note=`; NULL is a name without `=`.
 
 An example of a format from another package. It is read and written, so it is a `cdcbus.Converter`;
-as it reads many records at a time, too, it is a `cdcbus.ColumnarConverter`.
+it also reads many records at a time, so it is a `cdcbus.ColumnarConverter`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ExampleLines:
     """The `exampleLines` converter. It knows no key and no before image of an update."""
 
     def to_bytes(self, change: RowChange) -> bytes:
-        """One line."""
+        """The change as one line."""
         row: Row = (change.before if change.op is Op.DELETE else change.after) or {}
         fields = [
             change.op.value,
@@ -41,8 +41,8 @@ class ExampleLines:
         return "\t".join(fields).encode()
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
-        """Many lines at a time: those that have the same names in the same order as the first one
-        that is left. Lines with an escaped character are left to `from_bytes`."""
+        """Reads many lines at a time: each group has the same names in the same order as the first
+        remaining line. Lines with an escaped character are left to `from_bytes`."""
         is_plain = pc.and_(
             pc.is_valid(records), pc.invert(pc.match_substring(records.cast(pa.binary()), "%"))
         )
@@ -60,12 +60,12 @@ class ExampleLines:
         return Columns(groups, sorted(rest))
 
     def _group(self, records: pa.BinaryArray, left: pa.Array) -> tuple[pa.Array, RowGroup | None]:
-        """The records that are like the first one, and what they hold."""
+        """The records like the first one, and their content; None if `from_bytes` must read it."""
         line = records[left[0].as_py()].as_py()
         try:
             [first] = self.from_bytes(line)
         except ConversionError:
-            return left, None  # from_bytes says it again, with its place
+            return left, None  # from_bytes raises it again, with the record's place
         head = line.split(b"\t")[:3]
         names = [column.name for column in first.table.columns]
         parts = pc.split_pattern(records.take(left), "\t")
@@ -84,7 +84,7 @@ class ExampleLines:
             cells[name] = pc.if_else(is_null, pa.scalar(None, text.type), text)
         try:
             cells = {name: cell.filter(is_like).cast(pa.string()) for name, cell in cells.items()}
-        except pa.ArrowInvalid:  # one is no UTF-8, which from_bytes refuses
+        except pa.ArrowInvalid:  # a cell is not UTF-8, which from_bytes refuses
             return left, None
         mine = mine.filter(is_like)
         group = RowGroup(
@@ -98,7 +98,7 @@ class ExampleLines:
         return mine, group
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
-        """The row of a line. Raises ConversionError."""
+        """The row change of a line. Raises ConversionError."""
         try:
             op, schema, table, *fields = value.decode().split("\t")
             row = dict(map(_cell, fields))

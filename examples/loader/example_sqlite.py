@@ -1,4 +1,4 @@
-"""exampleSqlite: a loader that writes to a file of SQLite.
+"""exampleSqlite: a loader that writes to an SQLite file.
 
     loader.loaderName=exampleSqlite
     loader.source.url=sqlite:/data/shop.db
@@ -82,7 +82,7 @@ class ExampleSqlite:
             connection.close()
 
     def table(self, name: TableId) -> TargetTable | None:
-        """As SQLite matches names: without regard to case."""
+        """The table of that name, which SQLite matches without regard to case."""
         if name not in self._tables:
             with self._connected() as connection, _reported(self._path):
                 found = _reflected(connection, name)
@@ -102,7 +102,7 @@ class ExampleSqlite:
         raise TargetMisconfigured(f"exampleSqlite alters no table: add what {table.id} lacks")
 
     def is_coarse(self, table: TargetTable) -> bool:
-        return False  # such tables are not written to, see _reflected
+        return False  # tables with such keys are not written to, see _reflected
 
     def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
         if make:
@@ -119,7 +119,7 @@ class ExampleSqlite:
         return False
 
     def forget_versions(self, before_ms: int) -> None:
-        """There are none."""
+        """No versions are kept."""
 
     @contextmanager
     def transaction(self) -> Iterator[ExampleTransaction]:
@@ -148,7 +148,7 @@ class ExampleSqlite:
             return OffsetTable(True, True, _offsets(connection, self.target.task_id))
 
     def end_other_sessions(self) -> None:
-        """A process that ends takes its locks with it."""
+        """The locks of a process end with it."""
 
     def close(self) -> None:
         """No connection outlives its transaction."""
@@ -172,10 +172,10 @@ class ExampleTransaction:
             self._do("RELEASE s")
 
     def check_at_once(self) -> None:
-        """SQLite checks deferred foreign keys at the commit, whatever it is told later."""
+        """SQLite always checks deferred foreign keys at the commit, so nothing can be changed."""
 
     def may_be_freed(self, tables: Collection[TableId]) -> None:
-        """A key is taken by an equal one only, so nothing can be mistaken."""
+        """Only an equal key takes a key's place, so no row can be mistaken for another."""
 
     def row_versions(self, versions: TargetTable, keys: Sequence[Cells]) -> list[KnownRow]:
         raise TargetMisconfigured("exampleSqlite keeps no versions of rows")
@@ -265,7 +265,7 @@ def _reported(path: str) -> Iterator[None]:
     except sqlite3.DataError as error:
         raise TargetRejected(f"{path}: {error}") from error
     except sqlite3.OperationalError as error:
-        if "no such" in str(error):  # the table is looked at again then
+        if "no such" in str(error):  # makes the task read the table's definition again
             raise TargetRejected(f"{path}: {error}") from error
         raise TargetUnavailable(f"{path}: {error}") from error
     except sqlite3.DatabaseError as error:
@@ -319,7 +319,7 @@ def _reflected(connection: sqlite3.Connection, name: TableId) -> TargetTable | N
 
 
 def _values(table: TargetTable, columns: Sequence[str], row: Cells) -> tuple[object, ...]:
-    """Bytes come as one character each."""
+    """The row's values for SQLite: of a BLOB column, each character is one byte."""
     return tuple(
         cell.encode("latin-1")
         if cell is not None and "blob" in table.columns[column].type

@@ -1,15 +1,15 @@
-r"""exampleFiles: reads row changes out of a folder of files, one JSON object a line:
+r"""exampleFiles: a source that reads row changes from a folder of files, one JSON object a line:
 
     {"op": "INSERT", "table": "shop.orders", "key": ["id"], "after": {"id": "7", "note": null}}
 
-A file is only added to, and a later file has a later name, as in `2024-05-01.jsonl`.
+Files only grow, and a later file has a later name, as in `2024-05-01.jsonl`.
 
     consumer.consumerName=exampleFiles
     consumer.source.plugin.folder=/data/changes
     consumer.source.plugin.end=true
     consumer.offset=earliest
 
-`end=true`: the task ends behind the last line; else it waits for more.
+With `end=true` the task ends after the last line; otherwise it waits for more.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LINES, WAIT_SECONDS = 1000, 0.5
 
 
 class ExampleFiles:
-    """The `exampleFiles` source. A place is a file's name and how many of its bytes were read."""
+    """The `exampleFiles` source. A place is a file's name and the number of bytes read from it."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         if not settings.get("folder"):
@@ -47,7 +47,8 @@ class ExampleFiles:
         self._ends = settings.get("end") == "true"
 
     def start(self, word: str) -> SourcePlace:
-        """`earliest`, `latest`, or FILE:BYTE."""
+        """The place that `earliest`, `latest` or FILE:BYTE means. Raises ConfigError,
+        SourceUnavailable and PositionLost."""
         files = self._files()
         name, colon, number = word.rpartition(":")
         if word in ("earliest", "latest"):
@@ -65,13 +66,13 @@ class ExampleFiles:
         return place
 
     def check(self, place: SourcePlace) -> None:
-        """The file is there, and so long."""
+        """Raises PositionLost unless the file exists and is that long."""
         sizes = {file.name: file.stat().st_size for file in self._files()}
         if sizes.get(place.name, -1) < place.number:
             raise PositionLost(f"folder {self._folder} has no byte {place.number} of {place.name}")
 
     def read(self, place: SourcePlace) -> Iterator[SourceRows]:
-        """A thousand lines at a time, then what comes."""
+        """Yields the rows after a place, a thousand lines at a time, then new ones as they come."""
         self.check(place)
         while True:
             changes, behind = self._lines(place)
@@ -80,7 +81,7 @@ class ExampleFiles:
                 yield SourceRows(changes, behind, more_follow=len(changes) == LINES)
                 place = behind
             elif later:
-                # Whatever came into the file before the later one was there, is read by now.
+                # Lines can have been added between the last read and the start of the later file.
                 changes, place = self._lines(place)
                 if not changes:
                     self._need_end(place)
@@ -94,7 +95,8 @@ class ExampleFiles:
                 yield SourceRows()
 
     def _need_end(self, place: SourcePlace) -> None:
-        """Nobody will write the end of a line that was begun: it must not be passed over."""
+        """Raises UnreadableEvent if the file ends within a line: nobody will complete it, and it
+        must not be skipped."""
         if (self._folder / place.name).stat().st_size != place.number:
             raise UnreadableEvent(f"{place}: the file ends within a line; complete it")
 
@@ -110,7 +112,8 @@ class ExampleFiles:
             ) from error
 
     def _lines(self, place: SourcePlace) -> tuple[list[RowChange], SourcePlace]:
-        """What whole lines hold behind a place; one without its end is still being written."""
+        """The changes of the complete lines after a place, and the place after them. A line
+        without its end is still being written."""
         changes, at = [], place.number
         try:
             with (self._folder / place.name).open("rb") as file:
