@@ -1,4 +1,4 @@
-# The wheel is built where there is a C compiler: with the compiled decoder.
+# The wheel is built in an image with a C compiler, so it has the compiled decoder.
 FROM python:3.11-bookworm AS built
 WORKDIR /src
 COPY pyproject.toml setup.cfg setup.py README.md LICENSE ./
@@ -20,11 +20,13 @@ WORKDIR /src
 COPY --from=built /src/wheels wheels
 RUN --mount=type=cache,target=/root/.cache/pip pip install wheels/*.whl
 
-# The jars of Spark's Kafka source come down now, so that a container starts without the internet; and fast.
+# The jars of Spark's Kafka source are downloaded now, so that a container starts fast and without
+# the internet.
 ENV CDCBUS_CACHE=/var/cache/cdcbus
 RUN cdcbus prepare
 
-# Kubernetes knows who is not root by the number only: ops/kubernetes/nodes.yaml names it.
+# Kubernetes recognises a user other than root only by its number, which ops/kubernetes/nodes.yaml
+# names.
 RUN useradd --create-home --uid 1000 cdcbus
 USER cdcbus
 WORKDIR /home/cdcbus

@@ -1,4 +1,5 @@
-# Everything runs in .venv, which is made and filled when it is missing, or setup.cfg or what is compiled has changed.
+# Everything runs in .venv, which is created when it is missing, and updated when setup.cfg or the
+# sources of the compiled parts have changed.
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
@@ -27,7 +28,7 @@ test-chaos: $(INSTALLED) ## The tests that kill processes at random moments
 	$(BIN)/pytest -m chaos
 
 CHAOS_MINUTES ?= 60
-chaos: $(INSTALLED) ## Faults of every part under every load: a table, artifacts/chaos.md; then twenty kills of each kind, and losses of a Spark cluster
+chaos: $(INSTALLED) ## Faults of every part under every load: a table, artifacts/chaos.md; then twenty kills of each kind, and lost parts of a Spark cluster
 	mkdir -p artifacts
 	$(BIN)/python -m tests.matrix --minutes $(CHAOS_MINUTES) --json artifacts/chaos.json --markdown artifacts/chaos.md
 	CDCBUS_TEST_KILLS=20 $(BIN)/pytest -m chaos
@@ -41,7 +42,7 @@ soak: $(INSTALLED) ## Hours under load with a kill each minute: nothing grows; t
 test-source: $(INSTALLED) ## The tests that read a binlog, on the server named by CDCBUS_TEST_SOURCE
 	$(BIN)/pytest -m source tests/integration
 
-test-servers: $(INSTALLED) ## The tests that read a binlog, on each release of MySQL and MariaDB that can be had
+test-servers: $(INSTALLED) ## The tests that read a binlog, on each available release of MySQL and MariaDB
 	$(BIN)/python -m tests.servers
 
 SPARK ?= 4.2.0
@@ -63,7 +64,7 @@ docs: $(INSTALLED) ## The documentation as a site, with every link checked: arti
 	@echo "open artifacts/site/index.html, or: $(BIN)/mkdocs serve"
 
 SBOM := artifacts/sbom-environment
-sbom: $(INSTALLED) ## What cdcbus brings along, as CycloneDX: artifacts/cdcbus.cdx.json
+sbom: $(INSTALLED) ## A bill of the packages that cdcbus brings, as CycloneDX: artifacts/cdcbus.cdx.json
 	rm -rf $(SBOM)
 	$(PYTHON) -m venv --without-pip $(SBOM)
 	$(BIN)/pip --python $(SBOM)/bin/python install --quiet .
@@ -97,12 +98,12 @@ install: $(INSTALLED) ## Make .venv with cdcbus and its tools
 $(INSTALLED): setup.cfg pyproject.toml setup.py producer/publish/native.c producer/snapshot/images.c plugins/converters/protobuf/canal.proto
 	@$(PYTHON) -c 'import sys; sys.exit("cdcbus needs Python 3.11 or newer; this is %d.%d. Name another: make PYTHON=python3.12" % sys.version_info[:2] if sys.version_info < (3, 11) else 0)'
 	$(PYTHON) -m venv .venv
-	@echo 'cdcbus, what it needs and the tools go into .venv: some minutes and 1 GB at first, seconds later'
+	@echo 'installing cdcbus, its dependencies and the tools into .venv: some minutes and 1 GB at first, seconds later'
 	$(BIN)/pip install --editable '.[test]'
 	@touch $@
 
 hooks: ## Have git check the subjects of commits
 	git config core.hooksPath .githooks
 
-clean: ## Remove what was made here
+clean: ## Remove everything that was built in this folder
 	rm -rf .venv build dist *.egg-info producer/publish/_native*.so producer/snapshot/_images*.so plugins/converters/protobuf/canal.desc .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage artifacts

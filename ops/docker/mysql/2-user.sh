@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# The user of the fetch task, who may follow the binlog and nothing else.
+# The user of the fetch task, with the right to follow the binlog and nothing else.
 password=${SOURCE_PASSWORD//\\/\\\\}
 password=${password//"'"/"''"}
 MYSQL_PWD=$MYSQL_ROOT_PASSWORD mysql --user=root <<SQL
