@@ -1,1 +1,1 @@
-"""`task check`: looks at all that a task names, and changes nothing there."""
+"""`task check`: checks everything that a task connects to, and changes nothing there."""

@@ -1,5 +1,5 @@
-"""Checks what a task of a source of another package needs: the source itself, topics, and where it
-would start. Changes nothing."""
+"""Checks a task with a source from another package: the source itself, the topics, and where the
+task would start. Changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def check_added(task: FetchTask, store: PositionStore) -> list[CheckResult]:
 def _start(task: FetchTask, store: PositionStore) -> Iterator[CheckResult]:
     config = need_added(task.source.added)
     with OpenSource(config) as source:
-        yield ok(f"source {config.name}", "can be made")
+        yield ok(f"source {config.name}", "can be opened")
         position, is_stored = stored_or_start(
             source, config.start, store.load(), store.path, store.trace, task.task_id
         )

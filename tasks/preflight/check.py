@@ -1,5 +1,5 @@
-"""Looks at all that a task names, and changes nothing there: ZooKeeper, then what its kind of
-task needs."""
+"""Checks everything that a task connects to, and changes nothing there: ZooKeeper, then what its
+kind of task needs."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect, positi
 def check_task(
     task: FetchTask | LoadTask, zookeeper: str, auth: str | None = None
 ) -> list[CheckResult]:
-    """All results of a task; never raises for what it looks at. Without ZooKeeper the task is
-    taken to have no position."""
+    """All results of a task; a failed check is a result, not an exception. Without ZooKeeper the
+    task is treated as one without a position."""
     with _quiet(), _looking(zookeeper, auth) as (client, results):
         if isinstance(task, FetchTask):
             store = _store(client, task.task_id, task.swimlane)
@@ -39,7 +39,8 @@ def check_task(
 def _looking(
     zookeeper: str, auth: str | None
 ) -> Iterator[tuple[KazooClient | None, list[CheckResult]]]:
-    """A client that has made nothing, also not its chroot; None when there is no ZooKeeper."""
+    """A client that has created nothing, not even its chroot; None when ZooKeeper is unavailable.
+    And the result of connecting."""
     hosts, slash, chroot = zookeeper.partition("/")
     subject = f"ZooKeeper {zookeeper}"
     try:
@@ -52,7 +53,7 @@ def _looking(
                 CheckResult(
                     unseen.outcome,
                     subject,
-                    f"{unseen.found}. Stored positions are not looked at",
+                    f"{unseen.found}. Stored positions are not checked",
                     unseen.remedy,
                 )
             ],
@@ -69,7 +70,7 @@ def _looking(
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """The ZooKeeper client's own log says again what the results say."""
+    """Silences the ZooKeeper client's own log, which repeats what the results say."""
     logger = logging.getLogger("kazoo")
     before = logger.level
     logger.setLevel(logging.CRITICAL)

@@ -1,4 +1,5 @@
-"""Checks what a fetch task needs: source, topics, and where it would start. Changes nothing."""
+"""Checks what a fetch task needs: the source, the topics, and where it would start. Changes
+nothing."""
 
 from __future__ import annotations
 
@@ -53,8 +54,8 @@ def check_fetch(task: FetchTask, store: PositionStore) -> list[CheckResult]:
 
 
 def check_source(task: FetchTask, store: PositionStore) -> list[CheckResult]:
-    """All results of the source. Each probe has a connection of its own; where no address lets the
-    task log in, the login is the only result."""
+    """All results of the source. Each probe has a connection of its own. Where the task cannot log
+    in at any address, the logins are the only results."""
     seen: list[CheckResult] = []
     usable: list[FetchTask] = []
     for address in task.source.addresses:
@@ -129,7 +130,8 @@ def _start(task: FetchTask, store: PositionStore) -> Iterator[CheckResult]:
 
 
 def describe_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> str:
-    """The bytes from a position to the end of the binlog, and how many files begin after it."""
+    """The number of bytes from a position to the end of the binlog, and of files that begin after
+    it."""
     names = [name for name, _ in files]
     more = len(files) - 1 - names.index(position.file)
     behind = f"{bytes_behind(position, files):,} bytes"
@@ -139,14 +141,14 @@ def describe_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> s
 
 
 def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
-    """The bytes of binlog from a position to the end; `files` are the server's, oldest first,
-    with the position's among them."""
+    """The number of bytes from a position to the end of the binlog. `files`: the server's, oldest
+    first, including the position's."""
     names = [name for name, _ in files]
     return sum(size for _, size in files[names.index(position.file) :]) - position.pos
 
 
 def check_written_topics(config: PublishConfig) -> list[CheckResult]:
-    """The topics that a task names to write to."""
+    """The results of the topics that a task names to write to."""
     seen: list[CheckResult] = []
     for name in named_topics(config):
         seen += probe(f"Kafka topic {name}", partial(_topic, config, name))
@@ -168,14 +170,15 @@ def _topic(config: PublishConfig, topic: str) -> Iterator[CheckResult]:
 
 
 def describe_topic(topic: str, shape: TopicShape) -> CheckResult:
-    """Partitions and replicas. A single replica is a fault only where there are more brokers."""
+    """The result for a topic's partitions and replicas. A single replica is a warning only where
+    the cluster has more brokers."""
     subject = f"Kafka topic {topic}"
     partitions = "partition" if shape.partitions == 1 else "partitions"
     found = f"{shape.partitions} {partitions}, replication factor {shape.replicas}"
     if shape.replicas == 1 < shape.brokers:
         return warning(
             subject,
-            f"{found}: the loss of one broker loses rows",
-            f"Raise it; there are {shape.brokers} brokers.",
+            f"{found}: losing one broker loses rows",
+            f"Raise the replication factor; the cluster has {shape.brokers} brokers.",
         )
     return ok(subject, found)

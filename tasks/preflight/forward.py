@@ -1,4 +1,4 @@
-"""Looks at the topics that a consumer task writes to, and at what it has committed there.
+"""Checks the topics that a consumer task writes to, and the offsets that it has committed there.
 Changes nothing."""
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from cdcbus.tasks.preflight.result import CheckResult, has_failed, ok, probe
 
 
 def check_forward(task: LoadTask, config: PublishConfig) -> tuple[list[CheckResult], OffsetTable]:
-    """The topics, whether the task would read what it writes, and its committed offsets."""
+    """Checks the topics, and that the task does not read what it writes. Returns the results and
+    the task's committed offsets."""
     applied: list[AppliedOffset] = []
 
     def look() -> Iterator[CheckResult]:
         there = replace(config, new_topics=None)
         with closing(Forwarder(task, there, task.reader, None, None, Event())) as forwarder:
             forwarder.check_circle(named_topics(config))
-            with suppress(BusRejected):  # topics that a start makes
+            with suppress(BusRejected):  # topics that a start creates
                 applied.extend(forwarder.committed_offsets())
         if config.transactional_id:
             yield ok(
                 "transactions",
-                f"{config.transactional_id}-TOPIC-PARTITION; offsets that are committed: "
-                f"{len(applied)}",
+                f"{config.transactional_id}-TOPIC-PARTITION; committed offsets: {len(applied)}",
             )
 
     seen = check_written_topics(config)

@@ -1,5 +1,5 @@
-"""Checks what a consumer task needs: topics, target tables, and where it would start. Changes
-nothing."""
+"""Checks what a consumer task needs: the topics, the target tables, and where it would start.
+Changes nothing."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def _records(
 
 
 def check_topics(task: LoadTask) -> list[CheckResult]:
-    """Whether the topics and the chosen partitions exist. A fault of one topic hides no other's."""
+    """Checks that the topics and the chosen partitions exist. A fault of one topic does not hide
+    another's."""
     seen: list[CheckResult] = []
     for topic in task.source.topics:
         seen += probe(f"Kafka topic {topic}", partial(_topic, task, topic))
@@ -81,7 +82,8 @@ def _topic(task: LoadTask, topic: str) -> Iterator[CheckResult]:
 
 
 def check_target(task: LoadTask) -> tuple[list[CheckResult], OffsetTable]:
-    """The login, and the table of offsets; or the topics, and what is committed there."""
+    """Checks the login and the table of offsets, or the target topics. Returns the results and the
+    target's offsets."""
     if isinstance(task.target, PublishConfig):
         return check_forward(task, task.target)
     user = task.target.user
@@ -98,7 +100,7 @@ def check_target(task: LoadTask) -> tuple[list[CheckResult], OffsetTable]:
 
 
 def _loader(task: LoadTask) -> Loader:
-    """A loader that gives up soon, and opens no more connections than it needs."""
+    """A loader that gives up early, and opens no more connections than it needs."""
     assert isinstance(task.target, JdbcTarget)
     wait_seconds = min(task.target.max_wait_seconds, CONNECT_SECONDS)
     return make_loader(
@@ -108,7 +110,7 @@ def _loader(task: LoadTask) -> Loader:
 
 
 def describe_offset_table(table: OffsetTable) -> CheckResult:
-    """Whether offsets can be kept beside the rows, and what it means if not."""
+    """Whether the target can keep offsets beside the rows, and what follows if it cannot."""
     subject = "target table cdcbus_position"
     if table.is_there:
         return ok(subject, "exists")
@@ -116,7 +118,7 @@ def describe_offset_table(table: OffsetTable) -> CheckResult:
         return ok(subject, "does not exist yet; a start creates it")
     return warning(
         subject,
-        "does not exist, and the user seems to have no right to create it: after a kill, "
+        "does not exist, and the user seems to lack the right to create it: after a kill, "
         "batches may be applied twice, as upserts",
         "Name a database in the address, and grant CREATE there.",
     )
@@ -125,12 +127,12 @@ def describe_offset_table(table: OffsetTable) -> CheckResult:
 def check_target_tables(
     task: LoadTask, target: list[CheckResult], samples: Mapping[TableId, Sample]
 ) -> list[CheckResult]:
-    """The tables that the task file includes and those of the newest records. Checked only where
-    the login succeeds."""
+    """Checks the tables that the task file includes and those of the newest records, if the login
+    succeeded."""
     if has_failed(target) or isinstance(task.target, PublishConfig):
         return []
     sources = {name: TableId(*name.split(".", 1)) for name in task.includes}
-    # Of a table that is in both, the records have the source's own spelling.
+    # For a table that is in both, the records have the source's own spelling.
     sources |= {str(table).upper(): table for table in samples}
     if not sources:
         return [
@@ -169,7 +171,7 @@ def describe_table(source: str, table: TargetTable) -> list[CheckResult]:
     if table.unsafe:
         return [error(subject, table.unsafe, "Until then the task does not write to it.")]
     remarks = [
-        warning(subject, remark, "Check that this is meant for the rows that the task writes.")
+        warning(subject, remark, "Check that this is intended for the rows that the task writes.")
         for remark in table.remarks
     ]
     if not table.key:
@@ -182,13 +184,13 @@ def describe_table(source: str, table: TargetTable) -> list[CheckResult]:
         return [without_key, *remarks]
     found = f"for {source}: {len(table.columns)} columns, key {', '.join(table.key)}"
     if table.unique_keys:
-        # A key that is more than its columns has none here.
+        # An empty key stands for one that is not made of whole columns.
         keys = [
             ", ".join(key) or "an expression, a prefix or a condition" for key in table.unique_keys
         ]
         found += (
             f"; further unique keys: ({'), ('.join(keys)}); rows that exchange such a value wait "
-            "for each other where they are in several partitions"
+            "for each other if they are in different partitions"
         )
     return [ok(subject, found), *remarks]
 
@@ -199,7 +201,7 @@ def _start(
     table: OffsetTable,
     found: dict[TopicPartition, int],
 ) -> Sequence[CheckResult]:
-    """Where a start would begin; the offsets go to `found`."""
+    """Checks where a start would begin, and adds the offsets to `found`."""
     with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(offsets.__name__) as heard:
         begin = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source))
         same_logs(task, logs, begin)

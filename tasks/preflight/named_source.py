@@ -1,4 +1,4 @@
-"""Whether what a named source leads to answers."""
+"""Checks that the server of a named source answers."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ ANSWER_SECONDS = 10.0
 
 
 def check_source(source: NamedSource, environ: Mapping[str, str]) -> None:
-    """Connects as a task would, and disconnects. Raises a CdcError that says what is wrong,
-    without secrets."""
+    """Connects as a task would, and disconnects. Raises a CdcError without secrets for whatever
+    fails."""
     if not source.kind:
         raise ConfigError(
             f"source {source.name} leads nowhere: expected url (JDBC), address (CANAL) or servers "

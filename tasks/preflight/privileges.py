@@ -1,4 +1,4 @@
-"""What a source user's grants mean for a fetch task."""
+"""Checks that the source user's grants are enough for a fetch task."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 
 
 def describe_grants(lines: Iterable[str], has_full_metadata: bool) -> Iterator[CheckResult]:
-    """One result per privilege that the task needs. `lines` are SHOW GRANTS'; what a role that
-    is not active gives is not in them."""
+    """One result per privilege that the task needs. `lines`: the output of SHOW GRANTS, which
+    lacks the privileges of inactive roles."""
     grants = read_grants(lines)
     report = warning if grants.has_roles else error
     for name in NEEDED:
@@ -20,16 +20,14 @@ def describe_grants(lines: Iterable[str], has_full_metadata: bool) -> Iterator[C
             yield report(
                 f"grant {name}",
                 "not granted",
-                f"GRANT {name} ON *.* TO that user, or make the role that has it a default role.",
+                f"GRANT {name} ON *.* TO that user, or make a role with this privilege a default "
+                "role.",
             )
     if not has_full_metadata:
         if grants.readable:
             yield ok("grant SELECT", f"granted on {', '.join(grants.readable)}")
         else:
-            found = (
-                "not granted; without FULL row metadata the columns of rows are looked up at "
-                "the source"
-            )
+            found = "not granted; without FULL row metadata the task looks up columns at the source"
             yield report(
                 "grant SELECT",
                 found,

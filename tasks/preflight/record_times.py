@@ -1,4 +1,4 @@
-"""Whether the times in records agree with when Kafka got the records: those of another time zone
+"""Checks that the times in records agree with when Kafka received them: times of another time zone
 are off by whole or half hours."""
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from cdcbus.plugins.time_zone import EPOCH, offset_of, read_zone
 from cdcbus.tasks.preflight.result import CheckResult, warning
 
 STEP_S: Final = 1800
-"""All zones but a few are so far from UTC, or a multiple of it."""
+"""Half an hour: all but a few zones differ from UTC by a multiple of it."""
 NEAR_S: Final = 120
-"""How long a record may have been under way."""
+"""The longest time that a record may have taken on its way to Kafka."""
 MOST_STEPS: Final = 28  # 14 hours
 LEAST_CELLS: Final = 3
 SHARE: Final = 0.8
 HALF_DAY: Final = 24
 CLOCKS_12: Final = (
-    "porter writes op_ts by a clock of 12 hours: half of the day it is 12 hours too early, which "
-    "no zone puts right"
+    "porter writes op_ts by a clock of 12 hours: for half of the day it is 12 hours too early, "
+    "which no zone corrects"
 )
 
 
 @dataclass(slots=True)
 class RecordTimes:
-    """How far records' times are from Kafka's, in seconds, above 0 where they are earlier: of
-    commits, and of TIMESTAMP cells that were just written."""
+    """Kafka's times minus those in records, in seconds: `commits` by commit time, `cells` by
+    TIMESTAMP cells that were just written."""
 
     commits: list[float] = field(default_factory=list)
     cells: dict[tuple[TableId, str], list[float]] = field(default_factory=dict)
@@ -54,29 +54,29 @@ class RecordTimes:
                     self.cells.setdefault(place, []).append(came_ms / 1000 - moment)
 
     def results(self, topic: str, converter: str, time_zone: str) -> Iterator[CheckResult]:
-        """What is off by hours. `time_zone`: as the task has it."""
+        """A warning for times that are off by hours. `time_zone`: the task's setting."""
         subject = f"times in {topic}"
         steps = usual_steps(self.commits)
         if steps:
-            found = f"the newest records are of times {_words(steps)} those when Kafka got them"
+            found = f"the newest records carry times {_words(steps)} Kafka received them"
             yield warning(subject, found, _remedy(steps, converter, time_zone))
         off = {place: usual_steps(seconds, LEAST_CELLS) for place, seconds in self.cells.items()}
-        if 0 in off.values():  # some are right, so the others may be of another time on purpose
+        if 0 in off.values():  # some are right, so the others may differ on purpose
             return
         for (table, column), steps in off.items():
             if steps:
                 yield warning(
                     subject,
-                    f"column {column} of {table}, a TIMESTAMP, has times {_words(steps)} those "
-                    "when Kafka got its rows",
+                    f"column {column} of {table}, a TIMESTAMP, has times {_words(steps)} Kafka "
+                    "received its rows",
                     _zone_remedy(steps, time_zone),
                 )
                 return
 
 
 def usual_steps(seconds: Sequence[float], least: int = 1) -> int | None:
-    """By how many half hours times are off, where most of them are off by as many; None where
-    nothing can be told: they are few, or differ, as those of rows that were under way for long."""
+    """The number of half hours by which most times are off. None where there are too few times, or
+    they disagree, as for rows that took long to reach Kafka."""
     found = Counter(map(_steps, seconds))
     if not found:
         return None
@@ -117,7 +117,7 @@ def _zone_remedy(steps: int, time_zone: str) -> str:
     minutes = abs(ahead) // timedelta(minutes=1)
     sign = "-" if ahead < timedelta() else "+"
     return (
-        f"They are taken as {time_zone or 'UTC'}. If their writer runs in another time zone, name "
+        f"They are read as {time_zone or 'UTC'}. If their writer runs in another time zone, name "
         f"it: consumer.source.timeZone={sign}{minutes // 60:02}:{minutes % 60:02}, or the zone's "
-        "name, which knows of summer time."
+        "name, which covers summer time."
     )

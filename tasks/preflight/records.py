@@ -1,4 +1,4 @@
-"""What the newest records of a consumer task's topics say about its source tables."""
+"""Reads the newest records of a consumer task's topics for what they say about source tables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ RECORDS, RECORDS_PER_PARTITION = 1000, 10
 
 
 class Seen(NamedTuple):
-    """A column, the newest record that has it, and whether that record is still to be applied."""
+    """A column, the newest record that has it, and whether a record with it is still to be
+    applied."""
 
     column: Column
     record: str
@@ -31,15 +32,16 @@ class Seen(NamedTuple):
 
 @dataclass(slots=True)
 class Sample:
-    """A source table as the newest records have it: columns by name, those of the newest one's
-    key, and whether a row was inserted."""
+    """A source table as the newest records show it: columns by name, the newest record's key, and
+    whether a row was inserted."""
 
     columns: dict[str, Seen] = field(default_factory=dict)
     key: tuple[str, ...] = ()
     has_insert: bool = False
 
     def add(self, change: RowChange, record: str, is_ahead: bool) -> None:
-        """A column counts where a row has it: a record may describe more columns than it sends."""
+        """Adds a row change of a record. Only columns that the row has count: a record may describe
+        more columns than it sends."""
         sent = {*(change.before or ()), *(change.after or ())}
         for column in change.table.columns:
             if column.name in sent:
@@ -58,8 +60,8 @@ def check_records(
     starts: Mapping[TopicPartition, int],
     samples: dict[TableId, Sample],
 ) -> Iterator[CheckResult]:
-    """Reads the newest records of a topic into `samples`. `starts`: where the task would begin;
-    a partition without one counts as unread."""
+    """Reads the newest records of a topic into `samples`, and checks them. `starts`: the offsets
+    where the task would begin; a partition without one counts as unread."""
     subject = f"records of {topic}"
     count = 0
     unreadable = False
@@ -75,7 +77,7 @@ def check_records(
         try:
             changes = converter.from_bytes(value)
         except ConversionError as cause:
-            if not unreadable:  # all are likely to have the same cause
+            if not unreadable:  # further ones are likely to have the same cause
                 form = other_form(value, task.time_zone)
                 yield describe_unreadable(subject, record, is_ahead, cause, form)
             unreadable = True
@@ -94,18 +96,18 @@ def describe_unreadable(
     subject: str, record: str, is_ahead: bool, cause: ConversionError, form: str = ""
 ) -> CheckResult:
     """An error, or only a warning where the task starts after the record. `form`: the converter
-    that reads it."""
+    that can read the record."""
     found = f"record {record}: {cause}"
-    remedy = "Check that consumer.converter names the form of the topic's records."
+    remedy = "Check that consumer.converter names the format of the topic's records."
     if form:
-        remedy = f"Set consumer.converter={form}, or auto where the topic holds several forms."
+        remedy = f"Set consumer.converter={form}, or auto where the topic holds several formats."
     if is_ahead:
         return error(subject, found, remedy)
     return warning(subject, f"{found}; it is before the start", remedy)
 
 
 def other_form(value: bytes, time_zone: str) -> str:
-    """The built-in converter that reads a record which the task's own does not; empty: none."""
+    """The built-in converter that can read a record that the task's own cannot; empty: none."""
     with suppress(ConversionError, ConfigError, ValueError):
         make_converter("auto", time_zone).from_bytes(value)
         return form_of(value)

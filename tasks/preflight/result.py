@@ -1,4 +1,4 @@
-"""The results of checks, and probes that collect them without hiding each other's."""
+"""The results of checks, and probes that run checks so that one failure does not hide others."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ UNREACHED = "Check that it runs, that its address is right, and that it can be r
 
 
 class Outcome(StrEnum):
-    """ERROR: a start would fail, or the task would stop. WARNING: the task runs, but look at this
-    first."""
+    """ERROR: a start would fail, or the task would stop. WARNING: the task runs, but an operator
+    should look at this first."""
 
     OK = "ok"
     WARNING = "warning"
@@ -29,7 +29,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """The result of one check. `remedy`: what to do; empty where nothing is wrong."""
+    """The result of one check. `remedy`: what to do; empty if nothing is wrong."""
 
     outcome: Outcome
     subject: str
@@ -51,7 +51,7 @@ def error(subject: str, found: str, remedy: str) -> CheckResult:
 
 def failure(subject: str, cause: BaseException, outcome: Outcome = Outcome.ERROR) -> CheckResult:
     """An error as a result: its sentence, and the policy's advice."""
-    # The text of a foreign error may hold anything, also cell values: only its class is shown.
+    # A foreign error's text may hold anything, even cell values, so only its class is shown.
     found = f"cannot be checked: unexpected {type(cause).__name__}"
     if isinstance(cause, CdcError):
         found = str(cause)
@@ -59,8 +59,8 @@ def failure(subject: str, cause: BaseException, outcome: Outcome = Outcome.ERROR
 
 
 def _remedy(cause: BaseException) -> str:
-    """The policy's advice is for a running task, which waits where RETRY is the policy; before a
-    start a person should look."""
+    """What to do about an error. The policy's advice is for a running task, which waits where the
+    policy is RETRY; before a start, a person should look."""
     if isinstance(cause, ConfigError):
         return "Correct the task file."
     policy = policy_of(cause)
@@ -70,7 +70,7 @@ def _remedy(cause: BaseException) -> str:
 def probe(
     subject: str, look: Callable[[], Iterable[CheckResult]], seconds: float = PROBE_SECONDS
 ) -> list[CheckResult]:
-    """The results of `look`. Never raises: an error, or no end within `seconds`, becomes a result
+    """The results of `look`. Never raises: an error, or a timeout after `seconds`, becomes a result
     about `subject`."""
     seen: list[CheckResult] = []
     ended: list[CheckResult] = []  # the error that ended the check, if any

@@ -1,4 +1,4 @@
-"""What a source server's settings and its other replicas mean for a fetch task."""
+"""Checks a source server's settings, its other replicas and heartbeats for a fetch task."""
 
 from __future__ import annotations
 
@@ -24,23 +24,22 @@ DAY_SECONDS: Final = 86_400
 
 
 def is_full(settings: Mapping[str, str]) -> bool:
-    """Whether rows carry the names of their columns."""
+    """Whether rows in the binlog carry the names of their columns."""
     return settings.get("binlog_row_metadata", "").upper() == "FULL"
 
 
 def describe_settings(settings: Mapping[str, str], config: SourceConfig) -> Iterator[CheckResult]:
-    """One result per setting that matters."""
+    """One result per relevant setting."""
     required = servers.required_settings(config)
     for name, wanted in REQUIRED.items():
-        value = settings.get(name) or "not known to the server"
+        value = settings.get(name) or "unknown to the server"
         if value.upper() == wanted:
             yield ok(name, value)
         elif name not in required:
             remedy = "Nothing to do, as consumer.source.rowImage=any."
             yield warning(
                 name,
-                f"{value}: rows are sent without columns that did not change or had no value of "
-                "their own",
+                f"{value}: rows are sent without columns that did not change or were not set",
                 remedy,
             )
         else:
@@ -56,7 +55,7 @@ def describe_settings(settings: Mapping[str, str], config: SourceConfig) -> Iter
 
 def _metadata(settings: Mapping[str, str]) -> CheckResult:
     name = "binlog_row_metadata"
-    value = settings.get(name) or "not known to the server"
+    value = settings.get(name) or "unknown to the server"
     if is_full(settings):
         return ok(name, value)
     found = (
@@ -78,25 +77,25 @@ def _retention(settings: Mapping[str, str]) -> CheckResult:
     subject = "binlog retention"
     seconds = retention_seconds(settings)
     if seconds == 0:
-        return ok(subject, "files are kept until somebody removes them")
+        return ok(subject, "files are kept until someone removes them")
     hours = f"files are kept for {seconds / 3600:.1f} hours"
     if seconds < DAY_SECONDS:
         return warning(
             subject,
-            f"{hours}: a task that stops for longer loses its position",
+            f"{hours}: a task that is stopped for longer loses its position",
             f"SET GLOBAL {RETENTION[0]} = 604800",
         )
     return ok(subject, hours)
 
 
 def retention_seconds(settings: Mapping[str, str]) -> int:
-    """How long binlog files are kept; 0: for ever."""
+    """How long the server keeps binlog files, in seconds; 0: forever."""
     days = float(settings.get("expire_logs_days") or 0)
     return int(settings.get("binlog_expire_logs_seconds") or 0) or int(days * DAY_SECONDS)
 
 
 def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
-    """Whether another server or replica has the task's server id."""
+    """Checks that no other server or replica has the task's server id."""
     ours = server_id(task)
     subject = f"server id {ours}"
     remedy = "Give the task a consumer.source.slaveId of its own."
@@ -104,8 +103,8 @@ def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Check
     if ours == theirs:
         yield warning(
             subject,
-            "the source itself has this id: rows come all the same, but an id should name one "
-            "server only",
+            "the source itself has this id: the task still receives rows, but an id should name "
+            "only one server",
             remedy,
         )
         return
@@ -114,14 +113,13 @@ def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Check
     except pymysql.err.OperationalError as refusal:
         yield ok(
             subject,
-            f"the source is {theirs}; its replicas are not for this user to see "
-            f"({refusal.args[0]})",
+            f"the source is {theirs}; this user may not see its replicas ({refusal.args[0]})",
         )
         return
     if ours in others:
         yield error(
             subject,
-            "another replica of the source has this id: the two would end each other",
+            "another replica of the source has this id: the two would disconnect each other",
             remedy,
         )
     else:
@@ -130,7 +128,7 @@ def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Check
 
 
 def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
-    """Whether the source accepts the task's heartbeats. Reading works without them."""
+    """Checks that the source accepts the task's heartbeats. Reading works without them."""
     config = task.heartbeat
     if config is None:
         return
@@ -140,7 +138,7 @@ def describe_heartbeats(task: FetchTask, connection: Connection) -> Iterator[Che
     except pymysql.Error as refusal:
         yield warning(
             subject,
-            f"the source does not take them ({' '.join(map(str, refusal.args))})",
+            f"the source refuses them ({' '.join(map(str, refusal.args))})",
             heartbeat.needed(config.table),
         )
         return

@@ -1,4 +1,4 @@
-"""Whether the rows that tables have already can be read beside the binlog."""
+"""Checks that existing rows can be read while the binlog is followed."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _NO_PRIVILEGE = 1227
 
 
 def check_snapshot(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
-    """Nothing for a task that makes none by itself."""
+    """Checks the source for snapshots; no result for a task that takes none on its own."""
     if task.snapshot is SnapshotMode.NEVER:
         return
     server = servers.inspect(connection, task.source)
     if server.is_mariadb or server.has_gtids:
-        yield ok(SUBJECT, "rows that tables have already are read once per table, without a lock")
+        yield ok(SUBJECT, "existing rows are read once per table, without a lock")
         return
     try:
         servers.query(connection, "SELECT 1 FROM information_schema.innodb_trx LIMIT 1")
@@ -33,13 +33,13 @@ def check_snapshot(task: FetchTask, connection: Connection) -> Iterator[CheckRes
             raise
         yield error(
             SUBJECT,
-            "the server has no GTIDs, and the user lacks PROCESS: it cannot be known when a change "
-            "in the binlog is seen by others",
+            "the server has no GTIDs, and the user lacks PROCESS: the task cannot know when other "
+            "sessions see a change that is in the binlog",
             "GRANT PROCESS ON *.* TO that user, or set gtid_mode=ON.",
         )
         return
     yield ok(
         SUBJECT,
-        "rows that tables have already are read once per table, without a lock; without GTIDs each "
-        "chunk waits for the end of the transactions that are open when it begins",
+        "existing rows are read once per table, without a lock; without GTIDs each chunk waits for "
+        "the end of the transactions that are open when it begins",
     )

@@ -1,4 +1,4 @@
-"""Which tables of the source a fetch task would read, and whether they have the columns that it
+"""Checks which source tables a fetch task would read, and that they have the columns that it
 needs."""
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FILTER = "source tables"
 
 
 def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
-    """The tables that the task's filter lets in, and the columns that its partition keys name."""
+    """Checks the tables that the task's filter accepts, and the columns of its partition keys."""
     query = (
         "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = "
         "'BASE TABLE' AND table_schema NOT IN %s"
@@ -38,7 +38,7 @@ def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
     read = [table for table in tables if accepts(table)]
     seen = list(describe_filter(task, read, _keyed(connection, {table.schema for table in read})))
     mapper = Mapper(task.transform.rules)
-    # Partition keys name tables as records do, so as the mapper has them.
+    # Partition keys name tables as records do, which is after mapping.
     by_name: dict[str, Route] = {}
     for table in read:
         for route in mapper.routes(table):
@@ -56,21 +56,21 @@ def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
 
 
 def check_rules(task: FetchTask) -> Iterator[CheckResult]:
-    """Whether the task's mapper and event processor can be applied. Raises as these do."""
+    """Checks that the task's mapper and event processor can be applied. Raises what these raise."""
     if task.transform.processor:
         make_processor(task.transform.processor)
         yield ok("event processor", f"{task.transform.processor} can be imported here")
     if task.transform.rules or task.publish.key_rules:
         check_mapper(task)
-        yield ok("mapper", "it and the partition keys can be applied to the tables that are read")
+        yield ok("mapper", "mapper and partition keys can be applied to the tables that are read")
 
 
 def describe_filter(
     task: FetchTask, read: list[TableId], keyed: set[TableId]
 ) -> Iterator[CheckResult]:
-    """`read`: the tables that the filter lets in. `keyed`: those that have a key."""
+    """The results of the filter. `read`: the tables that it accepts. `keyed`: those with a key."""
     if not read:
-        found = "none that this user can see matches consumer.source.filter, includes and excludes"
+        found = "no table that this user sees matches consumer.source.filter, includes and excludes"
         yield warning(
             FILTER,
             found,
@@ -92,7 +92,7 @@ def describe_filter(
             "cannot merge them"
         )
         yield warning(
-            FILTER, found, "Give them a primary key, or leave them out by consumer.excludes."
+            FILTER, found, "Give them a primary key, or leave them out with consumer.excludes."
         )
 
 
@@ -103,8 +103,8 @@ def describe_partition_key(
     config: PublishConfig,
     primary_key: Sequence[str] = (),
 ) -> CheckResult:
-    """Whether the columns of one `partitionKey` line exist and are in the primary key: else a row
-    may change its partition."""
+    """Whether the columns of one `partitionKey` line exist and are in the primary key; a row could
+    otherwise change its partition."""
     subject = f"partitionKey {name}"
     if table is None:
         return warning(
@@ -116,21 +116,21 @@ def describe_partition_key(
         return error(subject, str(cause), "Correct the column's name in the task file.")
     if outside := [column for column in names if primary_key and column not in primary_key]:
         found = (
-            f"columns {', '.join(names)}, of which {', '.join(outside)} not in the primary "
-            "key: changes of one row may be in two partitions"
+            f"columns {', '.join(names)}; changes of one row may be in two partitions, as these "
+            f"are not in the primary key: {', '.join(outside)}"
         )
         remedy = (
-            "Readers other than cdcbus may apply them in the wrong order; consumer tasks of "
-            "cdcbus keep a version of each row beside the "
-            "target table, which takes time: take columns of the primary key if you can."
+            "Use columns of the primary key if you can: readers other than cdcbus may apply the "
+            "changes in the wrong order, and cdcbus consumer tasks keep a version of each row "
+            "beside the target table, which takes time."
         )
         return warning(subject, found, remedy)
     return ok(subject, f"columns {', '.join(names)}")
 
 
 def _keyed(connection: Connection, schemas: Iterable[str]) -> set[TableId]:
-    """The tables with a primary key, or with a unique key of whole columns that are never NULL,
-    which the binlog treats as one."""
+    """The tables with a primary key, or with a unique key of whole NOT NULL columns, which the
+    binlog treats as one."""
     names = tuple(schemas)
     if not names:
         return set()

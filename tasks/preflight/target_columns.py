@@ -1,4 +1,4 @@
-"""Whether a target table has the columns that rows bring, and whether rows bring the columns that
+"""Checks that a target table has the columns of the rows, and that the rows have the columns that
 it needs."""
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
 def describe_columns(
     route: Route, sample: Sample | None, table: TargetTable
 ) -> Iterator[CheckResult]:
-    """Compares a target table with its source's rows. `sample`: the source table in the newest
-    records; None where they hold none of its rows: then only the mapper's columns are compared."""
+    """Compares a target table with the rows of its source. `sample`: the source table in the newest
+    records; None where they hold none of its rows, and only the mapper's columns are compared."""
     subject = f"target table {table.id}"
     yield from _computed(subject, route, table)
     if sample is None:
@@ -31,7 +31,7 @@ def describe_columns(
         return
     yield from _misspelt(subject, route, sample)
     lacking = _not_in_target(route, sample, table)
-    # Columns of records that the task has applied already are only worth a warning.
+    # Columns of records that are already applied are worth only a warning.
     ahead = [seen for seen in lacking if seen.is_ahead]
     applied = [seen for seen in lacking if not seen.is_ahead]
     yield from _lacking(subject, route, ahead, table)
@@ -46,13 +46,13 @@ def describe_columns(
 
 
 def _renamed(route: Route) -> Mapping[str, str]:
-    """The columns that the mapper renames, with their new names."""
+    """The columns that the mapper renames -> their new names."""
     # A rule for any table may name columns that only some tables have.
     return route.rule.columns if route.rule.table else {}
 
 
 def _computed(subject: str, route: Route, table: TargetTable) -> Iterator[CheckResult]:
-    """Whether the target has the columns that the mapper computes."""
+    """An error where the target lacks columns that the mapper computes."""
     present = {name.lower() for name in table.columns}
     lacking = [name for name in route.rule.computed if name.lower() not in present]
     if not lacking:
@@ -76,7 +76,7 @@ def _renamed_to_none(route: Route, table: TargetTable) -> list[Seen]:
 
 
 def _misspelt(subject: str, route: Route, sample: Sample) -> Iterator[CheckResult]:
-    """Columns of the mapper that rows do not have."""
+    """Warnings about columns of the mapper that rows do not have."""
     known = {name.lower() for name in sample.columns}
     for column in _renamed(route):
         if column.lower() not in known:
@@ -110,7 +110,7 @@ def _mapped(route: Route, columns: Sequence[Column]) -> list[Column]:
 def _not_filled(
     subject: str, route: Route, sample: Sample, mapped: Sequence[Column], table: TargetTable
 ) -> Iterator[CheckResult]:
-    """Columns of the target that rows must fill and do not."""
+    """Results for target columns that rows must fill and do not."""
     filled = {column.name.lower() for column in mapped}
     filled |= {name.lower() for name in route.rule.computed}
     for name in table.key:
@@ -132,11 +132,11 @@ def _not_filled(
 def _key(
     subject: str, route: Route, sample: Sample, mapped: Sequence[Column], table: TargetTable
 ) -> Iterator[CheckResult]:
-    """Whether the target's key tells apart the rows that the source's key does."""
+    """Results where the target's key may not distinguish rows that the source's key does."""
     source = route.source
     types = {column.name.lower(): column.mysql_type for column in mapped}
     for name, type_ in too_narrow(table, mapped).items():
-        # Columns that lose nothing refuse what does not fit.
+        # Columns that do not round or cut refuse values that do not fit.
         if name in table.key and holds_less(table.columns[name], types.get(name.lower(), "")):
             found = (
                 f"column {name} of its key has fewer digits than that of {source}: the second "
@@ -146,9 +146,9 @@ def _key(
     if folding := [name for name in table.key if table.columns[name].is_folding]:
         found = (
             f"column{_s(folding)} {', '.join(folding)} of its key may take different texts "
-            "for equal, as a and A"
+            "for equal, such as a and A"
         )
-        yield ok(subject, f"{found}: where {source} does not, the second such row is refused")
+        yield ok(subject, f"{found}: if {source} does not, the second such row is refused")
     computed = {name.lower() for name in route.rule.computed}
     source_key = {(route.wanted(name) or name).lower() for name in sample.key}
     target_key = {name.lower() for name in table.key}
@@ -167,7 +167,7 @@ def _key(
 def _local_times(
     subject: str, route: Route, sample: Sample, table: TargetTable
 ) -> Iterator[CheckResult]:
-    """Whether what clocks of the zone show tells rows apart, where TIMESTAMP columns become it."""
+    """Results where TIMESTAMP columns become local times: whether these still distinguish rows."""
     columns = tuple(seen.column for seen in sample.columns.values())
     names = {}
     for column in columns:
@@ -185,15 +185,15 @@ def _local_times(
             f"what clocks of {route.zone} show: the task stops at rows of the hour in which they "
             "are put back, as two of them could become one"
         )
-        remedy = "Give that column of the target a type with a zone, which keeps moments."
+        remedy = "Give that target column a type with a time zone, which stores points in time."
         yield warning(subject, found, remedy)
 
 
 def _lacking(
     subject: str, route: Route, lacking: Sequence[Seen], table: TargetTable
 ) -> Iterator[CheckResult]:
-    """One result for all lacking columns, which are alike in `is_ahead`, with the one statement
-    that adds them."""
+    """One result for all lacking columns, which share one `is_ahead`, with the statement that adds
+    them."""
     if not lacking:
         return
     columns = [seen.column for seen in lacking]
@@ -224,7 +224,7 @@ def _lacking(
 
 
 def _alter(table: TargetTable, columns: Sequence[Column], names: Sequence[str]) -> str:
-    """The ALTER TABLE for the source's columns, which get the `names` in the target."""
+    """The ALTER TABLE that adds the source's columns under their target `names`."""
     added = {}  # two source columns may go to one
     for column, name in zip(columns, names, strict=True):
         added[name] = Column(name, column.mysql_type, column.sql_type)

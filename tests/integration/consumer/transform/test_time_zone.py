@@ -104,6 +104,6 @@ def test_op_ts_in_local_time_is_told_by_check(shop: Shop) -> None:
     keys = {"consumer__converter": "oggJson"}
     seen = check(shop, shop.load("postgresql", **keys))
     assert odd(seen) == {subject: "warning"}
-    assert "8 hours after those when Kafka got them" in seen[subject][1]
+    assert "8 hours after Kafka received them" in seen[subject][1]
     keys["consumer__source__timeZone"] = "+08:00"
     assert odd(check(shop, shop.load("postgresql", **keys))) == {}

@@ -152,7 +152,7 @@ def test_a_partition_key_with_columns_outside_of_the_primary_key(shop: Shop) -> 
     )
     assert odd(seen) == {key: "warning"}
     assert (
-        "of which name not in the primary key: changes of one row may be in two partitions"
+        "changes of one row may be in two partitions, as these are not in the primary key: name"
         in seen[key][1]
     )
 

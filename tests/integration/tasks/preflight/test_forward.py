@@ -84,7 +84,7 @@ def test_the_committed_offset_is_told_and_not_taken_over(
     told = lines(seen)
     assert f"ok Kafka topic {name}: 1 partition, all are read" in told
     assert f"ok Kafka topic {name}-out: 3 partitions, replication factor 1" in told
-    assert f"ok transactions: cdcbus-{name}-TOPIC-PARTITION; offsets that are committed: 1" in told
+    assert f"ok transactions: cdcbus-{name}-TOPIC-PARTITION; committed offsets: 1" in told
     assert [
         line
         for line in told
