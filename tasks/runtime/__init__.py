@@ -1,1 +1,1 @@
-"""A running task: its process, its status and its metrics."""
+"""The running task: its process, its status and its metrics."""

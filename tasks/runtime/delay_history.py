@@ -1,9 +1,9 @@
-"""How long rows of a task took from stage to stage over the last hours, and by the hour over the
-last month: two small znodes for each task.
+"""How long a task's rows took from stage to stage: in steps over the last hours, and by the hour
+over the last month. Two small znodes per task.
 
 /datas/task/<id>/delays         {"delays":[[1795281300,{"source_to_read":[0.01,0.05,0.2]}],...]}:
                                 oldest first; p50, p95 and p99 by stage, in seconds
-/datas/task/<id>/delays/hours   the same of whole hours: the longest in each
+/datas/task/<id>/delays/hours   the same for whole hours: the longest in each
 """
 
 from __future__ import annotations
@@ -25,30 +25,32 @@ from cdcbus.tasks.zookeeper.stat import Percentiles
 from cdcbus.tasks.zookeeper.znode import get_node, put_node
 
 STEP_SECONDS: Final = 300
-"""Delays are those of the last five minutes, so that more often would tell the same again."""
+"""Five minutes: delays cover the last five minutes, so shorter steps would repeat them."""
 NAME: Final = "delays"
 
 
 @dataclass(frozen=True, slots=True)
 class DelayStep:
-    """`at`: when it began, epoch seconds. `stages`: those of which rows were timed."""
+    """The delays of one step. `at`: when it began, in epoch seconds. `stages`: only those in which
+    rows were timed."""
 
     at: int
     stages: Mapping[str, Percentiles]
 
 
 class DelayHistory:
-    """Lives as long as its client. Calls raise PositionUnavailable and PositionError."""
+    """The stored delays of tasks. Usable while its client is. Calls raise PositionUnavailable and
+    PositionError."""
 
     def __init__(self, client: KazooClient) -> None:
         self._client = client
 
     def read(self, task_id: str) -> list[DelayStep]:
-        """The last hours, oldest first. Damaged ones are left out."""
+        """The steps of the last hours, oldest first, without damaged ones."""
         return self._read(delays_path(task_id))
 
     def read_hours(self, task_id: str) -> list[DelayStep]:
-        """The same of whole hours."""
+        """The whole hours of the last month, oldest first, without damaged ones."""
         return self._read(f"{delays_path(task_id)}/hours")
 
     def put(self, task_id: str, steps: Iterable[DelayStep]) -> None:
@@ -77,12 +79,12 @@ class DelayWriter:
         self._at = step_of(time.time())
 
     def is_due(self) -> bool:
-        """Whether a step has ended that is not written yet."""
+        """Whether an ended step is not written yet."""
         return step_of(time.time()) > self._at
 
     def write(self, stages: Mapping[str, Percentiles]) -> None:
-        """Ends the current step, and begins the next one. One without rows is left out. Raises
-        PositionUnavailable and PositionError; then it is written with the next one."""
+        """Ends the current step, and begins the next one. A step without rows is left out. Raises
+        PositionUnavailable and PositionError; the step is then written with the next one."""
         if self._known is None:
             self._hours = self._history.read_hours(self._task_id)
             self._known = self._history.read(self._task_id)
@@ -98,19 +100,19 @@ class DelayWriter:
 
 
 def step_of(epoch_seconds: float) -> int:
-    """When the step of a time began."""
+    """When the step that contains a time began, in epoch seconds."""
     return int(epoch_seconds) // STEP_SECONDS * STEP_SECONDS
 
 
 def with_step(steps: Sequence[DelayStep], step: DelayStep) -> list[DelayStep]:
-    """The history with one more step, without those that are too old."""
+    """The history with one more step, and without expired ones."""
     kept = [known for known in steps if step.at - KEPT_SECONDS < known.at < step.at]
     return [*kept, step]
 
 
 def with_hours(hours: Sequence[DelayStep], steps: Sequence[DelayStep]) -> list[DelayStep]:
-    """The hours with those that steps have completed since, without those that are too old. One
-    that is known stays."""
+    """The hours with those that the steps have since completed, and without expired ones. A known
+    hour stays as it is."""
     known = {hour.at: hour for hour in hours}
     current = hour_of(steps[-1].at)
     parts: dict[int, list[DelayStep]] = {}
@@ -124,7 +126,7 @@ def with_hours(hours: Sequence[DelayStep], steps: Sequence[DelayStep]) -> list[D
 
 
 def longest(at: int, steps: Sequence[DelayStep]) -> DelayStep:
-    """Several steps as one: the longest of each percentile."""
+    """Several steps as one, with the longest of each percentile."""
     stages: dict[str, Percentiles] = {}
     for step in steps:
         for stage, one in step.stages.items():

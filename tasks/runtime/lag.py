@@ -1,5 +1,5 @@
-"""How far a running task is behind: Kafka and the source are asked while it runs, on connections
-of their own."""
+"""How far a running task is behind. Asks Kafka and the source while the task runs, on separate
+connections."""
 
 from __future__ import annotations
 
@@ -29,26 +29,27 @@ if TYPE_CHECKING:
 
 ASK_SECONDS = 3.0
 RETENTION_SECONDS = 600.0
-# Only one record is looked at, so none should be fetched ahead.
+# One client for the bounds of partitions, by its brokers and settings.
 _SHARED: dict[tuple[object, ...], TopicLogs] = {}
 _MAKING = Lock()
+# Only one record is read, so none should be prefetched.
 _ONE_RECORD = {"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}
 
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What a task still has to do. None: not known.
+    """What a task still has to do. None: unknown.
 
-    `seconds`: of topics, since the oldest record that is not applied came into Kafka, by Kafka's
-    times: those in records may be of another zone, or of a clock that is wrong. Of a binlog, since
-    the last transaction that is in Kafka was committed, by the source's clock, whose distance is
-    known. `bytes`: of a binlog. `last_row_ms`: when the newest row that is done was committed at
-    the source, as its record says; 0 before the first. `skew_seconds`: how far the source's clock
-    is ahead of this machine's.
+    `seconds`: for topics, since the oldest unapplied record reached Kafka, by Kafka's times,
+    because those in records may be of another zone or a wrong clock; for a binlog, since the commit
+    of the last transaction that is in Kafka, by the source's clock, whose skew is known. `bytes`:
+    unread bytes of a binlog. `last_row_ms`: when the newest processed row was committed at the
+    source, as its record says; 0 before the first. `skew_seconds`: how far the source's clock is
+    ahead of this machine's.
 
-    `retention_seconds`: how long topics or binlog are kept. `kept_unread`: where they keep a
-    number of bytes instead, the share that is still unread; 1: all, so that the next deletion
-    takes unread data. `kept_place`: the same in words.
+    `retention_seconds`: how long topics or binlog are kept. `kept_unread`: where they are kept by
+    size instead, the share that is still unread; 1: all, so that the next deletion takes unread
+    data. `kept_place`: the same in words.
     """
 
     records: int | None = None
@@ -67,16 +68,17 @@ class Lag:
 
 
 def lag_meter(task: FetchTask | LoadTask) -> Callable[[Any], Lag]:
-    """A function that measures a task's lag from its progress. It keeps its connection, and never
-    raises a CdcError."""
+    """A function that measures a task's lag from its progress. It keeps its connection open, and
+    never raises a CdcError."""
     if isinstance(task, FetchTask):
         return _FetchLag(task) if task.source.added is None else _unknown
     return _LoadLag(task)
 
 
 def _shared_logs(task: LoadTask) -> TopicLogs:
-    """For the bounds of partitions only, which threads may ask for beside each other: one client
-    for all tasks of this process that read from the same brokers. Raises BusError."""
+    """The client for the bounds of partitions, one for all tasks of this process that read from
+    the same brokers with the same settings. Threads can ask for bounds concurrently, but for
+    nothing else. Raises BusError."""
     key = task.source.servers, *sorted(task.source.look_up_options.items())
     with _MAKING:
         if key not in _SHARED:
@@ -85,13 +87,13 @@ def _shared_logs(task: LoadTask) -> TopicLogs:
 
 
 def _unknown(_: object) -> Lag:
-    """Of a source of another package: how much it has left, it does not say."""
+    """The lag of a source from another package, which does not say how much is left."""
     return Lag()
 
 
 class _LoadLag:
-    """Counts the records from what is applied to the end of the topics. Seconds are since the
-    first of these came into Kafka, 0 at the end."""
+    """Counts the records from the applied offsets to the end of the topics. Seconds count from
+    when the first of these reached Kafka, and are 0 at the end."""
 
     def __init__(self, task: LoadTask) -> None:
         options = {**task.source.look_up_options, **_ONE_RECORD}
@@ -101,7 +103,7 @@ class _LoadLag:
         self._logs: TopicLogs | None = None
         self._retention = Retention()
         self._retention_due = 0.0
-        # Of the records that were looked at, for the mean size of a record.
+        # Of the sampled records, for the mean size of a record.
         self._sampled_records = 0
         self._sampled_bytes = 0
 
@@ -140,8 +142,8 @@ class _LoadLag:
     def _seconds(
         self, logs: TopicLogs, offsets: dict[TopicPartition, int], last_came_ms: int
     ) -> float | None:
-        """Since the oldest of the first records that are not applied came into Kafka. Where Kafka
-        does not give these in time, since the last row that is applied."""
+        """Seconds since the oldest of the first unapplied records reached Kafka; where Kafka does
+        not return these in time, since the last applied row did. None: unknown."""
         deadline = time.monotonic() + ASK_SECONDS
         came_ms = []
         for partition, offset in offsets.items():
@@ -162,7 +164,7 @@ class _LoadLag:
         offsets: Mapping[TopicPartition, int],
         bounds: Mapping[TopicPartition, tuple[int, int]],
     ) -> tuple[float | None, str]:
-        """The share that is unread, and in words, of the partition with the largest share."""
+        """The unread share of the partition where it is largest, and the same in words."""
         record_bytes = self._sampled_bytes / max(1, self._sampled_records)
         shares = []
         for partition, offset in offsets.items():
@@ -192,8 +194,8 @@ class _LoadLag:
 
 @dataclass(frozen=True, slots=True)
 class Retention:
-    """How much topics keep. `seconds`: the shortest of them; None: for ever, or this user may not
-    ask. `bytes`: of each partition, by topic; without the topics that have no such limit."""
+    """How much topics keep. `seconds`: the shortest retention; None: unlimited, or not visible to
+    this user. `bytes`: the limit of each partition, by topic; topics without one are left out."""
 
     seconds: float | None = None
     bytes: Mapping[str, int] = field(default_factory=dict)
@@ -206,20 +208,20 @@ def unread_share(
     of a record."""
     first, end = bounds
     unread = max(0, end - offset)
-    # Kafka reports the size of a log to its own tools only. The estimate is too high where records
-    # are compressed, so the share of the records that are held limits it.
+    # Kafka reports the size of a log only to its own tools. The estimate is too high for compressed
+    # records, so the unread share of the records limits it.
     return min(1.0, unread / max(1, end - first), unread * record_bytes / kept_bytes)
 
 
 def topics_retention(task: LoadTask) -> Retention:
-    """The retention of the task's topics, brokers' defaults included. Raises KafkaException,
-    TimeoutError."""
+    """The retention of the task's topics, including the brokers' defaults. Raises KafkaException
+    and TimeoutError."""
     options: dict[str, Any] = {
         **task.source.look_up_options,
         "bootstrap.servers": task.source.servers,
         "logger": LIBRARY_LOG,
     }
-    admin = AdminClient(options)  # which must live until it has answered
+    admin = AdminClient(options)  # must live until it has answered
     topics = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in task.source.topics]
     asked = admin.describe_configs(topics, request_timeout=ASK_SECONDS)
     configs = {resource.name: future.result(ASK_SECONDS) for resource, future in asked.items()}
@@ -228,7 +230,7 @@ def topics_retention(task: LoadTask) -> Retention:
     for topic, config in configs.items():
         if "delete" not in config["cleanup.policy"].value:
             continue
-        # -1 is no limit.
+        # -1 means no limit.
         if (kept_ms := int(config["retention.ms"].value)) > 0:
             seconds.append(kept_ms / 1000)
         if (most := int(config["retention.bytes"].value)) > 0:
@@ -237,8 +239,9 @@ def topics_retention(task: LoadTask) -> Retention:
 
 
 class _FetchLag:
-    """Seconds are since the commit of the last transaction that is in Kafka, 0 at the end of the
-    binlog. The records of a binlog cannot be counted, its bytes can."""
+    """Counts the bytes from the position to the end of the binlog, whose records cannot be
+    counted. Seconds count from the commit of the last transaction in Kafka, and are 0 at the
+    end."""
 
     def __init__(self, task: FetchTask) -> None:
         self._source = task.source
@@ -257,7 +260,7 @@ class _FetchLag:
             end = servers.latest_position(self._connection)
             here = BinlogCoordinates(position.file, position.pos)
             is_at_end = here >= BinlogCoordinates(end.file, end.pos)
-            # Sizes are asked for only where the two places are in different files.
+            # File sizes matter only where the two positions are in different files.
             files = [] if position.file == end.file else servers.binlog_files(self._connection)
             skew_seconds = self._skew_seconds()
         except (CdcError, pymysql.Error, OSError):
@@ -284,13 +287,13 @@ class _FetchLag:
 
     @staticmethod
     def _seconds_since(source_ms: int, skew_seconds: float) -> float | None:
-        """By the source's clock."""
+        """Seconds since a time of the source, by the source's clock; None for an unknown time."""
         if not source_ms:
             return None
         return max(0.0, time.time() + skew_seconds - source_ms / 1000)
 
     def _skew_seconds(self) -> float:
-        """How far the server's clock is ahead: its answer is taken for the middle between question
+        """How far the server's clock is ahead, assuming that it answered halfway between question
         and answer."""
         asked = time.time()
         theirs = servers.now_ms(self._connection) / 1000
@@ -302,8 +305,8 @@ _EXPIRY = ("binlog_expire_logs_seconds", "expire_logs_days")
 
 
 def binlog_retention(variables: dict[str, str]) -> float | None:
-    """How many seconds a server keeps its binlog; None: for ever."""
-    # MySQL since 8.0 and MariaDB since 10.6 have seconds; where these are set, days do not count.
+    """How many seconds a server keeps its binlog; None: forever."""
+    # MySQL since 8.0 and MariaDB since 10.6 count in seconds; where set, these override days.
     if seconds := float(variables.get("binlog_expire_logs_seconds") or 0):
         return seconds
     days = float(variables.get("expire_logs_days") or 0)
@@ -311,8 +314,8 @@ def binlog_retention(variables: dict[str, str]) -> float | None:
 
 
 def binlog_unread(behind_bytes: int | None, kept_bytes: int) -> tuple[float | None, str]:
-    """The unread share of the bytes of binlog that a server keeps, 0 to 1, and the same in words;
-    None where the server has no such limit, or the share is not known."""
+    """The unread share of the bytes of binlog that a server keeps, 0 to 1, and the same in words.
+    None and an empty text where the server has no such limit, or the share is unknown."""
     if not kept_bytes or behind_bytes is None:
         return None, ""
     words = (
@@ -325,8 +328,8 @@ def binlog_unread(behind_bytes: int | None, kept_bytes: int) -> tuple[float | No
 def bytes_between(
     files: Sequence[tuple[str, int]], start: tuple[str, int], end: tuple[str, int]
 ) -> int | None:
-    """How many bytes of binlog lie between two places. `files`: (name, size), oldest first, needed
-    where the places are in different files; None where one of these is not among them."""
+    """The number of bytes of binlog between two positions. `files`: (name, size), oldest first,
+    needed where the positions are in different files. None where one of these is not listed."""
     if start[0] == end[0]:
         return max(0, end[1] - start[1])
     names = [name for name, _ in files]

@@ -13,11 +13,11 @@ MEASUREMENTS = 20_000
 
 
 class Latencies:
-    """Measurements of the last WINDOW_SECONDS, each for a number of rows. May be added to on one
-    thread and read on another.
+    """Measurements of the last WINDOW_SECONDS, each for a number of rows. One thread may add while
+    another reads.
 
-    Start and end may come from two clocks. A negative duration shows that these differ by at least
-    that much; all measurements are corrected by it.
+    Start and end may come from two clocks. A negative duration shows that the clocks differ by at
+    least that much, and all measurements are corrected by it.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -33,8 +33,8 @@ class Latencies:
             self._measured.popleft()
 
     def percentiles(self, skew_seconds: float | None = None) -> Percentiles | None:
-        """None where nothing was measured. `skew_seconds`: how far the first clock is ahead of the
-        second; None: as the measurements themselves show."""
+        """The percentiles; None where nothing was measured. `skew_seconds`: how far the first clock
+        is ahead of the second; None: as the measurements show."""
         recent = self._recent()
         if not recent:
             return None
@@ -43,7 +43,8 @@ class Latencies:
 
     @property
     def skew_seconds(self) -> float:
-        """How far the first clock is ahead of the second, as far as measurements show; else 0."""
+        """How far the first clock is ahead of the second, as far as measurements show it; else
+        0."""
         shortest = min((seconds for _, seconds, _ in self._recent()), default=0.0)
         return max(0.0, -shortest)
 
@@ -53,8 +54,8 @@ class Latencies:
 
 
 def percentiles(measured: Iterable[tuple[float, float]]) -> Percentiles:
-    """The percentiles of (seconds, rows), of which there must be at least one: each is the
-    smallest measured time that this share of the rows did not exceed."""
+    """The percentiles of at least one (seconds, rows): each is the smallest measured time that this
+    share of the rows did not exceed."""
     ordered = sorted(measured)
     total = sum(rows for _, rows in ordered)
     return Percentiles(_at(ordered, 50 * total), _at(ordered, 95 * total), _at(ordered, 99 * total))

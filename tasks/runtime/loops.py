@@ -1,4 +1,4 @@
-"""Which loop runs a task."""
+"""The loop that runs a fetch task."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdcbus.producer.config import FetchTask
 
 
 def fetch_loop(task: FetchTask) -> Callable[..., None]:
-    """`run` of what reads the task's source; imported here, as it takes a while."""
+    """The `run` function for the task's source; imported on demand, as the import is slow."""
     if task.source.added is not None:
         from cdcbus.producer.added import run as added
 

@@ -1,10 +1,10 @@
-"""What the progress of a running task tells, for both kinds of task: positions, counters, and how
+"""Metrics from the progress of a running task, for both kinds of task: positions, counters, and how
 long rows take.
 
-Stages: a row is committed at the source, read, acknowledged by Kafka, taken by a consumer task,
-committed at its target; each tells its time by its own clock. Of a batch the first and the last row
-are timed, and count for half of its rows each. Rows that came before its first batch was done are
-not timed: they waited for its start, which tells nothing of now.
+Stages: a row is committed at the source, read, acknowledged by Kafka, taken by a consumer task, and
+committed at its target; each stage uses its own clock. The first and the last row of a batch are
+timed, and each counts for half of its rows. Rows from before the end of the first batch are not
+timed: they waited for the task's start, which says nothing about the present.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ if TYPE_CHECKING:
     from cdcbus.producer.progress import Progress as FetchProgress
 
 BATCHES_KEPT = 10
-# A task that reads again what a target has lost may be done within a second: it is told for longer.
+# A task may reread what a target has lost within a second; the report must outlast that.
 REPORTED_SECONDS = 3600.0
 STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = (
     "source_to_kafka",
     "kafka_to_target",
     "source_to_target",
 )
-LEAST_SKEW_SECONDS = 0.005  # what is less is how long it took to ask
+LEAST_SKEW_SECONDS = 0.005  # a smaller skew is only the duration of the query
 
 
 class LoadMetrics:
     """Metrics of a consumer task. `see` is called with each progress, on the thread that makes
-    it; the rest may be read on another thread."""
+    it; everything else may be read on another thread."""
 
     queued_bytes: int | None = None
     skipped = ""
@@ -71,7 +71,7 @@ class LoadMetrics:
         self._time(batch.last_commit_ms, batch.last_kafka_ms, applied_ms, rows)
 
     def _time(self, commit_ms: int, kafka_ms: int, applied_ms: int, rows: float) -> None:
-        """Times one row for `rows` rows. 0: that time is not known."""
+        """Adds the times of one row, for `rows` rows. 0: that time is unknown."""
         if (kafka_ms or commit_ms) < self._begun_ms:
             return
         if commit_ms and kafka_ms:
@@ -88,7 +88,8 @@ class LoadMetrics:
 
     @property
     def target_lost(self) -> str:
-        """What the target was found to have lost within the last REPORTED_SECONDS."""
+        """What the target lost, if that was noticed within the last REPORTED_SECONDS; else
+        empty."""
         progress = self._progress
         if progress is None or self._clock() - progress.lost_at >= REPORTED_SECONDS:
             return ""
@@ -96,13 +97,13 @@ class LoadMetrics:
 
     @property
     def late_records(self) -> int:
-        """How many records were left out since the start because their sender had lost its fetch
-        task's lock."""
+        """The number of records left out since the start because their sender had lost the lock of
+        its fetch task."""
         return 0 if self._progress is None else self._progress.total.late
 
     @property
     def late_at(self) -> float:
-        """When the last of these records came, in epoch seconds; 0 without one."""
+        """When the last of these records arrived, in epoch seconds; 0 without one."""
         return 0.0 if self._progress is None else self._progress.late_at
 
     @property
@@ -110,7 +111,7 @@ class LoadMetrics:
         return [] if self._progress is None else counts_of_load(self._progress)
 
     def take_ddl(self) -> list[Occurrence]:
-        """What was done to target tables themselves since the last call."""
+        """The changes of target tables' definitions since the last call."""
         return [] if self._progress is None else _taken(self._progress.ddl, APPLIED)
 
     @property
@@ -122,21 +123,21 @@ class LoadMetrics:
 
     @property
     def beats(self) -> Mapping[str, float]:
-        """When the last heartbeat of each source came into Kafka, as far as that is known."""
+        """When the last heartbeat of each source reached Kafka, as far as that is known."""
         if self._progress is None:
             return {}
-        # A copy: the task's own thread adds sources meanwhile.
+        # A copy, because the task's own thread adds sources concurrently.
         known = dict(self._progress.total.beats)
         return {source: beat.came for source, beat in known.items() if beat.came}
 
     @property
     def stages_ms(self) -> Mapping[str, float]:
-        """The times of the last batch's stages, added up over its partitions."""
+        """The times of the last batch's stages, summed over its partitions."""
         return {} if self._batch is None else _stages_ms(self._batch)
 
     @property
     def batches(self) -> tuple[Batch, ...]:
-        """The last ones, oldest first."""
+        """The last batches, oldest first."""
         return tuple(self._batches)
 
     def latencies(self, _skew_seconds: float | None) -> Mapping[str, Percentiles]:
@@ -148,13 +149,13 @@ class LoadMetrics:
 
     @property
     def skew_seconds(self) -> float | None:
-        """How far the source's clock is ahead of this machine's, as far as rows show it by coming
-        from the future; else None."""
+        """How far the source's clock is ahead of this machine's, as far as rows from the future
+        show it; else None."""
         return round(self._stages[SOURCE_TO_TARGET].skew_seconds, 3) or None
 
 
 class FetchMetrics:
-    """Of a fetch task."""
+    """Metrics of a fetch task, with the same threads as LoadMetrics."""
 
     batch_seconds = 0.0
     beats: Mapping[str, float] = {}
@@ -178,12 +179,13 @@ class FetchMetrics:
 
     @property
     def queued_bytes(self) -> int | None:
-        """The bytes of records that wait for Kafka."""
+        """The number of bytes of records that wait for Kafka."""
         return None if self._progress is None else self._progress.queued_bytes
 
     @property
     def skipped(self) -> str:
-        """What was skipped within the last REPORTED_SECONDS, as consumer.onStatement allows."""
+        """A sentence on statements skipped within the last REPORTED_SECONDS, as
+        consumer.onStatement allows; else empty."""
         progress = self._progress
         if progress is None or self._clock() - progress.skipped_at >= REPORTED_SECONDS:
             return ""
@@ -198,11 +200,12 @@ class FetchMetrics:
         return [] if self._progress is None else counts_of_fetch(self._progress, self._swimlane)
 
     def take_ddl(self) -> list[Occurrence]:
-        """The definitions of its tables that it has passed since the last call."""
+        """The DDL of the task's tables that it has passed since the last call."""
         return [] if self._progress is None else _taken(self._progress.ddl, DDL)
 
     def latencies(self, skew_seconds: float | None) -> Mapping[str, Percentiles]:
-        """With the source's clock put right, from now on."""
+        """The latencies by stage. From now on rows are timed with this skew of the source's
+        clock."""
         if self._progress is None:
             return {}
         stages = self._progress.stages
@@ -223,7 +226,7 @@ def metrics_of(task: FetchTask | LoadTask) -> FetchMetrics | LoadMetrics:
 
 def _taken(seen: deque[tuple[float, str]], kind: str) -> list[Occurrence]:
     taken = []
-    while seen:  # the task's own thread adds to it meanwhile
+    while seen:  # the task's own thread adds to it concurrently
         at, sentence = seen.popleft()
         taken.append(Occurrence(int(at), kind, sentence))
     return taken
@@ -238,7 +241,7 @@ def _stages_ms(batch: BatchReport) -> dict[str, float]:
 
 
 def _known(found: Mapping[str, Percentiles | None]) -> dict[str, Percentiles]:
-    """Without stages that no row has passed."""
+    """The stages that rows have passed, rounded."""
     return {stage: _rounded(each) for stage, each in found.items() if each is not None}
 
 

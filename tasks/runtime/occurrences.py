@@ -1,5 +1,5 @@
-"""What has happened to a task and belongs on its charts: failures, each time anew, and definitions
-of its tables that were published or applied.
+"""Events in a task's life that belong on its charts: each failure, and each DDL of its tables that
+was published or applied.
 
 /datas/task/<id>/occurrences   {"occurrences":[[1795281300,"ddl","ALTER of shop.orders"],...]}:
                                oldest first; the elements are the fields of `Occurrence`
@@ -19,9 +19,9 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.positions import ROOT
 from cdcbus.tasks.zookeeper.znode import get_node, put_node
 
-KEPT_OF_A_KIND: Final = 100  # so that failures never push out definitions
+KEPT_OF_A_KIND: Final = 100  # per kind, so that failures never push out DDL
 KEPT_SECONDS: Final = 30 * 86_400
-AGAIN_SECONDS: Final = 60  # a failure that comes again within it is the same one
+AGAIN_SECONDS: Final = 60  # a failure repeated within this time is the same one
 SENTENCE_CHARACTERS: Final = 300
 DDL: Final = "ddl"
 APPLIED: Final = "applied"
@@ -33,8 +33,8 @@ _PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")
 
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """`at`: epoch seconds. `kind`: DDL, read from a binlog, or APPLIED to a target; ERROR or
-    RETRYING. `sentence`: without cells."""
+    """One event. `at`: epoch seconds. `kind`: DDL, read from a binlog; APPLIED, to a target; ERROR
+    or RETRYING. `sentence`: without cell values."""
 
     at: int
     kind: str
@@ -42,14 +42,14 @@ class Occurrence:
 
 
 class Occurrences:
-    """Those of tasks. Lives as long as its client. Calls raise PositionUnavailable and
-    PositionError."""
+    """The stored occurrences of tasks. Usable while its client is. Calls raise PositionUnavailable
+    and PositionError."""
 
     def __init__(self, client: KazooClient) -> None:
         self._client = client
 
     def read(self, task_id: str) -> list[Occurrence]:
-        """Oldest first. Damaged ones are left out."""
+        """The occurrences of a task, oldest first, without damaged ones."""
         node = get_node(self._client, occurrences_path(task_id))
         stored = node.fields.get("occurrences") if node is not None else None
         if not isinstance(stored, list):
@@ -57,8 +57,8 @@ class Occurrences:
         return [Occurrence(*row) for row in stored if _is_occurrence(row)]
 
     def add(self, task_id: str, new: Sequence[Occurrence]) -> None:
-        """Writes only where something is new. Of two who add at the same time one may lose its
-        own: they are for charts, and the log has all."""
+        """Adds occurrences, and writes only if something is new. Of two concurrent calls one may
+        be lost: occurrences are for charts, and the log has everything."""
         known = self.read(task_id)
         kept = with_occurrences(known, new)
         if kept != known:
@@ -67,15 +67,15 @@ class Occurrences:
 
 
 def failure(state: State, reason: str, at: float | None = None) -> list[Occurrence]:
-    """A state as an occurrence; none where it is no failure."""
+    """The occurrence of a failed state; an empty list for any other state."""
     kind = FAILURES.get(state)
     moment = int(time.time() if at is None else at)
     return [Occurrence(moment, kind, _PAUSE.sub("", reason))] if kind and reason else []
 
 
 def with_occurrences(known: Sequence[Occurrence], new: Iterable[Occurrence]) -> list[Occurrence]:
-    """The record with more: in order, bounded, with nothing that was there a moment ago, and no
-    definition of a binlog twice, as a task that was killed reads it again."""
+    """The known occurrences and the new ones, in order and bounded. Leaves out recent repetitions,
+    and DDL that is already known, as a killed task rereads its binlog."""
     kept = list(known)
     for each in new:
         sentence = " ".join(each.sentence.split())
@@ -102,7 +102,7 @@ def _of(occurrences: Sequence[Occurrence], kind: str) -> list[Occurrence]:
 def _is_again(before: Occurrence, each: Occurrence) -> bool:
     if before.sentence != each.sentence:
         return False
-    # A task and its node tell of one failure, maybe by different states.
+    # A task and its node both report a failure, perhaps with different states.
     return each.kind == before.kind == DDL or abs(each.at - before.at) < AGAIN_SECONDS
 
 

@@ -1,9 +1,9 @@
-"""Runs one task in this process until it is told to stop, ends by itself, or meets an error that
-needs a person.
+"""Runs one task in this process until it is stopped, ends on its own, or meets an error that needs
+a person.
 
-It runs only while this process holds the locks of the task's swimlanes: wherever else it is
-started, it waits there. Where ZooKeeper is silent for so long that the locks may be lost, the work
-ends, and begins anew once this process has them again.
+The task runs only while this process holds the locks of its swimlanes; any other process that
+starts it waits for them. When ZooKeeper is silent for so long that the locks may be lost, the work
+ends, and begins again once this process has the locks back.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def run_task(
     auth: str | None = None,
     times: LockTimes = DEFAULT_TIMES,
 ) -> bool:
-    """Returns after SIGTERM or SIGINT, with the position stored, or at the end of a bounded replay
-    or run: only then it is True. Raises CdcError.
+    """Runs the task. Returns False after SIGTERM or SIGINT, with the position stored, and True at
+    the end of a bounded replay or run. Raises CdcError.
 
-    `auth` is ZooKeeper's `user:password`. Where the locks may be lost and work does not end in
-    time, the process starts its command line again, and waits.
+    `auth` is ZooKeeper's `user:password`. If the locks may be lost and work does not end in time,
+    the process restarts its own command line, which waits for the locks.
     """
     end_leftovers()
     end_with_node()
@@ -88,8 +88,8 @@ def run_guarded(
     stop: Stop,
     open_spark: OpenSpark | None = None,
 ) -> None:
-    """The same as one of several tasks of a process, which share client, guard and Spark.
-    `open_spark` None: Spark of its own."""
+    """Runs the task as one of several in a process, which share client, guard and Spark.
+    `open_spark` None: the task has its own Spark application."""
     with guard.locks(task.task_id, _swimlanes(task), node_id) as locks:
         is_attended = not node_id
         while locks.take(stop, end := stop.part()):
@@ -103,7 +103,7 @@ def run_guarded(
                     is_attended=is_attended,
                 )
             except CdcError:
-                if not end.is_lost:  # else it may come of the end, or comes again
+                if not end.is_lost:  # otherwise the lost lock may be its cause, or it will recur
                     raise
             finally:
                 locks.rest()
@@ -111,7 +111,7 @@ def run_guarded(
                 break
             is_attended = False
             LOG.warning(
-                "task %s has ended its work, as another process may have its locks, and waits for "
+                "task %s stopped working, as another process may have its locks, and waits for "
                 "them",
                 task.task_id,
             )
@@ -119,8 +119,8 @@ def run_guarded(
 
 
 def _connect(zookeeper: str, auth: str | None, times: LockTimes, stop: Event) -> KazooClient | None:
-    """The first time ZooKeeper must answer whoever has started the task by hand; a node's task
-    waits for it, and so does one after a start anew. None when `stop` was set meanwhile."""
+    """A client; None when `stop` was set meanwhile. A task of a node, or of a restarted process,
+    waits for ZooKeeper; one that is started by hand fails if it is unavailable."""
     while not stop.is_set():
         try:
             return connect(zookeeper, auth=auth, session_seconds=times.session_seconds)
@@ -151,8 +151,8 @@ def _run(
     *,
     is_attended: bool,
 ) -> None:
-    """What is away at the start is told to whoever has started it by hand (`is_attended`); a
-    node's task waits for it, as it does later."""
+    """One run under the locks. A task that is started by hand (`is_attended`) fails if a server is
+    unavailable at the start; a node's task waits for it then, as both do later."""
     report = both(ProgressLog(task.task_id), reporter, lambda _: keep_what_is_loaded())
 
     def is_lost() -> bool:
@@ -190,7 +190,7 @@ def _run(
                 consumer.run(task, stores, stop, reporter.status, report, open_spark)
             finally:
                 for store in stores.values():
-                    store.close()  # the client may live on, for other tasks
+                    store.close()  # the client may stay in use for other tasks
 
     with reporter.reporting(stop, is_lost):
         if is_attended:
@@ -201,15 +201,15 @@ def _run(
 
 @cache
 def keep_what_is_loaded() -> None:
-    """Once in a process, when its first task begins to read: what is there by then stays. To look
-    through it for garbage would hold up a row now and then, for 50 ms of processor time."""
+    """Exempts everything loaded so far from garbage collection, once per process, when its first
+    task begins to read. A full collection would delay a row now and then by 50 ms of CPU time."""
     gc.freeze()
 
 
 @contextmanager
 def stop_signals() -> Iterator[Stop]:
-    """An event that SIGTERM or SIGINT sets. A second Ctrl-C ends the process as usual; a second
-    SIGTERM does not: who signals a process and its group, as `timeout` does, sends two."""
+    """An event that SIGTERM or SIGINT sets. A second Ctrl-C ends the process as usual. A second
+    SIGTERM does not: tools that signal a process and its group, such as `timeout`, send two."""
     stop = Stop()
     before: dict[int, Callable[..., object] | int | None] = {}
 
@@ -228,7 +228,7 @@ def stop_signals() -> Iterator[Stop]:
 
 
 class ProgressLog:
-    """Logs what a task has done, every REPORT_SECONDS in which it did something."""
+    """Logs a task's progress every REPORT_SECONDS, if there was any."""
 
     def __init__(self, task_id: str) -> None:
         self._task_id = task_id

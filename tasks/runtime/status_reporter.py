@@ -1,5 +1,5 @@
-"""Reports a running task to ZooKeeper: its `stat` znode every few seconds and when its state
-changes; its history and porter's znodes of its tables once a minute."""
+"""Reports a running task to ZooKeeper: its `stat` znode every few seconds and at each change of
+state; its history and porter's znodes of its tables once a minute."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import age_seconds, groups, now
 
 REPORT_SECONDS = 5.0
-IDLE_SECONDS = 15.0  # the same while there is nothing to do and nothing has changed
+IDLE_SECONDS = 15.0  # between reports of a task that has nothing to do
 LOOK_SECONDS = 0.5
-OCCURRED_KEPT = 200  # while ZooKeeper is away
+OCCURRED_KEPT = 200  # while ZooKeeper is unavailable
 LOG = logging.getLogger(__name__)
 
 
 class _Moves:
-    """Epoch seconds of the last events: `rows_at`: rows arrived; `moved_at`: the position moved,
-    or there was nothing to move for."""
+    """When something last happened, in epoch seconds. `rows_at`: rows arrived. `moved_at`: the
+    position moved, or nothing was left to read."""
 
     def __init__(self) -> None:
         self.rows_at = self.moved_at = time.time()
@@ -53,8 +53,8 @@ class _Moves:
 
 
 class StatusReporter:
-    """Is called with a task's progress, and writes it to ZooKeeper together with the task's
-    `status`, on a thread of its own: a slow ZooKeeper never holds the task up."""
+    """Takes a task's progress, and writes it to ZooKeeper together with the task's `status`, on a
+    thread of its own, so that a slow ZooKeeper never delays the task."""
 
     def __init__(self, task: FetchTask | LoadTask, nodes: TaskNodes, node_id: str) -> None:
         self._task, self._nodes, self._node_id = task, nodes, node_id
@@ -68,7 +68,7 @@ class StatusReporter:
         self._delays = DelayWriter(task.task_id, DelayHistory(nodes.client))
         self._rates = TableRates()
         self._occurrences = Occurrences(nodes.client)
-        self._occurred: list[Occurrence] = []  # and is not written yet
+        self._occurred: list[Occurrence] = []  # not written yet
         self._tables: dict[tuple[str, str], TableCounts] = {}  # as last written to porter's znodes
         self._failed: tuple[State, str] | None = None
 
@@ -81,9 +81,9 @@ class StatusReporter:
 
     @contextmanager
     def reporting(self, stop: Event, is_lost: Callable[[], bool] = lambda: False) -> Iterator[None]:
-        """As long as the block lasts; at its end the task is STOPPED if `stop` is set, else
-        DONE, or ERROR if it raises. Where `is_lost` says that another process may run it by then,
-        nothing is told, and nothing waited for."""
+        """Reports while the block runs. At its end the task is STOPPED if `stop` is set, else DONE,
+        or ERROR if the block raises. If another process may run the task by then (`is_lost`),
+        nothing more is reported or waited for."""
         thread = Thread(target=self._report_until_over, name="status", daemon=True)
         thread.start()
         last, reason = State.STOPPED, ""
@@ -133,14 +133,14 @@ class StatusReporter:
                     self._report_minute(lag)
                 if self._delays.is_due():
                     self._report_delays(lag)
-            if reported is not State.RETRYING:  # whose end is to be observed
-                # Rows that came in between have found no idle task.
+            if reported is not State.RETRYING:  # whose end must be noticed quickly
+                # Rows may have arrived while the task still counted as busy.
                 self._is_idle = self._is_idle and self._done() == rows
                 pause = IDLE_SECONDS if self._is_idle else REPORT_SECONDS
                 self.status.changed.wait(reported_at + pause - time.monotonic())
 
     def _continue_idle_time(self) -> None:
-        """Counts on from what an earlier process reported: a restart is no row."""
+        """Continues the idle time of an earlier process: a restart is not a row."""
         with suppress(CdcError):
             before = self._nodes.stat(self._task.task_id)
             if before is not None and before.idle_seconds is not None:
@@ -185,12 +185,12 @@ class StatusReporter:
         for group in groups(changed):
             part = {counts: changed[counts] for counts in group}
             add_to_porters_nodes(self._nodes.client, self._task.task_id, self._node_id, part)
-            # Only now: where a write fails, the same difference is written a minute later.
+            # Only after the write: if it fails, the same difference is written a minute later.
             for counts in group:
                 self._tables[counts.swimlane, counts.table] = counts
 
     def _try(self, write: Callable[[], None]) -> None:
-        """A report that cannot be written is dropped; the next one holds its news as well."""
+        """Drops a report that cannot be written; the next one covers it as well."""
         try:
             write()
         except CdcError as error:
@@ -253,7 +253,7 @@ def both(*reports: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def _utc(epoch_ms: int) -> str:
-    """A time to the second; empty for 0, which stands for none."""
+    """A time to the second; empty for 0, which means none."""
     if not epoch_ms:
         return ""
     return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"

@@ -1,7 +1,7 @@
-"""What a task has done with each table, and porter's znodes of that.
+"""A task's row counts by table, and porter's znodes for them.
 
-/datas/task/<id>/stat/<swimlane>/<SCHEMA.TABLE>   porter's object, counted since the node was made;
-                                                  written once a minute
+/datas/task/<id>/stat/<swimlane>/<SCHEMA.TABLE>   porter's object, counted since the znode was
+                                                  created; written once a minute
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def counts_of_load(progress: LoadProgress) -> list[TableCounts]:
     """The counts of a consumer task, by target table."""
     names = [each.name for each in fields(TableCounts)[2:]]
     found = []
-    # Lists: the task's own thread adds tables meanwhile.
+    # Copies, because the task's own thread adds tables concurrently.
     for topic, reports in list(progress.swimlanes.items()):
         for table, report in list(reports.tables.items()):
             counts = [getattr(report, name) for name in names]
@@ -49,8 +49,8 @@ def add_to_porters_nodes(
     node_id: str,
     counts: Mapping[TableCounts, TableCounts | None],
 ) -> None:
-    """Adds to porter's znodes what was done with some tables. `counts`: those of now, each with
-    those that were added before, None for none. Raises PositionUnavailable and PositionError."""
+    """Adds counts of tables to porter's znodes. `counts`: current counts -> the counts already
+    added, None for none. Raises PositionUnavailable and PositionError."""
     paths = {}
     for after in counts:
         name = after.table.upper().replace("/", "_")
@@ -73,8 +73,8 @@ def porters_object(
     after: TableCounts,
     at: str,
 ) -> dict[str, Any]:
-    """porter's object of a table, with the difference of two counts added to what is stored.
-    porter counts errors by operation; cdcbus does not, so all of them count as failed updates."""
+    """porter's object of a table: the stored one plus the difference between two counts. porter
+    counts errors by operation; cdcbus does not, so all count as failed updates."""
     schema, _, table = after.table.upper().partition(".")
     counters = {
         "insertRow": after.inserted - before.inserted,

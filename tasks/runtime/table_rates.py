@@ -1,5 +1,5 @@
-"""How many row changes a second each table has now: from counters that are there anyway, once a
-report, never once a row."""
+"""The current row changes per second of each table, computed once per report from existing
+counters, never per row."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from collections.abc import Callable, Sequence
 from cdcbus.tasks.zookeeper.stat import TableCounts, TableRate
 
 WINDOW_SECONDS = 60.0
-LOOKS_SECONDS = 10.0  # between two counters that are kept
+LOOKS_SECONDS = 10.0  # between two samples that are kept
 TABLES_REPORTED = 50
 Rows = dict[tuple[str, str], int]
 
 
 class TableRates:
-    """Of the last WINDOW_SECONDS. Used on one thread."""
+    """The rates over the last WINDOW_SECONDS. Used on one thread."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._looks: deque[tuple[float, Rows]] = deque([(clock(), {})])
 
     def of(self, counts: Sequence[TableCounts]) -> tuple[TableRate, ...]:
-        """The busiest tables of those that had rows, the busiest first."""
+        """The busiest tables that had rows, busiest first, TABLES_REPORTED at most."""
         now = self._clock()
         rows = {(each.swimlane, each.table): each.rows for each in counts}
         while len(self._looks) > 1 and self._looks[1][0] <= now - WINDOW_SECONDS:

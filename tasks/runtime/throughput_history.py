@@ -1,9 +1,9 @@
-"""What a task did, minute by minute over the last hours, and hour by hour over the last month: two
-small znodes for each task, written once a minute and once an hour.
+"""A task's throughput, minute by minute over the last hours, and hour by hour over the last month:
+two small znodes per task, written once a minute and once an hour.
 
 /datas/task/<id>/minutes   {"minutes":[[1795281300,1200,0,0.2,"WORKING"],...]}: oldest first; the
                            elements are the fields of `Minute`
-/datas/task/<id>/hours     {"hours":[...]}: the same of whole hours; lag is the highest in each
+/datas/task/<id>/hours     {"hours":[...]}: the same for whole hours; lag is the highest in each
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ HOURS_KEPT_SECONDS = 30 * 24 * HOUR_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Minute:
-    """`at`: when it began, epoch seconds. `rows`: done within it. Lag and state: as last reported;
-    None: not known."""
+    """One minute, or one whole hour. `at`: when it began, in epoch seconds. `rows`: processed
+    within it. Lag and state: as last reported; None: unknown."""
 
     at: int
     rows: int
@@ -37,18 +37,19 @@ class Minute:
 
 
 class ThroughputHistory:
-    """Lives as long as its client. Calls raise PositionUnavailable and PositionError."""
+    """The stored throughput of tasks. Usable while its client is. Calls raise PositionUnavailable
+    and PositionError."""
 
     def __init__(self, client: KazooClient) -> None:
         self._client = client
 
     def read(self, task_id: str) -> list[Minute]:
-        """The minutes, oldest first, without those in which nobody reported the task. Damaged ones
-        are left out."""
+        """The minutes, oldest first, without those in which the task was not reported, and without
+        damaged ones."""
         return self._read(minutes_path(task_id), "minutes")
 
     def read_hours(self, task_id: str) -> list[Minute]:
-        """The same of whole hours."""
+        """The same for whole hours."""
         return self._read(hours_path(task_id), "hours")
 
     def put_hours(self, task_id: str, hours: Iterable[Minute]) -> None:
@@ -84,15 +85,15 @@ class ThroughputWriter:
         self._rows = 0
 
     def is_due(self) -> bool:
-        """Whether a minute has ended that is not written yet."""
+        """Whether an ended minute is not written yet."""
         return minute_of(time.time()) > self._at
 
     def write(
         self, rows: int, lag_records: int | None, lag_seconds: float | None, state: str
     ) -> None:
-        """Ends the current minute with the task as it is now, and begins the next one. `rows`:
-        since the task's start. A minute that cannot be written is written with the next one.
-        Raises PositionUnavailable and PositionError."""
+        """Ends the current minute with the task's current state, and begins the next one. `rows`:
+        since the task's start. Raises PositionUnavailable and PositionError; the minute is then
+        written with the next one."""
         if self._known is None:
             self._known = self._minutes.read(self._task_id)
         minute = Minute(self._at, rows - self._rows, lag_records, lag_seconds, state)
@@ -109,13 +110,13 @@ class ThroughputWriter:
 
 
 def minute_of(epoch_seconds: float) -> int:
-    """When the minute of a time began."""
+    """When the minute that contains a time began, in epoch seconds."""
     return int(epoch_seconds) // MINUTE_SECONDS * MINUTE_SECONDS
 
 
 def with_minute(minutes: list[Minute], minute: Minute) -> list[Minute]:
     """The history with one more minute, without those older than KEPT_SECONDS."""
-    # The task was restarted within this minute: its rows are added up.
+    # The task was restarted within this minute, so the rows of both processes count.
     if minutes and minutes[-1].at == minute.at:
         minute = replace(minute, rows=minutes[-1].rows + minute.rows)
     kept = [known for known in minutes if minute.at - KEPT_SECONDS < known.at < minute.at]
@@ -123,8 +124,8 @@ def with_minute(minutes: list[Minute], minute: Minute) -> list[Minute]:
 
 
 def with_hours(hours: list[Minute], minutes: list[Minute]) -> list[Minute]:
-    """The hours with those that minutes have completed since, without those that are too old. One
-    that is known stays: its first minutes may be gone by now."""
+    """The hours with those that the minutes have since completed, and without expired ones. A known
+    hour stays as it is, because its first minutes may have expired."""
     if not minutes:
         return hours
     known = {hour.at: hour for hour in hours}
@@ -141,7 +142,7 @@ def with_hours(hours: list[Minute], minutes: list[Minute]) -> list[Minute]:
 
 
 def whole_hour(at: int, minutes: Sequence[Minute]) -> Minute:
-    """The minutes of an hour as one; there is one at least."""
+    """The minutes of an hour, at least one, combined."""
     records = [each.lag_records for each in minutes if each.lag_records is not None]
     seconds = [each.lag_seconds for each in minutes if each.lag_seconds is not None]
     rows = sum(minute.rows for minute in minutes)
@@ -150,12 +151,12 @@ def whole_hour(at: int, minutes: Sequence[Minute]) -> Minute:
 
 
 def hour_of(epoch_seconds: int) -> int:
-    """When the hour of a time began."""
+    """When the hour that contains a time began, in epoch seconds."""
     return epoch_seconds // HOUR_SECONDS * HOUR_SECONDS
 
 
 def last_hour(minutes: list[Minute], now: float) -> list[int]:
-    """Rows in each of the last 60 whole minutes, oldest first."""
+    """The rows in each of the last 60 whole minutes, oldest first."""
     rows = {minute.at: minute.rows for minute in minutes}
     end = minute_of(now)
     return [rows.get(end - back * MINUTE_SECONDS, 0) for back in range(60, 0, -1)]

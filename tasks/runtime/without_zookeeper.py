@@ -1,4 +1,4 @@
-"""Runs one task without ZooKeeper: all that it stores is in a file."""
+"""Runs one task without ZooKeeper, with everything that it stores in a file."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ LOG = logging.getLogger(__name__)
 
 
 def run_with_file(task: FetchTask | LoadTask, file: Path) -> bool:
-    """As `run_task`, with positions, schema history, snapshots and epochs in the file. Raises
-    CdcError, also where another process runs with the file."""
+    """Like `run_task`, with positions, schema history, snapshots and epochs in the file. Raises
+    CdcError, also when another process uses the file."""
     with stop_signals() as stop, state_file(file, task.task_id) as state:
         LOG.info(
             "task %s keeps its positions in %s, not in ZooKeeper: nodes, the console, alarms, "
