@@ -1,1 +1,1 @@
-"""What the bus keeps in ZooKeeper, one module per kind of znode."""
+"""What the bus stores in ZooKeeper, one module per kind of znode."""

@@ -1,8 +1,8 @@
-"""What operators did: the newest KEPT actions, in ZooKeeper, one node each: `/datas/audit/<number>`
-holds `{"at","by","what","on","failed"}`.
+"""The audit: the newest KEPT actions of operators, one znode each: `/datas/audit/<number>` holds
+`{"at","by","what","on","failed"}`.
 
-An action is noted before it is done, so that none is without a note; if it then fails, its note
-says how.
+An action is recorded before it is done, so that none goes unrecorded; if it then fails, its record
+says why.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ KEPT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """When (UTC), who and from where, what was done, and on what: `task shop`. `failed`: why it
-    was not done after all. A node that was damaged by hand is an action of nobody, whose
-    `failed` says so."""
+    """When (UTC), who and from where, what was done, and on what: `task shop`. `failed`: why the
+    action failed. A znode that was damaged by hand is an action of nobody, whose `failed` says
+    so."""
 
     at: str
     by: str
@@ -45,8 +45,8 @@ class Action:
 
 @contextmanager
 def audited(client: KazooClient, by: str, what: str, on: str) -> Iterator[None]:
-    """Notes what is done inside the block; an error that the block raises is noted too. Raises
-    PositionUnavailable and PositionError when it cannot be noted, before anything is done."""
+    """Records what is done inside the block, and an error that the block raises. Raises
+    PositionUnavailable and PositionError, before anything is done, when it cannot be recorded."""
     action = Action(now(), by, what, on)
     with reported(AUDIT):
         path: str = answer(
@@ -60,13 +60,13 @@ def audited(client: KazooClient, by: str, what: str, on: str) -> Iterator[None]:
         yield
     except BaseException as error:
         why = str(error) if isinstance(error, CdcError) else f"unexpected {type(error).__name__}"
-        with suppress(CdcError):  # the first error is the one to tell
+        with suppress(CdcError):  # the first error is the one to report
             put_node(client, path, asdict(replace(action, failed=why)))
         raise
 
 
 def actions(client: KazooClient, newest: int = KEPT) -> list[Action]:
-    """The newest so many, oldest first."""
+    """The newest `newest` actions, oldest first."""
     found = [_read(client, f"{AUDIT}/{name}") for name in get_children(client, AUDIT)[-newest:]]
     return [action for action in found if action is not None]
 

@@ -1,4 +1,4 @@
-"""The tasks that ZooKeeper holds, in porter's dist nodes: `/datas/task/<id>/dist/<swimlane>`."""
+"""The tasks in ZooKeeper, in porter's dist znodes: `/datas/task/<id>/dist/<swimlane>`."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ TASKS = f"{ROOT}/task"
 
 
 def dist_path(task_id: str, swimlane: str = "") -> str:
-    """The node of a swimlane, or the directory of all of a task's."""
+    """The znode of a swimlane, or the parent of all znodes of a task."""
     return f"{TASKS}/{task_id}/dist" + (f"/{swimlane}" if swimlane else "")
 
 
 class DistNodes:
-    """The tasks that ZooKeeper keeps. Lives as long as its client. All calls raise
-    PositionUnavailable or PositionError."""
+    """The tasks in ZooKeeper. Usable while its client is. All calls raise PositionUnavailable or
+    PositionError."""
 
     def __init__(self, client: KazooClient) -> None:
         self._client = client
 
     def get(self, task_id: str) -> Dist | None:
-        """The task, or None. Raises ConfigError when its nodes do not hold one."""
+        """The task, or None. Raises ConfigError when its znodes do not hold a valid one."""
         directory = dist_path(task_id)
         with reported(directory):
             nodes = _below(self._client, directory)
@@ -55,11 +55,11 @@ class DistNodes:
         is_replacing: bool,
         also: Callable[[Any], None] = lambda _: None,
     ) -> None:
-        """Stores the nodes of tasks, by id and swimlane, all or none, and removes those that a task
-        no longer has. `also`: adds writes to the transaction.
+        """Stores the znodes of tasks, by id and swimlane, all or none, and removes those that a
+        task no longer has. `also`: adds writes to the transaction.
 
-        Raises ConfigError when a task exists already and `is_replacing` is not set,
-        PositionConflict when somebody else writes one at the same time.
+        Raises ConfigError when a task exists and `is_replacing` is not set, PositionConflict when
+        somebody else writes one at the same time.
         """
         with reported(TASKS):
             transaction = self._client.transaction()
@@ -78,7 +78,7 @@ class DistNodes:
                     write(dist_path(task_id, swimlane), orjson.dumps(dist))
             also(transaction)
             results = transaction.commit()
-        # Where one part of a transaction fails, the others report that they were undone with it.
+        # When one part of a transaction fails, the others report that they were rolled back.
         reason = None
         for result in results:
             if isinstance(result, RolledBackError | RuntimeInconsistency):
@@ -89,7 +89,7 @@ class DistNodes:
         if isinstance(reason, NodeExistsError | NoNodeError | BadVersionError):
             raise PositionConflict(
                 f"one of the tasks below {TASKS} was written by somebody else at the same time; "
-                "look at it, try again"
+                "check it and try again"
             )
         if reason is not None:
             with reported(TASKS):
@@ -108,7 +108,7 @@ def dist_nodes(address: str, auth: str | None) -> Iterator[DistNodes]:
 
 
 def stored_dists(client: KazooClient) -> dict[str, str]:
-    """The text of each dist node of all tasks, by its path; read only."""
+    """The text of each dist znode of all tasks, by path; changes nothing."""
     with reported(TASKS):
         texts = {}
         for task_id in _children(client, TASKS):
@@ -135,7 +135,7 @@ def _parsed(path: str, data: bytes) -> Dist:
         return parse_dist(data.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"{swimlane}: not UTF-8 text; expected what porter's dist node holds"
+            f"{swimlane}: not UTF-8 text; expected the content of a dist znode of porter"
         ) from error
     except ConfigError as error:
         raise ConfigError(f"{swimlane}: {error}") from error

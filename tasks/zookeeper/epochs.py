@@ -1,8 +1,8 @@
 """The epoch of a fetch task's swimlane: a number in `/datas/task/<id>/epoch/<swimlane>` that grows
 with each holder of its lock.
 
-Each is the time in milliseconds at least, so that it goes on growing where the node is lost, or the
-task moves to another ZooKeeper.
+Each epoch is at least the time in milliseconds, so that epochs keep growing if the znode is lost or
+the task moves to another ZooKeeper.
 """
 
 from __future__ import annotations
@@ -25,27 +25,27 @@ from cdcbus.tasks.zookeeper.positions import ROOT
 from cdcbus.tasks.zookeeper.znode import answer, get_node, is_own, reported
 
 OF_OTHERS = (BadVersionError, NoNodeError, RolledBackError, RuntimeInconsistency)
-"""What a transaction meets where another one was first."""
+"""The errors of a transaction that another one preceded."""
 
 
 def epoch_path(task_id: str, swimlane: str) -> str:
-    """The node of a swimlane's epoch."""
+    """The znode of a swimlane's epoch."""
     return f"{ROOT}/task/{task_id}/epoch/{swimlane}"
 
 
 def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
-    """A new epoch for the holder of the lock, which this client must be: higher than that of all
-    holders before. Raises PositionConflict where the lock is another's, PositionUnavailable.
+    """A new epoch for this client, which must hold the lock: higher than those of all earlier
+    holders. Raises PositionConflict if another process holds the lock, and PositionUnavailable.
 
-    The lock's node is written with it in one transaction that names its version. So whoever has
-    lost the lock meanwhile gets no epoch that is higher than that of its successor: he is refused,
-    or the successor asks again.
+    The lock's znode is written in the same transaction, which names its version. A process that
+    has lost the lock therefore never gets a higher epoch than its successor: it is refused, or the
+    successor tries again.
     """
     path, lock = epoch_path(task_id, swimlane), lock_path(task_id, swimlane)
     while True:
         node = get_node(client, lock)
         if node is None or not is_own(client, node):
-            raise PositionConflict(f"{lock} is not held by this process any more; it waits for it")
+            raise PositionConflict(f"{lock} is not held by this process any longer; waiting for it")
         with reported(path):
             client.ensure_path(path)
             data, stat = answer(client.get_async(path))
@@ -56,7 +56,7 @@ def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
 def _advanced(
     client: KazooClient, lock: tuple[str, int], epoch: tuple[str, ZnodeStat], data: bytes
 ) -> int | None:
-    """The new epoch; None where one of the nodes is another one meanwhile."""
+    """The new epoch; None if one of the znodes changed meanwhile."""
     last = int(data) if data.strip().isdigit() else 0
     number = max(last + 1, time.time_ns() // 1_000_000)
     lock_data = answer(client.get_async(lock[0]))[0]

@@ -1,12 +1,12 @@
-"""The right to run a swimlane: one ephemeral ZooKeeper node, `/datas/task/<id>/lock/<swimlane>`,
-held by the process that does the work.
+"""The right to run a swimlane: one ephemeral znode, `/datas/task/<id>/lock/<swimlane>`, held by the
+process that does the work.
 
-ZooKeeper gives the lock away a session time after it last heard of its holder. The holder proves
-all the time that ZooKeeper still knows it. A lease after the last proof its work is asked to end;
-it goes on in the same process as soon as ZooKeeper says again that the lock is its own. What still
-works shortly before the session may be over is ended by force, so before anybody else can get the
-lock: also when the holder was paused meanwhile, as by SIGSTOP or a sleeping machine, in which case
-the first thing that it does is to see that its time is over.
+ZooKeeper releases the lock one session time after it last heard from the holder. The holder
+continually proves that ZooKeeper still knows its session. One lease after the last proof, the work
+is asked to end; it resumes in the same process as soon as ZooKeeper confirms that the lock is still
+its own. Work that still runs shortly before the session may expire is ended by force, before any
+other process can get the lock. This holds even if the holder was paused, as by SIGSTOP or a
+sleeping machine: when it resumes, it first checks whether its time is over.
 
     last proof ... lease: work is asked to end ... FORCE_SECONDS before the session's end: by force
 """
@@ -31,23 +31,23 @@ from cdcbus.tasks.zookeeper.positions import LOST, ROOT, session_seconds
 from cdcbus.tasks.zookeeper.znode import JsonNode, answer, drop_node, get_node, is_own, take_node
 
 LOG = logging.getLogger(__name__)
-LEAST_GAP_SECONDS = 1.0  # between the end of a lease and that of the session
-FORCE_SECONDS = 0.5  # to end work by force, on a busy machine
+LEAST_GAP_SECONDS = 1.0  # between the ends of the lease and of the session
+FORCE_SECONDS = 0.5  # enough to end work by force on a busy machine
 PROOF_SECONDS = 0.5
 LOOKS_AT_ONCE = 10
 WAIT_SECONDS = 0.3
 
 
 def lock_path(task_id: str, swimlane: str = "") -> str:
-    """The node of a swimlane, or the directory of all of a task's."""
+    """The znode of a swimlane, or the parent of all locks of a task."""
     return f"{ROOT}/task/{task_id}/lock" + (f"/{swimlane}" if swimlane else "")
 
 
 @dataclass(frozen=True, slots=True)
 class LockTimes:
-    """`session_seconds`: how long ZooKeeper keeps the locks of a process that it no longer hears
-    of; `lease_seconds`: how long that process works on while ZooKeeper does not answer. Raises
-    ConfigError where the lease does not end at least LEAST_GAP_SECONDS before the session."""
+    """`session_seconds`: how long ZooKeeper keeps the locks of a silent process; `lease_seconds`:
+    how long a process keeps working while ZooKeeper does not answer. Raises ConfigError where the
+    lease does not end at least LEAST_GAP_SECONDS before the session."""
 
     session_seconds: float = 6.0
     lease_seconds: float = 4.0
@@ -66,7 +66,7 @@ DEFAULT_TIMES = LockTimes()
 
 
 class Stop(Event):
-    """Says that work is to end. `is_lost`: as its locks may be lost, so that it may begin anew."""
+    """Tells work to end. `is_lost`: because its locks may be lost, so it may begin again later."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,8 +74,8 @@ class Stop(Event):
         self._parts: list[Stop] = []
 
     def part(self) -> Stop:
-        """One that is set with this one, and may be set alone. The one before it counts no
-        longer."""
+        """A stop that is set together with this one, but can also be set alone. It replaces the
+        previous part."""
         part = Stop()
         self._parts = [part]
         if self.is_set():
@@ -102,8 +102,9 @@ def held(
     on_lost: Callable[[], object],
     times: LockTimes = DEFAULT_TIMES,
 ) -> Iterator[bool]:
-    """Holds the locks of the swimlanes during the block, as the only ones of this process: see
-    `Guard`. Work is not asked to end: it ends by `on_lost`, once the lease is over."""
+    """Holds the locks of the swimlanes during the block, as the only locks of this process: see
+    `Guard`. Yields False if `stop` was set first. Work is not asked to end: `on_lost` ends it once
+    the lease is over."""
     with (
         guarded(client, on_lost, times) as guard,
         guard.locks(task_id, swimlanes, node_id) as locks,
@@ -115,9 +116,9 @@ def held(
 def guarded(
     client: KazooClient, on_lost: Callable[[], object], times: LockTimes = DEFAULT_TIMES
 ) -> Iterator[Guard]:
-    """A guard of all locks that this process takes during the block. To be called on the main
-    thread, so that a process that was paused looks at its locks before all else. Raises
-    ConfigError where the server keeps sessions for too short a time."""
+    """A guard of all locks that this process takes during the block. Call it on the main thread, so
+    that a paused process checks its locks first when it resumes. Raises ConfigError where the
+    server keeps sessions for too short a time."""
     kept_seconds = session_seconds(client)
     if times.lease_seconds > kept_seconds - LEAST_GAP_SECONDS:
         raise ConfigError(
@@ -137,19 +138,19 @@ def guarded(
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Holding:
-    """A lock that work is done under. `session`: it was taken by, None where that is not known;
-    `end`: asks the work to end, where there is a way to."""
+    """A lock that protects running work. `session`: the one that took it, None if unknown. `end`:
+    asks the work to end; None: it cannot be asked."""
 
     session: int | None
     end: Stop | None
 
 
 class Guard:
-    """Takes locks by one ZooKeeper session, and proves that it still has them. `locks` may be
+    """Takes locks in one ZooKeeper session, and proves that it still has them. `locks` may be
     called on any thread.
 
-    `on_lost` is called on another thread, or a signal handler, when a lock is lost, or may be
-    before it can be known: whoever is called must end all work of the process at once.
+    `on_lost` is called, on another thread or in a signal handler, when a lock is lost, or may be
+    lost before that can be known. It must end all work of the process immediately.
     """
 
     def __init__(
@@ -168,8 +169,8 @@ class Guard:
 
     @contextmanager
     def locks(self, task_id: str, swimlanes: Sequence[str], node_id: str) -> Iterator[Locks]:
-        """The locks of the swimlanes, not taken yet; at the block's end they are let go. Not for a
-        task whose locks this process has already."""
+        """The locks of the swimlanes, not taken yet; they are released at the end of the block. Not
+        for a task whose locks this process already has."""
         paths: dict[str, dict[str, object]] = {}
         for swimlane in sorted(swimlanes):
             fields = {"taskId": task_id, "nodeId": node_id, "swimlaneId": swimlane}
@@ -177,7 +178,7 @@ class Guard:
         with self._changing:
             self._wanted |= paths.keys()
             leaving = [self._leaving.pop(path) for path in paths if path in self._leaving]
-        # Waited for: a thread that still lets go of a path would let go of what is taken now.
+        # A thread that still releases a path would release the lock that is taken now.
         for thread in leaving:
             thread.join()
         try:
@@ -190,7 +191,7 @@ class Guard:
                 try:
                     self._let_go(path)
                 except PositionUnavailable:
-                    # The session's end lets go of it too, but that may be far away.
+                    # The end of the session also releases it, but that may be far away.
                     self._start_letting_go(path)
 
     def take(self, paths: Mapping[str, dict[str, object]], stop: Event, end: Stop | None) -> bool:
@@ -227,12 +228,12 @@ class Guard:
                 return
 
     def look(self) -> None:
-        """Ends all work by force, where the locks may be gone and it cannot be asked any more."""
+        """Ends all work by force if the locks may be lost and it is too late to ask."""
         if self._held and self._lease.is_over and self._must_end_by_force():
             self._on_lost()
 
     def watch(self) -> None:
-        """Looks until all is over, or the locks are lost."""
+        """Watches the locks until the guard ends, or the locks are lost."""
         for number in count():
             # Without a lock there is no lease to watch.
             left = self._lease.left_seconds if self._held else PROOF_SECONDS
@@ -241,12 +242,11 @@ class Guard:
             held = list(dict(self._held).items())
             if not held:
                 continue
-            # Any answer proves the session, so each lock is looked at in its turn: a node has
-            # hundreds.
+            # Any answer proves the session, so locks are checked in turns: a node has hundreds.
             parts = len(held) // LOOKS_AT_ONCE + 1
             looked_at = dict(held[number % parts :: parts])
-            # The lease is looked at first, as this process may have been paused; and again, as the
-            # question may have taken long.
+            # The lease is checked first, as this process may have been paused, and again, as the
+            # request may have taken long.
             if self._ends() or self._is_lost(looked_at) or self._ends():
                 if not self._over.is_set():
                     self._on_lost()
@@ -256,7 +256,7 @@ class Guard:
         return self._lease.is_spent or not self._is_asked()
 
     def _ends(self) -> bool:
-        """Asks work to end, once the lease is over; whether it has to be ended by force."""
+        """Asks work to end once the lease is over. Returns whether it must be ended by force."""
         if not self._lease.is_over:
             return False
         held = list(self._held.values())
@@ -270,11 +270,11 @@ class Guard:
         return all(holding.end for holding in list(self._held.values()))
 
     def _is_lost(self, held: Mapping[str, _Holding]) -> bool:
-        """Whether ZooKeeper says so of a lock that is still worked under. It is waited for until
-        the lease, or what is left behind it, is over."""
+        """Whether ZooKeeper says that a lock of running work is lost. Waits for its answers until
+        the end of the lease, or, after that, until work must have ended."""
         asked = _Lease.now()
         with suppress(*LOST):
-            # All are asked before the first answer is waited for: one round trip, not one each.
+            # All requests are sent before the first wait: one round trip, not one each.
             requests = {path: self._client.exists_async(path) for path in held}
             stats = {}
             for path, request in requests.items():
@@ -282,7 +282,7 @@ class Guard:
             session = self._session()
             for path, stat in stats.items():
                 is_ours = stat is not None and session and stat.ephemeralOwner == session
-                # Work under the lock may have ended since the question.
+                # Work under the lock may have ended since the request.
                 if not is_ours and self._held.get(path) is held[path]:
                     return True
             for holding in list(self._held.values()):
@@ -292,7 +292,7 @@ class Guard:
         return False
 
     def _session(self) -> int | None:
-        """The number of the client's session; None while it has no connection."""
+        """The id of the client's session; None while it has no connection."""
         return self._client.client_id[0] if self._client.client_id else None
 
 
@@ -304,19 +304,19 @@ class Locks:
     _paths: Mapping[str, dict[str, object]]
 
     def take(self, stop: Event, end: Stop | None) -> bool:
-        """Waits until whoever has one lets it go, or `stop` is set: then it gives False. Else work
-        may be done under them until `rest`. Where ZooKeeper does not answer, it is asked to end by
-        `end`, and may take the locks again afterwards; None: it cannot be asked."""
+        """Takes the locks, waiting until their holders release them. Returns False if `stop` was
+        set first; else work may run under them until `rest`. If ZooKeeper stops answering, `end`
+        asks the work to end, which may then take the locks again; None: it cannot be asked."""
         return self._guard.take(self._paths, stop, end)
 
     def rest(self) -> None:
-        """No work is done under them any more; they are kept."""
+        """Declares that no work runs under the locks any longer; they are kept."""
         self._guard.rest(self._paths)
 
 
 class _Lease:
-    """How long this process may take its locks for granted. Time goes on while it is paused, and
-    while the machine sleeps."""
+    """How long this process may rely on its locks. The clock also runs while the process is paused
+    or the machine sleeps."""
 
     def __init__(self, client: KazooClient, times: LockTimes) -> None:
         self._client, self._times = client, times
@@ -327,12 +327,12 @@ class _Lease:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def prove(self, asked: float) -> None:
-        """ZooKeeper has answered what was asked at this time."""
+        """Notes that ZooKeeper has answered a request sent at this time."""
         self._proved = max(self._proved, asked)
 
     def _left(self) -> tuple[float, float]:
-        """Seconds of the lease, and until work must have ended: by what the server says now, which
-        may be another one than at the start."""
+        """Seconds left of the lease, and until work must have ended, by the session time of the
+        current server, which may be another one than at the start."""
         kept_seconds = session_seconds(self._client)
         lease_seconds = min(self._times.lease_seconds, kept_seconds - LEAST_GAP_SECONDS)
         passed = self.now() - self._proved
@@ -340,7 +340,7 @@ class _Lease:
 
     @property
     def left_seconds(self) -> float:
-        """Of the lease; once it is over, until work must have ended."""
+        """Seconds left of the lease; once it is over, until work must have ended."""
         lease, work = self._left()
         return max(0.0, lease if lease > 0 else work)
 
@@ -356,8 +356,8 @@ class _Lease:
 
 @contextmanager
 def _on_resume(guard: Guard) -> Iterator[None]:
-    """A process that was stopped and goes on looks at its locks before it does anything else on
-    its main thread."""
+    """During the block, a paused process checks its locks when it resumes, before it does anything
+    else on its main thread."""
     if current_thread() is not main_thread():
         yield
         return
@@ -369,7 +369,7 @@ def _on_resume(guard: Guard) -> Iterator[None]:
 
 
 def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event) -> float | None:
-    """Waits until ZooKeeper gives the lock, and gives when it was asked for that; None: `stop` was
+    """Waits until ZooKeeper grants the lock, and returns when that was requested; None: `stop` was
     set."""
     logged = ""
     while not stop.is_set():
@@ -378,7 +378,7 @@ def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event
             if take_node(client, path, fields):
                 return asked
             holder = get_node(client, path)
-            # The answer to a request before may have got lost.
+            # The answer to an earlier request may have been lost.
             if is_own(client, holder):
                 return asked
             if holder is not None and is_gone(holder.fields):
@@ -386,7 +386,7 @@ def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event
                 continue
             sentence = ""
             if holder is not None:
-                sentence = f"{path} is held by {_described(holder)}; waiting until it lets go"
+                sentence = f"{path} is held by {_described(holder)}; waiting until it is released"
         except PositionUnavailable as error:
             sentence = str(error)
         if sentence and sentence != logged:
@@ -397,7 +397,8 @@ def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event
 
 
 def _delete(client: KazooClient, path: str, holder: JsonNode) -> None:
-    """Of a holder that has ended, whose session would keep it for some seconds more."""
+    """Deletes the lock of a holder that has ended, but whose session would keep it for some
+    seconds."""
     with suppress(NoNodeError, BadVersionError, *LOST):
         answer(client.delete_async(path, holder.version))
 
@@ -408,7 +409,7 @@ def _described(holder: JsonNode) -> str:
         who += f" (node {node_id})"
     if not holder.owner:
         who += (
-            ", in a node that stays for ever, as porter's do: delete it if porter does not run "
+            ", in a persistent znode, as porter's are: delete it if porter does not run "
             "this task any more"
         )
     return who

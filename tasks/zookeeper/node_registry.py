@@ -1,7 +1,7 @@
-"""The nodes of the bus in ZooKeeper, in porter's places.
+"""The nodes of the bus in ZooKeeper, under porter's paths.
 
 /datas/node/<id>/lock     the process that is this node; ephemeral
-/datas/node/<id>/stat     how it is, told every few seconds
+/datas/node/<id>/stat     its state, reported every few seconds
 /datas/node/<id>/wanted   what operators want of it: to take tasks (WORKING) or not (SUSPEND), and
                           how many swimlanes at most
 """
@@ -38,7 +38,7 @@ TAKING, DRAINED = "WORKING", "SUSPEND"
 
 @dataclass(frozen=True, slots=True)
 class NodeWish:
-    """What operators want of a node. `work_limit` None: as its settings say."""
+    """What operators want of a node. `work_limit` None: the limit in its settings."""
 
     is_taking: bool = True
     work_limit: int | None = None
@@ -46,8 +46,8 @@ class NodeWish:
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """A node as it reports itself. `tasks`: swimlanes by task. `is_there`: whether its process
-    runs; `silent_seconds`: since its last report."""
+    """A node as it reports itself. `is_there`: whether its process runs. `tasks`: swimlanes by
+    task. `silent_seconds`: since its last report."""
 
     node_id: str
     is_there: bool
@@ -64,20 +64,22 @@ class NodeInfo:
 
     @property
     def used(self) -> int:
-        """How many swimlanes it runs."""
+        """The number of swimlanes that it runs."""
         return sum(map(len, self.tasks.values()))
 
     @property
     def status(self) -> str:
-        """In one word, for operators."""
+        """The node's status in one word, for operators."""
         if not self.is_there:
             return "away"
-        return "working" if self.wish.is_taking else "drained" if not self.tasks else "draining"
+        if self.wish.is_taking:
+            return "working"
+        return "draining" if self.tasks else "drained"
 
 
 class BusNodes:
-    """Lives as long as its client. All calls raise PositionUnavailable, PositionError, and
-    ConfigError for a node that holds something else."""
+    """The nodes of the bus. Usable while its client is. All calls raise PositionUnavailable,
+    PositionError, and ConfigError for a znode that holds something else."""
 
     def __init__(self, client: KazooClient) -> None:
         self.client = client
@@ -86,18 +88,16 @@ class BusNodes:
         return get_children(self.client, NODES)
 
     def is_first(self, node_id: str) -> bool:
-        """Of the nodes that are there, by name: who does what one alone is to do."""
-        return node_id == next(
-            (
-                each
-                for each in self.ids()
-                if get_node(self.client, f"{NODES}/{each}/lock") is not None
-            ),
-            None,
+        """Whether this is the first running node by name, which does the work that only one node
+        must do."""
+        running = (
+            each for each in self.ids() if get_node(self.client, f"{NODES}/{each}/lock") is not None
         )
+        return node_id == next(running, None)
 
     def register(self, node_id: str) -> JsonNode | None:
-        """Makes this process the node; who it is already, or None."""
+        """Makes this process the node, and returns None; returns the holder if another process is
+        the node."""
         path = f"{NODES}/{node_id}/lock"
         while not is_own(self.client, holder := get_node(self.client, path)):
             if holder is None:
@@ -113,7 +113,7 @@ class BusNodes:
             drop_node(self.client, f"{NODES}/{node_id}/lock")
 
     def remove(self, node_id: str, by: str) -> None:
-        """Forgets a node that does not run. Raises ConfigError where it does."""
+        """Deletes a node that does not run. Raises ConfigError if it runs."""
         if get_node(self.client, f"{NODES}/{node_id}/lock") is not None:
             raise ConfigError(f"node {node_id} runs; end its process first, then remove it")
         with audited(self.client, by, "node rm", f"node {node_id}"), reported(NODES):
@@ -134,7 +134,7 @@ class BusNodes:
         return NodeWish(status == TAKING, limit)
 
     def put_wish(self, node_id: str, wish: NodeWish, by: str, what: str) -> None:
-        """`what`: the command that asks for it, for the audit."""
+        """Stores what operators want of a node. `what`: the command, for the audit."""
         status = TAKING if wish.is_taking else DRAINED
         fields = {
             "nodeId": node_id,
@@ -147,7 +147,8 @@ class BusNodes:
             put_node(self.client, f"{NODES}/{node_id}/wanted", fields)
 
     def put_stat(self, node_id: str, fields: Mapping[str, Any]) -> None:
-        """`fields` beside porter's own of the process and the time."""
+        """Stores a node's report. `fields` are added to porter's own of the process and the
+        time."""
         put_node(
             self.client,
             f"{NODES}/{node_id}/stat",
@@ -155,46 +156,51 @@ class BusNodes:
         )
 
     def all(self) -> list[NodeInfo]:
-        """What is known of each node, by id."""
+        """All nodes, sorted by id."""
         infos = map(self.seen, self.ids())
         return [info for info in infos if info is not None]
 
     def seen(self, node_id: str) -> NodeInfo | None:
-        """The same as `info`, but a node whose znodes are damaged is RED, with the reason."""
+        """Like `info`, but a node whose znodes are damaged is RED, with the reason."""
         try:
             return self.info(node_id)
         except ConfigError as error:
             return NodeInfo(node_id, False, NodeWish(), health="RED", health_reason=str(error))
 
     def info(self, node_id: str) -> NodeInfo | None:
-        """A node, also one that does not run; None when nothing is known of it."""
+        """A node, running or not; None when ZooKeeper holds nothing of it."""
         lock = get_node(self.client, f"{NODES}/{node_id}/lock")
         stat = get_node(self.client, f"{NODES}/{node_id}/stat")
         wanted = get_node(self.client, f"{NODES}/{node_id}/wanted")
         if lock is None and stat is None and wanted is None:
             return None
-        told = stat or lock
+        report = stat or lock
         wish = self.wish(node_id)
-        if told is None:
+        if report is None:
             return NodeInfo(node_id, False, wish)
-        tasks = told.usable().fields.get("tasks")
+        tasks = _tasks(report.usable().fields.get("tasks"))
         return NodeInfo(
             node_id,
             lock is not None,
             wish,
-            told.text("hostName"),
-            told.text("address"),
-            told.number("processId"),
-            told.number("workLimit"),
-            told.text("healthLevel"),
-            told.text("healthLevelDesc"),
-            {
-                task: tuple(map(str, swimlanes))
-                for task, swimlanes in tasks.items()
-                if isinstance(swimlanes, list)
-            }
-            if isinstance(tasks, dict)
-            else {},
-            age_seconds(told.text("heartbeat")),
-            told.text("environment"),
+            report.text("hostName"),
+            report.text("address"),
+            report.number("processId"),
+            report.number("workLimit"),
+            report.text("healthLevel"),
+            report.text("healthLevelDesc"),
+            tasks,
+            age_seconds(report.text("heartbeat")),
+            report.text("environment"),
         )
+
+
+def _tasks(stored: Any) -> dict[str, tuple[str, ...]]:
+    """The swimlanes by task in a node's report; anything of another form is left out."""
+    if not isinstance(stored, dict):
+        return {}
+    return {
+        task: tuple(map(str, swimlanes))
+        for task, swimlanes in stored.items()
+        if isinstance(swimlanes, list)
+    }

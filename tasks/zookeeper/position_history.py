@@ -1,5 +1,5 @@
-"""Positions that operators set by command, with the ones before: the newest HISTORY of each
-swimlane, in ZooKeeper, HISTORY_BYTES at most.
+"""The history of positions that operators set by command, with the previous positions: the newest
+HISTORY of each swimlane, HISTORY_BYTES at most, in ZooKeeper.
 
 `/datas/task/<id>/history/<swimlane>` holds `{"changes":[{"at","by","how","before","after"}, ...]}`,
 the newest last. A position and its change are written together or not at all. `before` is null
@@ -29,17 +29,17 @@ from cdcbus.tasks.zookeeper.positions import (
 from cdcbus.tasks.zookeeper.znode import answer, get_children, get_node, now, reported
 
 HISTORY = 50
-HISTORY_BYTES = 256 << 10  # ZooKeeper takes 1 MB; the newest change is kept in any case
+HISTORY_BYTES = 256 << 10  # ZooKeeper takes 1 MB; the newest change is always kept
 
 
 def history_path(task_id: str, swimlane: str = "") -> str:
-    """The znode of a swimlane, or the directory of all of a task's."""
+    """The znode of a swimlane, or the parent of all histories of a task."""
     return f"{ROOT}/task/{task_id}/history" + (f"/{swimlane}" if swimlane else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One position that was set: when (UTC), by whom, by which command."""
+    """One position that was set: when (UTC), by whom, with which command."""
 
     at: str
     by: str
@@ -66,10 +66,10 @@ def set_positions(
     how: str,
     partitions: Collection[int] | None = None,
 ) -> None:
-    """Sets the position of each swimlane in `texts`, all or none, and notes in the audit who did
-    it. `partitions`: those of a topic that are set, None: all that a text names; the others stay
-    where the target is. Raises PositionConflict where a position is no longer what `before`
-    says."""
+    """Sets the position of each swimlane in `texts`, all or none, and records in the audit who did
+    it. `partitions`: the partitions of a topic that are set, None: all that a text names; the
+    others continue where the target is. Raises PositionConflict where a position is no longer the
+    one in `before`."""
     with audited(client, by, how, f"task {task_id}"), reported(position_path(task_id)):
         transaction = client.transaction()
         for directory in (position_path(task_id), history_path(task_id)):
@@ -94,7 +94,7 @@ def set_positions(
 
 
 def history_to_json(changes: Sequence[Change]) -> bytes:
-    """The newest changes, as many as may be kept."""
+    """The newest changes that fit, as JSON."""
     kept = [asdict(change) for change in changes[-HISTORY:]]
     data = orjson.dumps({"changes": kept})
     while len(data) > HISTORY_BYTES and len(kept) > 1:
@@ -106,8 +106,8 @@ def history_to_json(changes: Sequence[Change]) -> bytes:
 def _take_out(
     transaction: Any, client: KazooClient, path: str, text: str, partitions: Collection[int] | None
 ) -> None:
-    """Removes what is set from what the task itself has written, even where both are the same:
-    from now on it is an operator's position."""
+    """Removes the set partitions from what the task itself has written, even where both are equal:
+    from now on they are an operator's position."""
     if not answer(client.exists_async(path)):
         return
     data, stat = answer(client.get_async(path))
@@ -118,8 +118,8 @@ def _take_out(
 
 
 def without(written: str, text: str, partitions: Collection[int] | None = None) -> str:
-    """A Kafka position without the partitions that `text` names, or those of them that are chosen;
-    any other position as it is."""
+    """A Kafka position without the partitions that `text` names (only those in `partitions`, if
+    given); any other position unchanged."""
     if not _is_kafka(written) or not _is_kafka(text):
         return written
     removed = {position.partition for position in kafka_positions_from_json(text)}
@@ -143,14 +143,14 @@ def _offsets(text: str | None) -> dict[int, int]:
 
 
 def _is_kafka(text: str | None) -> bool:
-    """Whether a stored position is of a topic, not of a binlog."""
+    """Whether a stored position is of a topic and not of a binlog."""
     return text is not None and '"topic"' in text
 
 
 def undone(change: Change, now: str | None) -> tuple[str, set[int] | None]:
-    """The position as it was before a change, in the partitions that the change had set, and these
-    partitions; the others stay as they are now. The partitions are None where the position is not
-    of a topic, or where there was none."""
+    """The position with the partitions that a change had set as they were before it, all others as
+    they are now; and these partitions. They are None where the position is not of a topic, or
+    where there was none."""
     before = change.before or ""
     if now is None or not _is_kafka(before) or not _is_kafka(now):
         return before, None
@@ -164,8 +164,8 @@ def undone(change: Change, now: str | None) -> tuple[str, set[int] | None]:
 
 
 def merged(stored: str | None, text: str, partitions: Collection[int] | None = None) -> str:
-    """A Kafka position with the partitions of another one in place of its own, or those of them
-    that are chosen; the others stay."""
+    """A Kafka position with the partitions of `text` (only those in `partitions`, if given) in
+    place of its own; the others stay."""
     if stored is None or not _is_kafka(stored) or not _is_kafka(text):
         return text
     known = {
@@ -177,7 +177,7 @@ def merged(stored: str | None, text: str, partitions: Collection[int] | None = N
         if partitions is None or position.partition in partitions:
             new[position.topic, position.partition] = position
     if partitions is None and known.keys() <= new.keys():
-        return text  # nothing of the stored one stays: the text as it was given, to the letter
+        return text  # nothing of the stored one is left, so the given text is kept verbatim
     return kafka_positions_to_json((known | new).values())
 
 
@@ -202,7 +202,7 @@ def _task_of(path: str) -> str:
 
 def _conflict(task_id: str) -> PositionConflict:
     return PositionConflict(
-        f"the position of task {task_id} has moved meanwhile; nothing is set; try again"
+        f"the position of task {task_id} moved meanwhile, so nothing was set; try again"
     )
 
 
@@ -221,6 +221,6 @@ def _read(client: KazooClient, task_id: str, swimlane: str) -> tuple[list[Change
 
 
 def positions_of(client: KazooClient, task_id: str) -> dict[str, str | None]:
-    """The stored text by swimlane."""
+    """The stored positions' texts by swimlane."""
     stored = stored_positions(client, task_id)
     return {path.rpartition("/")[2]: text for path, text in stored.items()}

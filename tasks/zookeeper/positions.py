@@ -1,9 +1,9 @@
 """The store of a task's position: one znode per swimlane.
 
 `/datas/task/<id>/position/<swimlane>` under the chroot of the connection string. Each write names
-the version it expects, so an operator's `set` is never overwritten. Where the answer to a write got
-lost, the znode is read back: the write succeeded if the znode holds exactly its bytes, one version
-further.
+the version that it expects, so an operator's `set` is never overwritten. If the answer to a write
+is lost, the znode is read back: the write succeeded if the znode holds exactly its bytes, one
+version later.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ LOST = (
 )
 RETRY_SECONDS = 0.1
 LOOK_SECONDS = 0.2
-# kazoo's own pauses grow to a minute and more: a server that is back would not be noticed.
+# kazoo's own pauses grow to more than a minute, and would miss a server that is back.
 COME_BACK = {"max_tries": -1, "max_delay": 2.0}
-ASK_SECONDS = 5.0  # without a limit a question asked while disconnected would wait for ever
+ASK_SECONDS = 5.0  # without a limit, a request sent while disconnected would wait forever
 
 
 def position_path(task_id: str, swimlane: str = "") -> str:
-    """The znode of a swimlane, or the directory of all of a task's."""
+    """The znode of a swimlane, or the parent of all positions of a task."""
     directory = f"{ROOT}/task/{task_id}/position"
     return f"{directory}/{swimlane}" if swimlane else directory
 
@@ -65,12 +65,12 @@ def connect(
     auth: str | None = None,
     session_seconds: float = 10.0,
 ) -> KazooClient:
-    """A started client; a missing chroot is created. `auth` is `user:password` (digest): znodes
-    then belong to that user. `session_seconds`: how long ZooKeeper keeps ephemeral znodes of a
-    client that is silent.
+    """A started client; creates a missing chroot. `auth` is `user:password` (digest), the user who
+    then owns new znodes. `session_seconds`: how long ZooKeeper keeps the ephemeral znodes of a
+    silent client.
 
-    Raises ConfigError for a text that is no address, PositionUnavailable when nothing answers in
-    time. End it by `stop` and `close`.
+    Raises ConfigError for a text that is not an address, PositionUnavailable when nothing answers
+    in time, PositionError when ZooKeeper refuses the user. End it with `stop` and `close`.
     """
     try:
         _, chroot = collect_hosts(connection_string)
@@ -96,20 +96,20 @@ def connect(
         ) from error
     except (AuthFailedError, NoAuthError) as error:
         sentence = f"ZooKeeper at {connection_string} refuses this user"
-        raise PositionError(f"{sentence}; check user, password and the ACL of its nodes") from error
+        raise PositionError(f"{sentence}; check user, password and the znodes' ACL") from error
     return client
 
 
 def session_seconds(client: KazooClient) -> float:
-    """How long the server keeps this client's session without hearing of it: servers have limits
-    of their own."""
+    """How long the server keeps this client's session while the client is silent; servers limit
+    what a client asks for."""
     kept_seconds: float = client.cdcbus_kept_seconds
     return kept_seconds
 
 
 def _note_session_time(client: KazooClient, asked_seconds: float) -> None:
-    """Notes, at each connection, for how long the server keeps the session."""
-    # kazoo has no public way to ask; the time that it reads for is two thirds of it.
+    """Notes at each connection how long the server keeps the session."""
+    # kazoo does not expose it; its read timeout is two thirds of it.
     connect = client._connection._connect
     client.cdcbus_kept_seconds = asked_seconds
 
@@ -134,8 +134,8 @@ def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> N
 
 
 def has_moved(history: bytes) -> bool:
-    """Whether a history of positions (see `position_history`) contains one that no command had set:
-    then the task itself got there."""
+    """Whether a history of positions (see `position_history`) contains one that no command had set,
+    which the task itself must have reached."""
     set_by_command = ["", None]
     try:
         for change in orjson.loads(history or b"{}").get("changes") or []:
@@ -148,7 +148,8 @@ def has_moved(history: bytes) -> bool:
 
 
 def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
-    """The stored text of each swimlane of a task, by its path; read only."""
+    """The stored text of each swimlane of a task, by path; changes nothing. Raises PositionError
+    and PositionUnavailable."""
     directory = position_path(task_id)
     texts = {}
     try:
@@ -170,7 +171,7 @@ def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
 
 
 def written_path(task_id: str, swimlane: str = "") -> str:
-    """The znode with what the task itself has last written into that of `position_path`."""
+    """The znode that records what the task itself last wrote to `position_path`."""
     directory = f"{ROOT}/task/{task_id}/written"
     return f"{directory}/{swimlane}" if swimlane else directory
 
@@ -188,7 +189,7 @@ def written_to_json(written: Written) -> bytes:
 
 
 def written_from_json(data: bytes, path: str) -> Written:
-    """Raises PositionError."""
+    """Reads the output of `written_to_json`. Raises PositionError."""
     try:
         fields = orjson.loads(data)
         last = {}
@@ -201,8 +202,8 @@ def written_from_json(data: bytes, path: str) -> Written:
         )
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise PositionError(
-            f"{path} does not say what was written; delete it with zkCli, then the position "
-            "counts as set"
+            f"{path} does not say what was written; delete it with zkCli: the position then "
+            "counts as set by an operator"
         ) from error
 
 
@@ -219,28 +220,28 @@ ABSENT = Node()
 
 
 class _WrittenChanged(Exception):
-    """Somebody has created or deleted the znode of `written_path`: the write is tried again."""
+    """Somebody created or deleted the znode of `written_path`; the write must be retried."""
 
 
 def is_own(position: Node, written: Node) -> bool:
-    """Whether the position is as the task wrote it: in one transaction with what it noted of it,
-    or a copy of both, each just made."""
+    """Whether the position is as the task wrote it: both znodes come from one transaction, or are
+    fresh copies."""
     if written.version < 0:
         return False
     is_one_transaction = position.mzxid == written.mzxid
-    # A copy of the tree, as to another ensemble, creates both znodes, in transactions of its own.
+    # Copying the tree, as to another ensemble, creates both znodes in separate transactions.
     is_copy = position.version == written.version == 0
     return is_one_transaction or is_copy
 
 
 class ZooKeeperPositions:
-    """The position of one swimlane in ZooKeeper. Thread-safe; lives as long as its client.
+    """The position of one swimlane in ZooKeeper. Thread-safe; usable while its client is.
 
-    Each save also writes a copy into the znode of `written_path`, which shows what somebody else
-    has set. Calls wait for a lost connection, about `patience_seconds`, then raise
-    PositionUnavailable. A call may be repeated, also a `save`: it first finds out what became of
-    the write before. Once `is_lost` says that another process may have the
-    swimlane, nothing is waited for.
+    Each save also writes a copy to the znode of `written_path`, which reveals what somebody else
+    has set. Calls wait about `patience_seconds` for a lost connection, then raise
+    PositionUnavailable. Every call can be repeated, even `save`, which first finds out whether the
+    previous write succeeded. Once `is_lost` says that another process may have the swimlane,
+    calls no longer wait.
     """
 
     def __init__(
@@ -257,7 +258,7 @@ class ZooKeeperPositions:
         self._path = position_path(task_id, swimlane)
         self._written_path = written_path(task_id, swimlane)
         self._patience_seconds = patience_seconds
-        # Held during a save, so that the watch compares the node with what the save has made of it,
+        # Held during a save, so that the watch compares the znode with the state after the save,
         # never with the state before.
         self._lock = threading.Lock()
         self._node = self._written_node = ABSENT
@@ -291,7 +292,7 @@ class ZooKeeperPositions:
         return self._is_edited
 
     def close(self) -> None:
-        """Ends the watch: edits are no longer noticed."""
+        """Ends the watch; edits are no longer noticed."""
         self._client.remove_listener(self._on_session)
         self._is_watching = False
 
@@ -361,7 +362,7 @@ class ZooKeeperPositions:
             transaction.set_data(self._written_path, written)
         results = self._answer(transaction.commit_async())
         for result in results:
-            # These only say that another write of the transaction has failed.
+            # These only say that another write of the transaction failed.
             if isinstance(result, RolledBackError | RuntimeInconsistency):
                 continue
             if isinstance(result, Exception):
@@ -370,7 +371,7 @@ class ZooKeeperPositions:
                 self._written_node = self._read_written()
                 raise _WrittenChanged
         if is_new:
-            # Read again: servers before 3.5 do not report the change number of a create.
+            # Servers before 3.5 do not report the change number of a create, so it is read.
             node = self._read()
             if node.data != data or node.version != 0:
                 raise NodeExistsError
@@ -401,8 +402,8 @@ class ZooKeeperPositions:
         return schema if exists else ""
 
     def _compare(self, node: Node) -> None:
-        """Decides what the znode's state means: nothing new, the late success of an unanswered
-        write, or somebody's edit."""
+        """Decides what the znode's state means: nothing new, the success of an unanswered write,
+        or somebody's edit."""
         if node.mzxid == self._node.mzxid:
             return
         if node.data == self._unanswered and node.version == self._node.version + 1:
@@ -412,11 +413,12 @@ class ZooKeeperPositions:
             self._is_edited = True
 
     def _read(self) -> Node:
-        """The node, with the watch set again."""
+        """The znode; sets the watch again."""
         return self._patiently(self._read_once, self._path)
 
     def _patiently(self, ask: Callable[[], _Answer], path: str) -> _Answer:
-        """Asks until the connection is back or patience ends."""
+        """The answer to `ask`, repeated until the connection is back or patience ends. Raises
+        PositionUnavailable, PositionError."""
         deadline = time.monotonic() + self._patience_seconds
         while True:
             try:
@@ -442,10 +444,10 @@ class ZooKeeperPositions:
                 request = self._client.exists_async(self._path, watch=self._on_change)
                 if self._answer(request) is None:
                     return ABSENT
-                # It was created between the two questions: its data are asked for again.
+                # It was created between the two requests, so its data are read again.
 
     def _answer(self, request: Any) -> Any:
-        # Without a limit a request made while disconnected would wait for the connection for ever.
+        # Without a limit, a request sent while disconnected would wait forever.
         deadline = time.monotonic() + self._patience_seconds
         while not request.wait(LOOK_SECONDS):
             if time.monotonic() > deadline or self._is_lost():
@@ -466,8 +468,8 @@ class ZooKeeperPositions:
             try:
                 self._compare(self._read_once())
             except (*LOST, NoAuthError):
-                # The session listener comes back here; a right that was withdrawn shows at the next
-                # load or save.
+                # The session listener repeats this; a withdrawn right shows at the next load or
+                # save.
                 return
 
     def _conflict(self) -> PositionConflict:

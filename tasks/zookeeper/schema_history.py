@@ -1,4 +1,4 @@
-"""The store of a fetch task's schema history: a znode per table below
+"""The store of a fetch task's schema history: one znode per table below
 `/datas/task/<id>/schema/<swimlane>`."""
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ _T = TypeVar("_T")
 
 
 def schema_path(task_id: str, swimlane: str) -> str:
-    """The znode below which a swimlane's tables are."""
+    """The parent znode of a swimlane's tables."""
     return f"{ROOT}/task/{task_id}/schema/{swimlane}"
 
 
 class ZooKeeperSchemas:
-    """The schema history of one swimlane in ZooKeeper. Lives as long as its client.
+    """The schema history of one swimlane in ZooKeeper. Usable while its client is.
 
-    Calls wait for a lost connection, about `patience_seconds`, then raise PositionUnavailable. They
-    may be repeated.
+    Calls wait about `patience_seconds` for a lost connection, then raise PositionUnavailable. They
+    can be repeated.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ZooKeeperSchemas:
         return entries
 
     def _read(self, names: Sequence[str]) -> dict[str, str]:
-        # All requests are sent before the first answer is waited for.
+        # All requests are sent before the first wait.
         requests = {name: self._client.get_async(f"{self._path}/{name}") for name in names}
         texts = {}
         for name, request in requests.items():
@@ -88,7 +88,7 @@ class ZooKeeperSchemas:
                 path = f"{self._path}/{name}"
                 creates.append(self._client.create_async(path, text.encode(), makepath=True))
         for request in creates:
-            # It exists where an earlier attempt succeeded and its answer was lost.
+            # It exists if an earlier attempt succeeded and its answer was lost.
             with suppress(NodeExistsError):
                 self._answer(request)
 

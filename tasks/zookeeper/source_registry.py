@@ -30,14 +30,14 @@ def source_path(name: str) -> str:
 
 
 class SourceNodes:
-    """The sources that ZooKeeper keeps. Lives as long as its client. All calls raise
+    """The named sources in ZooKeeper. Usable while its client is. All calls raise
     PositionUnavailable or PositionError."""
 
     def __init__(self, client: KazooClient) -> None:
         self._client = client
 
     def names(self) -> list[str]:
-        """All of them, in order."""
+        """The names of all sources, sorted."""
         with reported(IN_ZOOKEEPER):
             try:
                 return sorted(self._client.get_children(IN_ZOOKEEPER))
@@ -45,7 +45,7 @@ class SourceNodes:
                 return []
 
     def get(self, name: str) -> NamedSource | None:
-        """The source, or None. Raises ConfigError when its node does not hold one, or it is
+        """The source, or None. Raises ConfigError when its znode does not hold one, or it is
         switched off."""
         path = source_path(name)
         with reported(path):
@@ -56,8 +56,8 @@ class SourceNodes:
         return source_in(name, data)
 
     def put(self, name: str, pairs: Mapping[str, str], is_replacing: bool, by: str) -> None:
-        """Stores it; the audit says who did. Raises ConfigError when it is there already and not
-        to be replaced."""
+        """Stores a source; the audit records who did. Raises ConfigError when it exists and
+        `is_replacing` is not set."""
         path = source_path(name)
         data = orjson.dumps({"code": name, "nodeId": None, "using": True, "source": dict(pairs)})
         how = "source add --replace" if is_replacing else "source add"
@@ -82,15 +82,16 @@ def source_nodes(address: str, auth: str | None) -> Iterator[SourceNodes]:
 
 
 def source_in(name: str, data: bytes) -> NamedSource:
-    """The source that a node's data hold. Raises ConfigError where they hold none."""
+    """The source in a znode's data. Raises ConfigError where they hold none, or it is switched
+    off."""
     path = source_path(name)
     try:
         read = orjson.loads(data)
     except orjson.JSONDecodeError:
-        read = None  # not chained: the error's text may quote the node
+        read = None  # not chained: the error's text may quote the znode
     if not isinstance(read, dict) or not isinstance(read.get("source"), dict):
         raise ConfigError(
-            f"{path} holds no source; expected JSON; example: "
+            f"{path} does not hold a source; expected JSON; example: "
             f'{{"code":"{name}","source":{{"url":"jdbc:mysql://h/db"}}}}'
         )
     if read.get("using") is False:
@@ -112,7 +113,7 @@ def _diagnostics(entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:
     for key, entry in entries.items():
         if is_inline_secret(key, find_source_key(key), entry.written):
             sentence = (
-                "the secret stands in ZooKeeper, where whoever reads the node sees it; "
-                "store a ${env:NAME} or ${file:/path} there"
+                "the secret is in plain text in ZooKeeper, where anyone who reads the znode sees "
+                "it; store ${env:NAME} or ${file:/path} instead"
             )
             yield Diagnostic(Severity.WARNING, 0, printable(key), sentence)

@@ -1,4 +1,4 @@
-"""What a running task reports of itself, and its form in the task's `stat` znode."""
+"""What a running task reports about itself, and its form in the task's `stat` znode."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PERCENTILES = {"p50", "p95", "p99"}
 
 @dataclass(frozen=True, slots=True)
 class Percentiles:
-    """Half, 95 % and 99 % of the rows took no longer than this, in seconds."""
+    """The times within which 50 %, 95 % and 99 % of the rows passed, in seconds."""
 
     p50: float
     p95: float
@@ -24,10 +24,10 @@ class Percentiles:
 
 @dataclass(frozen=True, slots=True)
 class TableCounts:
-    """Row changes of a table since the task was started. `rows`: all; `inserted`, `updated`,
-    `deleted`, `truncated`: by what happened at the source. At a target also `failed`: went to
-    dead letters; `missed`: updates and deletes that hit no row; `dropped`: lack a column;
-    `superseded`: another row blocked them, and a later change of the same row replaced them."""
+    """The row changes of a table since the task was started. `rows`: all; `inserted`, `updated`,
+    `deleted`, `truncated`: by operation at the source. At a target also `failed`: became dead
+    letters; `missed`: updates and deletes that matched no row; `dropped`: lost a column;
+    `superseded`: blocked by another row and replaced by a later change of the same row."""
 
     swimlane: str
     table: str
@@ -44,7 +44,7 @@ class TableCounts:
 
 @dataclass(frozen=True, slots=True)
 class TableRate:
-    """How many row changes a second a table had in the last minute."""
+    """The row changes per second of a table in the last minute."""
 
     swimlane: str
     table: str
@@ -53,8 +53,8 @@ class TableRate:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A batch that was applied, and when. The times of its stages are sums over its partitions,
-    which are applied side by side."""
+    """An applied batch. `at`: when it was applied. The times of its stages are sums over its
+    partitions, which are applied in parallel."""
 
     at: str
     records: int
@@ -65,27 +65,27 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class Stat:
-    """How far a task is, reported by its own process every few seconds. None: not known.
+    """A task's progress, reported by its own process every few seconds. None: unknown.
 
-    `at`: when it was reported. `state`: as the task itself sees it. `last_row`: when the newest of
-    its rows was committed at the source. `lag_records`, `lag_bytes`: from its position to the end
-    of its topics, or of the binlog.
+    `at`: when it was reported. `state`: as the task itself sees it. `last_row`: when its newest row
+    was committed at the source. `lag_records`, `lag_bytes`: from its position to the end of its
+    topics, or of the binlog.
 
     `idle_seconds`: since the last rows arrived. `still_seconds`: how long its position has not
-    moved although there is more to read. `batch_seconds`: how long the batch in progress has been
+    moved although there is more to read. `batch_seconds`: how long the current batch has been
     applied. `skew_seconds`: how far the source's clock is ahead of this machine's; lag and delays
-    are already corrected by it. `beats`: when the last heartbeat of each source came into Kafka, in
-    epoch seconds. `delays`: from stage to stage over the last minutes, in seconds. `stages_ms`: of
-    the last batch. `batches`: the last ones of a consumer task, oldest first. `table_rates`: of the
-    busiest tables of the last minute, the busiest first.
+    are already corrected by it. `beats`: when the last heartbeat of each source reached Kafka, in
+    epoch seconds. `delays`: from stage to stage over the last minutes, in seconds. `stages_ms`:
+    times of the last batch. `batches`: the last batches of a consumer task, oldest first.
+    `table_rates`: rates of the busiest tables in the last minute, busiest first.
 
     `retention_seconds`: how long the topics, or the binlog, keep what the task has to read.
-    `kept_unread`: where they keep a number of bytes instead, the share of it that is still unread,
-    1 = all; `kept_place`: the same in words. `queued_bytes`: of records that wait for Kafka.
+    `kept_unread`: where these are kept by size instead, the share that is still unread, 1 = all;
+    `kept_place`: the same in words. `queued_bytes`: the size of records that wait for Kafka.
 
-    `target_lost`: what its start found lost in the target, reported for an hour. `late_records`:
-    left out because their sender had lost its lock; `late_at`: when the last one came, in epoch
-    seconds, 0 without one. `skipped`: what a fetch task has left out within an hour.
+    `target_lost`: what the task found lost in its target at the start, reported for an hour.
+    `late_records`: left out because their sender had lost its lock; `late_at`: when the last one
+    came, in epoch seconds, 0 without one. `skipped`: what a fetch task left out in the last hour.
     """
 
     state: State
@@ -121,7 +121,7 @@ class Stat:
 
 
 def stat_to_json(stat: Stat) -> dict[str, Any]:
-    """The fields of the znode. Tables are lists of values: with names they would be most of it."""
+    """The fields of the znode. Tables are lists of values, as names would be most of the text."""
     rates = [list(astuple(each)) for each in stat.table_rates]
     return {
         **camel_case_fields(stat),
@@ -131,7 +131,7 @@ def stat_to_json(stat: Stat) -> dict[str, Any]:
 
 
 def stat_from_json(node: JsonNode, state: State) -> Stat:
-    """The report in a znode; what is damaged or missing in it counts as not known."""
+    """The report in a znode; damaged and missing fields count as unknown."""
     return Stat(
         state,
         node.text("reason"),
@@ -166,13 +166,13 @@ def stat_from_json(node: JsonNode, state: State) -> Stat:
 
 
 def table_counts_to_json(counts: Iterable[TableCounts]) -> list[list[Any]]:
-    """The values in their order, of the TABLES_REPORTED tables with the most rows."""
+    """The values, in the order of the fields, of the TABLES_REPORTED tables with the most rows."""
     largest = sorted(counts, key=lambda each: -each.rows)[:TABLES_REPORTED]
     return [list(astuple(each)) for each in largest]
 
 
 def table_counts_from_json(value: Any) -> tuple[TableCounts, ...]:
-    """What is not of that form is left out."""
+    """Reads the output of `table_counts_to_json`, without rows of any other form."""
     if not isinstance(value, list):
         return ()
     length = len(fields(TableCounts))

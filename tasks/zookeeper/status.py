@@ -13,8 +13,9 @@ from cdcbus.tasks.zookeeper.znode import JsonNode
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """A task as operators see it. `is_by_hand`: run by `task run`, not by a node. `stat` is None
-    where an earlier process reported it. `open_dead_letters`: as a node last counted them."""
+    """A task as operators see it. `is_by_hand`: run by `task run`, not by a node. `stat`: the
+    current process's report, None where only an earlier one reported. `open_dead_letters`: as a
+    node last counted them."""
 
     task_id: str
     state: State
@@ -34,8 +35,8 @@ class Status:
 
 
 def status_of(nodes: TaskNodes, task_id: str) -> Status:
-    """How a task is, from all that ZooKeeper holds of it. A damaged znode is an ERROR with its
-    sentence."""
+    """The status of a task, from everything that ZooKeeper holds of it. A damaged znode is an ERROR
+    with a sentence about it."""
     try:
         desired = nodes.wanted(task_id)
         claim = nodes.claimed_by(task_id)
@@ -44,7 +45,7 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
     except ConfigError as error:
         return Status(task_id, State.ERROR, str(error))
     holder = next(iter(nodes.locks(task_id).values()), None)
-    # A report of another process than the lock's holder is of an earlier run.
+    # A report from a process that does not hold the lock is of an earlier run.
     runner = None if holder is None else holder.number("processId")
     current = stat if stat is not None and stat.process_id == runner else None
     status = Status(
@@ -66,7 +67,7 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
 
 
 def _by_hand(status: Status, holder: JsonNode) -> Status:
-    """Of a task that no node has claimed, but whose lock a process holds."""
+    """The status of a task that no node has claimed, but whose lock a process holds."""
     place = (
         f"process {holder.number('processId')} on {holder.text('hostName') or '?'} runs it by hand"
     )
@@ -78,7 +79,7 @@ def _by_hand(status: Status, holder: JsonNode) -> Status:
 
 def _started(status: Status, claim: str | None) -> Status:
     run = status.run
-    # What a node saw before the last command counts no more.
+    # A state from before the last command no longer counts.
     if run is not None and run.order == status.order and (claim is not None or run.state in ENDED):
         return replace(status, state=run.state, reason=run.reason, node_id=claim or run.node_id)
     return replace(status, state=State.STARTING, reason="" if claim else "no node has taken it")

@@ -1,5 +1,5 @@
-"""A task as ZooKeeper keeps it: one dist object for each swimlane, as porter does, without a
-secret that could be read there."""
+"""A task in the form that ZooKeeper stores: one dist object per swimlane, as in porter, without
+readable secrets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TOPICS = "topics"
 
 
 def has_inline_secret(entries: Mapping[str, Entry]) -> bool:
-    """Whether one of the texts contains a secret."""
+    """Whether one of the texts contains an inline secret."""
     for key, entry in entries.items():
         if is_inline_secret(key, find_key(key), entry.written):
             return True
@@ -31,7 +31,7 @@ def texts_of(
     entries: Mapping[str, Entry], place: str, environ: Mapping[str, str]
 ) -> dict[str, str]:
     """The texts by key as ZooKeeper may keep them, with inline secrets encrypted. Raises
-    ConfigError that names all that cannot be encrypted, each with its line."""
+    ConfigError that lists all secrets that cannot be encrypted, each with its line."""
     texts: dict[str, str] = {}
     refused: list[str] = []
     for key, entry in entries.items():
@@ -45,8 +45,8 @@ def texts_of(
 
 
 def dists_of(task: FetchTask | LoadTask, texts: Mapping[str, str]) -> dict[str, Dist]:
-    """The dist object of each swimlane. Of several topics, each has an object that names this topic
-    alone."""
+    """The dist object of each swimlane. With several topics, each has an object that names only
+    this topic."""
     config = dist_object(texts)
     if isinstance(task, FetchTask):
         return {task.swimlane: config}
@@ -56,7 +56,7 @@ def dists_of(task: FetchTask | LoadTask, texts: Mapping[str, str]) -> dict[str, 
 
 
 def merged(dists: Sequence[Dist]) -> Dist:
-    """One task of all its dist objects. Raises ConfigError when they differ in more than their
+    """One task from all its dist objects. Raises ConfigError when they differ in more than their
     topics."""
     first = dists[0]
     if len(dists) == 1:
@@ -66,7 +66,7 @@ def merged(dists: Sequence[Dist]) -> Dist:
         if differing:
             keys = sorted({line.partition("=")[0] for line in differing})
             raise ConfigError(
-                f"its nodes differ in {', '.join(keys)}; expected the same in each; import the "
+                f"its znodes differ in {', '.join(keys)}; expected the same in each; import the "
                 "task again with --force"
             )
     topics: list[str] = []
@@ -85,7 +85,7 @@ def _topics(dist: Dist) -> tuple[str, ...]:
 
 
 def _with_topics(dist: Dist, topics: str) -> Dist:
-    """The object with these topics in place of its own; none where they are empty."""
+    """The object with these topics in place of its own; without topics if the text is empty."""
     source = dict(_source(dist))
     if topics:
         source[TOPICS] = topics

@@ -1,17 +1,17 @@
-"""What ZooKeeper holds of a task besides its text: commands, the node that has it, its state.
+"""What ZooKeeper holds of a task besides its text: commands, the node that runs it, its state.
 
     /datas/task/<id>/wanted   what operators want: WORKING or STOPPED, with who and when; written by
                               `task start|stop|restart`
     /datas/task/<id>/claim    the node that has taken it; ephemeral, lives as long as the node
     /datas/task/<id>/state    the state in which that node last saw it
-    /datas/task/<id>/stat     how far it is, reported by the process that runs it
-    /datas/task/<id>/error    its last failures; below it, as long as it waits for a person,
-                              porter's `error/<swimlane>`
-    /datas/task/<id>/letters  how many of its dead letters are open, counted by a node
+    /datas/task/<id>/stat     its progress, reported by the process that runs it
+    /datas/task/<id>/error    its last failures; below it, while it waits for a person, porter's
+                              `error/<swimlane>`
+    /datas/task/<id>/letters  the number of its open dead letters, counted by a node
     /datas/task/<id>/lock/    see `lock`
 
-The number of a command (`order`) is the change number of `wanted`: a state that names another one
-is of the past.
+The number of a command (`order`) is the change number of `wanted`; a state with another number is
+outdated.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ FAILURES_KEPT = 20
 
 @dataclass(frozen=True, slots=True)
 class DesiredState:
-    """What operators want of a task. `order`: the number of the command."""
+    """What operators want of a task. `order`: the number of their last command."""
 
     is_working: bool
     order: int
@@ -64,8 +64,8 @@ class DesiredState:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A task as its node last saw it. `restarts`: how often it was restarted after failures. `host`
-    and `log`: where its log file is. `given`: what operators had given it when it was started."""
+    """A task as its node last saw it. `restarts`: the number of restarts after failures. `host` and
+    `log`: where its log file is. `given`: what operators had given it when it was started."""
 
     state: State
     reason: str = ""
@@ -80,7 +80,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a task failed. `at`: the last time; `times`: how often in a row; `place`: the node, or
+    """Why a task failed. `at`: the last time. `times`: how often in a row. `place`: the node, or
     the host and process."""
 
     at: str
@@ -90,7 +90,7 @@ class Failure:
 
 
 class TaskNodes:
-    """The znodes of tasks. Lives as long as its client. All calls raise PositionUnavailable,
+    """The znodes of tasks. Usable while its client is. All calls raise PositionUnavailable,
     PositionError, and ConfigError for a znode that holds something else."""
 
     def __init__(self, client: KazooClient) -> None:
@@ -115,14 +115,14 @@ class TaskNodes:
         return DesiredState(status == WORKING, node.mzxid, node.text("by"), node.text("at"))
 
     def want(self, task_id: str, is_working: bool, by: str, what: str = "") -> None:
-        """Gives a command, and notes it in the audit as `what`, by default as start or stop."""
+        """Gives a command, recorded in the audit as `what`, by default as start or stop."""
         status = WORKING if is_working else STOPPED
         fields = {"taskId": task_id, "status": status, "by": by, "at": now()}
         if not what:
             what = "task start" if is_working else "task stop"
         with audited(self.client, by, what, f"task {task_id}"):
             put_node(self.client, f"{TASKS}/{task_id}/wanted", fields)
-        # Nobody has to look at porter's errors of a task that is started again.
+        # Starting the task again resolves porter's errors of it.
         if is_working:
             for swimlane in get_children(self.client, f"{TASKS}/{task_id}/error"):
                 drop_node(self.client, f"{TASKS}/{task_id}/error/{swimlane}")
@@ -133,12 +133,12 @@ class TaskNodes:
         return None if node is None else node.text("nodeId") or "?"
 
     def is_mine(self, task_id: str) -> bool:
-        """Whether this client's session has the claim."""
+        """Whether this client's session holds the claim."""
         return is_own(self.client, get_node(self.client, f"{TASKS}/{task_id}/claim"))
 
     def claim(self, task_id: str, node_id: str) -> bool:
         """Takes the task for a node; False when another one has it."""
-        # Asked first: a create that fails costs more, and ZooKeeper logs it.
+        # Checked first, as a failed create costs more, and ZooKeeper logs it.
         if self.is_mine(task_id):
             return True
         return take_node(
@@ -168,8 +168,8 @@ class TaskNodes:
         )
 
     def put_run(self, task_id: str, run: Run) -> None:
-        """Writes the state, and adds a failure to the list; where the task waits for a person,
-        also to porter's znodes."""
+        """Writes the state, and adds a failure to the list; if the task waits for a person, also to
+        porter's znodes."""
         put_node(
             self.client, f"{TASKS}/{task_id}/state", {"taskId": task_id, **camel_case_fields(run)}
         )
@@ -184,7 +184,7 @@ class TaskNodes:
                 )
 
     def errors(self, task_id: str) -> list[Failure]:
-        """The last FAILURES_KEPT failures, oldest first. Damaged ones are left out."""
+        """The last FAILURES_KEPT failures, oldest first, without damaged ones."""
         node = get_node(self.client, f"{TASKS}/{task_id}/error")
         stored = node.fields.get("failures") if node is not None else None
         if not isinstance(stored, list):
@@ -196,7 +196,7 @@ class TaskNodes:
         self, task_id: str, place: str, sentence: str, *, is_again: bool = True
     ) -> None:
         """Adds a failure. One with the same sentence as the last is counted, not listed twice.
-        `is_again` False: it may be the very same failure, and is not even counted then."""
+        `is_again` False: it may be the very same failure, and is not counted either."""
         failures = self.errors(task_id)
         sentence = _PAUSE.sub("", sentence)
         times = 1
@@ -237,13 +237,13 @@ class TaskNodes:
         holders = {}
         for swimlane in get_children(self.client, directory):
             node = get_node(self.client, f"{directory}/{swimlane}")
-            if node is not None:  # else it was released between the two questions
+            if node is not None:  # else it was released between the two requests
                 holders[swimlane] = node
         return holders
 
     def remove(self, task_id: str) -> None:
-        """Deletes everything that ZooKeeper holds of a task. Raises PositionConflict when a process
-        holds one of its locks."""
+        """Deletes everything that ZooKeeper holds of a task. Raises PositionConflict when it runs
+        or is claimed by a node."""
         path = f"{TASKS}/{task_id}"
         if self.locks(task_id) or self.claimed_by(task_id):
             raise PositionConflict(
@@ -256,7 +256,7 @@ class TaskNodes:
                 raise PositionConflict(f"{path} is written at the same time; try again") from error
 
 
-# Left out of a failure's sentence, as the pause differs each time.
+# Cut off a failure's sentence, because the pause differs each time.
 _PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")
 
 

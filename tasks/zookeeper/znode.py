@@ -1,5 +1,5 @@
 """JSON objects in ZooKeeper: what tasks and nodes report to each other and to operators. Every
-call answers within ANSWER_SECONDS."""
+request is answered or fails within ANSWER_SECONDS."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ Watch = Callable[[object], None]
 
 
 class JsonNode:
-    """A node as read. `fields` is empty where `damage` says, in a sentence, why it holds no
-    object."""
+    """A znode as read. `damage`: a sentence that says why it holds no JSON object; `fields` is then
+    empty."""
 
     __slots__ = ("damage", "fields", "mzxid", "owner", "version")
 
@@ -50,7 +50,7 @@ class JsonNode:
             )
 
     def usable(self) -> JsonNode:
-        """Itself. Raises ConfigError when it is damaged."""
+        """The znode itself. Raises ConfigError when it is damaged."""
         if self.damage:
             raise ConfigError(self.damage)
         return self
@@ -63,14 +63,14 @@ class JsonNode:
         return value if isinstance(value, str) else orjson.dumps(value).decode()
 
     def number(self, name: str, otherwise: int = 0) -> int:
-        """A field as a whole number; `otherwise` where it is none."""
+        """A field as a whole number; `otherwise` where it is not one."""
         value = self.fields.get(name)
         if isinstance(value, bool) or not isinstance(value, int):  # to Python, a bool is an int
             return otherwise
         return value
 
     def real(self, name: str) -> float | None:
-        """A field as a number, or None."""
+        """A field as a number; None where it is not one."""
         value = self.fields.get(name)
         if isinstance(value, bool) or not isinstance(value, int | float):
             return None
@@ -78,7 +78,7 @@ class JsonNode:
 
 
 def camel_case_fields(value: DataclassInstance) -> dict[str, Any]:
-    """A dataclass as the fields of a znode, whose names are in porter's style."""
+    """A dataclass as the fields of a znode, with names in porter's style."""
     return {_camel_case(name): each for name, each in asdict(value).items()}
 
 
@@ -89,13 +89,13 @@ def _camel_case(name: str) -> str:
 
 @contextmanager
 def reported(path: str) -> Iterator[None]:
-    """Turns what kazoo raises inside the block into PositionUnavailable or PositionError, which
-    name the path."""
+    """Turns errors of kazoo inside the block into PositionUnavailable or PositionError, which name
+    the path."""
     try:
         yield
     except NoAuthError as error:
         raise PositionError(
-            f"ZooKeeper does not let this user use {path}; check zookeeper.auth and the node's ACL"
+            f"ZooKeeper does not let this user use {path}; check zookeeper.auth and the znode's ACL"
         ) from error
     except LOST as error:
         raise PositionUnavailable(
@@ -104,13 +104,13 @@ def reported(path: str) -> Iterator[None]:
 
 
 def answer(request: Any, seconds: float = ANSWER_SECONDS) -> Any:
-    """The answer to a request of kazoo. Without a limit, a request made while disconnected would
-    wait for ever."""
+    """The answer to a request of kazoo. Without a limit, a request sent while disconnected would
+    wait forever."""
     return request.get(timeout=seconds)
 
 
 def get_node(client: KazooClient, path: str, watch: Watch | None = None) -> JsonNode | None:
-    """The node, or None. `watch` is called once, at the next change, also for a node that does
+    """The znode, or None. `watch` is called once, at the next change, also for a znode that does
     not exist yet."""
     with reported(path):
         try:
@@ -122,7 +122,7 @@ def get_node(client: KazooClient, path: str, watch: Watch | None = None) -> Json
 
 
 def get_children(client: KazooClient, path: str, watch: Watch | None = None) -> list[str]:
-    """The names below a path, in order; none where there is no such node."""
+    """The names below a path, sorted; empty for a znode that does not exist."""
     with reported(path):
         try:
             return sorted(answer(client.get_children_async(path, watch=watch)))
@@ -131,7 +131,7 @@ def get_children(client: KazooClient, path: str, watch: Watch | None = None) -> 
 
 
 def put_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> None:
-    """Writes the node, whatever it held before."""
+    """Writes the znode, whatever it held before."""
     data = orjson.dumps(fields)
     with reported(path):
         try:
@@ -144,10 +144,10 @@ def put_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> None:
 
 
 def get_nodes(client: KazooClient, paths: Iterable[str]) -> dict[str, JsonNode]:
-    """The nodes that exist, by path."""
+    """The znodes that exist, by path."""
     nodes = {}
     for group in groups(paths):
-        # All of a group are asked for before the first answer is waited for.
+        # All requests of a group are sent before the first wait.
         requests = {path: client.get_async(path) for path in group}
         for path, request in requests.items():
             with reported(path), suppress(NoNodeError):
@@ -156,7 +156,7 @@ def get_nodes(client: KazooClient, paths: Iterable[str]) -> dict[str, JsonNode]:
 
 
 def put_nodes(client: KazooClient, nodes: Mapping[str, Mapping[str, Any]]) -> None:
-    """Writes the nodes, whatever they held before. Where this raises, some may be written."""
+    """Writes the znodes, whatever they held before. If this raises, some may be written."""
     for group in groups(nodes):
         data = {path: orjson.dumps(nodes[path]) for path in group}
         missing = []
@@ -177,16 +177,15 @@ def put_nodes(client: KazooClient, nodes: Mapping[str, Mapping[str, Any]]) -> No
 
 
 def groups(names: Iterable[_T]) -> Iterator[list[_T]]:
-    """The names in groups of AT_ONCE: as many requests as may be in flight at a time. With more,
-    the last answer would take too long."""
+    """The names in groups of AT_ONCE, the number of requests in flight at a time. With more, the
+    last answer would take too long."""
     rest = iter(names)
     while group := list(islice(rest, AT_ONCE)):
         yield group
 
 
 def take_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> bool:
-    """Creates the node, which lives as long as the client's session; False when it exists
-    already."""
+    """Creates the znode, which lives as long as the client's session; False when it exists."""
     with reported(path):
         try:
             answer(client.create_async(path, orjson.dumps(fields), ephemeral=True, makepath=True))
@@ -196,12 +195,12 @@ def take_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> bool
 
 
 def is_own(client: KazooClient, node: JsonNode | None) -> bool:
-    """Whether the node belongs to this client's session."""
+    """Whether the znode belongs to this client's session."""
     return node is not None and client.client_id is not None and node.owner == client.client_id[0]
 
 
 def drop_node(client: KazooClient, path: str) -> None:
-    """Deletes the node if it exists."""
+    """Deletes the znode if it exists."""
     with reported(path):
         try:
             answer(client.delete_async(path))
@@ -210,7 +209,7 @@ def drop_node(client: KazooClient, path: str) -> None:
 
 
 def now() -> str:
-    """The time in the form of these nodes, which is porter's: UTC, to the second."""
+    """The current time in the form of these znodes, which is porter's: UTC, to the second."""
     return f"{datetime.now(UTC):{STAMP}}"
 
 

@@ -66,7 +66,7 @@ def test_who_comes_second_waits_and_says_for_whom(
             lambda: f"{lock_path('1', 'b')} is held by process " in caplog.text,
             "the second to say it",
         )
-        assert ("(node n1); waiting until it lets go" in caplog.text, got) == (True, [])
+        assert ("(node n1); waiting until it is released" in caplog.text, got) == (True, [])
     waiting.join(30)
     assert (got, client.get_children(lock_path("1"))) == ([True], [])
     other.stop()
@@ -162,7 +162,7 @@ def test_each_holder_has_a_higher_epoch_also_where_its_node_is_lost_and_who_lost
     with held(client, "1", ["a"], "", threading.Event(), lost_never):
         assert next_epoch(client, "1", "a") > found[-2]
     assert found == sorted({*found})
-    with pytest.raises(PositionConflict, match="not held by this process"):
+    with pytest.raises(PositionConflict, match="not held by this process any longer"):
         next_epoch(client, "1", "a")
 
 
