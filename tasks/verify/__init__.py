@@ -1,1 +1,1 @@
-"""Whether source and target tables are equal: checksums in both databases, then rows."""
+"""Checks that source and target tables are equal: checksums in both databases, then rows."""

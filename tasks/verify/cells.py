@@ -1,5 +1,5 @@
-"""Cells in the one form in which source and target are compared: what the loader would make of a
-source's cell, and what the target shows of its own. Pure."""
+"""The common form in which cells of source and target are compared: what the loader would make of
+the source's cell, and what the target shows of its own. Pure."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ ORACLE_KINDS: Final = {
     "BINARY_DOUBLE": "double",
     **dict.fromkeys(("DATE", "TIMESTAMP"), "datetime"),
 }
-"""What holds cells as Oracle's columns do."""
+"""Oracle's types -> types that hold cells the same way."""
 DIGITS: Final = re.compile(r"TIMESTAMP\(([0-9])\)")
 DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """How the cells of one target column are compared. `expected`: of what the loader is given;
-    `actual`: of what the target shows of it as text."""
+    """How the cells of one target column are compared. `expected`: forms what the loader is given;
+    `actual`: forms what the target shows as text."""
 
     expected: Form
     actual: Form
 
 
 def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False) -> Forms:
-    """`is_json`: the source's column is JSON, so that the order of members is nothing in a target
-    that keeps it as text, too."""
-    # PostgreSQL quotes a type's name that has capitals
+    """The forms of a target column. `is_json`: the source column is JSON, so the order of members
+    does not count, even in a target that stores it as text."""
+    # PostgreSQL quotes a type's name that has capital letters
     if column.type.isupper() and not column.type.startswith('"'):
         return _oracle_forms(column, zero_date, is_json=is_json)
     if is_json or column.type in JSON_TYPES:
@@ -78,7 +78,8 @@ def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False
 
 
 def _oracle_forms(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool) -> Forms:
-    """An empty text, or no byte, is NULL there; where none may be, a text is one blank."""
+    """The forms of an Oracle column. There an empty text, or zero bytes, is NULL; where NULL is not
+    allowed, an empty text is one blank."""
     kind = family(column.type)
     if kind in TEXT_TYPES:
         empty = None if column.is_nullable else " "
@@ -101,7 +102,7 @@ def _oracle_forms(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool) -
     def moment(cell: Cell) -> Cell:
         if cell is not None and zero_date in instead and ZERO_DATE.match(cell):
             cell = instead[zero_date]
-        if cell is not None and kind == "DATE":  # which drops a fraction
+        if cell is not None and kind == "DATE":  # drops a fraction
             cell = cell.partition(".")[0]
         return form(cell)
 
@@ -109,14 +110,14 @@ def _oracle_forms(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool) -
 
 
 def _seconds(cell: str) -> str:
-    """Of a time that may be negative."""
+    """The seconds of a time that may be negative."""
     found = CLOCK.fullmatch(cell)
     if found is None:
         return cell
     sign, hours, minutes, seconds, fraction = found.groups()
     whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
     number = Decimal(f"{sign}{whole}.{fraction or 0}").normalize()
-    return format(number, "f") if number else "0"  # which has no sign
+    return format(number, "f") if number else "0"  # without a sign
 
 
 def _some(form: Callable[[str], str]) -> Form:
@@ -141,12 +142,12 @@ def _with_time(cell: str) -> str:
 
 
 def _short(moment: str) -> str:
-    """Without zeros at the end of a fraction, which zero dates keep."""
+    """The moment without trailing zeros of a fraction, which zero dates keep."""
     return moment.rstrip("0").rstrip(".") if "." in moment else moment
 
 
 def _cut(cell: str, most: int) -> str:
-    """Servers cut blanks that are too many, and refuse other characters."""
+    """The cell as a server stores it: excess blanks are cut; other excess characters it refuses."""
     return cell[:most] if cell[most:].strip(" ") == "" else cell
 
 
@@ -162,8 +163,8 @@ def _number(cell: str) -> str:
 
 
 def json_form(cell: str) -> str:
-    """The same for all texts of one JSON value: members in order, numbers by what they are. What
-    is no JSON stays."""
+    """One text for all spellings of a JSON value: members sorted, numbers by value. A text that is
+    not JSON stays as it is."""
     try:
         value = json.loads(cell, parse_float=_plain, parse_int=_plain, object_pairs_hook=_members)
     except (ValueError, RecursionError):
@@ -172,11 +173,12 @@ def json_form(cell: str) -> str:
 
 
 def _plain(number: str) -> Any:
-    """A list with a mark before it: no JSON text becomes the same."""
+    """A number as a marked object, which no other JSON text becomes."""
     value = Decimal(number).normalize()
     return {"": ["number", str(abs(value) if value == 0 else value)]}
 
 
 def _members(pairs: list[tuple[str, Any]]) -> Any:
-    """Of members with one name the last counts, as in both kinds of target."""
+    """An object's members, sorted. The last of several with one name counts, as in both kinds of
+    target."""
     return {"": ["object", sorted(dict(pairs).items(), key=lambda pair: pair[0])]}

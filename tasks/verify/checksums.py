@@ -1,8 +1,8 @@
-"""Checksums of rows as SQL: the same text of each cell on both sides, hashed and added up inside of
-the databases. Pure.
+"""Checksums of rows as SQL: the same text for each cell on both sides, hashed and summed inside the
+databases. Pure.
 
-A column has such a text only where equal texts mean equal cells for sure. Where they may differ
-though the cells are equal, rows are compared afterwards.
+A column has such a text only if equal texts certainly mean equal cells. Where texts may differ
+although the cells are equal, rows are compared afterwards.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from cdcbus.plugins.loaders.cells.canonical import DOUBLE, FILLED_UP, SINGLE, WH
 from cdcbus.producer.ddl.table_schema import TableColumn
 
 HASH_DIGITS: Final = 15
-"""Hexadecimal ones: 60 bits, which is what a signed 64-bit number and both servers take."""
+"""Hexadecimal digits: 60 bits, which fit a signed 64-bit number on both servers."""
 BUCKET_DIGITS: Final = 3
 BUCKETS: Final = 16**BUCKET_DIGITS
 DIGESTED: Final = 256 << 20
-"""Bytes of rows that PostgreSQL joins for one hash at most."""
+"""The maximum number of bytes of rows that PostgreSQL joins for one hash."""
 SPARE: Final = 64
-"""Bytes below its limit that a server might cut a text at."""
+"""How many bytes below its limit a server might already cut a text."""
 _CELLS_IN_A_CALL: Final = 45
 LONG_CHARACTERS: Final = 255
-"""Longer cells stand in a row's text as their own hash, so that no row's text grows too long for
-the server, which would make NULL of it."""
+"""Longer cells appear in a row's text as their own hash, so that no row's text grows too long for
+the server, which would turn it into NULL."""
 TOTAL_CHARSETS: Final = frozenset(("utf8mb4", "utf8mb3", "utf8", "latin1"))
-"""Every text of theirs is one in Unicode: in others a byte that is no character would show as ?."""
+"""Character sets whose texts all convert to Unicode; in others an invalid byte would show as ?."""
 INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))
 TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
 BYTES: Final = frozenset(
@@ -41,14 +41,14 @@ MOMENTS: Final = frozenset(
 CLOCKS: Final = frozenset(("time", "time without time zone", "interval"))
 OWN_TEXTS: Final = frozenset(("uuid", "inet4", "inet6"))
 WITH_COMMAS: Final = TEXTS | OWN_TEXTS | {"enum", "set"}
-"""Of the source: a target's text of theirs may be any."""
+"""Source types whose text at the target can be anything."""
 DIGITS: Final = re.compile(r"[a-z]+\(([0-9]+)(?:,\s*([0-9]+))?\)")
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A column on one side: its name as SQL, and its text as SQL, or its bytes. `is_long`: these
-    are hashed by themselves. `is_open`: the text may hold a comma."""
+    """A column on one side: its name as SQL, and its text or bytes as SQL. `is_long`: the cell is
+    hashed separately. `is_open`: the text may hold a comma."""
 
     column: str
     text: str
@@ -69,9 +69,9 @@ class Pair:
 def pair_of(
     source: TableColumn, column: str, target: TargetColumn, name: str, dialect: str, charset: str
 ) -> Pair | None:
-    """`column`, `name`: how source and target quote it; `dialect`: the target's; `charset`: of the
-    target's column, in MySQL and MariaDB. None where no text in SQL is the same on both sides, as
-    in Oracle, whose texts are at most as long as a VARCHAR2."""
+    """The terms of a column; None where no SQL text is the same on both sides, as for Oracle, whose
+    texts are limited to the length of a VARCHAR2. `column`, `name`: quoted for source and target;
+    `dialect`: the target's; `charset`: of the target column, in MySQL and MariaDB."""
     if dialect == "oracle":
         return None
     is_pg = dialect == "postgresql"
@@ -144,7 +144,7 @@ def _char(sql: str) -> str:
 
 
 def _utf8(sql: str, charset: str = "") -> str:
-    """Bytes, so that no collation has a say."""
+    """The text as bytes, so that no collation matters."""
     wide = sql if charset.startswith("utf8") else f"CONVERT({sql} USING utf8mb4)"
     return f"CAST({wide} AS BINARY)"
 
@@ -195,7 +195,7 @@ def _bytes(
     if target.type not in BYTES:
         return None
     if target.type == "binary" and (source.data_type, source.size) != ("binary", target.length):
-        return None  # filled up with zero bytes there
+        return None  # the target pads it with zero bytes
     if source.size > LONG_CHARACTERS or source.data_type.endswith("blob"):
         return c, t
     return f"LOWER(HEX({c}))", f"encode({t}, 'hex')" if is_pg else f"LOWER(HEX({t}))"
@@ -204,7 +204,8 @@ def _bytes(
 def _time(
     source: TableColumn, c: str, target: TargetColumn, t: str, is_pg: bool
 ) -> tuple[str, str] | None:
-    """With other digits, and in PostgreSQL, no zeros stand at the end of a fraction."""
+    """The texts of a time. Trailing zeros of a fraction are cut where the numbers of digits differ,
+    and for PostgreSQL, which shows none."""
     if target.type not in (CLOCKS if source.data_type == "time" else MOMENTS):
         return None
     found = DIGITS.match(source.type)
@@ -229,9 +230,9 @@ def _shortened(text: str, digits: int) -> str:
 
 
 def mysql_row(terms: Sequence[Term]) -> str:
-    """A row's text: its cells with commas between them, NULL as ~, and before a text that may hold
-    a comma its length, so that no two rows have one text. Most rows have no NULL, and need not look
-    for it in each cell. A text that is too long for the server makes NULL of the row's."""
+    """A row's text: its cells separated by commas, NULL as ~, and a text that may hold a comma
+    preceded by its length, so that no two rows share a text. Most rows have no NULL, and skip the
+    test of each cell. A text that is too long for the server makes the row's text NULL."""
     return _by_nulls(
         [f"{each.column} IS NULL" for each in terms if each.is_nullable],
         f"CONCAT({_with_commas(map(_mysql_cell, terms))})",
@@ -254,8 +255,8 @@ def _mysql_cell(each: Term) -> str:
 
 
 def _mysql_nullable(each: Term) -> str:
-    """A NULL is told by the column itself, as the text of a cell may be NULL because it is too
-    long."""
+    """The cell, or ~ for NULL, which is tested on the column itself: the text of a cell may be NULL
+    because it is too long."""
     if not each.is_nullable:
         return _mysql_cell(each)
     is_null = f"{each.column} IS NULL"
@@ -265,7 +266,7 @@ def _mysql_nullable(each: Term) -> str:
 
 
 def postgresql_row(terms: Sequence[Term]) -> str:
-    """The same text."""
+    """The same text as `mysql_row`."""
     return _by_nulls(
         [f"{each.column} IS NULL" for each in terms if each.is_nullable],
         _concat_ws([_postgresql_cell(each) for each in terms]),
@@ -274,8 +275,8 @@ def postgresql_row(terms: Sequence[Term]) -> str:
 
 
 def _concat_ws(cells: Sequence[str]) -> str:
-    """Of many cells in parts, whose text is the same: PostgreSQL takes 100 arguments in a call, and
-    a cell may be two."""
+    """The cells joined by commas. Many cells are joined in parts, with the same result: PostgreSQL
+    takes 100 arguments per call, and a cell may be two."""
     parts = []
     for start in range(0, len(cells), _CELLS_IN_A_CALL):
         part = cells[start : start + _CELLS_IN_A_CALL]
@@ -284,7 +285,7 @@ def _concat_ws(cells: Sequence[str]) -> str:
 
 
 def _postgresql_cell(each: Term) -> str:
-    """Without a cast where the type is printed as it is cast, which takes half the time."""
+    """The cell, without a cast if the type prints as it casts, which takes half the time."""
     if each.is_long:
         return _postgresql_long(each)
     return f"octet_length({each.text}), {each.text}" if each.is_open else _printed(each.text)
@@ -312,11 +313,11 @@ def _row(dialect: str, terms: Sequence[Term]) -> str:
 
 
 def _hash(dialect: str, terms: Sequence[Term]) -> str:
-    """Hexadecimal digits of a row, NULL where its text is. By SHA-256, as newest servers, and those
-    that keep to FIPS, have no MD5."""
+    """The hash of a row in hexadecimal digits; NULL where its text is. SHA-256, because the newest
+    servers, and those in FIPS mode, have no MD5."""
     row = _row(dialect, terms)
     if dialect == "postgresql":
-        # as many bytes as are looked at
+        # only as many bytes as are used
         return f"encode(substr(sha256({_utf8_bytes(row)}), 1, 8), 'hex')"
     return f"SHA2({row}, 256)"
 
@@ -327,8 +328,7 @@ def _utf8_bytes(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sums:
-    """Of some rows: how many they are, how many of them have a hash, and what their hashes add up
-    to."""
+    """The number of some rows, how many of them have a hash, and the sum of their hashes."""
 
     rows: int = 0
     hashed: int = 0
@@ -338,33 +338,33 @@ class Sums:
         return Sums(self.rows + other.rows, self.hashed + other.hashed, self.total + other.total)
 
     def is_equal(self, other: Sums) -> bool:
-        """Whether the rows are the same for sure."""
+        """Whether the rows are certainly the same."""
         return self == other and self.rows == self.hashed
 
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """Of some rows in the order of their key: how many they are, and the SHA-256 of their texts;
-    None where there are too many for it, or none."""
+    """The number of some rows, and the SHA-256 of their texts in the order of the key; None for too
+    many rows, and for none."""
 
     rows: int
     digest: str | None
 
     def is_equal(self, other: Digest) -> bool:
-        """Whether the rows are the same for sure."""
+        """Whether the rows are certainly the same."""
         return self == other and self.digest is not None
 
 
 def _number(dialect: str, digest: str, digits: int) -> str:
     if dialect == "postgresql":
-        # fewer than all 64 bits, so that the number has no sign
+        # fewer than 64 bits, so that the number is never negative
         return f"('x' || substr({digest}, 1, {digits}))::bit({4 * digits})::bigint"
     return f"CAST(CONV(SUBSTR({digest}, 1, {digits}), 16, 10) AS UNSIGNED)"
 
 
 def sums_sql(dialect: str, table: str, terms: Sequence[Term], where: str) -> str:
-    """Rows, hashed rows, total. The inner query is not merged into the outer one, which would hash
-    each row twice."""
+    """Selects rows, hashed rows and total. A barrier keeps the inner query from being merged into
+    the outer one, which would hash each row twice."""
     number = _number(dialect, _hash(dialect, terms), HASH_DIGITS)
     barrier = "OFFSET 0" if dialect == "postgresql" else "LIMIT 18446744073709551615"
     return (
@@ -376,13 +376,13 @@ def sums_sql(dialect: str, table: str, terms: Sequence[Term], where: str) -> str
 def digest_sql(
     dialect: str, table: str, terms: Sequence[Term], key: Sequence[str], where: str, most: int
 ) -> str:
-    """Rows, and their digest: one hash of all their texts, a third cheaper than one for each.
-    `key`: columns, by whose order the rows are read; MySQL reads them so without being told, as
-    their range is one of that key, and where it does not the digest is another. `most`: with so
-    many rows there is no digest."""
+    """Selects the number of rows and their digest: one hash of all their texts, a third cheaper
+    than one hash per row. `key`: the columns that order the rows. MySQL reads a range of the key in
+    its order anyway; if it does not, the digest differs, and rows are summed instead. `most`: from
+    this number of rows on there is no digest."""
     row = _row(dialect, terms)
     if dialect == "postgresql":
-        # a text of 1 GB would fail; a row that is so long makes the digest another each time
+        # a text of 1 GB would fail, so a row that long makes the digest random
         kept = f"CASE WHEN octet_length(h) < {DIGESTED // most} THEN h ELSE random()::text END"
         texts = _utf8_bytes(f"string_agg({kept}, ',')")
         return (
@@ -390,7 +390,7 @@ def digest_sql(
             f"FROM (SELECT {row} AS h FROM {table} WHERE {where} ORDER BY {', '.join(key)} "
             f"LIMIT {most}) AS rows_"
         )
-    # a row without a text makes the digest another each time; a text that is cut is that long
+    # a row without a text makes the digest random; a text near the limit may have been cut
     return (
         f"SELECT n, IF(LENGTH(g) < LEAST(@@group_concat_max_len, @@max_allowed_packet) - {SPARE}, "
         "SHA2(g, 256), NULL) FROM (SELECT COUNT(*) AS n, "
@@ -400,14 +400,14 @@ def digest_sql(
 
 
 def bucket_sql(dialect: str, key: Sequence[Term]) -> str:
-    """The number of a row's bucket, by its key's text."""
+    """The number of a row's bucket, from its key's text."""
     return _number(dialect, _hash(dialect, key), BUCKET_DIGITS)
 
 
 def bucket_sums_sql(
     dialect: str, table: str, terms: Sequence[Term], key: Sequence[Term], where: str
 ) -> str:
-    """Bucket, rows, hashed rows, total."""
+    """Selects bucket, rows, hashed rows and total, for each bucket."""
     number = _number(dialect, _hash(dialect, terms), HASH_DIGITS)
     return (
         "SELECT b, COUNT(*), COUNT(h), COALESCE(SUM(h), 0) FROM (SELECT "
@@ -417,7 +417,7 @@ def bucket_sums_sql(
 
 
 def beyond(columns: Sequence[str], bound: Sequence[str], *, or_equal: bool = False) -> str:
-    """Rows behind a key in its order, as servers use an index for it."""
+    """The condition for rows after a key, in a form for which servers use an index."""
     first, *rest = columns
     least, *others = bound
     if not rest:
@@ -427,7 +427,7 @@ def beyond(columns: Sequence[str], bound: Sequence[str], *, or_equal: bool = Fal
 
 
 def up_to(columns: Sequence[str], bound: Sequence[str]) -> str:
-    """Rows up to a key, itself included."""
+    """The condition for rows up to and including a key."""
     first, *rest = columns
     most, *others = bound
     if not rest:

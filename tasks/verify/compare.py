@@ -1,8 +1,9 @@
-"""One table: chunk by chunk, then row by row, then again until what differs is known for sure.
+"""Compares one table: chunk by chunk, then row by row, then repeatedly until all differences are
+certain.
 
-Rows are summed up per key: each row is a number made of its digest, a row of the source counts for
-its key, one of the target against it. What is left is not equal, and so it is with several rows
-of one key, and with rows without a key, whose digest is their key.
+Rows are summed by key: each row becomes a number made from its digest, which is added for a row of
+the source and subtracted for a row of the target. A key whose sum is not zero differs. This also
+works for several rows with one key, and for rows without a key, whose digest serves as the key.
 """
 
 from __future__ import annotations
@@ -26,18 +27,18 @@ from cdcbus.tasks.verify.subject import Cells, Subject, Way
 
 CHUNK_ROWS: Final = 20_000
 CHUNK_BYTES: Final = 4 << 20
-"""Servers hold the texts of a chunk's rows in memory, up to a packet's length: often 16 MB."""
+"""Servers hold the texts of a chunk's rows in memory, limited by the packet size, often 16 MB."""
 LEAST_ROWS: Final = 500
 MOST_UNPROVED: Final = 3
 ROWS_AT_ONCE: Final = 200_000
-"""In buckets that are read together."""
+"""The number of rows in buckets that are read together."""
 KEYS_IN_MEMORY: Final = 500_000
 MOST_SUSPECTS: Final = 100_000
-"""Of one table, before it is read on."""
+"""The number of suspect keys of a table after which its comparison is cut short."""
 KEYS_AT_ONCE: Final = 500
 LOOK_SECONDS: Final = 0.3
 ONE: Final = 1 << 160
-"""Above a digest's bits: the number of rows."""
+"""The bits above a digest count rows."""
 
 Key = tuple[Cell, ...] | bytes
 Answer = TypeVar("Answer")
@@ -45,8 +46,9 @@ Answer = TypeVar("Answer")
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """`sample`: the share of chunks that is looked at; `patience`: how many seconds rows that
-    differ are looked at again; `throttle`: rows of the source in a second, 0: no limit."""
+    """`sample`: the share of chunks to compare. `patience`: how many seconds differing rows are
+    compared again. `throttle`: the maximum number of source rows per second, 0: no limit.
+    `shows_values`: whether examples hold cell values."""
 
     sample: float = 1.0
     patience: float = 60.0
@@ -56,7 +58,7 @@ class Options:
 
 @dataclass(slots=True)
 class Comparison:
-    """Of one table. `told` is called with the rows of the source done so far."""
+    """The comparison of one table. `told` is called with the number of source rows done so far."""
 
     subject: Subject
     sources: Sequence[SourceSide]
@@ -68,8 +70,8 @@ class Comparison:
     different: dict[Key, Kind] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
     _unproved: int = 0
-    """Chunks in a row whose digests differed and whose sums did not: one side reads its rows in
-    another order, or they are too long."""
+    """The number of successive chunks whose digests differed although their sums did not: one side
+    reads its rows in another order, or they are too long."""
 
     def __post_init__(self) -> None:
         self.report = TableReport(
@@ -82,7 +84,7 @@ class Comparison:
     def run(self) -> TableReport:
         self._compare()
         if self.report.is_cut and not (self.report.differences or self.report.behind):
-            # so many rows were on their way only: now the rest can be read
+            # all these rows were only in flight, so the rest can be read now
             self.__post_init__()
             self._compare()
         self.report.seconds = time.monotonic() - self._began
@@ -101,7 +103,7 @@ class Comparison:
     # chunks
 
     def _beside(self, ask: Callable[[], Answer]) -> Future[Answer]:
-        """Asks the target while the source is at work: one question at a time."""
+        """Asks the target while the source is working; one request at a time."""
         future: Future[Answer] = Future()
 
         def run() -> None:
@@ -123,7 +125,7 @@ class Comparison:
                 yield from self._in_streams()
 
     def _in_ranges(self) -> Iterator[set[Key]]:
-        """From the first key to the last one, and what lies outside at either end."""
+        """Compares ranges from the first key to the last, including rows beyond either end."""
         choose = random.Random()
         most = self._chunk_rows()
         last: Cells | None = None
@@ -131,7 +133,7 @@ class Comparison:
         while not is_end:
             bounds = [side.bound(last, most) for side in self.sources]
             known = [bound for bound in bounds if bound is not None]
-            bound = known[0] if known else None  # of several sources any is right
+            bound = known[0] if known else None  # any bound of any source will do
             is_end = bound is None
             lower, last = last, bound
             if choose.random() >= self.options.sample:
@@ -141,11 +143,11 @@ class Comparison:
 
     def _chunk_rows(self) -> int:
         longest = max(side.row_bytes() for side in self.sources)
-        # Statistics of a table that was nearly empty a moment ago name far too much.
+        # Statistics of a table that was nearly empty until recently are far too high.
         return min(CHUNK_ROWS, max(LEAST_ROWS, CHUNK_BYTES // max(1, longest)))
 
     def _range(self, lower: Cells | None, upper: Cells | None, rows: int) -> set[Key]:
-        """`rows`: about so many are there."""
+        """The suspect keys in a range. `rows`: about how many rows it has."""
 
         def where(side: SourceSide | TargetSide) -> str:
             parts = []
@@ -177,8 +179,9 @@ class Comparison:
     def _is_proved(
         self, pairs: Sequence[Pair], where: Callable[[SourceSide | TargetSide], str], most: int
     ) -> bool:
-        """Whether both sides have the same rows by one hash of all, which takes a third less time
-        than sums of one for each. Rows of several sources have no order."""
+        """Whether one hash of all rows proves that both sides have the same, which takes a third
+        less time than sums of one hash per row. Not for several sources, whose rows have no common
+        order."""
         if len(self.sources) > 1 or self._unproved >= MOST_UNPROVED:
             return False
         [side] = self.sources
@@ -239,7 +242,8 @@ class Comparison:
         return found
 
     def _in_streams(self) -> Iterator[set[Key]]:
-        """All rows, as often as it takes for their keys to fit into memory. A sample is of keys."""
+        """Compares all rows, in as many passes as needed for their keys to fit into memory. A
+        sample is one of keys."""
         estimate = sum(side.estimate() for side in self.sources)
         share = self.options.sample
         parts = int(estimate * share) // KEYS_IN_MEMORY + 1
@@ -259,7 +263,7 @@ class Comparison:
         target: Iterable[Cells],
         is_part: Callable[[Key], bool] | None = None,
     ) -> set[Key]:
-        """The keys of which the two sides do not have the same rows."""
+        """The keys whose rows differ between the two sides."""
         left: dict[Key, int] = {}
         own = theirs = 0
         for side, rows in zip(self.sources, sources, strict=True):
@@ -283,7 +287,7 @@ class Comparison:
         return set(left)
 
     def _numbered(self, cells: Cells) -> tuple[Key, int]:
-        """A row's key, and the number that stands for it."""
+        """A row's key, and the number that represents the row."""
         digest = blake2b(repr(cells).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         number = int.from_bytes(digest, "big") + ONE
         places = self.subject.key
@@ -298,10 +302,10 @@ class Comparison:
             due = report.source_rows / self.options.throttle
             time.sleep(max(0.0, due - (time.monotonic() - self._began)))
 
-    # again
+    # differing rows, repeatedly
 
     def look_again(self) -> None:
-        """At the rows that differ, once more: the report then says what is left of them."""
+        """Compares the differing rows once more; the report then holds what still differs."""
         suspects = set(self.different)
         self.different.clear()
         self.report.counts = dict.fromkeys(Kind, 0)
@@ -311,9 +315,10 @@ class Comparison:
         self.report.seconds = time.monotonic() - self._began
 
     def _settle(self, suspects: set[Key]) -> None:
-        """Looks again and again. A row differs for sure where the source's has not changed between
-        two looks, the target has got meanwhile what was there at the first, and is another; once
-        more, unless the source has stood still: the row may have changed and changed back."""
+        """Compares suspect rows until they are equal, certainly differ, or patience ends. A row
+        certainly differs if the source's row did not change between two looks, the target has
+        received everything from before the first look, and still differs; and once more, unless
+        nothing at the source changed, as the row may have changed and changed back."""
         deadline = time.monotonic() + self.options.patience
         seen: dict[Key, tuple[int, int]] = {}
         changed: set[Key] = set()
@@ -439,7 +444,7 @@ class Comparison:
 
 
 def _between(low: float, high: float) -> Callable[[Key], bool]:
-    """Whether a key's place among all, by its hash, is there."""
+    """A test whether a key's place among all, by its hash, is in this part."""
     least, most = int(low * 2**32), int(high * 2**32)
     return lambda key: least <= _place(key) < most
 

@@ -1,4 +1,4 @@
-"""Whether what the source had committed at a moment has reached the target."""
+"""Whether everything that the source had committed at a moment has reached the target."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Ends = Mapping[str, BinlogCoordinates]
 @dataclass(slots=True)
 class Moment:
     """The ends of the sources at a moment, by the place of their fetch tasks. `topic_ends`: where
-    the topics ended once the fetch tasks had published all of that; None before."""
+    the topics ended once the fetch tasks had published everything up to these; None before."""
 
     source_ends: Ends
     topic_ends: Mapping[TopicPartition, int] | None = None
@@ -37,7 +37,7 @@ class Moment:
 
 
 class Lag:
-    """Asks sources, ZooKeeper, Kafka and the target."""
+    """Compares positions of the sources, ZooKeeper, Kafka and the target."""
 
     def __init__(
         self,
@@ -60,13 +60,13 @@ class Lag:
         return Moment(ends)
 
     def source_ms(self, feed: Feed) -> int:
-        """The clock of a source."""
+        """The time of a source's clock, in epoch milliseconds."""
         [[seconds]] = servers.query(self._connections[feed.place], "SELECT UNIX_TIMESTAMP()")
         return int(seconds) * 1000
 
     def has_passed(self, moment: Moment) -> bool:
-        """Whether the target has all that was committed then. False also where that cannot be
-        told, as no task has stored a position."""
+        """Whether the target has everything that was committed then. False also where that is
+        unknown because a task has not stored a position."""
         if moment.topic_ends is None:
             if not self.is_published(moment):
                 return False
@@ -80,14 +80,14 @@ class Lag:
             if partition in moment.passed:
                 continue
             offset = applied.get(partition, self._logs.bounds(partition)[0])
-            # behind the last record there may be marks of transactions, which are no records
+            # transaction markers, which are not records, may follow the last record
             if offset < end and self._logs.first(partition, offset) is not None:
                 return False
             moment.passed.add(partition)
         return True
 
     def is_published(self, moment: Moment) -> bool:
-        """Whether the fetch tasks have sent all that was committed then."""
+        """Whether the fetch tasks have published everything that was committed then."""
         for feed in self._feeds:
             stored = self._stored(feed.fetch.task_id, feed.fetch.swimlane)
             if not stored:

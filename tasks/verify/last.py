@@ -1,9 +1,9 @@
-"""What the last verify of a task has found, in ZooKeeper.
+"""The results of a task's last verify, in ZooKeeper.
 
-/datas/task/<id>/verify        what was found; written by `cdcbus verify ID` of all tables, and by
-                               the node's own
-/datas/task/<id>/verify/begun  when the node's schedule was begun or fulfilled last, and by which
-                               node; written by that node
+/datas/task/<id>/verify        the results; written by `cdcbus verify ID` of all tables, and by a
+                               node's scheduled verify
+/datas/task/<id>/verify/begun  when the schedule was last begun or fulfilled, and by which node;
+                               written by that node
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ NAMED: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class NotEqual:
-    """A target table that was not equal, and why, as far as that is known. `result`: as of a
-    report. `differences`: rows. `since`: when a verify has found that it differs first, empty where
+    """A target table that was not equal, and why, as far as known. `result`: as in a report.
+    `differences`: the number of rows. `since`: when a verify first found a difference, empty where
     none has."""
 
     table: str
@@ -39,10 +39,10 @@ class NotEqual:
 
 @dataclass(frozen=True, slots=True)
 class LastVerify:
-    """`begun`, `ended`: UTC. `by`: the node, or who typed. `results`: how many tables were equal,
-    different and so on. `rows`: of the source. `tables`: those that were not equal, TABLES_KEPT at
-    most; a table that differed before and could not be compared now counts as different still.
-    `error`: why nothing could be compared."""
+    """The results of a verify. `begun`, `ended`: UTC. `by`: the node or operator. `results`: how
+    many tables were equal, different and so on. `rows`: compared source rows. `tables`: those that
+    were not equal, TABLES_KEPT at most; a table that differed before and could not be compared now
+    still counts as different. `error`: why nothing could be compared."""
 
     begun: str
     ended: str = ""
@@ -59,12 +59,12 @@ class LastVerify:
 
     @property
     def unproved(self) -> list[NotEqual]:
-        """Tables of which it is not known whether they are equal."""
+        """The tables that may or may not be equal."""
         return [each for each in self.tables if each.result in ("error", "behind")]
 
     @property
     def word(self) -> str:
-        """The whole in one word."""
+        """The overall result in one word."""
         if self.error:
             return "error"
         if self.different:
@@ -80,23 +80,20 @@ class LastVerify:
 def last_verify(
     reports: Sequence[TableReport], before: LastVerify | None, begun: str, ended: str, by: str
 ) -> LastVerify:
-    """What is kept of a verify of all tables."""
+    """The result to store after a verify of all tables. `before`: the previous result."""
     known = {each.table: each for each in before.different} if before else {}
     found = []
     for report in reports:
         earlier = known.get(report.target)
         if report.result in ("equal", "changing"):
             continue
-        is_different = report.result == "different"
-        found.append(
-            NotEqual(
-                report.target,
-                report.result,
-                report.differences if is_different or not earlier else earlier.differences,
-                earlier.since if earlier else ended if is_different else "",
-                report.error[:LONGEST_ERROR],
-            )
-        )
+        differences, since = report.differences, ""
+        if report.result == "different":
+            since = earlier.since if earlier else ended
+        elif earlier:  # not compared now, so it counts as different still
+            differences, since = earlier.differences, earlier.since
+        error = report.error[:LONGEST_ERROR]
+        found.append(NotEqual(report.target, report.result, differences, since, error))
     found.sort(key=lambda each: (not each.since, each.table))
     return LastVerify(
         begun,
@@ -112,15 +109,18 @@ def last_verify(
 def failed_verify(
     error: str, before: LastVerify | None, begun: str, ended: str, by: str
 ) -> LastVerify:
-    """A verify that could not be done. What differed before still does, as far as is known."""
+    """The result to store after a verify that failed. Tables that differed before still count as
+    different."""
     tables = tuple(before.different) if before else ()
     return LastVerify(begun, ended, by, tables=tables, error=error[:LONGEST_ERROR])
 
 
 def line_of(last: LastVerify) -> str:
-    """The whole in a line."""
+    """The results in one line."""
     counts = ", ".join(f"{count:,} {word}" for word, count in last.results.items())
-    why = f": {last.error}" if last.error else f" (tables: {counts})" if counts else ""
+    why = f" (tables: {counts})" if counts else ""
+    if last.error:
+        why = f": {last.error}"
     return (
         f"verify by {last.by or '?'}, ended {last.ended or '?'} UTC: {last.word}{why}, "
         f"{last.rows:,} rows, {last.seconds:,.1f} s"
@@ -128,7 +128,7 @@ def line_of(last: LastVerify) -> str:
 
 
 def sentence_of_different(last: LastVerify, task_id: str) -> str:
-    """What an operator is told; empty where all was equal."""
+    """A sentence for operators about tables that differ; empty where none do."""
     found = last.different
     if not found:
         return ""
@@ -143,7 +143,7 @@ def sentence_of_different(last: LastVerify, task_id: str) -> str:
 
 
 def sentence_of_unproved(last: LastVerify) -> str:
-    """The same of tables that could not be compared."""
+    """The same about tables that could not be compared."""
     if last.error:
         return f"the verify of {last.ended} UTC could not be done: {last.error}"
     found = last.unproved
@@ -162,9 +162,9 @@ def sentence_of_unproved(last: LastVerify) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """When the schedule was begun or fulfilled last, in epoch seconds. `is_over` false: a verify
-    has begun then, and its node has not seen its end. `stamp`: the same time as a text, which the
-    verify puts into what it has found."""
+    """When the schedule was last begun or fulfilled. `at`: epoch seconds. `is_over` False: a verify
+    began then, and its node has not seen its end. `stamp`: the same time as text, which the verify
+    puts into its results."""
 
     at: float
     stamp: str = ""
@@ -173,15 +173,15 @@ class Begun:
 
 
 class VerifyNodes:
-    """Lives as long as its client. All calls raise PositionUnavailable and PositionError; what is
-    damaged counts as none."""
+    """The stored results of verifies. Usable while its client is. All calls raise
+    PositionUnavailable and PositionError; damaged results count as none."""
 
     def __init__(self, client: KazooClient) -> None:
         self._client = client
 
     def last(self, task_id: str) -> LastVerify | None:
         node = get_node(self._client, _path(task_id))
-        # its child may be there before it
+        # its child may exist before its own data do
         return _last(node) if node is not None and node.text("begun") else None
 
     def put_last(self, task_id: str, last: LastVerify) -> None:
@@ -205,23 +205,17 @@ def _path(task_id: str) -> str:
 
 def _last(node: JsonNode) -> LastVerify:
     results = node.fields.get("results")
-    tables = node.fields.get("tables")
+    counts = results if isinstance(results, dict) else {}
+    stored = node.fields.get("tables")
+    tables = map(_not_equal, stored if isinstance(stored, list) else ())
     return LastVerify(
         node.text("begun"),
         node.text("ended"),
         node.text("by"),
         node.real("seconds") or 0.0,
         node.number("rows"),
-        {
-            word: count
-            for word, count in (results.items() if isinstance(results, dict) else ())
-            if isinstance(count, int)
-        },
-        tuple(
-            found
-            for each in (tables if isinstance(tables, list) else ())
-            if (found := _not_equal(each)) is not None
-        ),
+        {word: count for word, count in counts.items() if isinstance(count, int)},
+        tuple(table for table in tables if table is not None),
         node.text("error"),
     )
 

@@ -1,10 +1,10 @@
-"""Rows that differ, published once more from the source through their topic.
+"""Repairs differing rows: publishes them again from the source through their topic.
 
-Order holds with live changes, as no change of the rows is made meanwhile: the rows, or the gaps
-where they are not, are locked for reading at the source; once the fetch task has published all that
-was committed before, whatever the source had done with them is in the topic; then they are sent,
-and once Kafka has acknowledged them the lock is let go. What comes later stands behind them. A kill
-at any moment leaves none of that undone: a record is there, in its place, or it is not.
+The order with live changes holds, because the rows cannot change meanwhile. The rows, or the gaps
+where they are missing, are locked for reading at the source. Once the fetch task has published
+everything that was committed before, all earlier changes of these rows are in the topic. Then the
+rows are sent, and once Kafka has acknowledged them the lock is released. Later changes come after
+them. A kill at any moment does no harm: a record is in the topic at its place, or it is not.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE: Final = 100
 LOCK_WAIT_SECONDS: Final = 5
 HOLD_SECONDS: Final = 10.0
-"""How long rows stay locked at most: a fetch task stores its position once a second."""
+"""The maximum time that rows stay locked; a fetch task stores its position once a second."""
 LOOK_SECONDS: Final = 0.05
 REPAIRED: Final = (Kind.MISSING, Kind.DIFFERENT, Kind.EXTRA)
 PRUNED: Final = (Kind.EXTRA,)
@@ -48,7 +48,7 @@ NO_RIGHT: Final = (1044, 1142, 1143, 1227)
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What is sent of a row: INSERT with all its cells, which overwrites, or DELETE."""
+    """What is sent for a row: INSERT with all its cells, which overwrites, or DELETE."""
 
     op: Op
     table: str
@@ -60,30 +60,30 @@ class Planned:
 
 
 def refusal(comparison: Comparison) -> str:
-    """Why the rows of a table cannot be repaired; empty where they can."""
+    """The reason why the rows of a table cannot be repaired; empty where they can."""
     subject = comparison.subject
     if not subject.key:
-        return "it has no key, so that a row that is sent again would be there twice"
+        return "it has no key, so a row that is sent again would exist twice"
     if len(subject.sources) > 1:
         return (
-            "several source tables go there, whose topics know no order between a row that goes "
-            "and one that comes"
+            "several source tables go there, and their topics have no order between a row that is "
+            "deleted and one that is inserted"
         )
     [source] = subject.sources
     own = {column.name for column in source.key_columns}
     if not subject.is_found_by_key or own != set(source.mapped.schema.key):
-        return "its key is not the source's own, copied as it is, so that its rows cannot be locked"
+        return "its key is not the source's own, copied unchanged, so its rows cannot be locked"
     return ""
 
 
 def repairable(comparison: Comparison, kinds: Collection[Kind] = REPAIRED) -> list[Key]:
-    """The keys of rows that can be sent. Of several that are one at the target each would take the
-    other's place. `kinds`: some of REPAIRED."""
+    """The keys of rows that can be sent. `kinds`: some of REPAIRED, which leaves out MERGED rows,
+    as these would replace each other."""
     return [key for key, kind in comparison.different.items() if kind in kinds]
 
 
 def planned(comparison: Comparison, kinds: Collection[Kind] = REPAIRED) -> list[Planned]:
-    """What a repair would send as things stand."""
+    """What a repair would send now."""
     [side] = comparison.sources
     keys = repairable(comparison, kinds)
     found = _rows(comparison, side, keys)
@@ -97,7 +97,7 @@ def _planned(side: SourceSide, key: Key, row: Cells | None) -> Planned:
 
 
 def _cells(side: SourceSide, key: Key) -> dict[str, Cell]:
-    """A key by the source's columns, as the source's rows have it."""
+    """A key by the source's columns, in the form of the source's rows."""
     cells = {}
     for column, cell in zip(side.table.key_columns, key, strict=True):
         cells[column.name] = as_source(column, cell) if isinstance(cell, str) else None
@@ -107,7 +107,7 @@ def _cells(side: SourceSide, key: Key) -> dict[str, Cell]:
 def _rows(
     comparison: Comparison, side: SourceSide, keys: Sequence[Key], lock: str = ""
 ) -> dict[Key, Cells]:
-    """The source's rows by their keys at the target."""
+    """The source's rows by their keys at the target. `lock`: SQL that locks them."""
     found: dict[Key, Cells] = {}
     wanted = set(keys)
     places = comparison.subject.key
@@ -122,15 +122,15 @@ def _rows(
 
 
 def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[list[Planned]]:
-    """Publishes the rows as the source has them, some at a time: what was sent, acknowledged.
-    Raises SourceRefused, ConfigError and BusError; what was sent before stands."""
+    """Publishes the rows as the source has them, and yields each group once Kafka has acknowledged
+    it. Raises SourceRefused, ConfigError and BusError; groups sent before that stay sent."""
     [side] = comparison.sources
     fetch = side.table.feed.fetch
     rest = iter(keys)
-    # of its own name a transaction would end the fetch task's
+    # a transaction under the fetch task's name would abort the fetch task's own
     config = replace(fetch.publish, transactional_id="")
     stop = Event()
-    stop.set()  # Kafka is not waited for beyond its time
+    stop.set()  # so that Kafka is not waited for beyond its timeout
     with (
         open_source(fetch.source) as connection,
         _Sender(config, stop) as sender,
@@ -147,20 +147,20 @@ def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[li
                 origin = _origin(lag, moment, side)
                 changes = [_change(side, key, rows.get(key), origin) for key in part]
                 sender.send(side.table.mapped.topic, [_record(side, each) for each in changes])
-                # the lock has held until here
+                # shows that the lock has held until now
                 servers.query(connection, "SELECT 1")
             yield [_planned(side, key, rows.get(key)) for key in part]
 
 
 def _refuse_engine(connection: Connection, side: SourceSide) -> None:
-    """Only InnoDB locks the gap where a row is not."""
+    """Refuses other engines than InnoDB, as only InnoDB locks the gap where a row is missing."""
     table = side.table.mapped.source.id
     sql = "SELECT engine FROM information_schema.tables WHERE table_schema = %s AND table_name = %s"
     engine = servers.query(connection, sql, table)
     if not engine or str(engine[0][0]).lower() != "innodb":
         raise ConfigError(
-            f"source table {table} is not in InnoDB, so that its rows cannot be locked while they "
-            "are sent: repair it by hand, or give it ENGINE=InnoDB"
+            f"source table {table} is not in InnoDB, so its rows cannot be locked while they are "
+            "sent: repair it by hand, or give it ENGINE=InnoDB"
         )
 
 
@@ -201,8 +201,8 @@ def _wait(lag: Lag, moment: Moment, side: SourceSide) -> None:
 
 
 def _origin(lag: Lag, moment: Moment, side: SourceSide) -> Origin:
-    """Behind all that was committed before, and before all that comes: its end is where the next
-    transaction begins. The second is whole, as MariaDB's commits have no more."""
+    """An origin after everything committed before, and before everything to come: the next
+    transaction begins at its position. Whole seconds, as MariaDB's commits have no fractions."""
     end = moment.source_ends[side.table.feed.place]
     seconds = lag.source_ms(side.table.feed) // 1000
     return Origin(end.file, end.pos, commit_us=seconds * 1_000_000)
@@ -224,15 +224,16 @@ def _record(side: SourceSide, change: RowChange) -> Record:
     except UnreadableEvent as error:
         raise ConfigError(
             f"a row of {change.table.id} that only the target has cannot be deleted through the "
-            f"topic, as the partition key (partitionKey.{change.table.id}) has columns beside the "
-            "key: delete it at the target by hand"
+            f"topic, as the partition key (partitionKey.{change.table.id}) has columns outside "
+            "the key: delete it at the target by hand"
         ) from error
     return {"key": key, "value": make_converter(config.converter).to_bytes(change)}
 
 
 class _Sender(KafkaWriter[str]):
     def send(self, topic: str, records: Iterable[Record]) -> None:
-        """Returns when all are acknowledged. Raises BusError; then it is not known which are."""
+        """Returns when all records are acknowledged. Raises BusError; some may be acknowledged
+        then."""
         self.start()
         self._produce(topic, list(records))
         self.flush()
@@ -242,8 +243,8 @@ class _Sender(KafkaWriter[str]):
 
 
 def as_source(column: TableColumn, cell: str) -> str:
-    """A key's cell with the digits that the source's column has: the record's key, and so its
-    partition, goes by that text."""
+    """A key's cell with the digits of the source column, because the record's key, and so its
+    partition, depends on that text."""
     _, _, inner = column.type.partition("(")
     numbers = inner.partition(")")[0].split(",")
     if column.data_type == "decimal":

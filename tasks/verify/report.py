@@ -1,4 +1,4 @@
-"""What a comparison has found, table by table."""
+"""The results of a comparison, table by table."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ EXAMPLES: Final = 10
 
 
 class Kind(StrEnum):
-    """What is wrong with a row. MISSING at the target; EXTRA there; DIFFERENT; MERGED: several rows
-    of the source are one key at the target, which holds fewer."""
+    """What is wrong with a row. MISSING or EXTRA at the target; DIFFERENT; MERGED: several source
+    rows share one key at the target, which holds fewer."""
 
     MISSING = "missing"
     EXTRA = "extra"
@@ -24,8 +24,8 @@ class Kind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Example:
     """A row that is not equal. `key`: by the target's columns; empty where the table has none, and
-    the row is told by `digest`. `columns`: those that differ. `source`, `target`: the cells of
-    these, where they are to be shown."""
+    `digest` identifies the row. `columns`: those that differ. `source`, `target`: their cells,
+    where these may be shown."""
 
     kind: Kind
     key: dict[str, Cell]
@@ -47,11 +47,11 @@ class Example:
 
 @dataclass(slots=True)
 class TableReport:
-    """One target table. `source_rows`, `target_rows`: that were looked at; `changing`: rows that
-    were never the same twice while they were looked at; `behind`: rows that differ, but the task
-    had not come so far yet; `left_out`: columns that are not compared; `error`: why the table could
-    not be compared. `planned`: what a repair sends, or would; `repaired`: how many rows were sent;
-    `not_repaired`: why none could be."""
+    """The result for one target table. `source_rows`, `target_rows`: compared rows. `changing`:
+    rows that kept changing while they were compared. `behind`: rows that differ, but that the task
+    may not have reached yet. `is_cut`: the comparison was cut short. `left_out`: columns that are
+    not compared. `error`: why the table could not be compared. `planned`: what a repair sends, or
+    would send; `repaired`: how many rows were sent; `not_repaired`: why none could be."""
 
     target: str
     sources: list[str]
@@ -79,8 +79,8 @@ class TableReport:
 
     @property
     def is_equal(self) -> bool:
-        """Whether all that was looked at is equal, for sure. Rows that keep changing are not said
-        to differ."""
+        """Whether all compared rows are certainly equal. Rows that keep changing do not count as
+        different."""
         return not (self.error or self.differences or self.behind or self.is_cut)
 
     @property
@@ -119,7 +119,7 @@ class TableReport:
 
 
 def exit_code(reports: list[TableReport]) -> int:
-    """0 equal, 1 not, 2 not known."""
+    """The exit code of the command: 0 equal, 1 not equal, 2 unknown."""
     if any(report.error for report in reports):
         return 2
     return 0 if all(report.is_equal for report in reports) else 1

@@ -1,4 +1,5 @@
-"""`cdcbus verify`: which tables are compared, on which connections, one after the other."""
+"""`cdcbus verify`: chooses the tables, opens the connections, and compares one table after the
+other."""
 
 from __future__ import annotations
 
@@ -49,15 +50,15 @@ if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 CONNECTIONS: Final = 3
-"""One that reads rows, one for catalogs and offsets, one to spare."""
+"""One to read rows, one for catalogs and offsets, one to spare."""
 
 Told = Callable[[str, int, int], None]
-"""Of a table: rows of the source that are done, and about how many there are."""
+"""Called with a table, the number of its source rows that are done, and about how many it has."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A consumer task with all that it is compared through."""
+    """A consumer task with everything that the comparison needs."""
 
     task: LoadTask
     feeds: Sequence[Feed]
@@ -73,15 +74,15 @@ class Opened:
 def opened(
     word: str, bus: BusSettings, source: str | None, *, is_sending: bool = False
 ) -> Iterator[Opened]:
-    """`is_sending`: rows are to be published, as the fetch tasks do. Raises
-    CdcError where a part does not answer, or cannot be compared."""
+    """Opens everything for a comparison. `is_sending`: rows will be published, as the fetch tasks
+    do. Raises CdcError where a server does not answer, or the task cannot be compared."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     every = Uses.READ | Uses.WRITE | Uses.KAFKA
     task = consumer_task(word, bus, every)
     assert isinstance(task.target, JdbcTarget)
     if is_added_loader(task.loader):
         raise ConfigError(
-            f"task {task.task_id} writes by {task.loader}, which is of another package: only "
+            f"task {task.task_id} writes with {task.loader}, a loader from another package: only "
             "targets of the built-in loaders can be compared"
         )
     if task.skipped_operations:
@@ -98,7 +99,7 @@ def opened(
                 "(consumer.skippedOperations), so the target is not meant to equal the source: "
                 "there is nothing to compare, and a repair would undo what it keeps"
             )
-    # a name of its own: a start of the task ends what others of its name have open
+    # a name of its own, as a start of the task ends other sessions of its name
     target = replace(
         task.target,
         task_id=f"{task.task_id} verify",
@@ -128,9 +129,9 @@ def verify(
     where: str = "",
     told: Told = lambda table, rows, of: None,
 ) -> Iterator[tuple[TableReport, Comparison | None]]:
-    """Each target table in turn, with what was compared, None where it could not be. `tables`:
-    only these, by their names at the source or at the target. Raises ConfigError for a name that
-    there is not."""
+    """Compares each target table in turn. Yields its report, and its comparison, None where that
+    failed. `tables`: only these, by their names at the source or at the target. Raises ConfigError
+    for an unknown name."""
     groups = _grouped(opened, tables)
     if not tables:
         yield from ((report, None) for report in _unseen(opened, groups))
@@ -159,13 +160,14 @@ def verify(
 def _unseen(
     opened: Opened, groups: Mapping[TableId, Sequence[tuple[Feed, MappedTable]]]
 ) -> Iterator[TableReport]:
-    """Tables that the task names and the source does not show: what is not seen is not equal."""
+    """Error reports for tables that the task names but the source does not show, as a table that
+    cannot be seen is not known to be equal."""
     seen = {str(name).upper() for mapped in groups.values() for name in _source_names(mapped)}
     for name in sorted(opened.task.includes - seen):
         error = (
-            f"source table {name} is in consumer.includes, and the source shows no such table to "
-            "the fetch task's user, or its filter leaves it out: GRANT SELECT on it, or correct "
-            "the list"
+            f"source table {name} is in consumer.includes, but the source shows no such table to "
+            "the fetch task's user, or the fetch task's filter leaves it out: GRANT SELECT on it, "
+            "or correct the list"
         )
         yield TableReport(name, [name], error=error)
 
@@ -173,7 +175,7 @@ def _unseen(
 def _grouped(
     opened: Opened, tables: Sequence[str]
 ) -> dict[TableId, list[tuple[Feed, MappedTable]]]:
-    """What goes to each target table."""
+    """The source tables of each target table. `tables`: see `verify`."""
     found: dict[TableId, list[tuple[Feed, MappedTable]]] = {}
     for feed in opened.feeds:
         for each in mapped_tables(feed, opened.sources[feed.place]):
@@ -212,7 +214,7 @@ def comparison_of(
     where: str = "",
     told: Told = lambda table, rows, of: None,
 ) -> Comparison:
-    """Raises CdcError where the table cannot be compared."""
+    """The comparison of a target table. Raises CdcError where the table cannot be compared."""
     table = opened.loader.table(target)
     if table is None:
         raise ConfigError(f"target table {target} does not exist: cdcbus schema plan shows it")
@@ -243,13 +245,13 @@ def comparison_of(
 
 
 def _conditions(subject: Subject, where: str) -> tuple[list[str], str]:
-    """Of each source, and of the target. Raises ConfigError where the sources' columns do not give
-    one condition at the target."""
+    """The condition for each source, and for the target. Raises ConfigError where the sources'
+    columns do not give one condition at the target."""
     found = [_condition(subject, source, where) for source in subject.sources]
     if len({theirs for _, theirs in found}) > 1:
         raise ConfigError(
-            f"--where means other columns of target table {subject.name} for each of its source "
-            "tables: leave it out, or take columns that have one name there"
+            f"--where names columns that map to different columns of target table {subject.name} "
+            "for its source tables: leave it out, or use columns that map to one name"
         )
     return [own for own, _ in found], found[0][1]
 
@@ -262,7 +264,7 @@ def _condition(subject: Subject, source: SourceTable, where: str) -> tuple[str, 
     }
     if where and not subject.is_found_by_key:
         raise ConfigError(
-            f"--where cannot choose rows of target table {subject.name}, as its rows cannot be "
-            "looked up by key: leave it out"
+            f"--where cannot be used for target table {subject.name}, as its rows cannot be looked "
+            "up by key: leave it out"
         )
     return condition(where, source.mapped.source.id, names, subject.target.dialect)

@@ -1,4 +1,4 @@
-"""The two databases as they are compared: rows and checksums of a part of a table."""
+"""The two sides of a comparison: rows and checksums of a part of a table, from each database."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 ANSWER_SECONDS: Final = 6 * 3600.0
-"""A checksum of a whole table may take that long."""
+"""The read timeout: a checksum of a whole table may take that long."""
 EVERYTHING: Final = "1 = 1"
 NOTHING: Final = "1 = 0"
 
 
 @contextmanager
 def open_source(config: SourceConfig) -> Iterator[Connection]:
-    """A connection whose cells come as text and bytes."""
+    """A connection that returns cells as text and bytes."""
     with source_connection(config, ANSWER_SECONDS) as connection:
         with connection.cursor() as cursor:
             cursor.execute(SESSION)
@@ -63,7 +63,7 @@ def open_source(config: SourceConfig) -> Iterator[Connection]:
 
 
 class SourceSide:
-    """One source table. `where`: which of its rows are looked at, as SQL of the source."""
+    """One source table. `where`: which of its rows are compared, as SQL of the source."""
 
     def __init__(self, table: SourceTable, connection: Connection, where: str) -> None:
         self.table = table
@@ -77,7 +77,7 @@ class SourceSide:
         self._key = [quoted("mysql", column.name) for column in table.key_columns]
 
     def rows(self, where: str = EVERYTHING, *, is_narrowed: bool = True) -> Iterator[Cells]:
-        """As the binlog has them. `is_narrowed`: only those that are looked at."""
+        """The rows, with cells as in the binlog. `is_narrowed`: only those that are compared."""
         narrowed = f"({self._where}) AND " if is_narrowed else ""
         sql = f"SELECT {self._select} FROM {self._name} WHERE {narrowed}{where}"
         with SSCursor(self._connection) as cursor:
@@ -115,7 +115,7 @@ class SourceSide:
         return f"{number} IN ({', '.join(map(str, buckets))})"
 
     def bound(self, last: Cells | None, rows: int) -> Cells | None:
-        """The key so many rows behind another one; None where there are fewer."""
+        """The key of the row that is `rows` rows after `last`; None where there are fewer."""
         where = EVERYTHING if last is None else self.beyond(last)
         names = ", ".join(self._key)
         picked = [
@@ -136,8 +136,8 @@ class SourceSide:
         return up_to(self._key, self._literals(key))
 
     def among(self, keys: Sequence[Cells]) -> str:
-        """Rows with these keys, and perhaps some that only the column's collation takes for
-        them."""
+        """The condition for rows with these keys, and perhaps some whose keys are equal only to
+        the column's collation."""
         charsets = [column.charset for column in self.table.key_columns]
         return _among(self._key, charsets, keys, self._known_literals)
 
@@ -156,11 +156,11 @@ class SourceSide:
         return found
 
     def estimate(self) -> int:
-        """About how many rows there are."""
+        """The approximate number of rows."""
         return self._estimated("table_rows")
 
     def row_bytes(self) -> int:
-        """About how long a row is; 0 where that is not known."""
+        """The approximate size of a row in bytes; 0 where that is unknown."""
         return self._estimated("avg_row_length")
 
     def _estimated(self, what: str) -> int:
@@ -178,7 +178,7 @@ class SourceSide:
 
 
 class TargetSide:
-    """The target table. `where` is SQL of the target."""
+    """The target table. `where`: which of its rows are compared, as SQL of the target."""
 
     def __init__(
         self,
@@ -213,7 +213,7 @@ class TargetSide:
             self._read = reading([read for _, read in picked])
 
     def rows(self, where: str = EVERYTHING, *, is_narrowed: bool = True) -> Iterator[Cells]:
-        """In the form that is compared. `is_narrowed`: only those that are looked at."""
+        """The rows, in the form that is compared. `is_narrowed`: only those that are compared."""
         narrowed = f"({self._where}) AND " if is_narrowed else ""
         sql = f"SELECT {self._select} FROM {self._name} WHERE {narrowed}{where}"
         actual = self._subject.actual
@@ -306,8 +306,8 @@ def _among(
     keys: Sequence[Cells],
     literals: Callable[[Cells], list[str] | None],
 ) -> str:
-    """Rows with these keys. A text that a column's character set has not is compared with the
-    column as a wider one, which no index helps."""
+    """The condition for rows with these keys. A text that a column's character set lacks is
+    compared with the column converted to a wider one, for which no index is used."""
     plain, odd = list[list[str]](), list[list[str]]()
     for key in keys:
         if (row := literals(key)) is not None:
@@ -331,7 +331,7 @@ def _as_it_is(row: Sequence[Any]) -> Cells:
 
 
 def _as_text(row: Sequence[Any]) -> Cells:
-    """What a driver gives: bytes, floats, LOBs and spans of time beside texts."""
+    """A driver's row as texts: it may hold bytes, floats, LOBs and durations."""
     return tuple([None if cell is None else _text(cell) for cell in row])
 
 
@@ -347,12 +347,12 @@ def _text(cell: Any) -> str:
 
 @contextmanager
 def open_target(database: Database) -> Iterator[TargetConnection]:
-    """A connection of its own, whose cells come as text and bytes."""
+    """A separate connection that returns cells as text and bytes."""
     with database.reported("connection"), database.engine.connect() as connection:
         if database.url.dialect == "mysql":
             driver: Any = connection.connection.driver_connection
             driver.decoders = {}
-            connection.detach()  # nobody else is to have it
+            connection.detach()  # the pool must not give it to anyone else
             connection.exec_driver_sql(LONG_GROUPS)
         connection.rollback()
         yield connection
@@ -376,5 +376,5 @@ def charsets_of(connection: TargetConnection, subject_table: Any) -> dict[str, s
 def source_sides(
     subject: Subject, connections: Mapping[str, Connection], where: str
 ) -> list[SourceSide]:
-    """`connections`: by the place of the fetch task."""
+    """The sides of a subject's source tables. `connections`: by the place of the fetch task."""
     return [SourceSide(source, connections[source.feed.place], where) for source in subject.sources]

@@ -1,4 +1,4 @@
-"""Cells of source rows that are selected, as the binlog's rows have them. Pure."""
+"""Cells of selected source rows, in the form of the binlog's rows. Pure."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "
 SESSION: Final = (
     "SET SESSION time_zone = '+00:00', sql_mode = 'NO_BACKSLASH_ESCAPES', net_write_timeout = 3600"
 )
-"""Of the session that selects: as the binlog, in UTC and with CHAR as it is stored. A server must
-not give up while the other side of a comparison is read."""
+"""The settings of the session that selects: as in the binlog, in UTC and with CHAR as stored. The
+server must not time out while the other side of a comparison is read."""
 LONG_GROUPS: Final = "SET SESSION group_concat_max_len = 67108864"
-"""For the texts of a chunk. A server takes no more of it than it has a packet for."""
+"""For the texts of a chunk. A server also limits them to its packet size."""
 
 
 def selected(column: TableColumn, name: str) -> tuple[str, Read]:
-    """What is selected for a column, `name` being its name as SQL, and how what comes is read. The
-    driver gives text, or bytes for what has no character set."""
+    """The SQL that selects a column, and a function that reads the result. `name`: the column's
+    name as SQL. The driver returns text, or bytes where there is no character set."""
     kind = column.data_type
     if kind == "float":
         single = reader(BinlogColumn(column.name, TYPE.FLOAT))
-        # with all its digits, and the sign of a zero, which + 0 would take
+        # with all digits, and the sign of a zero, which + 0 would drop
         return f"{name} * 1e0", lambda raw: single(struct.pack("<f", float(raw)), 0)[0]
     if kind == "double":
         return name, lambda raw: repr(float(raw))
@@ -42,7 +42,7 @@ def selected(column: TableColumn, name: str) -> tuple[str, Read]:
         return f"CAST({name} AS BINARY)", lambda raw: decode(
             raw if isinstance(raw, bytes) else raw.encode()
         )
-    if kind == "vector":  # which the driver takes for a number
+    if kind == "vector":  # the driver takes it for a number
         return f"HEX({name})", lambda raw: bytes.fromhex(_plain(raw)).decode("latin-1")
     return name, _plain
 
@@ -52,7 +52,7 @@ def _plain(raw: str | bytes) -> str:
 
 
 def reading(reads: list[Read]) -> Callable[[tuple[str | bytes | None, ...]], tuple[Cell, ...]]:
-    """A row as it comes to its cells."""
+    """A function from a row of the driver to its cells."""
     return lambda row: tuple(
         [None if raw is None else read(raw) for read, raw in zip(reads, row, strict=True)]
     )

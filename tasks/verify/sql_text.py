@@ -25,9 +25,9 @@ SHOWN_AS_TEXT: Final = (
     )
 )
 PRINTED: Final = frozenset(("citext", "inet", "cidr", "macaddr", "xml", "name"))
-"""Types whose cells are printed as they were given, but for rare spellings."""
+"""Types whose cells are printed as they were given, except for rare spellings."""
 POSTGRESQL_SESSION: Final = "SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 3"
-"""What texts of cells are asked in: the rest is that of the loaders' sessions."""
+"""The settings that the text of cells depends on; all others are those of the loaders' sessions."""
 QUOTED_TYPES: Final = frozenset(("text", "character varying", "varchar", "bpchar", "citext"))
 WHOLE_NUMBER: Final = re.compile(r"-?[0-9]+")
 TIMES: Final = frozenset(
@@ -43,7 +43,7 @@ ORACLE_SHOWN: Final = frozenset(
     )
 )
 WIDE_CHARSETS: Final = frozenset(("", "utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
-"""They have all characters."""
+"""Character sets that have all characters."""
 COMPARED_ITSELF: Final = WHOLE | DECIMAL | QUOTED_TYPES | TIMES | {"bytea"}
 
 
@@ -56,8 +56,8 @@ def quoted_table(dialect: str, table: TableId) -> str:
 
 
 def is_comparable(dialect: str, column: TargetColumn) -> bool:
-    """Whether it is known how the target shows a cell: not of arrays, ranges, money and the
-    like in PostgreSQL, nor of Oracle's times with a zone."""
+    """Whether the text that the target shows for a cell is known: not for arrays, ranges, money and
+    the like in PostgreSQL, nor for Oracle's times with a zone."""
     if dialect == "oracle":
         kind = family(column.type)
         return kind in ORACLE_SHOWN and "ZONE" not in column.type
@@ -76,12 +76,12 @@ def postgresql_selected(column: TargetColumn) -> str:
         return f"({name} AT TIME ZONE 'UTC')::text"
     if column.type in SHOWN_AS_TEXT:
         return f"{name}::text"
-    # as it is printed, which for an address is not what a cast gives
+    # as it is printed, which for an address differs from a cast
     return f"CASE WHEN {name} IS NOT NULL THEN format('%s', {name}) END"
 
 
 def oracle_selected(column: TargetColumn) -> str:
-    """A column's cell as text that no setting of the session changes, or as the driver gives it."""
+    """A column's cell as text that no session setting changes, or as the driver returns it."""
     name = quoted("oracle", column.name)
     match family(column.type):
         case "NUMBER" | "FLOAT":
@@ -94,7 +94,7 @@ def oracle_selected(column: TargetColumn) -> str:
 
 
 def mysql_literal(data_type: str, cell: str) -> str | None:
-    """None: no cell of that type is this one."""
+    """The cell as a literal; None: no cell of that type equals it."""
     if data_type in BINARY_TYPES:
         try:
             return f"x'{cell.encode('latin-1').hex()}'"
@@ -106,7 +106,7 @@ def mysql_literal(data_type: str, cell: str) -> str | None:
 
 
 def postgresql_literal(column: TargetColumn, cell: str) -> str | None:
-    """None: no cell of that column is this one."""
+    """The cell as a literal; None: no cell of that column equals it."""
     if column.type == "bytea":
         try:
             return f"'\\x{cell.encode('latin-1').hex()}'::bytea"
@@ -126,8 +126,8 @@ def postgresql_literal(column: TargetColumn, cell: str) -> str | None:
 
 
 def compared_column(dialect: str, column: TargetColumn) -> str:
-    """What a key's literal is compared with at the target: the column, else its text, which finds
-    any cell and fails for none."""
+    """What a key's literal is compared with at the target: the column, else its text, which matches
+    any cell and never fails."""
     name = quoted(dialect, column.name)
     if dialect != "postgresql" or column.type in COMPARED_ITSELF:
         return name
@@ -143,8 +143,9 @@ def target_literal(dialect: str, column: TargetColumn, cell: str) -> str | None:
 
 
 def among(columns: Sequence[str], keys: Sequence[Sequence[str]]) -> str:
-    """Rows with one of these keys, of literals. Column by column: MariaDB finds not all rows by
-    `(a, b) IN (('x', 'y'), ...)` where a column's character set is not the literals'."""
+    """The condition for rows with one of these keys, given as literals. Column by column, because
+    MariaDB misses rows with `(a, b) IN (('x', 'y'), ...)` if a column's character set is not the
+    literals'."""
     if len(columns) == 1:
         return f"{columns[0]} IN ({', '.join(key[0] for key in keys)})"
     rows = (
@@ -155,8 +156,8 @@ def among(columns: Sequence[str], keys: Sequence[Sequence[str]]) -> str:
 
 
 def fits(charset: str, cell: str) -> bool:
-    """Whether a text can be compared as a literal with a column of this character set, which is
-    empty where it has none: else MySQL and MariaDB refuse the statement. In doubt not."""
+    """Whether a text can be compared as a literal with a column of this character set, empty for
+    none; MySQL and MariaDB refuse the statement otherwise. False in doubt."""
     if cell.isascii() or charset in WIDE_CHARSETS:
         return True
     if charset in ("utf8", "utf8mb3", "ucs2"):

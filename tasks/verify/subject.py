@@ -1,4 +1,5 @@
-"""What is compared: a target table with the source tables whose rows go there, column by column."""
+"""The subject of a comparison: a target table and the source tables whose rows go there, column by
+column."""
 
 from __future__ import annotations
 
@@ -25,12 +26,12 @@ from cdcbus.tasks.verify.sql_text import is_comparable, quoted
 
 Cells = tuple[Cell, ...]
 LOSSLESS: Final = frozenset(("canalRow", "oggJson"))
-"""Formats that give each cell back as it was."""
+"""Formats that return each cell unchanged."""
 
 
 class Way(StrEnum):
-    """How a table is cut into chunks. RANGES of the key, where both sides order it alike; BUCKETS,
-    by a hash of the key's text, in SQL; STREAM, all rows of both sides."""
+    """How a table is cut into chunks. RANGES: of the key, where both sides order it alike. BUCKETS:
+    by a hash of the key's text, in SQL. STREAM: all rows of both sides."""
 
     RANGES = "ranges"
     BUCKETS = "buckets"
@@ -39,9 +40,9 @@ class Way(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SourceTable:
-    """A source table whose rows go to the target. `expect`: the rows, in the form that is compared,
-    that one of its rows makes at the target. `pairs`: of the compared columns, None where one of
-    them has no text in SQL that is the same on both sides."""
+    """A source table whose rows go to the target. `expect`: returns the target rows that one of its
+    rows becomes, in the form that is compared. `pairs`: of the compared columns, None where one of
+    them has no SQL text that is the same on both sides."""
 
     feed: Feed
     mapped: MappedTable
@@ -54,11 +55,11 @@ class SourceTable:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """`columns`: those that are compared, by the target's names, in order; `key`: places in them of
-    the columns by which rows are told apart, none where rows are counted; `left_out`: columns of
-    the target that are not compared though a source writes them, as not all sources do, or as it is
-    not known how the target shows what was written. `is_found_by_key`: a row can be
-    looked up on both sides by its key as it is compared."""
+    """A target table and its source tables. `columns`: the compared columns, by their target names,
+    in order. `key`: the places in them of the key columns, empty where rows are only counted.
+    `is_found_by_key`: a row can be looked up on both sides by its key as it is compared.
+    `left_out`: target columns that a source writes but that are not compared, as not all sources
+    write them, or as the text that the target shows for them is unknown."""
 
     target: TargetTable
     sources: tuple[SourceTable, ...]
@@ -79,12 +80,12 @@ class Subject:
 
     @property
     def actual(self) -> Callable[[Sequence[Cell]], Cells]:
-        """Of a row as the target shows it, the form that is compared."""
+        """A function from a row as the target shows it to the form that is compared."""
         return _forming([forms.actual for forms in self.forms])
 
 
 def _forming(forms: Sequence[Form]) -> Callable[[Sequence[Cell]], Cells]:
-    """Gives each cell of a row its form; most have it, which costs no call."""
+    """A function that forms the cells of a row. Cells that need no change cost no call."""
     steps = [(place, form) for place, form in enumerate(forms) if form is not as_it_is]
 
     def formed(row: Sequence[Cell]) -> Cells:
@@ -104,8 +105,8 @@ def subject_of(
     process: Processor | None,
     zero_date: ZeroDate,
 ) -> Subject:
-    """`charsets`: of the target's columns, where it is MySQL or MariaDB. Raises ConfigError and
-    ConversionError as the task would."""
+    """The subject for a target table. `charsets`: of the target's columns, for MySQL and MariaDB.
+    Raises ConfigError and ConversionError as the task would."""
     is_dropping = task.schema_change is SchemaChange.IGNORE
     plans = [each.route.plan(each.source, target, is_dropping) for _, each in mapped]
     written = [{column.name for column in plan.table.columns} for plan in plans]
@@ -181,7 +182,7 @@ def _key(
     plans: Sequence[Plan],
     columns: Sequence[str],
 ) -> tuple[int, ...]:
-    """The target's key, as far as all of it is written, else the source's where it is copied."""
+    """The target's key if all of it is written, else the source's key if it is copied."""
     if target.key and set(target.key) <= set(columns):
         return tuple(map(columns.index, target.key))
     if len(plans) > 1:
@@ -191,7 +192,7 @@ def _key(
 
 
 def _copied(mapped: MappedTable, plan: Plan) -> dict[str, TableColumn]:
-    """Target column -> the source column that is copied into it as it is."""
+    """Target column -> the source column that is copied into it unchanged."""
     found = {}
     for column in mapped.schema.columns:
         name = plan.names.get(column.name)
@@ -224,14 +225,14 @@ def _pairs(
 
 
 def _are_alike(sources: Sequence[SourceTable]) -> bool:
-    """Whether one text of each target column fits all sources."""
+    """Whether one text of each target column serves for all sources."""
     texts = {tuple(pair.target for pair in source.pairs or ()) for source in sources}
     return len(texts) == 1
 
 
 def _is_found(source: SourceTable, target: TargetTable, names: Sequence[str]) -> bool:
-    """Not where the target drops blanks that the source's key has: it would not find them. In
-    Oracle, where an empty text is none, whole numbers only."""
+    """Whether the target finds rows by the source's keys. Not if it drops blanks that the source's
+    key has. In Oracle, where an empty text is NULL, only whole numbers."""
     if target.dialect == "oracle":
         kinds = [column.data_type for column in source.key_columns]
         columns = [target.columns[name] for name in names]
@@ -248,8 +249,8 @@ def _is_found(source: SourceTable, target: TargetTable, names: Sequence[str]) ->
 
 
 def _is_ordered_alike(source: SourceTable, target: TargetTable, names: Sequence[str]) -> bool:
-    """Whether the key is the source's own, in its order, of types whose order is the same
-    everywhere."""
+    """Whether the key is the source's own, in its order, and of types that all servers order
+    alike."""
     own = tuple(column.name for column in source.key_columns)
     if own != source.mapped.schema.key:
         return False
@@ -302,7 +303,7 @@ def _expecting(
                     )
                 named = made if plan.describes(each.after) else _renamed(made, known)
                 after = _seen_as(plan, each.table.id).map(named).after
-                if after is None:  # what is inserted is deleted there
+                if after is None:  # the task turns the insert into a delete
                     continue
                 yield tuple(
                     form.expected(after.get(name))
@@ -310,7 +311,7 @@ def _expecting(
                 )
 
     def through(change: RowChange) -> Sequence[RowChange]:
-        """As a record carries it."""
+        """The change as it arrives through a record."""
         if is_plain:
             return [change]
         value = make_converter(feed.fetch.publish.converter).to_bytes(change)
@@ -320,21 +321,21 @@ def _expecting(
 
 
 def _local(made: LocalTime, form: Form) -> Form:
-    """The form of what a moment becomes."""
+    """The form of the local time that a moment becomes."""
     return lambda cell: form(cell if cell is None else made.cell(cell))
 
 
 def _seen_as(plan: Plan, table: TableId) -> Plan:
-    """The plan of the consumer task, which knows the source table by the name in its records:
-    porterCompat's is in upper case, and so is what is computed of it."""
+    """The consumer task's plan for the name that the source table has in its records: porterCompat
+    writes it in upper case, which computed columns show."""
     if plan.source.id == table:
         return plan
     return replace(plan, source=replace(plan.source, id=table))
 
 
 def _renamed(change: RowChange, known: Mapping[str, str]) -> RowChange:
-    """Under the source's names: porterCompat's records have all in upper case. `known`: the
-    source's columns by their names in upper case."""
+    """The change under the source's column names, which porterCompat writes in upper case. `known`:
+    the source's columns by their names in upper case."""
 
     def renamed(row: Row | None) -> Row | None:
         return row and {known.get(name.upper(), name): cell for name, cell in row.items()}

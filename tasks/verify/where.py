@@ -1,8 +1,8 @@
 """A condition on the source's columns as SQL of both sides. Pure.
 
-Only what means the same on both sides is taken: columns, comparisons, numbers, texts, AND, OR, NOT,
-IN, BETWEEN, LIKE, IS NULL. What a collation makes of it may differ, which is no matter: rows that
-one side alone has are looked up by their keys afterwards.
+Only what means the same on both sides is accepted: columns, comparisons, numbers, texts, AND, OR,
+NOT, IN, BETWEEN, LIKE, IS NULL. Collations may make a difference, which does no harm: rows that
+only one side has are looked up by their keys afterwards.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ TOKEN: Final = re.compile(
 def condition(
     text: str, table: TableId, names: Mapping[str, str | None], dialect: str
 ) -> tuple[str, str]:
-    """The condition as the source and as the target read it. `names`: source column -> target
-    column, None for one that is not copied as it is. Raises ConfigError for what cannot be asked on
-    both sides."""
+    """The condition in the SQL of the source and of the target. `names`: source column -> target
+    column, None for one that is not copied unchanged. Raises ConfigError for a condition that
+    cannot be expressed on both sides."""
     if not text:
         return "1 = 1", "1 = 1"
     by_lower = {name.lower(): name for name in names}
@@ -42,15 +42,14 @@ def condition(
         column = by_lower.get(token.lower())
         if column is None:
             raise ConfigError(
-                f"--where names {token}, which is no column of source table {table} and no word "
-                f"that is known there; its columns are {', '.join(names)}"
+                f"--where: {token} is neither a column of source table {table} nor an accepted "
+                f"keyword; its columns are {', '.join(names)}"
             )
         target = names[column]
         if target is None:
             raise ConfigError(
-                f"--where names column {column} of source table {table}, which does not come to "
-                "the target as it is, so that the same rows cannot be chosen there: take columns "
-                "that are copied"
+                f"--where: column {column} of source table {table} is not copied unchanged to the "
+                "target, so the same rows cannot be selected there: use columns that are copied"
             )
         own.append(quoted("mysql", column))
         theirs.append(quoted(dialect, target))
