@@ -1,1 +1,2 @@
-"""Target tables made from the source's: what they are, their SQL, how others differ."""
+"""Target tables derived from source tables: their definition, their SQL, and how existing tables
+differ."""

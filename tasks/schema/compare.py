@@ -1,5 +1,5 @@
-"""What an existing target table has otherwise than its source asks for, and what of the rows would
-be lost or refused by it. Pure."""
+"""How an existing target table differs from what its source requires, and which values or rows it
+would lose or refuse. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdcbus.plugins.rowchange import Column
 from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition, as_columns, charset_of
 from cdcbus.tasks.schema.source_details import Index
 
-# What kind of values a type is for, by its name at the source and at the targets.
+# The kind of values of a type, by its name at the source and at the targets.
 KINDS: Final = (
     (
         "number",
@@ -32,7 +32,8 @@ KINDS: Final = (
     ("label", r"enum|set\b"),
     ("truth", r"bool"),
 )
-# Kinds of the target that hold a kind of the source whole; texts hold all but bytes.
+# For each kind of the source, the kinds of the target that hold all its values; texts hold all
+# kinds except bytes.
 HOLDS: Final = {
     "number": {"number", "text", "bits"},
     "text": {"text"},
@@ -62,17 +63,17 @@ TEXT_LENGTHS: Final = {
     "inet6": 39,
     "inet4": 15,
 }
-"""How long the texts of a type's cells may be."""
+"""The maximum length of the text of a type's cells."""
 LONGEST: Final = 1 << 30
-"""That of a JSON document: more is in no packet of MySQL."""
+"""The maximum length of a JSON document, limited by MySQL's packets."""
 WIDE: Final = ("utf8mb4", "utf16", "utf16le", "utf32", "gb18030")
 """Character sets that have all characters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`column` is empty for what is about the whole table. `is_lost`: values or rows of the source
-    are lost or refused. `remedy`: SQL, or empty."""
+    """One difference of a target table. `column`: empty for the table as a whole. `is_lost`: values
+    or rows of the source are lost or refused. `remedy`: SQL, or empty."""
 
     column: str
     what: str
@@ -83,8 +84,8 @@ class Difference:
 def differences(
     wanted: TableDefinition, table: TargetTable, collations: Mapping[str, str]
 ) -> list[Difference]:
-    """All, those that lose something first. `collations`: those of the target's columns, by name,
-    where they have any."""
+    """All differences, those that lose something first. `collations`: by column of the target; a
+    column without one is left out."""
     columns = as_columns(wanted)
     found = []
     if table.unsafe:
@@ -113,7 +114,7 @@ def differences(
 
 
 def _typed(wanted: TableDefinition, column: Column) -> Column:
-    """A MySQL target gets its own spelling of the type."""
+    """The column to add, with a MySQL target's own spelling of the type."""
     types = {each.name: each for each in wanted.columns}
     is_mysql = bool(wanted.collation)
     return Column(column.name, types[column.name].type if is_mysql else column.mysql_type)
@@ -124,7 +125,9 @@ def _of_column(
 ) -> Iterator[Difference]:
     shown = column.declared or _shown(column)
     if column.is_generated:
-        yield Difference(column.name, "is computed by the target: what comes is left out", False)
+        yield Difference(
+            column.name, "is computed by the target: the source's value is left out", False
+        )
         return
     if wider is not None:
         yield Difference(column.name, f"{shown} is too narrow for {wanted.source}: {wider}", True)
@@ -143,8 +146,8 @@ def _shown(column: TargetColumn) -> str:
 
 
 def _not_held(source: str, column: TargetColumn) -> str:
-    """Why not all values of a source's type are held; empty where they are, or where that is not
-    known."""
+    """The reason why the column cannot hold all values of a source type; empty where it can, or
+    where that is unknown."""
     name = source.partition("(")[0].partition(" ")[0]
     kind = _kind(name)
     own = _kind(column.type)
@@ -177,12 +180,12 @@ def _text_length(name: str, source: str) -> int:
         labels = re.findall(r"'((?:[^']|'')*)'", source)
         if name == "enum":
             return max(map(len, labels))
-        return len(",".join(labels))  # a SET may have all of them
+        return len(",".join(labels))  # a SET may contain all of them
     return TEXT_LENGTHS.get(name, LONGEST)
 
 
 def _kind(type_: str) -> str:
-    """Empty for one that is not known."""
+    """The kind of a type; empty for an unknown type."""
     for kind, names in KINDS:
         if re.match(names, type_, re.IGNORECASE):
             return kind
@@ -190,8 +193,8 @@ def _kind(type_: str) -> str:
 
 
 def folding(collation: str) -> int:
-    """How much a collation takes for one: 0 nothing, 1 blanks at the end, 2 more, as accents that
-    it counts and cases that it does, 3 case, 4 case and accents."""
+    """How many different texts a collation treats as equal: 0 none, 1 those that differ in trailing
+    blanks, 2 a few more, though case and accents count, 3 case, 4 case and accents."""
     name = collation.lower()
     if not name or name == "binary" or name.endswith(("_0900_bin", "_nopad_bin")):
         return 0
@@ -203,14 +206,15 @@ def folding(collation: str) -> int:
 
 
 def pads(collation: str) -> bool:
-    """Whether blanks at the end count for nothing."""
+    """Whether a collation ignores trailing blanks."""
     return not re.search(r"^$|^binary$|_0900_|_nopad_", collation.lower())
 
 
 def _of_collation(
     wanted: ColumnDefinition, column: TargetColumn, collation: str
 ) -> Iterator[Difference]:
-    """Whether it takes as much for one as the source's, and has all of its characters."""
+    """Differences where the column lacks characters of the source's, or compares texts
+    differently."""
     source = wanted.source_collation
     if not source:
         return
@@ -225,7 +229,7 @@ def _of_collation(
 def _of_keys(
     wanted: TableDefinition, table: TargetTable, collations: Mapping[str, str]
 ) -> Iterator[Difference]:
-    """A key that is missing, or takes two of the source's rows for one."""
+    """Differences where a key is missing, or treats different source rows as one."""
     key = _columns_of(wanted.key) if wanted.key else []
     if key and not table.key:
         yield Difference("", f"has no key; the source's is {', '.join(key)}", True)
@@ -237,23 +241,23 @@ def _of_keys(
     unique_at_source = _unique_at_source(wanted)
     for unique in uniques:
         names = {name.lower() for name in unique}
-        # A key of more columns than the source's own tells apart whatever that does.
+        # A key that includes one of the source's distinguishes all rows that the source does.
         if key and not any(each <= names for each in unique_at_source):
             shown = ", ".join(unique) or "of an expression, a prefix or a condition"
             yield Difference(
-                "", f"unique key {shown}: rows that the source tells apart may be one there", True
+                "", f"unique key {shown}: different source rows may be one there", True
             )
     by_name = {column.name.lower(): column for column in wanted.columns}
     for name in sorted(set[str]().union(*uniques)):
         column = by_name.get(name.lower())
         if column and _folds_more(column, table.columns[name], collations.get(name, "")):
             yield Difference(
-                name, "is in a key, and takes texts for one that the source tells apart", True
+                name, "is in a key, and treats texts as equal that differ at the source", True
             )
 
 
 def _unique_at_source(wanted: TableDefinition) -> list[set[str]]:
-    """The columns, in lower case, of each key by which the source tells rows apart."""
+    """The columns, in lower case, of each key that identifies rows at the source."""
     known = []
     for index in (wanted.key, *wanted.indexes):
         if index is None:
@@ -265,13 +269,13 @@ def _unique_at_source(wanted: TableDefinition) -> list[set[str]]:
 
 
 def _columns_of(index: Index) -> list[str]:
-    """Its columns; an expression is an empty name."""
+    """The columns of an index; an expression is an empty name."""
     return [part.column or "" for part in index.parts]
 
 
 def _folds_more(wanted: ColumnDefinition, column: TargetColumn, collation: str) -> bool:
     if not wanted.source_collation:
-        return False  # numbers, and texts that the source spells in one way only
+        return False  # numbers, and texts with only one spelling at the source
     if collation:
         source = wanted.source_collation
         return folding(collation) > folding(source) or (pads(collation) and not pads(source))

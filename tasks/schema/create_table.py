@@ -14,19 +14,20 @@ from cdcbus.tasks.schema.source_details import Default, DefaultKind, Index, Inde
 PLAIN_BACKSLASHES: Final = (
     "SET SESSION sql_mode = CONCAT(@@SESSION.sql_mode, ',NO_BACKSLASH_ESCAPES')"
 )
-"""What MySQL needs to read a text as it is. Sessions of tasks have it."""
+"""Makes MySQL take backslashes in texts literally, as the sessions of tasks do."""
 NUMERIC: Final = re.compile(r"(tiny|small|medium|big)?int\b|decimal|float|double|year")
 BYTES: Final = re.compile(r"(var)?binary|(tiny|medium|long)?blob")
 ORACLE_TIMES: Final = {"date": "DATE", "datetime": "TIMESTAMP", "timestamp": "TIMESTAMP"}
 
 
 def create_schema(schema: str, dialect: str) -> str:
-    """The schema, unless it is there. Oracle's are users, which it does not make."""
+    """The statement that creates the schema if it does not exist. Not for Oracle, whose schemas are
+    users."""
     return f"CREATE SCHEMA IF NOT EXISTS {QUOTING[dialect].name(schema)}"
 
 
 def create_table(table: TableDefinition, dialect: str, *, with_indexes: bool = False) -> list[str]:
-    """The statements that make the table, in order."""
+    """The statements that create the table, in order."""
     quoting = QUOTING[dialect]
     lines = [_column(column, table, dialect, quoting) for column in table.columns]
     if table.key:
@@ -44,14 +45,14 @@ def create_table(table: TableDefinition, dialect: str, *, with_indexes: bool = F
 
 
 class ExistingIndex(NamedTuple):
-    """An index of a table that is there; a column is empty for an expression."""
+    """An index of an existing table; a column is empty for an expression."""
 
     name: str
     is_unique: bool
     columns: tuple[str, ...]
 
     def stands_for(self, index: Index) -> bool:
-        """Whether it has the name of another one, or does what that one would do."""
+        """Whether this index has the name of another one, or serves its purpose."""
         columns = tuple(part.column or "" for part in index.parts)
         return self.name == index.name or (
             self.columns == columns and self.is_unique >= index.is_unique
@@ -61,8 +62,7 @@ class ExistingIndex(NamedTuple):
 def missing_indexes(
     table: TableDefinition, there: Sequence[ExistingIndex], dialect: str
 ) -> list[str]:
-    """The statements for those indexes of a table that is there for which none of its own
-    stands."""
+    """The statements for the indexes of the definition that an existing table lacks."""
     return [
         _create_index(index, table.id, dialect, QUOTING[dialect])
         for index in table.indexes
@@ -77,12 +77,12 @@ def _column(
     if column.collation and column.collation != table.collation:
         words.append(f"CHARACTER SET {column.collation[0]} COLLATE {column.collation[1]}")
     default = default_sql(column, dialect) if column.default else ""
-    if dialect == "oracle" and default:  # which wants it before NOT NULL
+    if dialect == "oracle" and default:  # Oracle requires it before NOT NULL
         words.append(f"DEFAULT {default}")
     if not column.is_nullable:
         words.append("NOT NULL")
     elif dialect == "mysql":
-        words.append("NULL")  # else an old server gives a TIMESTAMP a default of its own
+        words.append("NULL")  # otherwise an old server gives a TIMESTAMP its own default
     if dialect != "oracle" and default:
         words.append(f"DEFAULT {default}")
     if dialect == "mysql" and column.comment:
@@ -146,7 +146,7 @@ def _inline(index: Index, quoting: Quoting) -> str:
 
 def _create_index(index: Index, table: TableId, dialect: str, quoting: Quoting) -> str:
     kind = "UNIQUE INDEX" if index.is_unique else "INDEX"
-    # Oracle makes it in the user's schema, unless it is told; PostgreSQL always in the table's.
+    # Oracle creates it in the user's schema unless one is named; PostgreSQL in the table's.
     name = quoting.table(TableId(table.schema if dialect == "oracle" else "", index.name))
     return f"CREATE {kind} {name} ON {quoting.table(table)} ({_parts(index, dialect, quoting)})"
 
@@ -172,5 +172,5 @@ def _comments(table: TableDefinition, quoting: Quoting) -> Iterator[str]:
 
 
 def literal(text: str) -> str:
-    """A text in SQL in which a backslash is a character as any other."""
+    """A text as a literal of SQL in which a backslash is an ordinary character."""
     return "'" + text.replace("'", "''") + "'"

@@ -1,5 +1,4 @@
-"""What a target table is to be: the source's table through the mapper, in the target's types.
-Pure."""
+"""Defines a target table: the source's table through the mapper, in the target's types. Pure."""
 
 from __future__ import annotations
 
@@ -30,17 +29,17 @@ DATES: Final = ("date", "datetime", "timestamp")
 TEXTS: Final = re.compile(r"char|varchar|(tiny|medium|long)?text|enum|set|json|uuid|inet[46]")
 LARGE: Final = re.compile(r"(tiny|medium|long)?(text|blob)|json|geometry|vector")
 ZERO_DATE: Final = re.compile(r"0000-|[0-9]{4}-(?:00-|[0-9]{2}-00)")
-# MariaDB's own types, as MySQL can hold their text.
+# MariaDB's own types -> types of MySQL that hold their text.
 IN_MYSQL: Final = {"uuid": "char(36)", "inet6": "varchar(39)", "inet4": "varchar(15)"}
-WITHOUT_DEFAULT: Final = "{0}: default {1} is left out, as it is not sure to be the same there"
+WITHOUT_DEFAULT: Final = "{0}: default {1} is left out, as it may mean something else there"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The kind of target. `dialect` is SQLAlchemy's name of it; `collation_of`: a collation of the
-    source -> the character set and collation that stand for it, which differ where the target lacks
-    it. `zero_date`: what becomes of zero dates where it has none. `adds_on_update`: a TIMESTAMP
-    that names no default gets one by itself, and one for updates."""
+    """The kind of target. `dialect`: SQLAlchemy's name for it. `collation_of`: a collation of the
+    source -> the character set and collation to use, which differ where the target lacks it.
+    `zero_date`: what zero dates become where the target has none. `adds_on_update`: a TIMESTAMP
+    without a default automatically gets one, for inserts and updates."""
 
     dialect: str
     is_mariadb: bool = False
@@ -51,9 +50,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDefinition:
-    """A column under the target's name. `source` is the type as records spell it, empty for a
-    computed column; `type` the target's; `collation` (character set, collation), where it has
-    one. `source_collation`: empty where the source has none."""
+    """A column under its target name. `source`: the type as records spell it, empty for a computed
+    column. `type`: the target's. `collation`: (character set, collation), None for none.
+    `source_collation`: empty where the source has none."""
 
     name: str
     source: str
@@ -67,10 +66,10 @@ class ColumnDefinition:
 
 @dataclass(frozen=True, slots=True)
 class TableDefinition:
-    """A target table. `key`: of whole columns but in MySQL, where a part may be a prefix.
-    `notes`: sentences on what the target has otherwise than the source; `problems`: why no such
-    table can be made. `drops_lacking`: mapper[i].forceMatched=false, so a table that lacks columns
-    is meant to."""
+    """A target table. `key`: made of whole columns, except in MySQL, where a part may be a prefix.
+    `notes`: sentences about differences from the source. `problems`: why the table cannot be
+    created. `drops_lacking`: mapper[i].forceMatched=false, so a table may lack columns on
+    purpose."""
 
     id: TableId
     sources: tuple[TableId, ...]
@@ -85,7 +84,7 @@ class TableDefinition:
 
 
 def charset_of(collation: str) -> str:
-    """The character set of a collation: its name begins with it."""
+    """The character set of a collation, with which its name begins."""
     return collation.partition("_")[0]
 
 
@@ -105,12 +104,12 @@ def define(mapped: MappedTable, details: TableDetails, target: Target) -> TableD
     for name in rule.computed:
         columns.append(ColumnDefinition(name, "", column_type("", target.dialect)))
         notes.append(
-            f"{name}: mapper[i] computes it, so its type is long text: choose a better one"
+            f"{name}: mapper[i] computes it, so its type is a long text: choose a better one"
         )
     if dates and target.dialect != "mysql" and target.zero_date is ZeroDate.REJECT:
         notes.append(f"{', '.join(dates)}: zero dates are refused, unless loader.zeroDate is set")
     key, problems = _key(mapped, details, target, notes)
-    # Targets take no NULL in a key.
+    # Targets allow no NULL in a key.
     in_key = _names(key)
     nullable_where_possible = []
     for column in columns:
@@ -147,7 +146,7 @@ def _copied(
     collation = _collation(details.collation, target) if type_ not in IN_MYSQL.values() else None
     if collation and collation[1] != details.collation:
         notes.append(
-            f"{name}: the target has no collation {details.collation}; {collation[1]} stands for it"
+            f"{name}: the target has no collation {details.collation}; {collation[1]} replaces it"
         )
     return ColumnDefinition(
         name,
@@ -164,7 +163,7 @@ def _copied(
 def _masked(
     column: TableColumn, name: str, details: ColumnDetails, mask: Mask, target: Target
 ) -> ColumnDefinition:
-    """What stands in place of its cells is text, whatever the column holds."""
+    """The definition of a masked column: masked cells are text, whatever the column holds."""
     source = "char(64)" if mask.kind == "hash" else "text"
     if mask.kind == "truncate" and TEXTS.match(column.data_type):
         source = record_type(column)
@@ -176,7 +175,7 @@ def _masked(
 def _mysql_type(
     column: TableColumn, name: str, source: str, target: Target, notes: list[str]
 ) -> str:
-    """As the source spells it, but for what one of the two servers does not know."""
+    """The type as the source spells it, except where one of the two servers does not know it."""
     if column.data_type in ("enum", "set"):
         if "?" in source:
             notes.append(
@@ -192,13 +191,13 @@ def _mysql_type(
 
 
 def _may_be_null(column: TableColumn, target: Target, notes: list[str], name: str) -> bool:
-    """Whether a NULL can come for a column that has none at the source."""
+    """Whether a NULL can arrive for a column that has none at the source."""
     if target.dialect == "oracle" and TEXTS.fullmatch(column.data_type):
-        notes.append(f"{name}: may be NULL, as an empty text is that in Oracle")
+        notes.append(f"{name}: may be NULL, as an empty text is NULL in Oracle")
         return True
     has_none = target.dialect != "mysql" and target.zero_date is ZeroDate.NULL
     if has_none and column.data_type in DATES:
-        notes.append(f"{name}: may be NULL, as loader.zeroDate=null makes zero dates that")
+        notes.append(f"{name}: may be NULL, as loader.zeroDate=null turns zero dates into NULL")
         return True
     return False
 
@@ -232,9 +231,9 @@ def _collation(name: str, target: Target) -> tuple[str, str] | None:
 def _key(
     mapped: MappedTable, details: TableDetails, target: Target, notes: list[str]
 ) -> tuple[Index | None, list[str]]:
-    """The primary key, else the unique key by which the source's rows are told apart."""
+    """The primary key, else the unique key that identifies the source's rows; and problems."""
     if not mapped.schema.key:
-        notes.append("has no key, as its source: rows are told apart by all of their columns")
+        notes.append("has no key, like its source: rows are identified by all of their columns")
         return None, []
     lengths = {}
     for index in details.indexes:
@@ -250,7 +249,7 @@ def _key(
     if lost:
         return None, [
             f"mapper[i] leaves out {', '.join(lost)}, which is part of the key of "
-            f"{mapped.source.id}: keep it, or rows cannot be told apart"
+            f"{mapped.source.id}: keep it, or rows cannot be identified"
         ]
     return _fitting_key(mapped, parts, target, notes)
 
@@ -276,12 +275,12 @@ def _fitting_key(
             continue
         if length:
             notes.append(
-                f"{name}: the source's key is of its first {length} characters, the target's of "
-                "all of it"
+                f"{name}: the source's key has its first {length} characters, the target's has the "
+                "whole text"
             )
         type_ = column_type(record_type(by_name[source]) if source else "", target.dialect)
         if type_ in ("CLOB", "BLOB"):
-            return None, [f"{name} is of type {type_}, which is no part of a key in Oracle"]
+            return None, [f"{name} is of type {type_}, which cannot be in a key in Oracle"]
         found.append(IndexPart(name))
     return Index(PRIMARY, True, "BTREE", tuple(found)), []
 
@@ -289,7 +288,8 @@ def _fitting_key(
 def _indexes(
     mapped: MappedTable, details: TableDetails, target: Target, notes: list[str]
 ) -> tuple[Index, ...]:
-    """The others, under the target's names of the columns; `notes` says which are left out."""
+    """All indexes except the key, under the target's names of the columns; adds notes about those
+    that are left out."""
     found = []
     for index in details.indexes:
         columns = tuple(part.column for part in index.parts)
@@ -301,8 +301,8 @@ def _indexes(
             continue
         is_unique = index.is_unique
         if target.dialect != "mysql" and any(part.length for part in parts):
-            # These have no index of prefixes: one of whole columns refuses nothing that the source
-            # takes if it is not unique.
+            # These targets have no index on prefixes. An index on whole columns must not be unique,
+            # or it would refuse rows that the source accepts.
             is_unique = False
         name = index.name if target.dialect == "mysql" else _short(mapped.target, index, target)
         found.append(Index(name, is_unique, index.kind, parts))
@@ -310,8 +310,8 @@ def _indexes(
 
 
 def _renamed(index: Index, mapped: MappedTable) -> tuple[IndexPart, ...] | None:
-    """The parts under the target's names; None where it lacks a column, or an expression is among
-    them."""
+    """The parts under the target's names; None where the target lacks a column, or a part is an
+    expression."""
     parts = []
     for part in index.parts:
         name = mapped.columns.get(part.column) if part.column else None
@@ -322,7 +322,7 @@ def _renamed(index: Index, mapped: MappedTable) -> tuple[IndexPart, ...] | None:
 
 
 def _short(table: TableId, index: Index, target: Target) -> str:
-    """A name that only one index of the schema has, as these targets want it."""
+    """A name that is unique in the schema, as these targets require."""
     name = f"{table.table}_{index.name}"
     limit = NAME_BYTES[target.dialect]
     if len(name.encode()) <= limit:
@@ -337,8 +337,8 @@ def _long_names(table: TableId, names: Sequence[str], target: Target) -> list[st
     for name in (*table, *names):
         if len(name.encode()) > limit:
             problems.append(
-                f"name {name} has more than the {limit} bytes that the target takes: give it "
-                "another one with mapper[i]"
+                f"name {name} has more than the {limit} bytes that the target allows: rename it "
+                "with mapper[i]"
             )
     return problems
 
@@ -355,8 +355,8 @@ def _twice(names: Sequence[str]) -> list[str]:
 
 
 def merged(definitions: list[TableDefinition]) -> TableDefinition:
-    """One target table of several source tables: all their columns. Where their types or keys
-    differ, that is a problem of the table."""
+    """One target table for several source tables, with all their columns. Different types or keys
+    become problems of the table."""
     first, *others = definitions
     columns = {column.name.lower(): column for column in first.columns}
     problems = list(first.problems)
@@ -364,7 +364,7 @@ def merged(definitions: list[TableDefinition]) -> TableDefinition:
     in_key = _names(first.key)
     for other in others:
         for column in other.columns:
-            # A column that only some of the tables have is NULL in rows of the others.
+            # A column that only some tables have is NULL in rows of the others.
             known = columns.setdefault(column.name.lower(), replace(column, is_nullable=True))
             if known.type != column.type:
                 problems.append(

@@ -1,4 +1,4 @@
-"""`cdcbus schema`: the target tables of a consumer task, as they should be and as they are."""
+"""`cdcbus schema`: the target tables of a consumer task, as they should be and as they are now."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COLLATIONS: Final = text(
     ":schema AND table_name = :table AND collation_name IS NOT NULL"
 )
 BETWEEN: Final = "\x01"  # names of columns
-# Name of each index, whether it is unique, and its columns, empty for an expression.
+# The name of each index, whether it is unique, and its columns, empty for an expression.
 INDEXES: Final = {
     "mysql": text(
         f"""
@@ -66,7 +66,7 @@ INDEXES: Final = {
         GROUP BY i.relname, x.indisunique"""
     ),
 }
-# A collation of one of the two servers, and the one of the other that takes as much for one.
+# A collation of one of the two servers, and the other server's that compares texts alike.
 ALIKE: Final = (
     ("_0900_ai_ci", "_uca1400_nopad_ai_ci"),
     ("_0900_as_ci", "_uca1400_nopad_as_ci"),
@@ -84,8 +84,8 @@ ALIKE: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """One target table. `is_there` None: not looked at, as its server is none that is asked.
-    `statements`: what makes it, where it is missing."""
+    """One target table. `is_there` None: unknown, as this kind of server is not asked.
+    `statements`: create the table, or the indexes, that are missing."""
 
     definition: TableDefinition
     is_there: bool | None
@@ -94,14 +94,14 @@ class TablePlan:
 
     @property
     def loses(self) -> bool:
-        """Whether rows cannot go there whole: it is missing, or would lose some of them."""
+        """Whether the table is missing, or would lose values or rows."""
         return not self.is_there or any(each.is_lost for each in self.differences)
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaPlan:
-    """All target tables of a task, and the schemas that they lack: with the statement that makes
-    each, where that was asked for."""
+    """All target tables of a task, and their missing schemas. `schemas`: the statements that create
+    these, if asked for."""
 
     dialect: str
     tables: tuple[TablePlan, ...]
@@ -110,21 +110,21 @@ class SchemaPlan:
 
     @property
     def head(self) -> list[str]:
-        """What comes before the tables."""
+        """The statements before those of the tables."""
         tables = [sql for table in self.tables for sql in table.statements]
         has_backslash = self.dialect == "mysql" and any("\\" in sql for sql in tables)
         return [*self.schemas, *[PLAIN_BACKSLASHES] * has_backslash]
 
     @property
     def statements(self) -> list[str]:
-        """All, in order."""
+        """All statements, in order."""
         return [*self.head, *(sql for table in self.tables for sql in table.statements)]
 
 
 @contextmanager
 def target_database(load: LoadTask) -> Iterator[Database]:
-    """The task's target, with one connection; MySQL's without the database that its address names,
-    which may not be there yet. Raises ConfigError for a target of another package."""
+    """The task's target, with one connection; for MySQL without the database in its address, which
+    may not exist yet. Raises ConfigError for a target from another package."""
     assert isinstance(load.target, JdbcTarget)
     target = replace(load.target, pool_size=1, min_connections=1, connect_retries=0)
     database = open_target(target)
@@ -140,7 +140,7 @@ def target_database(load: LoadTask) -> Iterator[Database]:
 def make_plan(
     load: LoadTask, feeds: Sequence[Feed], *, with_indexes: bool, with_schemas: bool
 ) -> SchemaPlan:
-    """Looks at the source and at the target, and changes nothing. Raises CdcError."""
+    """The plan from the source's tables and the target's; changes nothing. Raises CdcError."""
     assert isinstance(load.target, JdbcTarget)
     found: list[tuple[MappedTable, TableDetails]] = []
     for feed in feeds:
@@ -227,7 +227,7 @@ def _target(connection: Connection, dialect: str, zero_date: ZeroDate) -> Target
 
     @cache
     def collation_of(name: str) -> tuple[str, str]:
-        """The same, else one that takes as much for one, else one that takes less."""
+        """The same collation, else one that compares alike, else a stricter one."""
         charset = charset_of(name)
         others = [name.replace(one, other) for one, other in ALIKE if name == f"{charset}{one}"]
         if charset in ("utf8", "utf8mb3"):
@@ -243,7 +243,7 @@ def _target(connection: Connection, dialect: str, zero_date: ZeroDate) -> Target
 
 
 def _has_collation(connection: Connection, charset: str, collation: str) -> bool:
-    """Asked by using it: servers list those that depend on the character set elsewhere."""
+    """Tests a collation by using it, because servers list some of them under other names."""
     try:
         run_plain(connection, f"SELECT CONVERT('' USING {charset}) COLLATE {collation}").close()
     except DBAPIError as error:
@@ -254,25 +254,25 @@ def _has_collation(connection: Connection, charset: str, collation: str) -> bool
 
 
 def refuse_impossible(plan: SchemaPlan) -> None:
-    """Raises ConfigError for what cannot be run as it is."""
+    """Raises ConfigError for a plan that cannot be run."""
     if plan.dialect == "oracle":
         raise ConfigError(
-            "tables of Oracle are not made from here: run what `cdcbus schema plan` prints"
+            "tables in Oracle are not created from here: run what `cdcbus schema plan` prints"
         )
     for table in plan.tables:
         if not table.is_there and table.definition.problems:
             problems = "; ".join(table.definition.problems)
-            raise ConfigError(f"target table {table.definition.id} cannot be made: {problems}")
+            raise ConfigError(f"target table {table.definition.id} cannot be created: {problems}")
     if plan.missing_schemas and not plan.schemas:
         raise ConfigError(
-            f"the target has no schema {', '.join(plan.missing_schemas)}: make it, or let "
-            "--schemas do so"
+            f"the target has no schema {', '.join(plan.missing_schemas)}: create it, or add "
+            "--schemas"
         )
 
 
 def apply_plan(load: LoadTask, plan: SchemaPlan) -> Iterator[str]:
-    """Runs the plan's statements, each in a transaction of its own, and gives each when it is
-    done. Raises CdcError at the first that fails; those before it stay."""
+    """Runs the plan's statements, each in a transaction of its own, and yields each when it is
+    done. Raises CdcError at the first that fails; the effects of those before it stay."""
     with target_database(load) as database:
         for sql in plan.statements:
             with (

@@ -1,5 +1,5 @@
-"""What a source table is beside its columns' names and types: defaults, comments, collations,
-indexes."""
+"""Details of a source table besides the names and types of its columns: defaults, comments,
+collations, indexes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 QUOTES_DEFAULTS_FROM: Final = (10, 2, 7)
-"""The version of MariaDB from which on it prints defaults as SQL; before, as MySQL, as texts."""
+"""The first version of MariaDB that prints defaults as SQL; before, like MySQL, it prints texts."""
 NOW: Final = re.compile(r"(?:current_timestamp|now|localtimestamp)(?:\(([0-6]?)\))?", re.IGNORECASE)
 QUOTED: Final = re.compile(r"'(.*)'", re.DOTALL)
 NUMBER: Final = re.compile(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?", re.IGNORECASE)
@@ -28,9 +28,9 @@ ROW_TIMES: Final = ("ROW START", "ROW END")
 
 
 class DefaultKind(StrEnum):
-    """TEXT: a literal, as a cell has it. NOW: the time of the insert. BITS, BYTES: binary or
-    hexadecimal digits. EXPRESSION: SQL of the source. UNCLEAR: a text in which a `?` may stand for
-    another character, or for a byte, as servers print what they cannot show."""
+    """TEXT: a literal, in the form of a cell. NOW: the time of the insert. BITS, BYTES: binary or
+    hexadecimal digits. EXPRESSION: SQL of the source. UNCLEAR: a text with a `?`, which may stand
+    for a character or byte that the server cannot show."""
 
     TEXT = auto()
     NOW = auto()
@@ -48,7 +48,7 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDetails:
-    """`collation` is empty where the column has none; `is_generated`: the source computes it."""
+    """Details of a column. `collation`: empty for none. `is_generated`: the source computes it."""
 
     default: Default | None = None
     collation: str = ""
@@ -58,7 +58,7 @@ class ColumnDetails:
 
 @dataclass(frozen=True, slots=True)
 class IndexPart:
-    """A column in an index; None: an expression. `length`: of the prefix; 0: all of it."""
+    """A column in an index; None: an expression. `length`: of the prefix; 0: the whole column."""
 
     column: str | None
     length: int = 0
@@ -67,7 +67,8 @@ class IndexPart:
 
 @dataclass(frozen=True, slots=True)
 class Index:
-    """`kind`: BTREE, HASH, FULLTEXT, SPATIAL, VECTOR. The primary key is called PRIMARY."""
+    """An index. `kind`: BTREE, HASH, FULLTEXT, SPATIAL, VECTOR. The primary key is named
+    PRIMARY."""
 
     name: str
     is_unique: bool
@@ -84,7 +85,7 @@ class TableDetails:
 
 
 def read_details(connection: Connection, tables: Iterable[TableId]) -> dict[TableId, TableDetails]:
-    """Those of the tables; four questions, however many tables there are."""
+    """The details of the tables, from four queries for any number of tables."""
     wanted = sorted(tables)
     names = {table.schema for table in wanted}, {table.table for table in wanted}
 
@@ -136,7 +137,7 @@ def quotes_defaults(version: str) -> bool:
 
 
 def read_default(text: str | None, extra: str, data_type: str, has_quotes: bool) -> Default | None:
-    """A column's default as information_schema prints it; None where it has none, or NULL."""
+    """Reads a column's default as information_schema prints it; None for no default, or NULL."""
     if text is None or (has_quotes and text.upper() == "NULL"):
         return None
     is_expression = "DEFAULT_GENERATED" in extra.upper()

@@ -1,4 +1,4 @@
-"""The table of docs/schema.md: which type a source's has in each target, as the code has it."""
+"""The table in docs/schema.md: the type that each source type has in each target, from the code."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdcbus.plugins.loaders.add_column import column_type
 
 BEGIN: Final = "<!-- types: written by tests/unit/tasks/schema/test_type_table.py -->"
 END: Final = "<!-- end of types -->"
-# Each type of the source, as a row of the table.
+# The source types, one per row of the table.
 TYPES: Final = (
     ("tinyint", "smallint", "mediumint", "int", "bigint"),
     ("tinyint unsigned", "smallint unsigned", "mediumint unsigned", "int unsigned"),
@@ -23,7 +23,7 @@ DIALECTS: Final = ("postgresql", "oracle")
 
 
 def type_table() -> str:
-    """The table as Markdown. MySQL and MariaDB keep the source's type, so they have no column."""
+    """The table as Markdown. MySQL and MariaDB keep the source type, so they have no column."""
     lines = ["| source | PostgreSQL | Oracle |", "| --- | --- | --- |"]
     for group in TYPES:
         for source in group:

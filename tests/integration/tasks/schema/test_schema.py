@@ -168,7 +168,7 @@ def test_a_table_that_is_too_small_says_what_it_loses(shop: Shop) -> None:
         "seen timestamp without time zone(0) is too narrow for datetime(3): "
         "timestamp(3) without time zone",
         "path is NOT NULL, and NULL may come",
-        " unique key id: rows that the source tells apart may be one there",
+        " unique key id: different source rows may be one there",
     }
     said = run("plan", load, "--check", code=1).output
     assert f'ALTER TABLE "{shop.name}"."orders" ADD COLUMN "flags" bit(5);' in said
@@ -267,7 +267,7 @@ def test_a_task_in_zookeeper_is_planned_by_its_id(
 def test_oracle_is_text_only(shop: Shop) -> None:
     load = shop.load("postgresql", loader__source__url="jdbc:oracle:thin:@//none:1521/X")
     assert '"id" NUMBER(10) NOT NULL' in run("plan", load).output
-    assert "not made from here" in run("apply", load, "--yes", code=1).output
+    assert "not created from here" in run("apply", load, "--yes", code=1).output
 
 
 def test_mysql_gets_what_stands_for_mariadbs_own(shop: Shop, mysql_9: Database, name: str) -> None:

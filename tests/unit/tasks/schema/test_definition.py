@@ -81,7 +81,7 @@ def test_in_oracle_texts_may_be_null_but_for_the_key() -> None:
 
 def test_a_long_text_is_no_key_in_oracle() -> None:
     table = made(column("a", "varchar(5000)"), dialect="oracle", key="a")
-    assert table.problems == ("a is of type CLOB, which is no part of a key in Oracle",)
+    assert table.problems == ("a is of type CLOB, which cannot be in a key in Oracle",)
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_default_that_the_target_cannot_have_is_left_out_with_a_note(
 
 def test_a_name_that_is_too_long_is_a_problem_of_the_table() -> None:
     long = "é" * 32  # 64 bytes
-    assert "give it another one with mapper[i]" in made(column(long, "int")).problems[0]
+    assert "rename it with mapper[i]" in made(column(long, "int")).problems[0]
     assert made(column(long, "int"), dialect="mysql").problems == ()
 
 

@@ -158,8 +158,8 @@ def test_it_ends_at_the_first_statement_that_fails(world: World) -> None:
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (SchemaPlan("oracle", (MISSING,)), "Oracle are not made from here"),
-        (SchemaPlan("mysql", (IMPOSSIBLE,)), r"shop\.orders cannot be made: a name is too long"),
+        (SchemaPlan("oracle", (MISSING,)), "Oracle are not created from here"),
+        (SchemaPlan("mysql", (IMPOSSIBLE,)), r"shop\.orders cannot be created: a name is too long"),
         (SchemaPlan("mysql", (MISSING,), ("shop",)), "no schema shop: .* --schemas"),
     ],
 )
