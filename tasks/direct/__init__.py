@@ -1,1 +1,1 @@
-"""Rows that a consumer task's tables have already, straight from the source into the target."""
+"""Copies the existing rows of a consumer task's tables from the source straight into the target."""

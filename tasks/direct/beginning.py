@@ -1,5 +1,5 @@
-"""From where a direct load counts: the topics' ends, and sources that show all that is before
-them."""
+"""The beginning of a direct load: the ends of the topics, and sources that show everything before
+these."""
 
 from __future__ import annotations
 
@@ -31,7 +31,8 @@ LOOK_SECONDS = 0.2
 
 
 def begin(opened: Opened) -> DirectLoad:
-    """Notes where the topics end, and waits until the source shows all that is before that."""
+    """Notes where the topics end, and waits until the sources show all changes before that. Raises
+    ConfigError where a fetch task is not running or cannot be compared, and Interrupted."""
     load = opened.load
     with TopicLogs(load) as logs:
         offsets = {
@@ -44,8 +45,8 @@ def begin(opened: Opened) -> DirectLoad:
 
 
 def _settled(opened: Opened, source: Source) -> BinlogPosition:
-    """The fetch task's position once it is beyond the end of the binlog as it is now, so beyond all
-    that is in Kafka; and by then others at the source see what is before it."""
+    """The fetch task's position once it has passed the current end of the binlog, and therefore all
+    that is in Kafka. On return, other sessions at the source see everything before it."""
     fetch = source.feed.fetch
     end = servers.latest_position(source.connection)
     target = BinlogCoordinates(end.file, end.pos)
@@ -59,9 +60,8 @@ def _settled(opened: Opened, source: Source) -> BinlogPosition:
             return position
         if not TaskNodes(opened.client).locks(fetch.task_id):
             raise ConfigError(
-                f"fetch task {fetch.task_id} does not run, and has not reached the end of its "
-                f"source's binlog ({target}): start it, so that all that is written from now on "
-                "comes into Kafka"
+                f"fetch task {fetch.task_id} is not running, and has not reached the end of its "
+                f"source's binlog ({target}): start it, so that all changes from now on reach Kafka"
             )
         if not is_logged:
             is_logged = True
@@ -76,7 +76,7 @@ def _fetched(client: KazooClient, source: Source) -> BinlogPosition:
     if node is None or not node.fields:
         raise ConfigError(
             f"fetch task {fetch.task_id} ({source.feed.place}) has never run: start it first, so "
-            "that all that is written from now on comes into Kafka"
+            "that all changes from now on reach Kafka"
         )
     return BinlogPosition.from_json(orjson.dumps(node.fields))
 
@@ -93,21 +93,22 @@ def _wait_until_seen(opened: Opened, source: Source, position: BinlogPosition) -
 
 
 def settle_again(opened: Opened, found: DirectLoad) -> None:
-    """Chunks may come from another server than before where that is known to have as much."""
+    """Waits again for a load that is continued. Chunks may come from another server than before
+    only if that is known to have the same changes. Raises ConfigError otherwise."""
     for source in opened.sources:
         position = found.seen.get(source.feed.fetch.task_id)
         if position is None:
             raise ConfigError(
                 f"the direct load of task {opened.load.task_id} was begun with another fetch task "
-                f"than {source.feed.fetch.task_id}: name that by --source, or begin anew with "
-                "--anew"
+                f"than {source.feed.fetch.task_id}: name that one with --source, or start again "
+                "with --anew"
             )
         has_gtids = source.server.has_gtids and not source.server.is_mariadb and position.gtid
         if position.server_uuid != source.server.identity and not has_gtids:
             raise ConfigError(
                 f"{source.feed.place}: the direct load was begun at server {position.server_uuid}, "
                 f"and its address leads to {source.server.identity}, which does not tell whether "
-                "it has as much. Begin anew with --anew"
+                "it has as much. Start again with --anew"
             )
         _wait_until_seen(opened, source, position)
 

@@ -1,4 +1,4 @@
-"""What must hold before a direct load: of the tasks, and of each table at both sides."""
+"""The conditions of a direct load: of the tasks, and of each table on both sides."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ THROUGH_KAFKA = "take its snapshot through Kafka instead (docs/snapshot.md)"
 
 
 def check_tasks(load: LoadTask, feeds: Sequence[Feed]) -> None:
-    """Raises ConfigError where an update may have to make up for a row that no chunk had, and
-    could not: a row whose key changes while the table is read is in none, or in two."""
+    """Raises ConfigError where an update could not make up for a row that no chunk had: a row whose
+    key changes while the table is read is in no chunk, or in two."""
     if not load.insert_on_update_error:
         raise ConfigError(
             f"task {load.task_id} leaves out updates of rows that the target lacks, and a row "
@@ -35,21 +35,21 @@ def check_tasks(load: LoadTask, feeds: Sequence[Feed]) -> None:
             raise ConfigError(
                 f"{place} leaves out {', '.join(sorted(skipped & needed))} "
                 "(consumer.skippedOperations): chunks are written as inserts, and updates make up "
-                "for rows that were moved while their table was read; allow both until the task "
-                "has caught up"
+                "for rows that moved while their table was read; allow both until the task has "
+                "caught up"
             )
     for feed in feeds:
         if feed.fetch.source.takes_partial:
             raise ConfigError(
                 f"{feed.place} takes rows without some of their columns "
-                "(consumer.source.rowImage=any), which cannot make up for a row that was moved "
-                "while its table was read: take the snapshot through Kafka (docs/snapshot.md)"
+                "(consumer.source.rowImage=any), which cannot make up for a row that moved while "
+                "its table was read: take the snapshot through Kafka (docs/snapshot.md)"
             )
 
 
 def check_table(mapped: MappedTable, selected: SelectedTable, target: TargetTable | None) -> None:
-    """Raises ConfigError where the target table is missing, or rows cannot be told apart at one of
-    the sides."""
+    """Raises ConfigError where the target table is missing or unsafe, or rows cannot be identified
+    on one of the sides."""
     source = mapped.source.id
     if target is None:
         raise ConfigError(
@@ -61,22 +61,22 @@ def check_table(mapped: MappedTable, selected: SelectedTable, target: TargetTabl
     if selected.key is None:
         raise ConfigError(
             f"table {source} has no primary key, nor a unique key of whole columns without NULLs, "
-            f"so rows that come twice could not be told: {THROUGH_KAFKA}"
+            f"so rows that come twice could not be recognized: {THROUGH_KAFKA}"
         )
     if not target.key:
         raise ConfigError(
             f"target table {target.id} has no primary key, nor a unique key without NULLs, so rows "
-            f"of {source} that come twice could not be told: give it one, or {THROUGH_KAFKA}"
+            f"of {source} that come twice could not be recognized: give it one, or {THROUGH_KAFKA}"
         )
     if not tells_rows_apart(mapped, target):
         raise ConfigError(
             f"the key of target table {target.id} ({', '.join(target.key)}) holds no key of "
-            f"{source}, so rows that differ there may be one: {THROUGH_KAFKA}"
+            f"{source}, so different source rows may become one: {THROUGH_KAFKA}"
         )
 
 
 def tells_rows_apart(mapped: MappedTable, target: TargetTable) -> bool:
-    """Whether the target's key has all columns of a key of the source."""
+    """Whether the target's key contains all columns of a key of the source."""
     key = {name.lower() for name in target.key}
     copied = {
         column
@@ -95,12 +95,12 @@ def tells_rows_apart(mapped: MappedTable, target: TargetTable) -> bool:
 def check_empty(
     connection: Connection, targets: Sequence[TargetTable], shown: Callable[[TableId], str] = str
 ) -> None:
-    """Raises ConfigError which names the tables that have rows, and driver errors."""
+    """Raises ConfigError that names the tables with rows, and driver errors."""
     full = [shown(each.id) for each in targets if _has_rows(connection, each.id)]
     if full:
         raise ConfigError(
             f"target table {', '.join(full)} has rows already: a direct load is for empty tables; "
-            "empty it, name others by --table, or take the snapshot through Kafka "
+            "empty it, name others with --table, or take the snapshot through Kafka "
             "(docs/snapshot.md)"
         )
 

@@ -1,9 +1,9 @@
-"""A chunk of a table into the target, where Spark runs it: read as a snapshot reads it, made into
-what the consumer task reads of the very records that the fetch task would send, and applied as that
-applies it. So cells, filters, processors and mappers have one code; only Kafka is left out, and
-where the formats allow it the records, too (`row_columns.py`).
+"""Loads a chunk of a table into the target, in a Spark worker. The chunk is read as a snapshot
+reads it, turned into what the consumer task would read from the fetch task's records, and applied
+as the consumer task applies it. Cells, filters, processors and mappers therefore share one code
+path; only Kafka is left out, and, where the formats allow it, the records (`row_columns.py`).
 
-A chunk may come again, after a kill: then its rows are there, and are written once more.
+After a kill a chunk may be loaded again: its rows exist then, and are written once more.
 """
 
 from __future__ import annotations
@@ -46,15 +46,15 @@ from cdcbus.tasks.direct.course import Chunk, Loaded, now_ms
 from cdcbus.tasks.direct.row_columns import AS_THEY_ARE, ReadRows, RowsOrRecords, read_rows
 
 SLICE_BYTES = 16_000_000
-"""Of a chunk whose rows are larger than those before it, so much is one transaction."""
+"""The size of a transaction, for a chunk whose rows are larger than those before it."""
 TASKS = 2
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What all chunks of a source share. `guard`: an offset that the target must hold as it is
-    when a chunk is committed, None where it keeps none: once another process has taken the task
-    over, it does not."""
+    """What all chunks of a source share. `guard`: an offset that the target must hold unchanged
+    when a chunk is committed, which fails once another process has taken the task over; None where
+    the target keeps no offsets."""
 
     load: LoadTask
     fetch: FetchTask
@@ -63,14 +63,14 @@ class Work:
 
 
 def load_chunk(pickled: bytes, chunk: Chunk) -> Loaded | CdcError:
-    """Reads and applies it. `pickled`: the Work. Returns what an operator should read, as Spark
-    would tell an exception's class and a stack of its own."""
+    """Reads and applies a chunk. `pickled`: the Work. Returns errors instead of raising them, as
+    Spark would replace an exception's sentence with its class and a stack trace."""
     try:
         return _worker(pickled).load(chunk)
     except CdcError as error:
         _worker.cache_clear()
         return error
-    except Exception as error:  # its text may hold cells
+    except Exception as error:  # its text may hold cell values
         _worker.cache_clear()
         *_, (frame, line) = walk_tb(error.__traceback__)
         where = f"{frame.f_code.co_filename}:{line}"
@@ -85,7 +85,7 @@ def _worker(pickled: bytes) -> _Worker:
 
 
 class _Worker:
-    """Keeps its connections from chunk to chunk."""
+    """Loads chunks, keeping its connections from one chunk to the next."""
 
     def __init__(self, work: Work) -> None:
         assert isinstance(work.load.target, JdbcTarget)
@@ -173,14 +173,14 @@ class _Worker:
     def _rows(
         self, selected: SelectedTable, writer: TableWriter, images: list[bytes], origin: Origin
     ) -> ReadRows | None:
-        """The rows without records; None where they need some."""
+        """The rows read without records; None where they need records."""
         if self._work.fetch.publish.converter not in AS_THEY_ARE:
             return None
         self._read.rows = None
         try:
             [value] = _record_values(selected, writer, images[:1], origin)
             return read_rows(images, selected, self._read.from_bytes(value))
-        except (DataError, UnreadableEvent):  # which is said of the row's record
+        except (DataError, UnreadableEvent):  # the path by records reports it
             return None
 
 
@@ -201,15 +201,15 @@ OTHER_ROW = (
 
 
 def altered(table: TableId) -> CdcError:
-    """For a table whose columns are not those that it had."""
+    """The error for a table whose columns have changed."""
     return CdcError(
-        f"table {table} was altered while it was loaded: empty its target table, and begin the "
-        "load anew with --anew"
+        f"table {table} was altered while it was loaded: empty its target table, and start the "
+        "load again with --anew"
     )
 
 
 def record_writer(selected: SelectedTable, converter: Converter) -> TableWriter:
-    """What makes record values of the table's rows. Keys are not asked for."""
+    """A writer that makes record values, without keys, from the table's rows."""
     return TableWriter(
         selected.table,
         converter,
@@ -223,8 +223,8 @@ def _named(chunk: Chunk, selected: SelectedTable) -> str:
 
 
 class _GuardedLoader:
-    """A loader whose transactions keep no offset of their own, and commit only while the target
-    holds the guard as it was."""
+    """A loader whose transactions store no offset of their own, and commit only while the target
+    holds the guard unchanged."""
 
     def __init__(self, loader: Loader, guard: AppliedOffset | None) -> None:
         self._loader, self._guard = loader, guard

@@ -1,5 +1,5 @@
-"""How far the direct load of a table is: chunks end in any order, and what is stored is up to where
-all are done. Pure."""
+"""The progress of a table's direct load. Chunks end in any order; the stored progress reaches up to
+the first chunk that is not done. Pure."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from cdcbus.producer.snapshot.progress import TableProgress, TableState
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """Rows of a table behind `after`, up to `until`. `number`: in this run. `expressions`: what is
-    selected, as the table was when it was cut."""
+    """The rows of a table after `after`, up to and including `until`. `number`: counts in this run.
+    `expressions`: what is selected, as of when the chunk was cut."""
 
     table: TableId
     number: int
@@ -26,7 +26,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a chunk came to, once the target has committed it."""
+    """The size of a chunk that the target has committed."""
 
     rows: int
     bytes: int
@@ -40,7 +40,8 @@ class _Part:
 
 @dataclass(slots=True)
 class Course:
-    """A table's way. `progress`: up to where all chunks are done, where another run would go on."""
+    """The load of one table. `progress`: up to where all chunks are done, where another run would
+    continue."""
 
     table: TableId
     progress: TableProgress
@@ -48,14 +49,14 @@ class Course:
     is_cut: bool = False
 
     def cut(self, chunk: Chunk) -> None:
-        """The next chunk is on its way. Time counts from the table's first one on: before, Spark
-        may start, and other tables are loaded."""
+        """Notes that a chunk's load begins. A table's time counts from its first chunk, as Spark
+        may start and other tables are loaded before that."""
         if not self.progress.chunks and not self.parts:
             self.progress = replace(self.progress, started_ms=now_ms())
         self.parts.append(_Part(chunk))
 
     def done(self, chunk: Chunk, loaded: Loaded) -> None:
-        """The target has it."""
+        """Notes that the target has committed a chunk."""
         next(part for part in self.parts if part.chunk is chunk).loaded = loaded
         while self.parts and (first := self.parts[0].loaded) is not None:
             self._pass(self.parts.popleft().chunk, first)
@@ -79,8 +80,8 @@ class Course:
 
     @property
     def shown(self) -> TableProgress:
-        """With what is done beyond a chunk that is not."""
-        # a copy, as other threads cut and end chunks meanwhile
+        """The progress including done chunks after one that is not done."""
+        # a copy, as other threads cut and end chunks concurrently
         ahead = [part.loaded for part in tuple(self.parts) if part.loaded]
         return replace(
             self.progress,

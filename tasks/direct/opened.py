@@ -1,5 +1,4 @@
-"""What a direct load has open while it runs: target, sources, Spark, and where it stores how far
-it is."""
+"""The resources of a running direct load: target, sources, Spark, and the store of its progress."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ READ_SECONDS = 60.0
 
 @dataclass(slots=True)
 class Source:
-    """A fetch task's server, at the one address that is read."""
+    """A fetch task's server, at the one address that the load reads."""
 
     feed: Feed
     server: Server
@@ -44,7 +43,7 @@ class Source:
 
 @dataclass(slots=True)
 class Opened:
-    """All that one run needs."""
+    """Everything that one run needs."""
 
     load: LoadTask
     client: KazooClient
@@ -58,12 +57,12 @@ class Opened:
 
 
 class Interrupted(CdcError):
-    """The load is not finished, and goes on when it is run again."""
+    """The load is not finished; running it again continues it."""
 
 
 def interrupted(load: LoadTask) -> Interrupted:
     return Interrupted(
-        f"the direct load of task {load.task_id} is not finished: the same command goes on with "
+        f"the direct load of task {load.task_id} is not finished: the same command continues with "
         "what is left"
     )
 
@@ -79,7 +78,7 @@ def opened_for(
             raise ConfigError(
                 f"task {load.task_id} is a dry run ({load.loader}), which writes nothing"
             )
-        # a name of its own: the applier ends what others of the task's name have open
+        # a name of its own, as the applier ends other sessions of the task's name
         target = replace(
             load.target, task_id=f"{load.task_id} direct", pool_size=1, min_connections=0
         )
@@ -106,7 +105,8 @@ def opened_for(
 
 
 def _with_daemon(load: LoadTask) -> LoadTask:
-    """On this machine, Python workers begin with all loaded that a chunk needs."""
+    """The task with a daemon whose Python workers start with everything loaded that a chunk needs,
+    if Spark runs on this machine."""
     from cdcbus.consumer.spark.settings import is_cluster
 
     if is_cluster(load.spark_options.get("spark.master", "local")):

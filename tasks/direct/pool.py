@@ -1,5 +1,5 @@
-"""Chunks of all tables, side by side: each is a Spark job of one task, so that each is known to be
-done when it is, and no more are read at once than the source is to bear."""
+"""Loads chunks of all tables in parallel. Each is a Spark job with one task, so that the end of
+each is known when it happens, and no more are read at a time than the source should bear."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 20.0
 
 @dataclass(frozen=True, slots=True)
 class Sourced:
-    """Where a table comes from. `work`: the pickled Work of its chunks."""
+    """The source of a table. `work`: the pickled Work of its chunks."""
 
     config: SourceConfig
     server: Server
@@ -55,9 +55,9 @@ def load_all(
     stop: Event,
     report: Callable[[], None],
 ) -> None:
-    """Returns when all chunks are committed, or `stop` is set. `report` is called once a second, on
-    this thread. What passes by itself (a server that is away, lost executors) is waited for; raises
-    what else a chunk meets."""
+    """Returns when all chunks are committed, or `stop` is set. Calls `report` once a second, on
+    this thread. Retries after temporary failures (an unavailable server, lost executors); raises
+    any other error of a chunk."""
     session, _ = spark.session
     with ExitStack() as opened:
         _Pool(load, courses, sourced, session.sparkContext, opened, stop).run(readers, report)
@@ -96,7 +96,7 @@ class _Pool:
         while not self._is_over():
             report()
         if self._stop.is_set() or self._failure:
-            with suppress(Exception):  # of a JVM that has ended
+            with suppress(Exception):  # the JVM may have ended
                 self._spark.cancelAllJobs()
         for thread in threads:
             thread.join()
@@ -113,7 +113,7 @@ class _Pool:
     def _work(self) -> None:
         try:
             while not self._stop.is_set() and self._failure is None:
-                # a lock of its own: a source that is away holds up new chunks only
+                # a separate lock: an unavailable source delays only new chunks
                 with self._cutting:
                     found = next(self._chunks, None)
                 if found is None:
@@ -133,7 +133,7 @@ class _Pool:
                 self._changed.notify_all()
 
     def _surely(self, chunk: Chunk) -> Loaded | None:
-        """None where the load ends before."""
+        """Loads a chunk, retrying temporary failures; None if the load ends first."""
         pause = FIRST_PAUSE
         while not self._stop.is_set() and self._failure is None:
             found = self._spark_job(chunk)
@@ -158,7 +158,7 @@ class _Pool:
         assert isinstance(found, Loaded | CdcError)
         return found
 
-    # One thread at a time.
+    # Called by one thread at a time.
 
     def _cut(self) -> Iterator[tuple[Course, Chunk]]:
         number = 0
@@ -186,8 +186,8 @@ class _Pool:
                 course.finish_if_done()
 
     def _ask(self, table: TableId, question: Callable[[ChunkReader], _Answer]) -> _Answer:
-        """Of the table's source; one that is away is waited for. Raises SourceUnavailable at the
-        end."""
+        """Asks the table's source, retrying while it is unavailable. Raises SourceUnavailable if
+        the load ends first."""
         config, server = self._sourced[table].config, self._sourced[table].server
         pause = FIRST_PAUSE
         while True:
@@ -212,17 +212,17 @@ class _Pool:
 def _end(
     selected: SelectedTable, after: Bound | None, until: Bound, rows: int, reader: ChunkReader
 ) -> Bound:
-    """Of a chunk of so many rows."""
+    """The last key of a chunk of `rows` rows after `after`."""
     return reader.nth_key(selected, after, until, rows) or until
 
 
 def _size(table: TableId, reader: ChunkReader) -> int:
-    """Of a row, as the server believes."""
+    """The size of a row in bytes, as the server estimates it."""
     return reader.estimate(table)[1]
 
 
 def first_rows(row_bytes: int) -> int:
-    """How many rows of a table the first chunks have, before any tells how large they are."""
+    """The number of rows in a table's first chunks, before one shows how large its rows are."""
     return rows_for(CHUNK_BYTES, MOST_ROWS, MOST_ROWS * row_bytes) if row_bytes else FIRST_ROWS
 
 

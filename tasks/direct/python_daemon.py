@@ -1,4 +1,4 @@
-"""As `consumer/spark/python_daemon.py`, for workers that load chunks."""
+"""Like `consumer/spark/python_daemon.py`, for workers that load chunks."""
 
 from cdcbus.consumer.spark import python_daemon
 

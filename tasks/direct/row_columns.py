@@ -1,9 +1,9 @@
-"""Rows of a table as the consumer task reads them, without a record in between: Arrow columns of
-texts straight from row images, which no JSON is written for and parsed again.
+"""Rows of a table as the consumer task reads them, without records in between: Arrow columns of
+texts straight from row images, without writing and parsing JSON.
 
-How rows look to the consumer task (names, types, place) one of them tells, by way of a record; it
-also tells whether the formats of both tasks leave cells as they are. Where they do not, rows go by
-records (`chunk_loader.py`), which is what this must be equal to.
+One row takes the path through a record. It shows how rows look to the consumer task (names, types,
+place), and whether the formats of both tasks leave cells unchanged. Where they do not, all rows
+take the path through records (`chunk_loader.py`), the reference that this must be equal to.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cdcbus.producer.snapshot.columns import CellForm, SelectedTable
 from cdcbus.producer.snapshot.rows import CellColumn, cell_columns
 
 AS_THEY_ARE: Final = {"canalRow", "oggJson", "porterCompat"}
-"""The formats that write a cell's text as it stands."""
+"""The formats that write a cell's text unchanged."""
 _FLAG: Final = "_ismissing"
 _UTF8: Final = {"utf8mb4", "utf8mb3", "utf8"}
 _PLACE: Final = pa.binary(8)
@@ -31,8 +31,8 @@ _PLACE: Final = pa.binary(8)
 
 @dataclass(slots=True)
 class ReadRows:
-    """Rows that have been read. `like`: one of them, as the consumer task reads it; `columns`: the
-    cells of all, by the names that it has."""
+    """Rows that were read. `like`: one of them, as the consumer task reads it. `columns`: the cells
+    of all rows, by its column names."""
 
     like: RowChange
     columns: dict[str, pa.Array]
@@ -42,11 +42,11 @@ class ReadRows:
         return len(next(iter(self.columns.values())))
 
     def values(self) -> pa.BinaryArray:
-        """What stands for the rows where records have values: their places."""
+        """The rows' places, which stand in for the values of records."""
         return pa.array(range(len(self)), pa.int64()).view(_PLACE).cast(pa.binary())
 
     def group(self, values: pa.BinaryArray) -> RowGroup:
-        """Some of the rows, by their values."""
+        """The rows with these values."""
         columns = self.columns
         if len(values) < len(self):
             places = values.cast(_PLACE).view(pa.int64())
@@ -62,8 +62,8 @@ class ReadRows:
         )
 
     def change(self, value: bytes) -> RowChange:
-        """One of the rows, by its value."""
-        if not self._lists:  # all at once: each cell alone takes longer
+        """The row with this value."""
+        if not self._lists:  # all rows at once, as converting single cells is slower
             self._lists = [cells.to_pylist() for cells in self.columns.values()]
         place = int.from_bytes(value, "little")
         after: Row = {
@@ -73,7 +73,7 @@ class ReadRows:
 
 
 class RowsOrRecords:
-    """A converter that reads records, but while it has `rows`: then the values are these."""
+    """A converter that reads records, except while `rows` is set: values are then their places."""
 
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
@@ -83,13 +83,13 @@ class RowsOrRecords:
         return self._converter.to_bytes(change)
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
-        """Raises ConversionError."""
+        """The row changes of a value. Raises ConversionError."""
         if self.rows is None:
             return self._converter.from_bytes(value)
         return [self.rows.change(value)]
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
-        """All of the rows by columns, or what the converter does with records."""
+        """All rows by columns, from `rows` or from records."""
         if self.rows is None:
             return read_columns(records, self._converter)
         return Columns([self.rows.group(records)], [])
@@ -98,8 +98,8 @@ class RowsOrRecords:
 def read_rows(
     images: list[bytes], selected: SelectedTable, first: Sequence[RowChange]
 ) -> ReadRows | None:
-    """The rows; None where they are to go by records. `first`: what the consumer task reads of the
-    first image's record."""
+    """The rows; None where they must take the path through records. `first`: what the consumer task
+    reads from the record of the first image."""
     names = [column.name for column in selected.table.table.columns]
     if len(first) != 1 or any(name.lower().endswith(_FLAG) for name in names):
         return None
@@ -117,7 +117,7 @@ def read_rows(
                 strict=True,
             )
         ]
-    except (ValueError, UnreadableEvent):  # the way by records says what is wrong
+    except (ValueError, UnreadableEvent):  # the path through records reports what is wrong
         return None
     if [cells[0].as_py() for cells in columns] != list(like.after.values()):
         return None
@@ -127,14 +127,14 @@ def read_rows(
 def _texts(
     cells: CellColumn, rows: int, form: CellForm, column: BinlogColumn, read: Reader
 ) -> pa.Array:
-    """A column's texts; `read` is asked for each of them where its bytes are none."""
+    """A column's texts. `read` decodes cells whose bytes are not the text itself."""
     buffers = [pa.py_buffer(part) for part in cells]
     if form is CellForm.TEXT and column.charset in _UTF8:
         texts = pa.Array.from_buffers(pa.string(), rows, buffers)
         try:
             texts.validate(full=True)
         except pa.ArrowInvalid:
-            """Some of them are not UTF-8: the reader says what is to become of them."""
+            """Some cells are not UTF-8; the reader decides what becomes of them."""
         else:
             return texts
     found = pa.Array.from_buffers(pa.binary(), rows, buffers).to_pylist()

@@ -1,14 +1,14 @@
-"""`cdcbus snapshot run --direct`: a first copy of a consumer task's tables, and from where the task
-follows.
+"""`cdcbus snapshot run --direct`: a first copy of a consumer task's tables, and the position from
+which the task then follows.
 
-    the topics' ends O are noted     before anything is read of the source
-        -> the source is settled     until a reader there sees all that is in Kafka before O
-        -> chunks, by Spark          each read, mapped, and committed at the target; how far all of
-                                     them are goes to ZooKeeper
-        -> O is the position         of the target, then of ZooKeeper: the task applies again what
-                                     came meanwhile, and ends at what the source has
+    note O, the topics' ends         before anything is read from the source
+        -> settle the source         wait until readers there see all that is in Kafka before O
+        -> load chunks with Spark    read, map, and commit each at the target; progress goes to
+                                     ZooKeeper
+        -> make O the position       of the target, then of ZooKeeper: the task applies again what
+                                     came meanwhile, and arrives at the source's state
 
-Whenever it dies, the next run goes on with what is left, from the same O.
+If it dies at any point, the next run continues with what is left, from the same O.
 """
 
 from __future__ import annotations
@@ -83,8 +83,8 @@ def run_direct(
     is_anew: bool = False,
     told: Told = lambda _: None,
 ) -> dict[TableId, TableProgress]:
-    """Returns once the task can be started, and follows. `told` is given the progress of all
-    tables once a second. `is_anew`: an earlier load that was interrupted is forgotten. Raises
+    """Runs the load, and returns the progress of all tables once the task can be started. `told`
+    gets that progress once a second. `is_anew`: discards an earlier, interrupted load. Raises
     CdcError; Interrupted after SIGINT and SIGTERM."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     end_leftovers()
@@ -93,7 +93,7 @@ def run_direct(
     check_tasks(load, feeds)
     if is_added_loader(load.loader):
         raise ConfigError(
-            f"task {load.task_id} writes by {load.loader}, which is of another package: only "
+            f"task {load.task_id} writes with {load.loader}, a loader from another package: only "
             "targets of the built-in loaders can be loaded directly"
         )
     with stop_signals() as stop, ExitStack() as stack:
@@ -106,8 +106,8 @@ def run_direct(
         stack.callback(client.stop)
         if _is_held(client, load.task_id):
             raise ConfigError(
-                f"task {load.task_id} runs, or somebody loads it: stop it first (cdcbus task stop "
-                f"{load.task_id}); it is started once the load is done"
+                f"task {load.task_id} is running, or being loaded: stop it first (cdcbus task stop "
+                f"{load.task_id}), and start it once the load is done"
             )
         guard = stack.enter_context(guarded(client, restart_process, bus.lock_times))
         locks = stack.enter_context(guard.locks(load.task_id, load.source.topics, ""))
@@ -115,7 +115,7 @@ def run_direct(
             raise interrupted(load)
         try:
             with opened_for(load, feeds, client, end) as opened:
-                # after a start anew, what was done before is its own
+                # after a restart of the process, the earlier work is its own
                 is_anew &= RESTARTED_VARIABLE not in os.environ
                 return _run(opened, tables, readers, is_anew=is_anew, told=told)
         finally:
@@ -123,8 +123,8 @@ def run_direct(
 
 
 def _is_held(client: KazooClient, task_id: str) -> bool:
-    """Whether somebody runs the task. The lock of a process that was killed lasts for some seconds,
-    and is waited for; so is its own, after a start anew."""
+    """Whether another process runs the task. The lock of a killed process lasts for some seconds,
+    and is waited for; so is this process's own lock after it has restarted itself."""
     if RESTARTED_VARIABLE in os.environ:
         return False
     return any(not is_gone(node.fields) for node in TaskNodes(client).locks(task_id).values())
@@ -144,16 +144,16 @@ def _run(
     positions = _positions(opened, is_fresh=not was_begun, applied=applied)
     if found is None:
         _check_empty(opened, targets)
-        opened.spark.start(readers)  # which takes seconds
+        opened.spark.start(readers)  # early, as it takes seconds
         found = begin(opened)
         known = begin_tables(opened)
         forget_direct_load(client, load.task_id)
         opened.store.save(known)
-        put_direct_load(client, load.task_id, found)  # the last, as from now on it counts
+        put_direct_load(client, load.task_id, found)  # last, as the load counts from now on
     else:
         _check_held(load, found)
         settle_again(opened, found)
-        LOG.info("task %s: a direct load goes on", load.task_id)
+        LOG.info("task %s: continuing a direct load", load.task_id)
     guard = _guard(opened, found)
     courses = [
         Course(table, known[table])
@@ -187,8 +187,8 @@ def _run(
 def _checked_tables(
     opened: Opened, names: Sequence[str], known: Mapping[TableId, TableProgress]
 ) -> list[TargetTable]:
-    """The target tables; what is selected of each source table is noted. `known`: the tables of a
-    load that goes on, which are these."""
+    """The checked target tables; notes in `opened` what is selected from each source table.
+    `known`: the tables of a load that is continued, which replace `names`."""
     targets: dict[TableId, TargetTable] = {}
     wanted = {name.lower() for name in names}
     for source in opened.sources:
@@ -202,7 +202,7 @@ def _checked_tables(
                     continue
                 selected = source.tables.get(table) or reader.describe(table)
                 if selected is None:
-                    raise ConfigError(f"table {table} is no longer there to be read")
+                    raise ConfigError(f"table {table} no longer exists, or cannot be read")
                 target = opened.loader.table(mapped.target)
                 check_table(mapped, selected, target)
                 assert target is not None
@@ -222,8 +222,8 @@ def _checked_tables(
         )
     if gone := sorted(str(table) for table in known.keys() - chosen):
         raise ConfigError(
-            f"table {', '.join(gone)}, whose load was begun, is none of task {opened.load.task_id} "
-            "any more: put it back, or begin anew with --anew"
+            f"table {', '.join(gone)}, whose load was begun, no longer belongs to task "
+            f"{opened.load.task_id}: put it back, or start again with --anew"
         )
     return list(targets.values())
 
@@ -237,8 +237,8 @@ def _check_empty(opened: Opened, targets: Sequence[TargetTable]) -> None:
 def _positions(
     opened: Opened, *, is_fresh: bool, applied: Sequence[AppliedOffset]
 ) -> StoredPositions:
-    """Raises ConfigError where the task has run before: then it has a position, and what is before
-    that does not come again."""
+    """The stored positions. Raises ConfigError if the task has run before: it has a position then,
+    and records before that do not come again."""
     stores = {
         topic: ZooKeeperPositions(
             opened.client, opened.load.task_id, topic, is_lost=lambda: opened.stop.is_lost
@@ -248,21 +248,21 @@ def _positions(
     stored = [topic for topic, store in stores.items() if store.load() is not None]
     if is_fresh and (applied or stored):
         raise ConfigError(
-            f"task {opened.load.task_id} has run already, and has a position: a direct load is a "
-            "task's beginning. Take the snapshot of single tables through Kafka "
+            f"task {opened.load.task_id} has run already, and has a position: a direct load must "
+            "come before a task's first start. Take the snapshot of single tables through Kafka "
             "(docs/snapshot.md), or give the task another id"
         )
     return StoredPositions(stores)
 
 
 def _in_order(opened: Opened, source: Source) -> list[TableId]:
-    """Light tables first, as inside a batch."""
+    """The source's tables by weight, light ones first, as within a batch."""
     return sorted(source.tables, key=lambda table: (opened.load.weight(table), table))
 
 
 def _guard(opened: Opened, found: DirectLoad) -> AppliedOffset | None:
-    """An offset in the target by which a process that is no longer the one is known there. None
-    where the target keeps none."""
+    """Takes the target over, and returns an offset there that fences off processes that were
+    replaced; None where the target keeps no offsets."""
     opened.applier.take_over(
         [
             AppliedOffset(*partition, offset, 0, details=Details(_id(found, partition)))
@@ -284,15 +284,17 @@ def _store(opened: Opened, courses: Sequence[Course], told: Told) -> None:
 
 
 def _finish(opened: Opened, found: DirectLoad, positions: StoredPositions) -> None:
-    """The task goes on from the offsets, and is free to. Raises PositionLost where Kafka holds them
-    no longer."""
+    """Sets the task's position to the offsets, and releases the task. Raises PositionLost if Kafka
+    no longer holds them."""
     _check_held(opened.load, found)
-    opened.applier.applied_offsets()  # whoever writes chunks still is fenced
+    opened.applier.applied_offsets()  # fences any process that still writes chunks
     starts = Starts(dict(found.offsets), topic_ids=dict(found.topic_ids))
     take_over(opened.applier, positions, starts)
     put_direct_load(opened.client, opened.load.task_id, replace(found, is_done=True))
     LOG.info(
-        "task %s: all is loaded; it follows from %s", opened.load.task_id, shown(found.offsets)
+        "task %s: everything is loaded; it follows from %s",
+        opened.load.task_id,
+        shown(found.offsets),
     )
 
 
@@ -305,10 +307,10 @@ def _check_held(load: LoadTask, found: DirectLoad) -> None:
                     f"{partition} has the offsets {first} to {end}, and the direct load of task "
                     f"{load.task_id} was begun at {offset}: what was written meanwhile is lost. "
                     "Have Kafka keep records for longer (retention.ms), empty the target tables, "
-                    "and begin anew with --anew"
+                    "and start again with --anew"
                 )
         if (ids := topic_ids(load.source)) != dict(found.topic_ids) and ids and found.topic_ids:
             raise PositionLost(
-                f"the topics of task {load.task_id} were made anew while it was loaded: empty the "
-                "target tables, and begin anew with --anew"
+                f"the topics of task {load.task_id} were recreated while it was loaded: empty the "
+                "target tables, and start again with --anew"
             )

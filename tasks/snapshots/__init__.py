@@ -1,1 +1,1 @@
-"""Snapshots of source tables, as ZooKeeper knows them: how far each is, and what operators wish."""
+"""Snapshots of source tables in ZooKeeper: the progress of each, and what operators ask for."""

@@ -1,5 +1,5 @@
-"""`/datas/task/<id>/snapshot/direct`: the direct load of a consumer task. Below it, in `tables`,
-stands how far each table is, as for any snapshot."""
+"""`/datas/task/<id>/snapshot/direct`: the direct load of a consumer task. Below it, `tables` holds
+the progress of each table, as for any snapshot."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from cdcbus.tasks.snapshots.store import snapshot_path, tables_of
 from cdcbus.tasks.zookeeper.znode import drop_node, get_children, get_node, put_node
 
 NAME = "direct"
-"""Where other snapshots have their swimlane."""
+"""The path element where other snapshots have their swimlane."""
 
 
 @dataclass(frozen=True, slots=True)
 class DirectLoad:
-    """`offsets`: where the topics ended before anything was read: the task goes on from there.
-    `seen`: by fetch task, the place in the binlog before which all was to be seen by then.
-    `is_done`: the task's position is set."""
+    """The direct load of a task. `offsets`: where the topics ended before anything was read, and
+    where the task continues. `seen`: by fetch task, a position in the binlog before which all
+    changes were visible to readers by then. `is_done`: the task's position is set."""
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
@@ -31,7 +31,7 @@ class DirectLoad:
     is_done: bool = False
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The fields of the znode."""
         return {
             "offsets": [[*partition, offset] for partition, offset in self.offsets.items()],
             "topicIds": dict(self.topic_ids),
@@ -41,7 +41,7 @@ class DirectLoad:
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> DirectLoad:
-        """Reads what `to_fields` gives. Raises ValueError, PositionError."""
+        """Reads the output of `to_fields`. Raises ValueError, PositionError."""
         try:
             return cls(
                 {TopicPartition(topic, number): end for topic, number, end in fields["offsets"]},
@@ -54,13 +54,12 @@ class DirectLoad:
 
 
 def direct_path(task_id: str) -> str:
-    """Its znode."""
+    """The znode of a task's direct load."""
     return snapshot_path(task_id, NAME)
 
 
 def direct_load(client: KazooClient, task_id: str) -> DirectLoad | None:
-    """The task's direct load, None where there is none. Raises PositionError,
-    PositionUnavailable."""
+    """The task's direct load; None if it has none. Raises PositionError, PositionUnavailable."""
     path = direct_path(task_id)
     node = get_node(client, path)
     if node is None or not node.fields:
@@ -69,17 +68,18 @@ def direct_load(client: KazooClient, task_id: str) -> DirectLoad | None:
         return DirectLoad.from_fields(node.fields)
     except ValueError as error:
         raise PositionError(
-            f"{path}: {error}; delete it, empty the target tables, and begin the direct load anew"
+            f"{path}: {error}; delete it, empty the target tables, and start the direct load again"
         ) from error
 
 
 def put_direct_load(client: KazooClient, task_id: str, load: DirectLoad) -> None:
-    """Stores it."""
+    """Stores the task's direct load."""
     put_node(client, direct_path(task_id), load.to_fields())
 
 
 def forget_direct_load(client: KazooClient, task_id: str) -> None:
-    """With what is known of its tables; the mark itself goes last."""
+    """Deletes the task's direct load and the progress of its tables. The load's own znode is
+    deleted last, so that an interrupted call can be repeated."""
     path = direct_path(task_id)
     for name in get_children(client, f"{path}/tables"):
         drop_node(client, f"{path}/tables/{name}")
@@ -88,8 +88,8 @@ def forget_direct_load(client: KazooClient, task_id: str) -> None:
 
 
 def refuse_unfinished(client: KazooClient, task_id: str) -> None:
-    """Raises ConfigError where a direct load of the task was begun and is not done: rows of its
-    tables are missing at the target, and no position of the task brings them."""
+    """Raises ConfigError if a direct load of the task was begun and is not done: rows of its tables
+    are missing at the target, and no position of the task would bring them."""
     load = direct_load(client, task_id)
     if load is None or load.is_done:
         return
@@ -98,6 +98,6 @@ def refuse_unfinished(client: KazooClient, task_id: str) -> None:
     raise ConfigError(
         f"the direct load of task {task_id} is not finished"
         + f" ({', '.join(left)} left)" * bool(left)
-        + f": cdcbus snapshot run {task_id} --direct goes on with it; or cdcbus snapshot stop "
-        f"{task_id} gives it up"
+        + f": cdcbus snapshot run {task_id} --direct continues it; cdcbus snapshot stop {task_id} "
+        "abandons it"
     )

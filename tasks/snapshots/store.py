@@ -1,6 +1,6 @@
 """`/datas/task/<id>/snapshot/<swimlane>/tables/<table>`, which the running task writes once a
-second, and `.../wishes/`, a znode for each wish of an operator, which the task takes out once it
-has done it."""
+second, and `.../wishes/`, a znode for each wish of an operator, which the task deletes once it has
+fulfilled it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ LOOK_SECONDS = 1.0
 
 
 def snapshot_path(task_id: str, swimlane: str = "") -> str:
-    """The znode below which snapshots of a swimlane are, or of a task."""
+    """The parent znode of a swimlane's snapshots, or of all of a task."""
     path = f"{ROOT}/task/{task_id}/snapshot"
     return f"{path}/{swimlane}" if swimlane else path
 
 
 class ZooKeeperSnapshots:
-    """The snapshots of one swimlane, as its task sees them. Lives as long as its client. `is_lost`:
-    whether another process may have the task's lock; then nothing is written."""
+    """The snapshots of one swimlane, for its running task. Usable while its client is. `is_lost`:
+    whether another process may have the task's lock; nothing is written then."""
 
     def __init__(
         self,
@@ -53,13 +53,14 @@ class ZooKeeperSnapshots:
         self._client, self._is_lost = client, is_lost
         self._path = snapshot_path(task_id, swimlane)
         self._seen: list[str] = []
-        self._asked: Any = None  # about the wishes; None where they may have changed
+        self._asked: Any = None  # the pending request; None where wishes may have changed
         self._is_read = False
         self._look_at = 0.0
 
     def load(self) -> dict[TableId, TableProgress]:
-        """Raises PositionError for what is no progress, PositionUnavailable. Wishes that nobody has
-        heeded come again, to whoever goes on with what this says."""
+        """The progress of each table. Wishes that are not heeded yet are returned again by
+        `wishes`. Raises PositionUnavailable, and PositionError for a znode that ZooKeeper does not
+        let this user read."""
         self._seen, self._asked, self._look_at = [], None, 0.0
         return tables_of(self._client, self._path)
 
@@ -82,7 +83,7 @@ class ZooKeeperSnapshots:
         return bool(self._seen) or self._has_some()
 
     def wishes(self) -> list[Wish]:
-        """The new ones. A ZooKeeper that is silent is waited for only where there are some."""
+        """The new wishes. Waits for a silent ZooKeeper only if there are some."""
         if not self._has_some():
             return []
         wishes = []
@@ -90,11 +91,11 @@ class ZooKeeperSnapshots:
             if name not in self._seen:
                 self._seen.append(name)
                 wishes.append(wish)
-        self._is_read = True  # only now: what could not be read is asked for again
+        self._is_read = True  # only now, so that wishes that could not be read are read again
         return wishes
 
     def _has_some(self) -> bool:
-        """Whether there are wishes of which nobody has been told. Waits for no answer."""
+        """Whether there are wishes that `wishes` has not returned yet. Never waits."""
         path = f"{self._path}/wishes"
         if self._asked is None:
             if time.monotonic() < self._look_at:
@@ -114,13 +115,13 @@ class ZooKeeperSnapshots:
             self._asked = None
             return False
         if found is not None and not isinstance(found, list):
-            self._asked = None  # the node is there, since a moment ago
+            self._asked = None  # the znode has just been created
             return False
         self._is_read = not found
         return bool(found)
 
     def _forget(self, _event: object) -> None:
-        """Called on the ZooKeeper client's thread, at a change, or when the connection is lost."""
+        """Called on the ZooKeeper client's thread at a change, or when the connection is lost."""
         self._asked = None
 
     def heeded(self) -> None:
@@ -130,8 +131,8 @@ class ZooKeeperSnapshots:
 
 
 def tables_of(client: KazooClient, path: str) -> dict[TableId, TableProgress]:
-    """What is known of the snapshots of a swimlane's tables, in their order. One that cannot be
-    read counts as not begun, with a line in the log."""
+    """The progress of a swimlane's tables, in the order of their znodes. One that cannot be read
+    counts as not begun, with a line in the log."""
     names = get_children(client, f"{path}/tables")
     found = {}
     for where, node in get_nodes(client, [f"{path}/tables/{name}" for name in names]).items():
@@ -145,8 +146,8 @@ def tables_of(client: KazooClient, path: str) -> dict[TableId, TableProgress]:
 
 
 def wishes_of(client: KazooClient, path: str) -> dict[str, Wish]:
-    """The wishes that the task has not done yet, in order, by the names of their znodes; one that
-    cannot be read is dropped, with a line in the log."""
+    """The wishes that the task has not fulfilled yet, in order, by the names of their znodes. One
+    that cannot be read is dropped, with a line in the log."""
     found = {}
     for name in get_children(client, f"{path}/wishes"):
         node = get_node(client, f"{path}/wishes/{name}")
@@ -161,7 +162,8 @@ def wishes_of(client: KazooClient, path: str) -> dict[str, Wish]:
 
 
 def wish(client: KazooClient, task_id: str, swimlane: str, what: Wish, by: str) -> None:
-    """Asks it of the task, which sees it within a second, or when it starts; noted in the audit."""
+    """Asks something of a task, which sees it within a second, or when it starts; recorded in the
+    audit."""
     path = f"{snapshot_path(task_id, swimlane)}/wishes/"
     with audited(client, by, f"snapshot {what.kind}", f"task {task_id}"), reported(path):
         answer(

@@ -55,7 +55,7 @@ def test_a_load_whose_offsets_are_gone_is_given_up(offset: int) -> None:
 
 
 def test_a_load_whose_topic_was_made_anew_is_given_up() -> None:
-    with pytest.raises(PositionLost, match="were made anew while it was loaded"):
+    with pytest.raises(PositionLost, match="were recreated while it was loaded"):
         run._check_held(LOAD, DirectLoad({ONE: 150}, {"shop": "old"}, {}))
 
 
