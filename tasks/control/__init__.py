@@ -1,1 +1,1 @@
-"""What operators do with tasks: start, stop, reset, replay, look at their lineage."""
+"""What operators do with tasks: start, stop, reset and replay them, and look at their lineage."""

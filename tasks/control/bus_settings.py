@@ -72,8 +72,8 @@ VOCABULARY = Vocabulary(_find_key, _nearest_key)
 
 @dataclass(frozen=True, slots=True)
 class BusSetting:
-    """One setting. `written` is its text before placeholders are filled; `origin` says where it
-    comes from."""
+    """One setting. `written`: its text before placeholders are filled. `origin`: where it comes
+    from, in words."""
 
     key: Key
     written: str = field(repr=False)
@@ -81,12 +81,11 @@ class BusSetting:
 
     @property
     def shown(self) -> str:
-        """The text without its secrets."""
+        """The text with secrets masked."""
         return masked(self.written) if self.key.value_type.is_secret else self.written
 
     def value(self, environ: Mapping[str, str]) -> Any:
-        """The typed value; None when there is no text. Raises ConfigError that says where the
-        text stands."""
+        """The typed value; None for an empty text. Raises ConfigError that names the origin."""
         if not self.written:
             return None
         place = f"{self.origin}: {self.key.name}"
@@ -107,8 +106,7 @@ class BusSetting:
 @dataclass(frozen=True, slots=True)
 class BusSettings:
     """All settings by key, the named sources of their file, and the file's warnings. Placeholders
-    are filled in when a value is asked for, so that a command that does not need a secret need not
-    have it."""
+    are filled when a value is read, so that a command needs only the secrets that it uses."""
 
     settings: Mapping[str, BusSetting]
     environ: Mapping[str, str] = field(repr=False)
@@ -123,20 +121,20 @@ class BusSettings:
 
     @property
     def zookeeper_auth(self) -> str | None:
-        """`user:password`, or None."""
+        """`user:password` for ZooKeeper; None where it is not set."""
         auth: str | None = self._value("zookeeper.auth")
         return auth
 
     @property
     def lock_times(self) -> LockTimes:
-        """Raises ConfigError where they do not go together."""
+        """The session and lease times. Raises ConfigError where they do not fit together."""
         session_seconds: int = self._value("zookeeper.sessionSeconds")
         lease_seconds: int | None = self._value("zookeeper.leaseSeconds")
         return LockTimes(session_seconds, lease_seconds or session_seconds * 2 / 3)
 
     @property
     def sources_directory(self) -> str:
-        """The folder of named sources, or an empty text."""
+        """The folder of named sources; empty where it is not set."""
         return str(self._value("sources.directory") or "")
 
     @property
@@ -153,7 +151,7 @@ class BusSettings:
 
     @property
     def http_bind(self) -> tuple[str, int] | None:
-        """Where a node serves its pages: host and port; None: nowhere."""
+        """The host and port where a node serves its pages; None: nowhere."""
         bind: tuple[str, int] | None = self._value("http.bind")
         return bind
 
@@ -164,14 +162,14 @@ class BusSettings:
 
     @property
     def http_people(self) -> tuple[Person, ...]:
-        """People with tokens of their own. Raises ConfigError where they do not go together."""
+        """The people with tokens of their own. Raises ConfigError where their settings conflict."""
         names = [name for name in self.settings if find_person_key(name)]
         return people_of({name: self._value(name) for name in ("http.token", *names)})
 
     @property
     def http_oidc(self) -> OidcSettings | None:
-        """The provider that people sign in through. Raises ConfigError where its settings do not
-        go together."""
+        """The provider that people sign in through; None where none is set. Raises ConfigError
+        where its settings conflict."""
         names = [name for name in self.settings if find_group_key(name)]
         return oidc_of(
             {name: self._value(name) for name in (*(key.name for key in OIDC_KEYS), *names)}
@@ -184,26 +182,26 @@ class BusSettings:
 
     @property
     def alarm(self) -> dict[str, Any]:
-        """The settings `alarm.*`, by key, also those of channels; None where one is not set."""
+        """The settings `alarm.*` by key, including those of channels; None for an unset one."""
         channels = [name for name in self.settings if find_channel_key(name)]
         return {name: self._value(name) for name in (*(key.name for key in ALARM_KEYS), *channels)}
 
     @property
     def prometheus(self) -> dict[str, Any]:
-        """The settings `prometheus.*`, by the end of their keys; None where one is not set."""
+        """The settings `prometheus.*` by the rest of their keys; None for an unset one."""
         return {key.name.partition(".")[2]: self._value(key.name) for key in PROMETHEUS_KEYS}
 
     @property
     def child_environment(self) -> dict[str, str]:
-        """The environment in which a `cdcbus` command has these settings, except a password that
+        """The environment that gives a `cdcbus` command these settings, except a password that
         was given to this command only."""
         named = {} if self.file is None else {FILE_VARIABLE: str(self.file.absolute())}
         return {**self.environ, **named, variable_of("zookeeper"): self.zookeeper}
 
     @property
     def filling(self) -> Mapping[str, str]:
-        """What fills the placeholders of tasks and sources: the environment, with the key file
-        that these settings name, and the limits that they set to tasks."""
+        """The environment that fills the placeholders of tasks and sources, with these settings'
+        key file and their limits for tasks."""
         filling = dict(self.environ)
         if key_file := self._value(KEY_FILE):
             filling[KEY_FILE_VARIABLE] = key_file
@@ -215,16 +213,16 @@ class BusSettings:
 
     @property
     def environment(self) -> str:
-        """What this installation is for; tasks must say the same. Empty: nothing is said."""
+        """What this installation is for; its tasks must name the same environment. Empty: unset."""
         return str(self._value(ENVIRONMENT) or "")
 
     @property
     def allow_lists(self) -> dict[str, tuple[str, ...]]:
-        """What tasks may read and load here, by the setting's key; none where all is allowed."""
+        """What tasks may read and load here, by setting; a setting that allows all is left out."""
         return {key: allowed for key in (FILES, MODULES) if (allowed := self._value(key))}
 
     def source_lookup(self, task_file: Path | None = None) -> Lookup:
-        """Finds named sources: in files, then in the settings' own file, and only then in
+        """A lookup of named sources: in source files, then in the settings' file, and only then in
         ZooKeeper."""
         return first_of(self.local_source_lookup(task_file), self._in_zookeeper)
 
@@ -240,7 +238,7 @@ class BusSettings:
 
     @property
     def spark_options(self) -> dict[str, str]:
-        """Settings of Spark, by their own names."""
+        """The Spark settings, by their own names."""
         options = {}
         for name, setting in self.settings.items():
             if name.startswith("spark."):
@@ -250,7 +248,7 @@ class BusSettings:
         return options
 
     def applied_to(self, task: FetchTask | LoadTask) -> FetchTask | LoadTask:
-        """The task, with these settings where its file has none."""
+        """The task, with these Spark settings where its file has none."""
         if isinstance(task, FetchTask):
             return task
         return replace(task, spark_options={**self.spark_options, **task.spark_options})
@@ -285,9 +283,9 @@ def read_bus_settings(
     environ: Mapping[str, str] = os.environ,
     folder: Path | None = None,
 ) -> BusSettings:
-    """The settings. `options`: those given on the command line, by key. The file is `config`,
-    else $CDCBUS_CONFIG, else the one in `folder` (the current one) if it exists. Raises
-    ConfigError when the file cannot be read or is broken."""
+    """The settings. `options`: those from the command line, by key. The file is `config`, else
+    $CDCBUS_CONFIG, else the one in `folder` (by default the current one) if it exists. Raises
+    ConfigError when the file cannot be read or is invalid."""
     diagnostics = Diagnostics()
     file = _file(config, environ, folder or Path())
     entries: Mapping[str, Entry] = {}
@@ -316,7 +314,7 @@ def read_bus_settings(
 
 
 def _sources(entries: Mapping[str, Entry], file: str) -> dict[str, NamedSource]:
-    """porter's `porter.source.<name>.<key>` as sources."""
+    """The named sources in porter's keys `porter.source.<name>.<key>`."""
     by_name: dict[str, dict[str, Entry]] = {}
     for written, entry in entries.items():
         if match := SOURCE_KEY.fullmatch(written):
@@ -343,8 +341,8 @@ def _setting(
     entries: Mapping[str, Entry],
     file: Path | None,
 ) -> BusSetting:
-    """The first of option, environment, file and default that has a text; an empty one counts as
-    none, but for an option."""
+    """The setting from the first of option, environment, file and default that has a text. An
+    empty text counts only in an option."""
     variable = variable_of(key.name)
     if key.name in options:
         return BusSetting(key, options[key.name], f"option --{key.name}")

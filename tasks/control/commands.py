@@ -1,5 +1,5 @@
-"""The commands of operators to tasks and nodes, from the command line or a page. Each is noted in
-the audit."""
+"""The commands that operators give to tasks and nodes, from the command line or a page. Each is
+recorded in the audit."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 
 def order_start(nodes: TaskNodes, status: Status, by: str, is_restart: bool = False) -> int:
-    """Has nodes run a task. `is_restart`: a running one is stopped first. Returns the number of the
-    command. Raises ConfigError for a task that somebody runs by hand."""
+    """Tells nodes to run a task, and returns the number of the command. `is_restart`: a running
+    task is stopped first. Raises ConfigError for a task that runs by hand."""
     refuse_by_hand(status)
     is_on_its_way = status.state in (State.STARTING, State.WORKING)
-    # A command that changes nothing would restart the task, as it has another number.
+    # Even a command that changes nothing has a new number, and would restart the task.
     if is_restart or not is_on_its_way or not _is_wanted(nodes, status.task_id):
         what = "task restart" if is_restart else ""
         nodes.want(status.task_id, is_working=True, by=by, what=what)
@@ -33,7 +33,8 @@ def refuse_by_hand(status: Status) -> None:
 
 
 def refuse_running(client: KazooClient, task_id: str, is_live: bool) -> None:
-    """Raises PositionConflict for a running task whose position must not be changed."""
+    """Raises PositionConflict for a running task, whose position must not change, unless `is_live`
+    allows it."""
     locks = TaskNodes(client).locks(task_id)
     if not locks or is_live:
         return
@@ -46,13 +47,13 @@ def refuse_running(client: KazooClient, task_id: str, is_live: bool) -> None:
 
 
 def order_taking(nodes: BusNodes, node_id: str, is_taking: bool, by: str) -> None:
-    """Lets a node take tasks, or give up those that it has."""
+    """Tells a node to take tasks, or to give up its tasks."""
     wish = replace(nodes.wish(node_id), is_taking=is_taking)
     nodes.put_wish(node_id, wish, by, "node resume" if is_taking else "node drain")
 
 
 def order_limit(nodes: BusNodes, node_id: str, swimlanes: int, by: str) -> None:
-    """Sets how many swimlanes a node runs at most."""
+    """Sets the maximum number of swimlanes that a node runs."""
     wish = replace(nodes.wish(node_id), work_limit=swimlanes)
     nodes.put_wish(node_id, wish, by, f"node limit {swimlanes}")
 
@@ -61,5 +62,5 @@ def _is_wanted(nodes: TaskNodes, task_id: str) -> bool:
     try:
         desired = nodes.wanted(task_id)
     except ConfigError:
-        return False  # damaged: it is written again
+        return False  # damaged, so the command is written again
     return desired is not None and desired.is_working

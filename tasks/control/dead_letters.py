@@ -1,5 +1,5 @@
-"""The open dead letters of a task: which of them a command names, and their replay or drop, which
-are noted in the audit."""
+"""Commands on the open dead letters of a task: choosing, replaying and dropping them. Replays and
+drops are recorded in the audit."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)
-NAMED = 20  # records that a note of the audit lists
+NAMED = 20  # records that an audit entry lists
 REFUSED = 3  # dead letters that a refusal lists
 
 
@@ -44,16 +44,16 @@ class DeadLetterQueue(Protocol[L]):
 
 
 def chosen_letters(topic: DeadLetterQueue[L], records: Collection[str] | None) -> list[L]:
-    """The dead letters of these records, in order; None: all. Raises ConfigError for one that is
-    not open, and BusError."""
+    """The open dead letters of these records, in order; None: all. Raises ConfigError for a record
+    without an open one, and BusError."""
     dead_letters = topic.dead_letters()
     if records is None:
         return dead_letters
     unknown = set(records) - {each.dead_letter.record for each in dead_letters}
     if unknown:
         raise ConfigError(
-            f"no open dead letter: {', '.join(sorted(unknown))}; `cdcbus dlq list` prints those "
-            "that are"
+            f"no open dead letter: {', '.join(sorted(unknown))}; `cdcbus dlq list` prints the open "
+            "ones"
         )
     return [each for each in dead_letters if each.dead_letter.record in records]
 
@@ -68,7 +68,7 @@ def replay_letters(
     tell: Callable[[str], None] = LOG.info,
 ) -> None:
     """Appends the original records to their partitions, and marks the dead letters resolved.
-    Raises ConfigError, with nothing done, where a row would go back in time, unless forced."""
+    Raises ConfigError, with nothing done, if a row would go back in time, unless `force` is set."""
     if dead_letters:
         with audited(client, by, _what("dlq replay", dead_letters), f"task {task_id}"):
             if not force:
@@ -83,9 +83,9 @@ def _refuse_outdated(outdated: dict[str, str]) -> None:
     named = [f"{record} ({reason})" for record, reason in list(outdated.items())[:REFUSED]]
     more = f" and {len(outdated) - REFUSED} more" if len(outdated) > REFUSED else ""
     raise ConfigError(
-        "a replay would take rows back in time, and nothing is replayed: "
-        f"{', '.join(named)}{more}; drop these letters, or replay them "
-        "with --force where the older state is wanted"
+        "a replay would take rows back in time, so nothing was replayed: "
+        f"{', '.join(named)}{more}; drop these dead letters, or replay them "
+        "with --force if the older state is wanted"
     )
 
 
@@ -100,14 +100,15 @@ def drop_letters(
 
 
 def _lower_count(client: KazooClient, task_id: str, dead_letters: int) -> None:
-    """Shows the effect immediately, where a node has counted before; it counts again later."""
+    """Lowers the count that a node has stored, to show the effect immediately; the node counts
+    again later."""
     nodes = TaskNodes(client)
     if known := nodes.open_dead_letters(task_id):
         nodes.put_open_dead_letters(task_id, max(0, known - dead_letters))
 
 
 def _what(command: str, dead_letters: Sequence[Letter]) -> str:
-    """The command and its records, as many as a note may list."""
+    """The command and its records, NAMED at most."""
     named = [each.dead_letter.record for each in dead_letters[:NAMED]]
     more = f" and {len(dead_letters) - NAMED} more" if len(dead_letters) > NAMED else ""
     return f"{command} {' '.join(named)}{more}"

@@ -1,4 +1,4 @@
-"""A task by the word that an operator types: a file, or the id of a task in ZooKeeper."""
+"""Finds a task by the word that an operator types: a file, or the id of a task in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ LOG = logging.getLogger(__name__)
 
 
 def is_file(word: str) -> bool:
-    """Whether a word means a file: it is one, or reads like one. Any other is an id."""
+    """Whether a word means a file: it exists as one, or looks like one. Any other word is an id."""
     return os.sep in word or word.endswith(".properties") or Path(word).is_file()
 
 
 def place_of(word: str) -> str:
-    """Where the task stands, for people."""
+    """Where the task is stored, in words."""
     return word if is_file(word) else f"ZooKeeper {dist_path(word)}"
 
 
 def inspect_named(word: str, bus: BusSettings, unfilled: Severity) -> Inspection:
-    """What the task says, wrong or right. Raises CdcError when it cannot be read at all, and
-    ConfigError when there is none."""
+    """Inspects the task, valid or not. Raises CdcError when it cannot be read at all, and
+    ConfigError when it does not exist."""
     if is_file(word):
         return read_task.inspect_task(
             Path(word), bus.filling, unfilled, bus.source_lookup(Path(word))
@@ -41,10 +41,10 @@ def inspect_named(word: str, bus: BusSettings, unfilled: Severity) -> Inspection
 
 
 def inspect_without_zookeeper(word: str, bus: BusSettings, unfilled: Severity) -> Inspection:
-    """The same of a file, whose named sources are in files, too. ConfigError for a task's id."""
+    """The same for a file whose named sources are in files, too. Raises ConfigError for an id."""
     if not is_file(word):
         raise ConfigError(
-            f"{word} is no file, and a task is looked up by its id in ZooKeeper; give a task file: "
+            f"{word} is not a file, and a task's id is looked up in ZooKeeper; name a task file: "
             f"cdcbus task export {word} writes it"
         )
     file = Path(word)
@@ -52,12 +52,12 @@ def inspect_without_zookeeper(word: str, bus: BusSettings, unfilled: Severity) -
 
 
 def inspect_stored(task_id: str, bus: BusSettings, unfilled: Severity) -> Inspection:
-    """The same of a task in ZooKeeper, never of a file."""
+    """The same for a task in ZooKeeper, never for a file."""
     inspection = read_task.inspect_dist(
         stored_task(task_id, bus), bus.filling, unfilled, bus.source_lookup()
     )
     if inspection.task is not None and inspection.task.task_id != task_id:
-        # Its position would be the other task's.
+        # The task would run with the other task's position.
         raise ConfigError(
             f"{dist_path(task_id)} holds taskId={inspection.task.task_id}; expected "
             f"taskId={task_id}; import the task again"
@@ -66,7 +66,7 @@ def inspect_stored(task_id: str, bus: BusSettings, unfilled: Severity) -> Inspec
 
 
 def stored_task(task_id: str, bus: BusSettings) -> Dist:
-    """The task in ZooKeeper. Raises ConfigError when there is none."""
+    """The task in ZooKeeper. Raises ConfigError when it does not exist."""
     if not _is_id(task_id):
         raise ConfigError(
             f"{task_id!r} is neither a file nor a task's id; expected a file, or "
@@ -91,8 +91,8 @@ def _is_id(word: str) -> bool:
 
 
 def ready_task(word: str, bus: BusSettings, inspection: Inspection) -> FetchTask | LoadTask:
-    """The task, to be run; what is odd in it goes to the log. Raises ConfigError that names all
-    that is wrong."""
+    """The task, ready to run; warnings and notes about it are logged. Raises ConfigError that lists
+    all errors."""
     place = place_of(word)
     read = inspection.ready(place)
     for level, diagnostics in ((logging.WARNING, read.warnings), (logging.INFO, read.notes)):

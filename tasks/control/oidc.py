@@ -1,5 +1,5 @@
-"""Signing in at the console through an OpenID Connect provider: where that is, and which of its
-groups may do what."""
+"""Settings for signing in at the console through an OpenID Connect provider: its address, and what
+each of its groups may do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ GROUP_KEY = re.compile(r"http\.oidc\.group\.([\w.@-]{1,40})\.(value|role|tasks)"
 ANYBODY = "*"
 GROUP = "http.oidc.group.NAME"
 KINDS = {
-    "value": Key(f"{GROUP}.value", TEXT, "", "What the claim says of it; absent: NAME."),
+    "value": Key(f"{GROUP}.value", TEXT, "", "The group's value in the claim. If unset, NAME."),
     "role": replace(PERSON_KINDS["role"], name=f"{GROUP}.role"),
     "tasks": replace(PERSON_KINDS["tasks"], name=f"{GROUP}.tasks"),
 }
@@ -27,7 +27,7 @@ KINDS = {
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """What those may do whose claim has `value`; `*`: all who can sign in there."""
+    """What people may do whose claim has `value`; `*`: everyone who can sign in."""
 
     name: str
     value: str
@@ -36,8 +36,8 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class OidcSettings:
-    """The settings `http.oidc.*`. `address`: that of the console for browsers; None: the one that
-    a request asks for. Without a `client_secret` there is PKCE only."""
+    """The settings `http.oidc.*`. `address`: the console's address in browsers; None: the one that
+    a request names. Without a `client_secret` only PKCE protects a sign-in."""
 
     issuer: str
     client_id: str
@@ -49,13 +49,13 @@ class OidcSettings:
     address: str | None = None
 
     def groups_of(self, values: frozenset[str]) -> tuple[str, ...]:
-        """The names of the groups that somebody with these values is in."""
+        """The names of the groups of a person whose claim has these values."""
         return tuple(
             group.name for group in self.groups if group.value in values or group.value == ANYBODY
         )
 
     def grants_of(self, names: frozenset[str]) -> tuple[Grant, ...]:
-        """What groups of these names may do now; of one that is gone: nothing."""
+        """The current grants of the groups with these names; a removed group has none."""
         return tuple(group.grant for group in self.groups if group.name in names)
 
 
@@ -65,8 +65,8 @@ def find_group_key(written: str) -> Key | None:
 
 
 def oidc_of(values: Mapping[str, Any]) -> OidcSettings | None:
-    """The settings of these values, by key; None where no provider is named. Raises ConfigError
-    where they do not go together, and where nobody could sign in."""
+    """The settings from these values by key; None where no provider is set. Raises ConfigError
+    where settings conflict, and where nobody could sign in."""
     groups = _groups(values)
     issuer = values["http.oidc.issuer"]
     if issuer is None:

@@ -1,5 +1,4 @@
-"""Who may do what over HTTP: people with tokens of their own, what each may do, and to which
-tasks."""
+"""Who may do what over HTTP: people with tokens of their own, their roles and their tasks."""
 
 from __future__ import annotations
 
@@ -19,8 +18,8 @@ PERSON_KEY = re.compile(r"http\.person\.([\w.@-]{1,40})\.(token|role|tasks)", re
 
 
 class Role(IntEnum):
-    """Each may do what those before it may. READ: look at pages, without cells of rows. OPERATE:
-    see cells, and change tasks. ADMINISTER: change nodes, too."""
+    """Roles, each including those before it. READ: look at pages, without cell values. OPERATE: see
+    cell values, and change tasks. ADMINISTER: change nodes, too."""
 
     READ = 1
     OPERATE = 2
@@ -28,34 +27,34 @@ class Role(IntEnum):
 
 
 KINDS = {
-    "token": Key("http.person.NAME.token", TOKEN, "", "A token of a person's own."),
+    "token": Key("http.person.NAME.token", TOKEN, "", "The person's own token."),
     "role": Key(
         "http.person.NAME.role",
         word(*(role.name.lower() for role in Role)),
         "read",
         "What the person may do.",
     ),
-    "tasks": Key("http.person.NAME.tasks", NAMES, "", "The person's tasks; absent: all."),
+    "tasks": Key("http.person.NAME.tasks", NAMES, "", "The person's tasks. If unset, all."),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """A role, and for which tasks. `tasks`: patterns of ids, `shop-*`; none: all."""
+    """A role for some tasks. `tasks`: patterns of ids, such as `shop-*`; empty: all tasks."""
 
     role: Role
     tasks: tuple[str, ...] = ()
 
     def has(self, task_id: str) -> bool:
-        """Whether a task is among them."""
+        """Whether the grant covers a task."""
         return not self.tasks or any(fnmatchcase(task_id, each) for each in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """`name`: empty for who has the node's own token, and says a name. Who signed in through a
-    provider has no token, and `more` grants for more than one group there, the highest role
-    first."""
+    """A person and what they may do. `name` is empty for the node's own token, whose user states a
+    name. A person who signed in through a provider has no token, and `more` holds the grants of
+    further groups, the highest role first."""
 
     name: str
     token: str = field(repr=False)
@@ -73,15 +72,15 @@ class Person:
 
     @property
     def setting(self) -> str:
-        """The settings that say what the person may do."""
+        """The settings that define what the person may do."""
         return "http.oidc.group.*" if self.is_from_provider else f"http.person.{self.name}"
 
     def has(self, task_id: str) -> bool:
-        """Whether a task is one of the person's."""
+        """Whether the person may see a task."""
         return self.may(Role.READ, task_id)
 
     def may(self, role: Role, task_id: str | None = None) -> bool:
-        """Whether the person has this role for a task; without one: for all tasks."""
+        """Whether the person has this role for a task; None: for all tasks."""
         return any(
             grant.role >= role and (not grant.tasks if task_id is None else grant.has(task_id))
             for grant in self.grants
@@ -94,8 +93,8 @@ def find_person_key(written: str) -> Key | None:
 
 
 def people_of(values: Mapping[str, Any]) -> tuple[Person, ...]:
-    """The people of these settings, by key. Raises ConfigError for a person without a token, and
-    for a token that two have: it would not say who it is."""
+    """The people in these settings by key. Raises ConfigError for a person without a token, and for
+    a shared token, which would not identify anyone."""
     fields: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         if (found := PERSON_KEY.fullmatch(key)) and value is not None:

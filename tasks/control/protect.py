@@ -1,4 +1,4 @@
-"""Gives all that the bus keeps in ZooKeeper to the user of zookeeper.auth."""
+"""Restricts everything that the bus stores in ZooKeeper to the user of zookeeper.auth."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from cdcbus.tasks.zookeeper.znode import answer, get_children, reported
 
 
 def protect(client: KazooClient, by: str) -> int:
-    """Lets nobody but the client's own user read or write the bus's znodes; how many. Doing it
-    again changes nothing. Raises PositionUnavailable, and PositionError for a znode of somebody
-    else's."""
+    """Restricts the bus's znodes to the client's own user, and returns their number. Repeating it
+    changes nothing. Raises PositionUnavailable, and PositionError for a znode that belongs to
+    someone else."""
     count = 0
     with audited(client, by, "protect", "ZooKeeper"):
         for path in _below(client, ROOT):
@@ -24,7 +24,7 @@ def protect(client: KazooClient, by: str) -> int:
                 try:
                     answer(client.set_acls_async(path, CREATOR_ALL_ACL))
                     count += 1
-                except NoNodeError:  # it has ended meanwhile, as locks do
+                except NoNodeError:  # deleted meanwhile, as locks are
                     continue
     return count
 

@@ -1,5 +1,5 @@
-"""The position that a word such as `earliest`, `-500` or `mysql-bin.000501:4` stands for, and what
-a task would repeat or leave out from there."""
+"""Finds the position that a word such as `earliest`, `-500` or `mysql-bin.000501:4` stands for, and
+what a task would repeat or leave out from there."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ def find_targets(
     number: int | None = None,
     target_lacks: str = "",
 ) -> dict[str, Target]:
-    """The new positions, by swimlane. `topic`, and `number` of a partition: only these change.
-    `target_lacks`: what is missing here to log in to the target, in words; it is not asked then.
-    Raises ConfigError for a word that is no position, PositionLost for a position that is no longer
-    held, and what asking Kafka or the source raises. Writes nothing."""
+    """The new positions by swimlane; writes nothing. `topic`, and `number` of a partition: only
+    these change. `target_lacks`: what is missing here to log in to the target, in words; the target
+    is not asked then. Raises ConfigError for a word that is not a position, PositionLost for a
+    position that is no longer held, and what asking Kafka or the source raises."""
     if isinstance(task, FetchTask):
         if topic is not None or number is not None:
             what = "a binlog" if task.source.added is None else task.source.shown
@@ -85,7 +85,7 @@ def find_targets(
             raise ConfigError(f"task {task.task_id} reads no partition {number}")
         if len(chosen) > 1 and re.fullmatch(r"[0-9]+", word):
             raise ConfigError(
-                f"one offset cannot be meant for {len(chosen)} partitions; choose one by --topic "
+                f"one offset cannot apply to {len(chosen)} partitions; choose one with --topic "
                 "and --partition"
             )
         at_target = target_offsets(task, target_lacks)
@@ -123,7 +123,7 @@ def _in_topic(
             difference = _difference(task, partition, before, after)
             means.append(f"{partition}: {difference}{at_target.beside(partition)}")
         elif before is None:
-            continue  # it stays where the target is
+            continue  # it continues where the target is
         else:
             after = before
         positions.append(KafkaPosition(topic, partition.partition, after - 1))
@@ -135,7 +135,7 @@ def _in_topic(
 def _offset(
     task: LoadTask, logs: TopicLogs, partition: TopicPartition, word: str, before: int | None
 ) -> int:
-    """The first offset to read."""
+    """The first offset to read from a partition."""
     low, high = logs.bounds(partition)
     if BACK.fullmatch(word):
         if before is None:
@@ -148,7 +148,7 @@ def _offset(
         start = KAFKA_START.read(word)
     except ValueError as error:
         raise ConfigError(
-            f"{word!r} is no place in a topic; expected {KAFKA_START.expected}, or -N for N "
+            f"{word!r} is not a position in a topic; expected {KAFKA_START.expected}, or -N for N "
             "records back"
         ) from error
     match start:
@@ -170,14 +170,14 @@ def _offset(
 def _held(partition: TopicPartition, offset: int, low: int, high: int) -> int:
     if not low <= offset <= high:
         raise PositionLost(
-            f"reading {partition} cannot go on at offset {offset}: Kafka holds {low} to {high}"
+            f"reading {partition} cannot continue at offset {offset}: Kafka holds {low} to {high}"
         )
     return offset
 
 
 def _difference(task: LoadTask, partition: TopicPartition, before: int | None, after: int) -> str:
     if before is None:
-        return f"goes on at offset {after}; nothing was stored"
+        return f"continues at offset {after}; nothing was stored"
     if before == after:
         return f"stays at offset {after}"
     verb = "repeats" if after < before else "leaves out"
@@ -192,7 +192,7 @@ def _difference(task: LoadTask, partition: TopicPartition, before: int | None, a
 
 
 def _record_time(task: LoadTask, partition: TopicPartition, offset: int) -> str:
-    """When Kafka received the record, or its producer made it; empty where that is not known."""
+    """When Kafka received the record, or its producer created it; empty where that is unknown."""
     group = task.source.group or f"cdcbus-{task.task_id}"
     settings = {
         "bootstrap.servers": task.source.servers,
@@ -218,18 +218,19 @@ def _in_binlog(task: FetchTask, word: str, stored: str) -> Target:
         start = BINLOG_START.read(word)
     except ValueError as error:
         raise ConfigError(
-            f"{word!r} is no place in a binlog; expected {BINLOG_START.expected}"
+            f"{word!r} is not a position in a binlog; expected {BINLOG_START.expected}"
         ) from error
     short = replace(task, source=replace(task.source, connect_timeout_seconds=ASK_SECONDS))
     with BinlogSource(short) as source:
         after = source.locate(start)
     if not stored:
-        return Target(after.to_json(), (f"goes on at {_described(after)}; nothing was stored",))
+        return Target(after.to_json(), (f"continues at {_described(after)}; nothing was stored",))
     try:
         before = BinlogPosition.from_json(stored)
     except PositionError:
         return Target(
-            after.to_json(), (f"goes on at {_described(after)}; what is stored cannot be read",)
+            after.to_json(),
+            (f"continues at {_described(after)}; the stored position cannot be read",),
         )
     after = replace(after, batch_id=before.batch_id)
     return Target(after.to_json(), (f"{task.swimlane}: {_bytes_between(short, before, after)}",))
@@ -242,12 +243,14 @@ def _in_added(source: AddedSource, word: str, stored: str) -> Target:
     try:
         before = BinlogPosition.from_json(stored) if stored else None
     except PositionError:
-        return Target(after.to_json(), (f"goes on at {after}; what is stored cannot be read",))
+        return Target(
+            after.to_json(), (f"continues at {after}; the stored position cannot be read",)
+        )
     if before is None:
-        return Target(after.to_json(), (f"goes on at {after}; nothing was stored",))
+        return Target(after.to_json(), (f"continues at {after}; nothing was stored",))
     after = replace(after, batch_id=before.batch_id)
     return Target(
-        after.to_json(), (f"from {before} to {after}; what lies between only the source knows",)
+        after.to_json(), (f"from {before} to {after}; only the source knows what lies between",)
     )
 
 

@@ -1,5 +1,5 @@
-"""Where the rows of a consumer task come from: the fetch tasks that write its topics, and for each
-table of their sources the target table that the consumer task puts it into."""
+"""Finds where the rows of a consumer task come from: the fetch tasks that write its topics, and the
+target table of each table of their sources."""
 
 from __future__ import annotations
 
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A fetch task, where it stands, and those of the consumer task's topics that it writes."""
+    """A fetch task that feeds a consumer task. `place`: where it is stored. `topics`: the consumer
+    task's topics that it writes."""
 
     fetch: FetchTask
     load: LoadTask
@@ -44,8 +45,8 @@ class Feed:
 
 @dataclass(frozen=True, slots=True)
 class MappedTable:
-    """A source table on its way to a target table. `columns`: the source's columns that are copied,
-    in order, and what the target calls them; `route` knows the computed and masked ones, too."""
+    """A source table and its target table. `columns`: the copied source columns in order -> their
+    target names; `route` also knows the computed and masked ones."""
 
     source: Table
     schema: TableSchema
@@ -59,8 +60,8 @@ class MappedTable:
 
 
 def consumer_task(word: str, bus: BusSettings, uses: Uses) -> LoadTask:
-    """The consumer task of a file or an id, with what is used of it. Raises ConfigError for any
-    other task."""
+    """The consumer task of a file or an id, with the secrets for these uses. Raises ConfigError for
+    a task that does not write to a database."""
     task = named_task(word, bus, lambda _: uses)
     if not isinstance(task, LoadTask) or not isinstance(task.target, JdbcTarget):
         raise ConfigError(
@@ -77,15 +78,15 @@ def feeds_of(
     source: str | None,
     uses: Uses = Uses.READ,
 ) -> list[Feed]:
-    """The fetch tasks that write the topics of a consumer task, one for each topic: that of
-    `source`, a file or an id, for all of them, else those beside the task, which are the files of
-    its folder, or the tasks in ZooKeeper. Raises ConfigError, which names --source, where a topic
-    has none or several. `uses`: what of them must be here."""
+    """The fetch tasks that write the topics of a consumer task, one per topic. `source`, a file or
+    an id, names the one for all topics; without it they are looked for beside the task: in its
+    folder, or in ZooKeeper. `uses`: what their secrets are needed for. Raises ConfigError, which
+    names --source, where a topic has none or several."""
     if source is not None:
         task = named_task(source, bus, lambda _: uses)
         if not isinstance(task, FetchTask):
             raise ConfigError(
-                f"--source {source} reads no binlog; expected a fetch task, CanalFetch -> "
+                f"--source {source} does not read a binlog; expected a fetch task, CanalFetch -> "
                 "KAFKA_SYNC"
             )
         return [Feed(task, load, place_of(source), frozenset(load.source.topics))]
@@ -102,7 +103,7 @@ def feeds_of(
             )
         chosen.setdefault(writers[0], set()).add(topic)
     return [
-        # Read again: now a secret that is missing here counts.
+        # Read again, as a secret that is missing here now matters.
         Feed(_fetch(_inspected(place, word, bus), place, uses), load, place, frozenset(topics))
         for place, topics in chosen.items()
     ]
@@ -113,7 +114,7 @@ def _where(word: str) -> str:
 
 
 def _beside(word: str, bus: BusSettings) -> dict[str, FetchTask]:
-    """The fetch tasks beside a task, by file or id; what cannot be read is none."""
+    """The fetch tasks beside a task, by file or id; those that cannot be read are left out."""
     if is_file(word):
         places = [
             str(file)
@@ -160,8 +161,8 @@ def _fetch(inspection: Inspection, place: str, uses: Uses) -> FetchTask:
 
 
 def _writes(fetch: FetchTask, topic: str, load: LoadTask) -> bool:
-    # Without its lists, the consumer task takes any table: that these lists leave out all tables is
-    # another finding.
+    # Also without its table lists, so that lists that leave out every table get an error of their
+    # own.
     bare = replace(
         load,
         includes=frozenset(),
@@ -179,7 +180,8 @@ def _writes(fetch: FetchTask, topic: str, load: LoadTask) -> bool:
 
 @contextmanager
 def source_connection(config: SourceConfig, read_timeout_seconds: float) -> Iterator[Connection]:
-    """A connection to the first address that lets the task in; raises what the last one said."""
+    """A connection to the first address that accepts the task. Raises the last address's error
+    where none does."""
     servers.need_server(config)
     *others, last = config.addresses
     for address in others:
@@ -197,16 +199,15 @@ def source_connection(config: SourceConfig, read_timeout_seconds: float) -> Iter
 
 
 def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
-    """Each source table that both tasks' filters let through into the feed's topics, once for
-    each target table that it goes to, by name; but for those that tasks keep for themselves.
-    Raises ConfigError where there is none, and for a fetch task with a mapper or an event
-    processor: its records are not the source's rows."""
+    """The source tables that both tasks' filters let into the feed's topics, sorted by name, one
+    entry per target table, without the tasks' own tables. Raises ConfigError where there is none,
+    and for a fetch task with a mapper or an event processor, whose records are not the source's
+    rows."""
     if feed.fetch.transform:
         raise ConfigError(
-            f"{feed.place} has mapper[i] or consumer.eventProcessor of its own, so that its "
-            "records are not the rows of the source, and target tables cannot be told from these: "
-            f"give mapper and processor to consumer task {feed.load.task_id} instead, or do this "
-            "by hand"
+            f"{feed.place} has mapper[i] or consumer.eventProcessor of its own, so its records "
+            "are not the rows of the source, and target tables cannot be derived from these: "
+            f"move mapper and processor to consumer task {feed.load.task_id}, or do this by hand"
         )
     reader = SchemaReader(connection)
     accepts = TableFilter(feed.fetch.tables).accepts
@@ -235,7 +236,7 @@ def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
 
 
 def _copied(route: Route, source: Table) -> dict[str, str]:
-    # A computed column takes the place of one that is only copied.
+    # A computed column replaces a copied one of the same name.
     computed = {name.lower() for name in route.rule.computed}
     names = {column.name: route.wanted(column.name) for column in source.columns}
     return {
@@ -246,7 +247,8 @@ def _copied(route: Route, source: Table) -> dict[str, str]:
 
 
 def record_type(column: TableColumn) -> str:
-    """A column's type as records spell it: all geometries are one, and numbers have no width."""
+    """A column's type as records spell it: all geometries are one type, and integers have no
+    width."""
     if column.data_type in GEOMETRIES:
         return "geometry"
     if column.data_type in ("tinyint", "smallint", "mediumint", "int", "bigint"):

@@ -1,5 +1,5 @@
-"""The offsets that the target of a consumer task reports, for commands that set positions. The
-target is asked once, and not changed."""
+"""The offsets that a consumer task's target reports, for commands that set positions. The target is
+asked once, and not changed."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from cdcbus.tasks.preflight.forward import check_forward
 from cdcbus.tasks.preflight.load import check_target
 from cdcbus.tasks.preflight.result import Outcome
 
-UNKNOWN = "what the target has is not known: "
+UNKNOWN = "the target's offsets are unknown: "
 
 
 @dataclass(frozen=True, slots=True)
 class TargetOffsets:
-    """The next offset of each partition that the target knows. `unknown`: a sentence on why it
-    reports none; else empty."""
+    """The next offset of each partition that the target knows. `unknown`: a sentence that says why
+    it reports none; else empty."""
 
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     unknown: str = ""
 
     def says(self, partition: TopicPartition) -> str:
-        """What the target has of a partition, in words."""
+        """The target's offset of a partition, in words."""
         offset = self.offsets.get(partition)
         if offset is None:
-            return "the target has none of it"
+            return "the target has no offset of it"
         return f"the target is at offset {offset}"
 
     def beside(self, partition: TopicPartition) -> str:
-        """The same as the end of another sentence; empty where the target reports nothing."""
+        """The same as a suffix for another sentence; empty where the target reports nothing."""
         return "" if self.unknown else f"; {self.says(partition)}"
 
 
 def target_offsets(task: LoadTask, lacks: str = "") -> TargetOffsets:
-    """The target's offsets. A target that is away makes them unknown, and raises nothing. `lacks`:
-    what is missing here to log in to it, in words; it is not asked then."""
+    """The target's offsets; unknown, without an error, if the target is unavailable. `lacks`: what
+    is missing here to log in to the target, in words; it is not asked then."""
     if lacks:
         return TargetOffsets(unknown=f"{UNKNOWN}{lacks}")
     try:

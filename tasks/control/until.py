@@ -1,4 +1,4 @@
-"""`--until`: a task that ends by itself once all before a point is at the far side."""
+"""`--until`: bounds a task, which ends on its own once everything before a point is delivered."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cdcbus.tasks.config.keys.stop_at import fetch_end, load_end
 
 
 def bounded_by(task: FetchTask | LoadTask, word: str) -> FetchTask | LoadTask:
-    """The task, bounded so, whatever its `consumer.stopAt` says. Raises ConfigError for what is no
-    end of a run of it."""
+    """The task with this end, which overrides its `consumer.stopAt`. Raises ConfigError for a word
+    that cannot be the end of a run of the task."""
     try:
         if isinstance(task, FetchTask):
             need_server(task.source)

@@ -1,5 +1,5 @@
-"""Which settings of a task a command uses: a secret of any other need not be there where the
-command runs, as with somebody who may read Kafka, and not log in to the database."""
+"""Which settings of a task a command uses. Secrets of other settings need not be available where
+the command runs: its user may be allowed to read Kafka, but not to log in to the database."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Task = FetchTask | LoadTask
 
 
 class Uses(Flag):
-    """What a command logs in to. READ: what the task reads, WRITE: what it writes to; KAFKA: one of
-    these, or both, with the settings that count for all of a task's Kafka."""
+    """What a command logs in to. READ: what the task reads. WRITE: what it writes to. KAFKA: Kafka
+    is among these, so the settings for all of a task's Kafka are needed."""
 
     NOTHING = 0
     READ = auto()
@@ -30,8 +30,8 @@ class Uses(Flag):
     KAFKA = auto()
 
     def needs(self, key: str) -> bool:
-        """Whether a key must have its value. Whatever is no login must: what a task is, which rows
-        it takes, and by which brokers it is known to be another one's reader, all depends on."""
+        """Whether a key must have its value. Every key that is not a login must, except those of
+        OF_RUNS: the kind of a task, its rows and the tasks that it reads from depend on them."""
         for side, keys in KEYS.items():
             if keys.fullmatch(key):
                 return side in self
@@ -44,24 +44,24 @@ KEYS: Final = {
     Uses.KAFKA: re.compile(r"kafka\..*"),
 }
 OF_RUNS: Final = re.compile(r"(consumer\.source\.|loader\.source\.)?spark\..*|receiver\[.*")
-"""What only a running task, or a node, looks at."""
+"""The keys that only a running task, or a node, uses."""
 
 
 def kafka_of(task: Task) -> Uses:
-    """Of what looks at the topics of a task: those that a consumer task reads, and that a fetch
+    """The uses of a command on a task's topics: those that a consumer task reads, or that a fetch
     task writes."""
     side = Uses.READ if isinstance(task, LoadTask) else Uses.WRITE
     return side | Uses.KAFKA
 
 
 def source_of(task: Task) -> Uses:
-    """Of what looks at the places that a task reads from."""
+    """The uses of a command on what a task reads."""
     return Uses.READ | Uses.KAFKA if isinstance(task, LoadTask) else Uses.READ
 
 
 def target_of(task: Task) -> Uses:
-    """Of what looks at what a task has written. Where that is Kafka, the topics that it reads are
-    looked at, too."""
+    """The uses of a command on what a task has written. Where that is Kafka, the topics that the
+    task reads are used, too."""
     written = task.target if isinstance(task, LoadTask) else task.publish
     if not isinstance(written, PublishConfig):
         return Uses.WRITE
@@ -73,21 +73,21 @@ def kafka_and_target_of(task: Task) -> Uses:
 
 
 def task_of(inspection: Inspection, place: str, uses: Callable[[Task], Uses]) -> Task:
-    """The task, with all that a command uses of it. Raises ConfigError that names all that is
-    wrong, and what of that is missing here. `inspection`: with secrets that are missing as notes.
+    """The task, with every secret that a command uses. `inspection`: one in which missing secrets
+    are notes. Raises ConfigError that lists all errors, including used secrets that are missing.
     """
     task = inspection.ready(place).task
     return inspection.using(uses(task).needs).ready(place).task
 
 
 def named_task(word: str, bus: BusSettings, uses: Callable[[Task], Uses]) -> Task:
-    """The same of a file or an id. Raises CdcError where it cannot be read."""
+    """The same for a file or an id. Raises CdcError where it cannot be read."""
     return task_of(inspect_named(word, bus, Severity.NOTE), place_of(word), uses)
 
 
 def lacking(inspection: Inspection, place: str, uses: Callable[[Task], Uses]) -> str:
-    """What a command uses of a task and has not here, such as a secret, in words; else empty. For
-    what can go without. Raises ConfigError where the text makes no task at all."""
+    """What a command uses of a task but lacks here, such as a secret, in words; else empty. For
+    commands that can do without. Raises ConfigError where the text is not a valid task at all."""
     task = inspection.ready(place).task
     try:
         inspection.using(uses(task).needs).ready(place)
@@ -97,10 +97,10 @@ def lacking(inspection: Inspection, place: str, uses: Callable[[Task], Uses]) ->
 
 
 def stored_task(task_id: str, bus: BusSettings, uses: Callable[[Task], Uses]) -> Task:
-    """The same of a task in ZooKeeper, never of a file."""
+    """The same as `named_task` for a task in ZooKeeper, never for a file."""
     return task_of(inspect_stored(task_id, bus, Severity.NOTE), f"task {task_id}", uses)
 
 
 def nothing_of(_: Task) -> Uses:
-    """Of what only wants to know what a task is."""
+    """The uses of a command that only needs to know what a task is."""
     return Uses.NOTHING

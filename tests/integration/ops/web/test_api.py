@@ -154,9 +154,9 @@ def test_a_reset_is_a_dry_run_unless_it_says_otherwise_and_is_undone(
     dry = post(web, f"/api/tasks/{load}/positions/reset", {"to": "latest"}, 200)
     assert (dry["is_set"], dry["positions"][0]["means"][0]) == (
         False,
-        f"{name}[0]: goes on at offset 10; nothing was stored",
+        f"{name}[0]: continues at offset 10; nothing was stored",
     )
-    assert dry["positions"][0]["means"][-1].startswith("what the target has is not known: ")
+    assert dry["positions"][0]["means"][-1].startswith("the target's offsets are unknown: ")
     assert tree(bus.client) == before
     assert post(web, f"/api/tasks/{load}/positions/reset", {"to": "latest", "dry_run": False}, 200)[
         "is_set"
@@ -183,7 +183,7 @@ def test_a_reset_is_a_dry_run_unless_it_says_otherwise_and_is_undone(
         )["error"]
     )
     assert (
-        "no place in a topic"
+        "not a position in a topic"
         in post(web, f"/api/tasks/{load}/positions/reset", {"to": "the end"}, 409)["error"]
     )
 

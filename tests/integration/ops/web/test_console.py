@@ -158,7 +158,7 @@ def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(
         and "Highest 7 records" in said[f"/tasks/{load}"]
     )
     assert (
-        f"{name}[0]: goes on at offset 10; nothing was stored"
+        f"{name}[0]: continues at offset 10; nothing was stored"
         in said[f"/tasks/{load}/reset?to=latest"]
     )
     assert re.search(
@@ -247,12 +247,12 @@ def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(
 ) -> None:
     path, address = f"/datas/task/242/position/{name}", "/tasks/242/reset"
     log_in(web)
-    assert "goes on at offset 10" in text(web, f"{address}?to=latest")
+    assert "continues at offset 10" in text(web, f"{address}?to=latest")
     assert bus.text(path) is None
     assert web.post(address, data={"to": "latest"}).headers["location"] == "/tasks/242?done=reset"
     assert json.loads(bus.text(path) or "")["offset"] == 9
     assert "4 records" in text(web, f"{address}?to=-4")
-    assert "'soon' is no place in a topic" in text(web, f"{address}?to=soon", 409).replace(
+    assert "'soon' is not a position in a topic" in text(web, f"{address}?to=soon", 409).replace(
         "&#39;", "'"
     )
     assert "Kafka holds 0 to 10" in text(web, f"{address}?to=77", 409)

@@ -151,7 +151,7 @@ def test_an_offset_that_kafka_does_not_hold_is_refused(kafka: Kafka, word: str) 
 @pytest.mark.parametrize(
     ("word", "message"),
     [
-        ("yesterday", "'yesterday' is no place in a topic; .* or -N for N records back"),
+        ("yesterday", "'yesterday' is not a position in a topic; .* or -N for N records back"),
         ("120-130", "120-130 is a replay, not a place"),
         ("-5", "counts back from the stored position, and .* has none"),
     ],
@@ -181,7 +181,7 @@ def test_the_same_place_is_said_to_stay(kafka: Kafka) -> None:
 
 def test_without_a_stored_position_none_is_compared(kafka: Kafka) -> None:
     [sentence] = find_targets(LOAD, "earliest", {})["orders"].means
-    assert f"{ONE}: goes on at offset 100; nothing was stored;" in sentence
+    assert f"{ONE}: continues at offset 100; nothing was stored;" in sentence
 
 
 def test_records_that_kafka_deleted_are_counted_without_their_times(kafka: Kafka) -> None:
@@ -228,7 +228,7 @@ def test_a_stored_partition_that_the_task_does_not_read_keeps_its_offset(kafka: 
 
 def test_one_offset_is_not_taken_for_several_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
     Kafka(monkeypatch, ONE, TWO)
-    with pytest.raises(ConfigError, match="one offset cannot be meant for 2 partitions"):
+    with pytest.raises(ConfigError, match="one offset cannot apply to 2 partitions"):
         find_targets(LOAD, "119", {})
     assert offsets(find_targets(LOAD, "earliest", {})["orders"].text) == {0: 100, 1: 100}
 
@@ -314,7 +314,7 @@ def test_stored_positions_are_counted_on(source: Source) -> None:
 def test_a_place_is_shown_with_the_time_that_is_known_of_it(source: Source) -> None:
     _, sentence = source.means("latest", "")
     assert sentence == (
-        "goes on at bin.000003:400 (committed 2023-11-14 22:13:20 UTC); nothing was stored"
+        "continues at bin.000003:400 (committed 2023-11-14 22:13:20 UTC); nothing was stored"
     )
     source.found = BinlogPosition("bin.000003", 4, file_created_ms=BEGUN)
     _, sentence = source.means("latest", "")
@@ -324,7 +324,7 @@ def test_a_place_is_shown_with_the_time_that_is_known_of_it(source: Source) -> N
 def test_a_stored_position_that_cannot_be_read_is_replaced_and_said(source: Source) -> None:
     after, sentence = source.means("bin.000002", "{}")
     assert (after.file, after.pos) == ("bin.000002", 4)
-    assert sentence == "goes on at bin.000002:4; what is stored cannot be read"
+    assert sentence == "continues at bin.000002:4; the stored position cannot be read"
 
 
 def test_an_operator_waits_no_longer_than_some_seconds_for_the_source(source: Source) -> None:
@@ -335,7 +335,7 @@ def test_an_operator_waits_no_longer_than_some_seconds_for_the_source(source: So
 def test_a_word_that_is_no_place_in_a_binlog_is_refused_before_the_source_is_asked(
     source: Source,
 ) -> None:
-    with pytest.raises(ConfigError, match="'yesterday' is no place in a binlog"):
+    with pytest.raises(ConfigError, match="'yesterday' is not a position in a binlog"):
         source.means("yesterday", "")
     assert source.timeouts == []
 

@@ -120,7 +120,7 @@ def test_the_named_one_is_taken_among_several(tmp_path: Path, bus: BusSettings) 
 
 def test_a_consumer_task_is_no_source(tmp_path: Path, bus: BusSettings) -> None:
     word = load(tmp_path, "shop")
-    with pytest.raises(ConfigError, match="reads no binlog"):
+    with pytest.raises(ConfigError, match="does not read a binlog"):
         found(word, bus, word)
 
 
@@ -251,6 +251,6 @@ def test_a_fetch_task_that_changes_rows_is_refused_rather_than_taken_for_the_sou
     word = load(tmp_path, "shop")
     [feed] = feeds_of(word, consumer_task(word, bus, Uses.WRITE), bus, None)
     with pytest.raises(
-        ConfigError, match=r"a\.properties has mapper.* give mapper and processor to"
+        ConfigError, match=r"a\.properties has mapper.* move mapper and processor to"
     ):
         mapped_tables(feed, cast(Any, None))

@@ -30,7 +30,7 @@ def test_each_partition_is_told_apart_and_one_that_the_target_lacks_is_named(
     answer(monkeypatch, [ok("target", "user u can log in")], APPLIED)
     found = target_offsets(TASK)
     assert found.says(ONE) == "the target is at offset 7"
-    assert found.beside(TWO) == "; the target has none of it"
+    assert found.beside(TWO) == "; the target has no offset of it"
 
 
 def test_a_target_that_is_away_is_unknown_and_no_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,7 +39,7 @@ def test_a_target_that_is_away_is_unknown_and_no_error(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(asked, "check_target", away)
     found = target_offsets(TASK)
-    assert found.unknown == "what the target has is not known: the target is away"
+    assert found.unknown == "the target's offsets are unknown: the target is away"
     assert found.beside(ONE) == ""
 
 
@@ -48,7 +48,7 @@ def test_a_target_is_not_asked_without_the_secrets_of_its_login(
 ) -> None:
     monkeypatch.setattr(asked, "check_target", lambda _: pytest.fail("the target was asked"))
     found = target_offsets(TASK, "variable 'X' is not set")
-    assert found.unknown == "what the target has is not known: variable 'X' is not set"
+    assert found.unknown == "the target's offsets are unknown: variable 'X' is not set"
     assert not found.offsets
 
 
@@ -57,7 +57,7 @@ def test_a_check_that_failed_says_why_nothing_is_known(monkeypatch: pytest.Monke
     answer(monkeypatch, [ok("x", "y"), failed], APPLIED)
     found = target_offsets(TASK)
     assert (found.unknown, dict(found.offsets)) == (
-        "what the target has is not known: user u may not log in",
+        "the target's offsets are unknown: user u may not log in",
         {},
     )
 

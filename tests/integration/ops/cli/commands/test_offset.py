@@ -113,9 +113,9 @@ def test_a_reset_tells_a_script_what_it_does(bus: Bus, load: str, name: str) -> 
 @pytest.mark.parametrize(
     ("to", "sentence"),
     [
-        ("11", "one offset cannot be meant for 2 partitions"),
-        ("-11", "cannot go on at offset -1: Kafka holds 0 to 10"),
-        ("mysql-bin.000501:4", "is no place in a topic; expected "),
+        ("11", "one offset cannot apply to 2 partitions"),
+        ("-11", "cannot continue at offset -1: Kafka holds 0 to 10"),
+        ("mysql-bin.000501:4", "is not a position in a topic; expected "),
         ("3-4", "3-4 is a replay, not a place"),
     ],
 )
@@ -275,7 +275,7 @@ def test_a_binlog_place_is_found_by_each_of_its_forms(
         or json.loads(found["position"])["logfileName"] != before["logfileName"]
     )
     assert (
-        "is no place in a binlog"
+        "is not a position in a binlog"
         in bus("offset", "reset", "7", "--to", "-5", "--yes", code=1).stderr
     )
 
@@ -285,7 +285,7 @@ def test_a_secret_of_the_target_that_is_missing_here_is_named_and_the_target_not
 ) -> None:
     secret = {"loader.source.password": "${env:NOT_SET_HERE}"}
     bus.load(resting_text("15244", kafka, name, **secret))
-    missing = "what the target has is not known: .*variable 'NOT_SET_HERE' is not set"
+    missing = "the target's offsets are unknown: .*variable 'NOT_SET_HERE' is not set"
     (found,) = bus.json("offset", "find", "15244", "latest")
     assert [each["offset"] for each in json.loads(found["position"])] == [9, 4]
     assert re.search(missing, found["means"][-1])
