@@ -1,1 +1,1 @@
-"""A task file's text to a typed task."""
+"""Turns a task file's text into a typed task."""

@@ -1,4 +1,4 @@
-"""What reading a task file finds, each with its line: errors, warnings, notes."""
+"""The errors, warnings and notes that reading a task file gives, each with its line."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from enum import StrEnum
 from typing import Final
 
 ALLOW: Final = "check.allow"
-"""The key that names the keys whose unsafe lines are meant."""
+"""The key that lists the keys whose unsafe lines are intended."""
 
 
 class Severity(StrEnum):
-    """ERROR: the task cannot run. WARNING: it runs, but not as the file reads. NOTE: a key that
-    this release answers otherwise."""
+    """ERROR: the task cannot run. WARNING: it runs, but not as the file reads. NOTE: this release
+    handles a key differently."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -22,8 +22,8 @@ class Severity(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One sentence about one key. `line` counts from 1; 0 where it is about the file as a whole
-    (a key that is missing). `may_be_meant`: an error only until the file says that it is meant.
+    """One sentence about one key. `line` counts from 1; 0 means the file as a whole (a missing
+    key). `may_be_meant`: an error only until the file says that the line is intended.
     `is_unfilled`: a placeholder has no value here."""
 
     severity: Severity
@@ -58,31 +58,31 @@ class Diagnostics:
         self.add(Severity.NOTE, line, key, sentence)
 
     def unfilled(self, severity: Severity, line: int, key: str, sentence: str) -> None:
-        """What stands in place of a value is not to be had here."""
+        """Reports a placeholder that has no value here."""
         self.found.append(
             Diagnostic(severity, line, printable(key), printable(sentence), is_unfilled=True)
         )
 
     def unsafe(self, line: int, key: str, sentence: str) -> None:
-        """An error about a line that looks as if it protected rows, and does not; `allow` makes
-        it a note."""
+        """Reports a line that looks as if it protected rows, and does not: an error, which `allow`
+        turns into a note."""
         self.found.append(
             Diagnostic(Severity.ERROR, line, printable(key), printable(sentence), may_be_meant=True)
         )
 
     def allow(self, keys: Collection[str]) -> set[str]:
-        """What is unsafe about these keys becomes a note; about others the error says how to
-        allow it. The keys about which there was something."""
+        """Turns unsafe errors about these keys into notes, and adds to all others how to allow
+        them. Returns the keys that had such an error."""
         allowed: set[str] = set()
         for i, each in enumerate(self.found):
             if not each.may_be_meant:
                 continue
             if each.key in keys:
                 allowed.add(each.key)
-                sentence = f"{each.sentence} ({ALLOW} says that this is meant)"
+                sentence = f"{each.sentence} ({ALLOW} says that this is intended)"
                 self.found[i] = replace(each, severity=Severity.NOTE, sentence=sentence)
             else:
-                sentence = f"{each.sentence}; or write {ALLOW}={each.key} if this is meant"
+                sentence = f"{each.sentence}; or write {ALLOW}={each.key} if this is intended"
                 self.found[i] = replace(each, sentence=sentence)
         return allowed
 
@@ -93,7 +93,7 @@ class Diagnostics:
 
 
 def printable(text: str) -> str:
-    """Text for one line of a terminal, which a file must not be able to control."""
+    """The text with unprintable characters escaped, so that a file cannot control the terminal."""
     return "".join(
         character if character.isprintable() else repr(character)[1:-1] for character in text
     )

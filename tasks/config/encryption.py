@@ -1,4 +1,4 @@
-"""Secrets as ZooKeeper may keep them: Fernet tokens, and the key that makes and opens them."""
+"""Encrypted secrets for ZooKeeper: Fernet tokens, and the key that makes and opens them."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
 KEY_FILE = "secret.keyFile"
-KEY_FILE_VARIABLE = "CDCBUS_SECRET_KEYFILE"  # of that setting
+KEY_FILE_VARIABLE = "CDCBUS_SECRET_KEYFILE"  # the environment variable of that setting
 EXPECTED_KEY = "32 random bytes in base64; example: openssl rand -base64 32 > FILE"
 
 
 def encrypt(text: str, environ: Mapping[str, str]) -> str:
-    """The token of a text, by the key in the file that $CDCBUS_SECRET_KEYFILE names. Raises
+    """The token of a text, made with the key in the file that $CDCBUS_SECRET_KEYFILE names. Raises
     ValueError with a sentence."""
     return _cipher(environ).encrypt(text.encode()).decode()
 
 
 def decrypt(token: str, environ: Mapping[str, str]) -> str:
-    """The text of a token. Raises ValueError with a sentence that holds neither."""
+    """The text of a token. Raises ValueError with a sentence that holds neither of them."""
     from cryptography.fernet import InvalidToken
 
     try:
@@ -29,13 +29,13 @@ def decrypt(token: str, environ: Mapping[str, str]) -> str:
     except InvalidToken as error:
         place = environ[KEY_FILE_VARIABLE]
         raise ValueError(
-            f"the encrypted value does not open with the key in {place!r}; expected the key it "
-            "was made with"
+            f"the encrypted value cannot be decrypted with the key in {place!r}; expected the key "
+            "that it was made with"
         ) from error
 
 
 def _cipher(environ: Mapping[str, str]) -> Fernet:
-    from cryptography.fernet import Fernet  # brings OpenSSL, which most commands do not need
+    from cryptography.fernet import Fernet  # loads OpenSSL, which most commands do not need
 
     path = environ.get(KEY_FILE_VARIABLE)
     if not path:

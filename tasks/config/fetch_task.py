@@ -1,4 +1,4 @@
-"""Settings -> the typed task of CanalFetch, or of a source of another package, -> KAFKA_SYNC."""
+"""Settings -> the typed task of CanalFetch, or a source from another package, -> KAFKA_SYNC."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ OPTIONS = "consumer.source.plugin."
 
 
 def fetch_task(task_id: str, settings: Settings) -> FetchTask:
-    """The task; whatever is missing or impossible is reported to the settings' diagnostics."""
+    """The task; missing and impossible settings are reported to the settings' diagnostics."""
     settings.get("consumer.converter", word("canalRow"))
     includes, excludes = tables(settings)
     heartbeat, ddl = _heartbeat(settings), _ddl(settings)
@@ -108,7 +108,7 @@ def _elsewhere(settings: Settings) -> Elsewhere:
     if found != Elsewhere() and (settings.get("consumer.snapshot", SNAPSHOT) or "never") != "never":
         settings.reject(
             "consumer.snapshot",
-            "a snapshot would send rows of the other side back to it, older than they are there: "
+            "a snapshot would send rows back to the side that they came from, older than its own: "
             "copy one side before the tasks of the other direction run",
         )
     return found
@@ -127,13 +127,13 @@ def source_config(settings: Settings) -> SourceConfig:
 
 
 def _left_out(settings: Settings, ddl: DdlConfig) -> frozenset[Op]:
-    """TRUNCATE is one with `loader.source.truncate`."""
+    """The skipped operations except TRUNCATE, which the DDL settings handle."""
     name = "consumer.skippedOperations"
     found = settings.get(name, OPERATIONS) or frozenset()
     if Op.DELETE in found and ddl.truncates:
         settings.warn(
             name,
-            "leaves out DELETE, and a TRUNCATE still empties targets: add TRUNCATE to keep their "
+            "leaves out DELETE, but a TRUNCATE still empties targets: add TRUNCATE to keep their "
             "rows",
         )
     return found - {Op.TRUNCATE}
@@ -204,13 +204,13 @@ def _dead_letter_topic(settings: Settings) -> str:
 
 
 def source_task(task_id: str, name: str, settings: Settings) -> FetchTask:
-    """The task; whatever is missing or impossible is reported to the settings' diagnostics. What
-    the source's own settings are worth, only the source says, when it is made."""
+    """The task; missing and impossible settings are reported to the settings' diagnostics. The
+    source itself checks its own settings, when it is created."""
     if settings.has(STOP_AT):
         settings.reject(
             STOP_AT,
-            f"{name} is a source of another package, which says itself where it ends: remove the "
-            "line",
+            f"{name} is a source from another package, which itself decides where it ends: remove "
+            "the line",
         )
     includes, excludes = tables(settings)
     start = settings.get("consumer.offset", START) or ""

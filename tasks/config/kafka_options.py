@@ -1,5 +1,5 @@
-"""A task's `kafka.*` settings: which of them are ignored, as rows would be at risk, and the
-others in each client's words."""
+"""A task's `kafka.*` settings: some are ignored because they would put rows at risk, the others
+are translated for each client."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.tasks.config.settings import Settings
 
 Fixed = Mapping[str, tuple[frozenset[str], str]]
-"""An option that a task file cannot change: the values that say what is done anyway, and what
-that is."""
+"""Options that a task file cannot change: for each, the values that ask for what is done anyway,
+and a sentence about what is done."""
 
 
 def _fixed(names: str, reason: str, same: str = "") -> dict[str, tuple[frozenset[str], str]]:
@@ -24,16 +24,18 @@ PRODUCER_FIXED: Final[Fixed] = {
     **_fixed("enable.idempotence", "records are written idempotently", "true"),
     **_fixed(
         "message.timeout.ms delivery.timeout.ms retries message.send.max.retries",
-        "a record is sent again until it is acknowledged",
+        "a record is resent until it is acknowledged",
     ),
     **_fixed(
         "partitioner partitioner.class partitioner.ignore.keys",
         "a record's key decides its partition, as in the Java client",
     ),
     **_fixed("delivery.report.only.error dr_cb dr_msg_cb", "only failed deliveries are reported"),
-    **_fixed("transactional.id", "loader.source.transaction=true makes one of the task's id"),
+    **_fixed("transactional.id", "loader.source.transaction=true derives one from the task's id"),
     **_fixed(
-        "allow.auto.create.topics", "loader.source.createTopic says which topics are made", "false"
+        "allow.auto.create.topics",
+        "loader.source.createTopic says which topics are created",
+        "false",
     ),
     **_fixed("key.serializer value.serializer", "records are written as bytes"),
     **_fixed("bootstrap.servers metadata.broker.list", "loader.source.servers names the brokers"),
@@ -54,7 +56,7 @@ CONSUMER_FIXED: Final[Fixed] = {
     **_fixed("group.id", "consumer.source.group names the group"),
     **_fixed(
         "key.deserializer value.deserializer interceptor.classes",
-        "Spark reads records as bytes and allows no other way",
+        "Spark reads records as bytes and allows nothing else",
     ),
     **_fixed("bootstrap.servers metadata.broker.list", "consumer.source.servers names the brokers"),
 }
@@ -62,14 +64,15 @@ CONSUMER_FIXED: Final[Fixed] = {
 
 @dataclass(frozen=True, slots=True)
 class KafkaOptions:
-    """What is left of the settings. `keys`: option -> the key it has in the task file."""
+    """The options that a task file may set. `keys`: option -> its key in the task file."""
 
     options: Mapping[str, str]
     keys: Mapping[str, str]
     settings: Settings
 
     def of(self, client: Client) -> dict[str, str]:
-        """In a client's words; what it cannot use is reported as an error at its key."""
+        """The options under a client's own names; one that it cannot use is reported as an error
+        at its key."""
         return client_options(
             self.options,
             client,
@@ -78,8 +81,8 @@ class KafkaOptions:
 
 
 def kafka_options(settings: Settings, fixed: Fixed, *prefixes: str) -> KafkaOptions:
-    """The settings behind the prefixes, a later one winning, without those that are fixed: these
-    get a warning."""
+    """The settings under the prefixes, a later prefix winning, without fixed ones, which get a
+    warning."""
     options = settings.below(*prefixes)
     keys = {
         option: prefix + option

@@ -49,7 +49,7 @@ TIME_ZONE_KEY = "consumer.source.timeZone"
 
 
 def load_task(task_id: str, settings: Settings) -> LoadTask:
-    """The task; whatever is missing or impossible is reported to the settings' diagnostics."""
+    """The task; missing and impossible settings are reported to the settings' diagnostics."""
     source, loader = _source(settings), _loader(settings)
     includes, excludes = tables(settings)
     first_consume_from = settings.get("consumer.source.firstConsumeFrom", EDGE)
@@ -95,21 +95,21 @@ def _converter(settings: Settings) -> str:
 
 
 def _time_zone(settings: Settings) -> str:
-    """Empty for UTC, which costs nothing."""
+    """The zone of the source's times; empty for UTC, which needs no conversion."""
     zone = settings.get(TIME_ZONE_KEY, TIME_ZONE) or ""
     if not settings.has(TIME_ZONE_KEY) or not zone:
         return ""
     if not takes_zone(converter := _converter(settings)):
         settings.unsafe(
             TIME_ZONE_KEY,
-            f"without effect: times in records of {converter} need no zone; remove it",
+            f"without effect: times in {converter} records need no zone; remove the line",
         )
     return "" if read_zone(zone) is UTC else zone
 
 
 def _target_zone(settings: Settings, loader: str) -> str:
-    """Empty for UTC, which costs nothing. Where types are not known all TIMESTAMP cells would
-    stay in UTC beside others, silently."""
+    """The zone of the target's times; empty for UTC, which needs no conversion. A format without
+    column types is refused: its TIMESTAMP cells would silently stay in UTC."""
     zone = settings.get(TARGET_ZONE_KEY, TIME_ZONE) or ""
     if loader == "KAFKA_SYNC" or not settings.has(TARGET_ZONE_KEY) or not zone:
         return ""
@@ -118,8 +118,8 @@ def _target_zone(settings: Settings, loader: str) -> str:
     if not has_types(converter := _converter(settings)):
         settings.reject(
             TARGET_ZONE_KEY,
-            f"records of {converter} carry no types, so it is not known which of their cells are "
-            "TIMESTAMP; let the topic carry canalRow or debeziumJson, or remove the line",
+            f"{converter} records carry no column types, so their TIMESTAMP cells cannot be "
+            "recognized; let the topic carry canalRow or debeziumJson, or remove the line",
         )
     return zone
 
@@ -131,7 +131,7 @@ def _loader(settings: Settings) -> str:
 
 def _source(settings: Settings) -> TopicConfig:
     topics = settings.need("consumer.source.topics", NAMES, ())
-    # Only when it is written: what is chosen without it is better than porter's default.
+    # Only when the file sets it: the choice made without it is better than porter's default.
     name = "consumer.source.oncePollSize"
     options = {"max.poll.records": str(settings.get(name, POSITIVE))} if settings.has(name) else {}
     given = kafka_options(settings, CONSUMER_FIXED, "kafka.", "consumer.source.kafka.")
@@ -148,12 +148,13 @@ def _source(settings: Settings) -> TopicConfig:
 def _target(task_id: str, loader: str, settings: Settings) -> JdbcTarget | PublishConfig:
     if loader == "KAFKA_SYNC":
         return _publish(task_id, settings)
-    # A loader of another package reads its address itself.
+    # A loader from another package reads its address itself.
     return jdbc_target(task_id, settings, ANY_ADDRESS if is_added_loader(loader) else JDBC_URL)
 
 
 def _publish(task_id: str, settings: Settings) -> PublishConfig:
-    """What `kafka.*` says of reading is not for the client that writes."""
+    """Where a task from Kafka to Kafka writes. Of `kafka.*`, which is also for reading, the
+    producer takes only what it needs to connect."""
     given = kafka_options(settings, PRODUCER_FIXED, "kafka.", "loader.source.kafka.")
     own = {
         name: value
@@ -179,8 +180,8 @@ def _partitions(settings: Settings, topics: tuple[str, ...]) -> tuple[int, ...]:
     else:
         settings.warn(
             name,
-            "0 beside several topics is read as in porter: all partitions of all topics; remove "
-            "the line",
+            "0 with several topics means all partitions of all topics, as in porter; remove the "
+            "line",
         )
     return ()
 
@@ -207,7 +208,7 @@ def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:
 
 
 def jdbc_target(task_id: str, settings: Settings, address: ValueType[str] = JDBC_URL) -> JdbcTarget:
-    """The database that rows go to. `address`: the form of its address."""
+    """The target database. `address`: the type of its address."""
     size = settings.get("loader.source.maxPoolSize", POSITIVE) or 0
     return JdbcTarget(
         url=settings.need("loader.source.url", address, ""),
@@ -228,7 +229,8 @@ def jdbc_target(task_id: str, settings: Settings, address: ValueType[str] = JDBC
 
 
 def _mark(settings: Settings) -> str:
-    """Where it could not act, rows would go round and round."""
+    """The mark of the task's transactions. Refused for a target without a binlog: nothing could
+    recognize its rows, and they would circulate forever."""
     mark = settings.get(LOADER_MARK, MARK) or ""
     url = (settings.get("loader.source.url", ANY_ADDRESS) or "").lower()
     if mark and not url.startswith(("jdbc:mysql:", "jdbc:mariadb:")):
@@ -252,10 +254,10 @@ def _spark_options(settings: Settings) -> dict[str, str]:
     if options.get("spark.speculation", "").strip().lower() == "true":
         settings.reject(
             "spark.speculation",
-            "true has Spark apply one partition twice at the same time, which no order survives: "
-            "leave it out",
+            "true has Spark apply one partition twice at the same time, which destroys the order "
+            "of changes: remove the line",
         )
-    settings.get(ISOLATED, FLAG)  # nodes read it; here it is checked
+    settings.get(ISOLATED, FLAG)  # checked here; nodes read it
     return {name: value for name, value in options.items() if name != ISOLATED}
 
 
@@ -265,8 +267,8 @@ def _regexes(settings: Settings) -> tuple[str, ...]:
     if found:
         settings.warn(
             name,
-            "acts here, which it does not in porter: rows of other tables, by their names in "
-            "records, are not applied; remove the line where it came from the fetch task's file",
+            "has an effect here, unlike in porter: rows of other tables, by their names in "
+            "records, are not applied; remove the line if it comes from the fetch task's file",
         )
     return found
 

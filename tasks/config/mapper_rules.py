@@ -27,7 +27,7 @@ MAPPER_KEY = re.compile(
 
 
 def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
-    """The rules in the order of their numbers. What is wrong with them becomes diagnostics."""
+    """The rules in the order of their numbers. Faults in them become diagnostics."""
     numbers: set[int] = set()
     for name in settings.entries:
         found = MAPPER_KEY.fullmatch(name)
@@ -35,19 +35,19 @@ def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
             continue
         if found[1] != str(int(found[1])):
             settings.reject(
-                name, f"a number with zeros before it; expected mapper[{int(found[1])}].{found[2]}"
+                name, f"a number with leading zeros; expected mapper[{int(found[1])}].{found[2]}"
             )
         elif settings.has(name):
             numbers.add(int(found[1]))
         elif KEEPS_BACK.fullmatch(name):
-            settings.unsafe(name, "empty, so nothing is kept back: give it a value, or remove it")
+            settings.unsafe(name, "empty, so nothing is withheld: give it a value, or remove it")
         else:
             settings.warn(name, "empty, the same as no line: remove it, or give it a value")
     rules = {number: _rule(settings, f"mapper[{number}]") for number in sorted(numbers)}
     _report_repeated(settings, rules)
     report_column_patterns(settings)
     includes = settings.get("consumer.includes", TABLES)
-    # a processor may send rows to other tables, which rules are for
+    # A processor may move rows to other tables, which the rules are for.
     is_processed = is_python(settings.get(PROCESSOR_KEY, TEXT) or ".")
     if includes and not includes.patterns and not is_processed:
         report_idle_rules(settings, rules, includes.names)
@@ -130,12 +130,13 @@ def _masks(settings: Settings, name: str) -> dict[str, Mask]:
 def _report_repeated(settings: Settings, rules: dict[int, MapperRule]) -> None:
     seen: dict[tuple[object, ...], int] = {}
     for number, rule in rules.items():
-        if (first := seen.setdefault((*selector(rule), *targets(rule)), number)) != number:
-            sentence = f"without effect: mapper[{first}] is for the same tables and the same target"
-            for name in keeping_back(settings, number):
-                settings.unsafe(name, f"{sentence}; put the line there")
-            key = "table" if rule.table else "schema" if rule.schema else "forceMatched"
-            settings.warn(
-                f"mapper[{number}].{key}",
-                f"{sentence}; put its lines there",
-            )
+        first = seen.setdefault((*selector(rule), *targets(rule)), number)
+        if first == number:
+            continue
+        sentence = f"without effect: mapper[{first}] is for the same tables and the same target"
+        for name in keeping_back(settings, number):
+            settings.unsafe(name, f"{sentence}; move the line there")
+        key = "forceMatched"
+        if rule.table or rule.schema:
+            key = "table" if rule.table else "schema"
+        settings.warn(f"mapper[{number}].{key}", f"{sentence}; move its lines there")

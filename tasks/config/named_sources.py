@@ -1,4 +1,4 @@
-"""Named sources: keys that several task files share. Their files, and how a task takes their
+"""Named sources: keys that several task files share, their files, and how a task takes their
 keys."""
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ IN_ZOOKEEPER = "/datas/datesource"
 @dataclass(frozen=True, slots=True)
 class NamedSource:
     """A source as it is stored. `entries`: by key without `consumer.source.` or `loader.source.`,
-    placeholders not filled in; their line is 0 where they are not from a file. `where` names its
+    placeholders unfilled; their line is 0 where they do not come from a file. `where` names the
     file or znode."""
 
     name: str
@@ -49,18 +49,18 @@ class NamedSource:
 
     @property
     def kind(self) -> str:
-        """JDBC, CANAL or KAFKA, by the keys it has; else empty."""
+        """JDBC, CANAL or KAFKA, by its keys; else empty."""
         for key, kind in (("url", "JDBC"), ("address", "CANAL"), ("servers", "KAFKA")):
             if key in self.entries:
                 return kind
         return ""
 
     def shown(self) -> dict[str, str]:
-        """Its keys with their values, secrets masked."""
+        """The keys with their values, secrets masked."""
         return {key: _shown(key, entry.written) for key, entry in self.entries.items()}
 
     def place(self, line: int) -> str:
-        """What a diagnostic of this line adds to its sentence."""
+        """The suffix of a diagnostic's sentence about this line of the source."""
         return f" (source {self.name}, {self.where}{f':{line}' if line else ''})"
 
 
@@ -68,19 +68,19 @@ Lookup = Callable[[str], NamedSource | None]
 
 
 def find_source_key(name: str) -> Key | None:
-    """The key of a source's key name."""
+    """The key of a task file that a source's key name stands for; None for an unknown name."""
     return find_key(LOADER + name) or find_key(CONSUMER + name)
 
 
 def nearest_source_key(name: str) -> str | None:
-    """The known key of a source that looks most like an unknown one."""
+    """The known source key most similar to an unknown one; None where none is close."""
     near = nearest_key(LOADER + name) or nearest_key(CONSUMER + name)
     return near.removeprefix(LOADER).removeprefix(CONSUMER) if near else None
 
 
 def source_refusal(name: str) -> str | None:
-    """Why tasks are refused for an unknown key of a source that they name, as for one of their own;
-    None where it may be passed over."""
+    """The reason why an unknown key of a source refuses the tasks that name the source, as a key
+    of their own would; None where the key can be ignored."""
     refusal = unknown_key_refusal(LOADER + name) or unknown_key_refusal(CONSUMER + name)
     return refusal and refusal.replace(LOADER, "").replace(CONSUMER, "")
 
@@ -89,7 +89,7 @@ VOCABULARY = Vocabulary(find_source_key, nearest_source_key, source_refusal)
 
 
 def unknown_keys(entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:
-    """What a task is told of the keys that no source has, where these are not from a file."""
+    """The diagnostics for keys that no source has, where the entries do not come from a file."""
     found = Diagnostics()
     for key, entry in entries.items():
         if find_source_key(key) is None:
@@ -105,8 +105,8 @@ def _shown(key: str, written: str) -> str:
 
 
 def source_folders(directory: str, task_file: Path | None = None) -> tuple[Path, ...]:
-    """The folders that are searched for files of sources, in this order: only `directory` if it is
-    named."""
+    """The folders that are searched for source files, in this order; only `directory` if it is
+    set."""
     if directory:
         return (Path(directory),)
     beside = (task_file.parent / FOLDER,) if task_file is not None else ()
@@ -118,8 +118,8 @@ def source_file(folder: Path, name: str) -> Path:
 
 
 def read_source_file(name: str, file: Path) -> NamedSource:
-    """The source in a file. Raises ConfigError when the file cannot be read; what is wrong in it
-    becomes diagnostics."""
+    """The source in a file. Raises ConfigError when the file cannot be read; faults in it become
+    diagnostics."""
     diagnostics = Diagnostics()
     entries = written_entries(
         read_text(file, diagnostics, "file of the source"), diagnostics, VOCABULARY
@@ -128,7 +128,7 @@ def read_source_file(name: str, file: Path) -> NamedSource:
 
 
 def in_folders(folders: tuple[Path, ...]) -> Lookup:
-    """A lookup in files: the first folder that has one of the name."""
+    """A lookup in files: the first folder that has a file for the name wins."""
 
     def look(name: str) -> NamedSource | None:
         for folder in folders:
@@ -141,7 +141,7 @@ def in_folders(folders: tuple[Path, ...]) -> Lookup:
 
 
 def first_of(*lookups: Lookup) -> Lookup:
-    """Asks one lookup after the other, until one has the source."""
+    """A lookup that asks these lookups in order, until one has the source."""
 
     def look(name: str) -> NamedSource | None:
         for lookup in lookups:
@@ -154,7 +154,7 @@ def first_of(*lookups: Lookup) -> Lookup:
 
 
 def names_in(folders: tuple[Path, ...]) -> list[str]:
-    """The names of all sources that have a file, in order."""
+    """The names of all sources that have a file, sorted."""
     return sorted({file.stem for folder in folders for file in folder.glob("*.properties")})
 
 
@@ -165,8 +165,8 @@ def add_sources(
     unfilled: Severity,
     diagnostics: Diagnostics,
 ) -> dict[str, Entry] | None:
-    """The entries of a task with those of the sources it names; the task's own win. None when a
-    source is not found, which is reported."""
+    """The entries of a task merged with those of the sources that it names; the task's own win.
+    Reports a source that is not found, and returns None then."""
     merged = dict(entries)
     is_whole = True
     for prefix in (CONSUMER, LOADER):
@@ -190,7 +190,7 @@ def _looked_up(naming: Entry, lookup: Lookup, diagnostics: Diagnostics) -> Named
     try:
         PATH_NAME.read(name)
     except ValueError:
-        return None  # as for every key, Settings reports the wrong value
+        return None  # Settings reports the wrong value, as for every key
     try:
         source = lookup(name)
     except PositionUnavailable as error:
@@ -203,8 +203,8 @@ def _looked_up(naming: Entry, lookup: Lookup, diagnostics: Diagnostics) -> Named
         return None
     if source is None:
         sentence = (
-            f"no source is called {name!r}; expected {name}.properties in a folder of "
-            f"sources, or {IN_ZOOKEEPER}/{name} in ZooKeeper"
+            f"no source is called {name!r}; expected {name}.properties in a source folder, "
+            f"or {IN_ZOOKEEPER}/{name} in ZooKeeper"
         )
         diagnostics.error(
             naming.line, naming.key, f"{sentence}; example: cdcbus source add {name} KEY=VALUE"
@@ -216,7 +216,7 @@ def _report(source: NamedSource, naming: Entry, prefix: str, diagnostics: Diagno
     for diagnostic in source.diagnostics:
         key = prefix + diagnostic.key if diagnostic.key else naming.key
         sentence = diagnostic.sentence + source.place(diagnostic.line)
-        # Whether it may be meant stays: the task's own file can say so.
+        # `may_be_meant` stays, because the task's own file can allow the key.
         diagnostics.found.append(replace(diagnostic, line=naming.line, key=key, sentence=sentence))
     for key, entry in source.entries.items():
         if find_source_key(key) is not None and find_key(prefix + key) is None:
@@ -225,12 +225,12 @@ def _report(source: NamedSource, naming: Entry, prefix: str, diagnostics: Diagno
             diagnostics.warning(
                 naming.line,
                 prefix + key,
-                f"no key of {prefix}, without effect here{hint}{source.place(entry.line)}",
+                f"not a key of {prefix}*, without effect here{hint}{source.place(entry.line)}",
             )
 
 
 def _placed(source: NamedSource, naming: Entry, prefix: str) -> list[Entry]:
-    """The source's entries as if they stood on the line where the task names it."""
+    """The source's entries, placed on the line where the task names the source."""
     placed = []
     for key, entry in source.entries.items():
         if key != NAME_KEY:
@@ -240,14 +240,14 @@ def _placed(source: NamedSource, naming: Entry, prefix: str) -> list[Entry]:
 
 
 def check_pairs(pairs: Mapping[str, str]) -> None:
-    """Raises ConfigError for the first key that no source has, or a value that is not of its
-    form."""
+    """Raises ConfigError for the first key that no source has, or the first value that does not
+    fit its key."""
     for name, written in pairs.items():
         key = find_source_key(name)
         if key is None or name == NAME_KEY:
             near = nearest_source_key(name)
             hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
-            raise ConfigError(f"{name}: no key of a source; {hint}")
+            raise ConfigError(f"{name}: not a key of a source; {hint}")
         try:
             if not has_placeholder(written):
                 key.value_type.read(written)
@@ -260,7 +260,7 @@ def check_pairs(pairs: Mapping[str, str]) -> None:
 
 def pairs_for_zookeeper(pairs: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """The pairs as ZooKeeper may keep them, with inline secrets encrypted. Raises ConfigError for
-    one that cannot be encrypted."""
+    a secret that cannot be encrypted."""
     kept = {}
     for name, written in pairs.items():
         try:
@@ -271,8 +271,8 @@ def pairs_for_zookeeper(pairs: Mapping[str, str], environ: Mapping[str, str]) ->
 
 
 def write_source_file(file: Path, pairs: Mapping[str, str], is_replacing: bool) -> None:
-    """Writes the file, readable for its owner only. Raises ConfigError when it exists already and
-    `is_replacing` is not set."""
+    """Writes the file, readable by its owner only. Raises ConfigError when it cannot be written, or
+    exists and `is_replacing` is not set."""
     text = javaproperties.dumps(pairs, timestamp=False)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

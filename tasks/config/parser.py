@@ -1,5 +1,5 @@
-"""A `.properties` text as entries with lines: java.util.Properties syntax, porter's prefix, and
-what people's editors leave behind."""
+"""Reads a `.properties` text as entries with lines: java.util.Properties syntax, porter's prefix,
+and what people's editors leave behind."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ SAFE_FORM = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One key as the task has it. `written` is the value before its placeholders were filled:
-    the form that may be shown. `origin`: the named source it comes from; then `line` is that of
-    the source's name."""
+    """One key of a task. `written` is the value before its placeholders are filled, the form that
+    may be shown. `origin`: the named source that it comes from; `line` is then the line that names
+    the source."""
 
     key: str
     value: str
@@ -49,8 +49,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Which keys a kind of file may have. `nearest` gives a known key that looks like an unknown
-    one, `refusal` says of one why the file is refused, or nothing."""
+    """The keys that a kind of file can have. `nearest` returns the known key most similar to an
+    unknown one; `refusal` returns the reason why an unknown key refuses the file, or None."""
 
     find: Callable[[str], Key | None]
     nearest: Callable[[str], str | None]
@@ -61,7 +61,7 @@ TASK_FILE = Vocabulary(find_key, nearest_key, unknown_key_refusal)
 
 
 def read_text(path: Path, diagnostics: Diagnostics, what: str = "task file") -> str:
-    """The file's text: UTF-8, else Latin-1 with a warning. Raises ConfigError when it cannot be
+    """The text of a file: UTF-8, else Latin-1 with a warning. Raises ConfigError when it cannot be
     read."""
     try:
         content = path.read_bytes()
@@ -74,17 +74,15 @@ def read_text(path: Path, diagnostics: Diagnostics, what: str = "task file") -> 
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
-        diagnostics.warning(
-            line, "", "not UTF-8, so the file is read as ISO-8859-1; save it as UTF-8"
-        )
+        diagnostics.warning(line, "", "not UTF-8; the file is read as ISO-8859-1: save it as UTF-8")
         return content.decode("iso-8859-1")
 
 
 def read_entries(
     text: str, environ: Mapping[str, str], diagnostics: Diagnostics, unfilled: Severity
 ) -> dict[str, Entry]:
-    """The entries of a task file, filled. Whatever is odd goes to `diagnostics`, a placeholder
-    that cannot be filled as `unfilled`."""
+    """The entries of a task file, placeholders filled. Oddities go to `diagnostics`, a placeholder
+    that cannot be filled with severity `unfilled`."""
     entries = written_entries(text, diagnostics, TASK_FILE)
     return {key: filled(entry, environ, diagnostics, unfilled) for key, entry in entries.items()}
 
@@ -92,7 +90,7 @@ def read_entries(
 def filled(
     entry: Entry, environ: Mapping[str, str], diagnostics: Diagnostics, unfilled: Severity
 ) -> Entry:
-    """The entry with its placeholders filled; one that cannot be is reported as `unfilled`."""
+    """The entry with its placeholders filled; a failure is reported with severity `unfilled`."""
     try:
         return replace(entry, value=interpolate(entry.written, environ))
     except ValueError as error:
@@ -103,8 +101,8 @@ def filled(
 def written_entries(
     text: str, diagnostics: Diagnostics, vocabulary: Vocabulary
 ) -> dict[str, Entry]:
-    """The entries by key without porter's prefix, their placeholders not yet filled; the last
-    one of a key counts."""
+    """The entries by key, without porter's prefix and with placeholders unfilled. The last entry
+    of a key counts."""
     entries: dict[str, Entry] = {}
     prefixes: set[str] = set()
     for line, written_key, written in _pairs(text, diagnostics):
@@ -116,7 +114,7 @@ def written_entries(
             diagnostics.warning(
                 line,
                 key,
-                f"written again; this one counts, not line {entries[key].line}; keep one of them",
+                f"repeated; this line counts, not line {entries[key].line}; keep one of them",
             )
         entries[key] = entry
     if len(prefixes - {""}) > 1:
@@ -147,7 +145,7 @@ def _pairs(text: str, diagnostics: Diagnostics) -> Iterator[tuple[int, str, str]
                             r"half a character; expected both halves; example: \uD83D\uDE00",
                         )
         except javaproperties.InvalidUEscapeError as error:
-            # The parser ends here; go on behind the line, so that one run finds everything.
+            # The parser gives up here; continue after the line, so that one run finds everything.
             at += 1
             diagnostics.error(
                 at,
@@ -164,18 +162,18 @@ def _is_whole(text: str) -> bool:
 def _entry(
     key: str, value: str, line: int, diagnostics: Diagnostics, vocabulary: Vocabulary
 ) -> Entry:
-    """The entry with its placeholders still empty."""
+    """The entry with its placeholders unfilled."""
     known = vocabulary.find(key)
     if known is None:
         report_unknown(key, line, diagnostics, vocabulary)
     written = _cleaned(key, known, value, line, diagnostics)
     if is_inline_secret(key, known, written):
-        diagnostics.warning(line, key, f"the secret stands in the file: {SAFE_FORM}")
+        diagnostics.warning(line, key, f"the secret is written in the file: {SAFE_FORM}")
     return Entry(key, "", written, line)
 
 
 def report_unknown(key: str, line: int, diagnostics: Diagnostics, vocabulary: Vocabulary) -> None:
-    """Says of a key that the vocabulary does not know what that means."""
+    """Reports a key that the vocabulary does not have: an unsafe error or a warning."""
     if refusal := vocabulary.refusal(key):
         diagnostics.unsafe(line, key, f"unknown key, without effect, {refusal}")
         return
@@ -194,31 +192,30 @@ def is_secret(key: str, known: Key | None) -> bool:
 
 
 def _cleaned(key: str, known: Key | None, value: str, line: int, diagnostics: Diagnostics) -> str:
-    """The value as it was meant: without a remark and the blanks at its end. Secrets and program
-    text are taken as they stand."""
+    """The value as it was meant: without a trailing remark and trailing blanks. Secrets and
+    program text are taken verbatim."""
     if is_secret(key, known) or key == "consumer.eventProcessor.content":
         if value != value.rstrip():
             diagnostics.warning(
                 line,
                 key,
-                "blanks at the end of a secret belong to it, as in porter; remove them if they "
-                "are not meant",
+                "trailing blanks are part of a secret, as in porter; remove them if they are not "
+                "intended",
             )
         return value
     if remark := REMARK.search(value):
         diagnostics.warning(
             line,
             key,
-            "a remark after a value belongs to the value in this format; left out: give it a line "
-            "of its own",
+            "a remark after a value is part of the value in this format; it was left out: put it "
+            "on a line of its own",
         )
         value = value[: remark.start()]
     elif value.rstrip() != value:
         diagnostics.warning(
             line,
             key,
-            "blanks at the end of a value belong to it in this format; they were left out: remove "
-            "them",
+            "trailing blanks are part of a value in this format; they were left out: remove them",
         )
     return value.rstrip()
 
@@ -237,19 +234,18 @@ def is_inline_secret(key: str, known: Key | None, written: str) -> bool:
 
 
 def for_zookeeper(key: str, known: Key | None, written: str, environ: Mapping[str, str]) -> str:
-    """The text as ZooKeeper may keep it: a secret that is written out is encrypted. Raises
-    ValueError where it cannot be."""
+    """The text as ZooKeeper may keep it: an inline secret is encrypted. Raises ValueError where
+    that fails."""
     if not is_inline_secret(key, known, written):
         return written
     try:
         return sealed(written, environ)
     except ValueError as error:
         refusal = (
-            "a secret is not stored in ZooKeeper as it is written, where whoever reads the "
-            "node sees it"
+            "a secret is not stored in ZooKeeper in plain text, where anyone who reads the znode "
+            "sees it"
         )
         remedy = (
-            "write ${env:NAME}, ${file:/path} or ${file:/path:key} in its place, or have it "
-            "encrypted"
+            "write ${env:NAME}, ${file:/path} or ${file:/path:key} instead, or have it encrypted"
         )
         raise ValueError(f"{refusal}; {remedy}: {error}") from error

@@ -1,5 +1,5 @@
-"""Secrets that are not written in the task file: `${env:NAME}`, `${file:/path}`,
-`${file:/path:key}`, `${encrypted:TOKEN}` anywhere in a value."""
+"""Placeholders for secrets that are not written in the task file: `${env:NAME}`, `${file:/path}`,
+`${file:/path:key}` and `${encrypted:TOKEN}`, anywhere in a value."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ def has_placeholder(text: str) -> bool:
 
 
 def masked(secret: str) -> str:
-    """A secret as it may be shown: its placeholders; whatever stands between them is hidden."""
+    """A secret in the form that may be shown: its placeholders, with all text between them
+    hidden."""
     return _with_text(secret, lambda _: HIDDEN)
 
 
 def sealed(secret: str, environ: Mapping[str, str]) -> str:
-    """A secret as ZooKeeper may keep it: its placeholders; whatever stands between them is
+    """A secret in the form that ZooKeeper may keep: its placeholders, with all text between them
     encrypted. Raises ValueError with a sentence."""
     return _with_text(secret, lambda text: f"${{encrypted:{encrypt(text, environ)}}}")
 
 
 def _with_text(secret: str, change: Callable[[str], str]) -> str:
-    """The secret with what is no placeholder changed."""
+    """The secret with `change` applied to the text between its placeholders."""
     parts = []
     end = 0
     for found in PLACEHOLDER.finditer(secret):
@@ -46,8 +47,8 @@ def _with_text(secret: str, change: Callable[[str], str]) -> str:
 
 
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
-    """The text with its placeholders filled; what comes in is not looked at again. Raises
-    ValueError with a sentence without the secret."""
+    """The text with its placeholders filled; inserted text is not expanded again. Raises ValueError
+    with a sentence that does not hold the secret."""
     return PLACEHOLDER.sub(lambda found: _filled(found[1], found[2], environ), text)
 
 
@@ -59,7 +60,7 @@ def _filled(source: str, name: str, environ: Mapping[str, str]) -> str:
         if not may_read(path, environ):
             raise ValueError(
                 f"file {path!r} may not be read for a task: the setting {FILES} of this machine "
-                "names the files and folders that may; move it there, or add it to them in "
+                "lists the files and folders that may; move the file, or add it to the list in "
                 "cdcbus.properties"
             )
         return _from_file(path, key)
@@ -83,10 +84,10 @@ def _from_file(path: str, key: str) -> str:
             "task's user can read"
         ) from error
     except ValueError as error:
-        # Not chained in words: the text of a decoding error quotes the file.
+        # The message leaves out the error's own text, which quotes the file.
         raise ValueError(
-            f"file {path!r} is not what was expected: UTF-8 text, with key=value lines where a "
-            "key is named"
+            f"file {path!r} is not valid; expected UTF-8 text, with key=value lines where the "
+            "placeholder names a key"
         ) from error
     if key not in pairs:
         raise ValueError(f"file {path!r} has no key {key!r}; expected a line {key}=...")

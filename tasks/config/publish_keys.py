@@ -1,4 +1,4 @@
-"""Settings -> what a task that writes to Kafka is told of it: CanalFetch and KafkaFetch ->
+"""Settings -> the PublishConfig of a task that writes to Kafka: CanalFetch and KafkaFetch ->
 KAFKA_SYNC."""
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ PARTITION_KEY = "loader.source.partitionKey."
 def publish_config(
     settings: Settings, given: KafkaOptions, transactional_id: str, dead_letter_topic: str = ""
 ) -> PublishConfig:
-    """`transactional_id`: stable, and the task's alone, as whoever uses it next ends the
-    transactions of the one before; used where the file wants transactions."""
+    """How and where the task publishes. `transactional_id`: used where the file asks for
+    transactions; stable and unique to the task, because its next user aborts the transactions of
+    the previous one."""
     form, compat = (
         ("oggJson", "porterCompat")
         if settings.get("loader.source.oggJson", FLAG)
@@ -47,7 +48,7 @@ def publish_config(
 def _partition_keys(
     settings: Settings,
 ) -> tuple[dict[str, tuple[str, ...]], tuple[KeyRule, ...]]:
-    """Those of tables, and those of patterns, in the file's order."""
+    """The key columns by table, and the rules of patterns in the file's order."""
     keys: dict[str, tuple[str, ...]] = {}
     patterns: list[KeyRule] = []
     for table in settings.below(PARTITION_KEY):

@@ -1,4 +1,4 @@
-"""A task file: text -> typed task, and everything an operator should know about the file."""
+"""Reads a task file: text -> typed task, and everything that an operator should know about it."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ ROUTES = {
 
 @dataclass(frozen=True, slots=True)
 class ReadTask:
-    """A task that can run, and what its file says that an operator should look at."""
+    """A task that can run, and the warnings and notes about its file."""
 
     task: FetchTask | LoadTask
     warnings: list[Diagnostic] = field(default_factory=list)
@@ -67,15 +67,15 @@ class ReadTask:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """All diagnostics of a task's text; `task` is None when there are errors among them. `entries`:
-    what the text itself says, by key, without what it takes from named sources."""
+    """All diagnostics of a task's text; `task` is None when they include errors. `entries`: the
+    text's own entries by key, without those from named sources."""
 
     task: FetchTask | LoadTask | None
     diagnostics: Diagnostics
     entries: Mapping[str, Entry]
 
     def using(self, needs: Callable[[str], bool]) -> Inspection:
-        """The same for who needs these keys: without a value here they are errors."""
+        """The same for a command that needs these keys: their unfilled placeholders are errors."""
         diagnostics = Diagnostics()
         for found in self.diagnostics.found:
             if found.is_unfilled and needs(found.key):
@@ -85,8 +85,8 @@ class Inspection:
         return replace(self, task=task, diagnostics=diagnostics)
 
     def ready(self, place: str) -> ReadTask:
-        """The task to run. Raises ConfigError whose text lists everything that is wrong, one
-        line each, beginning with the place."""
+        """The task to run. Raises ConfigError with all errors, one per line, each beginning with
+        the place."""
         if self.task is None:
             errors = self.diagnostics.of(Severity.ERROR)
             raise ConfigError("\n".join(error.located(place) for error in errors))
@@ -98,8 +98,8 @@ class Inspection:
 def read_task(
     path: Path, environ: Mapping[str, str] = os.environ, sources: Lookup | None = None
 ) -> ReadTask:
-    """The task of a file. `sources` finds the sources that it names; None: files alone. Raises
-    ConfigError whose text lists everything that is wrong with the file, one line each."""
+    """The task of a file. `sources` finds the sources that it names; None: only source files.
+    Raises ConfigError with all errors of the file, one per line."""
     return inspect_task(path, environ, Severity.ERROR, sources).ready(str(path))
 
 
@@ -109,11 +109,11 @@ def inspect_task(
     unfilled: Severity = Severity.NOTE,
     sources: Lookup | None = None,
 ) -> Inspection:
-    """What a file says, wrong or right: a task file, or porter's JSON. Raises ConfigError only for
-    a file that cannot be read at all.
+    """Inspects a file, valid or not: a task file, or porter's JSON. Raises ConfigError only for a
+    file that cannot be read at all.
 
-    A secret that cannot be had here is only a note, as the task may run elsewhere; `unfilled` makes
-    it more.
+    A secret that is not available here is only a note, as the task may run elsewhere; `unfilled`
+    can raise its severity.
     """
     diagnostics = Diagnostics()
     text = read_text(path, diagnostics)
@@ -129,7 +129,7 @@ def inspect_text(
     unfilled: Severity = Severity.NOTE,
     sources: Lookup | None = None,
 ) -> Inspection:
-    """The same for a text that is in no file yet."""
+    """The same for a text that is not in a file yet."""
     return _inspect(
         text, environ, unfilled, Diagnostics(), sources or in_folders(source_folders(""))
     )
@@ -163,8 +163,8 @@ def _inspect(
         settings.reject(ENVIRONMENT, sentence)
     task = _task(settings)
     if entries is None:
-        # Its source cannot be read. All else that is wrong is reported at once, but for keys that
-        # the source may have.
+        # A source is missing. All other errors are reported, too, except missing keys that the
+        # source may have.
         diagnostics.found[:] = [each for each in diagnostics.found if not _is_of_source(each, own)]
         task = None
     _allow(own, diagnostics)
@@ -172,7 +172,7 @@ def _inspect(
 
 
 def _is_of_source(found: Diagnostic, own: Mapping[str, Entry]) -> bool:
-    """Whether it is about a key that is missing, and that the named source of its side may have."""
+    """Whether a diagnostic is about a missing key that the named source of its side may have."""
     if found.line != 0:
         return False
     named = [prefix for prefix in SIDES if prefix + NAME_KEY in own]
@@ -180,7 +180,7 @@ def _is_of_source(found: Diagnostic, own: Mapping[str, Entry]) -> bool:
 
 
 def _allow(own: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
-    """Only the task's own file can allow something."""
+    """Applies `check.allow`, which counts only in the task's own file."""
     written = own.get(ALLOW)
     keys = split_list(written.value) if written else ()
     allowed = diagnostics.allow(keys)
@@ -189,7 +189,7 @@ def _allow(own: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
             diagnostics.warning(
                 written.line,
                 ALLOW,
-                f"there is nothing to allow about {key}; check its spelling, or remove it",
+                f"{key} needs no permission; check its spelling, or remove it",
             )
 
 
@@ -208,7 +208,8 @@ def _task(settings: Settings) -> FetchTask | LoadTask | None:
 
 
 def _other_kinds(entries: Mapping[str, Entry]) -> dict[str, ValueType[Any]]:
-    """A loader of another package reads its address itself, so that may have any form."""
+    """The keys with another type than in the table. A loader from another package reads its
+    address itself, so the address may have any form."""
     loader = entries.get("loader.loaderName")
     if loader is None or not is_added_loader(loader.value.strip()):
         return {}
@@ -224,13 +225,13 @@ def _route(consumer: str, loader: str) -> Route | None:
 
 
 def _report_route(settings: Settings, consumer: str, loader: str) -> None:
-    """Reports two known names that do not go together. A missing or unknown name is reported
-    where it is read."""
+    """Reports two known names that cannot be combined. A missing or unknown name is reported where
+    it is read."""
     if consumer and loader:
-        # Whatever else is read goes into topics first.
+        # Rows of any other source go into topics first.
         wanted = sorted(to for of, to in ROUTES if of == consumer) or ["KAFKA_SYNC"]
         sentence = (
-            f"{consumer} does not go with {loader}; expected one of {', '.join(wanted)}; "
+            f"{consumer} cannot be combined with {loader}; expected one of {', '.join(wanted)}; "
             f"example: loader.loaderName={wanted[0]}"
         )
         settings.reject("loader.loaderName", sentence)

@@ -17,9 +17,9 @@ SHOWN_CHARACTERS = 60
 
 
 class Settings:
-    """Typed access to entries. An empty value is an absent one. What is wrong with a value is
-    reported once, when this is made. `value_types`: of keys whose value is of another type than the
-    table of keys says."""
+    """Typed access to entries. An empty value counts as absent. A wrong value is reported once,
+    when this is created. `value_types`: the keys whose value has another type than in the table of
+    keys."""
 
     def __init__(
         self,
@@ -48,8 +48,8 @@ class Settings:
             self.error(entry.key, f"wrong value{shown}", value_type)
 
     def get(self, name: str, value_type: ValueType[T]) -> T | None:
-        """The value of a key, else its default, else None. `value_type` is the table's, or a
-        narrower reading of its text."""
+        """The value of a key, else its default, else None. `value_type` is the table's type, or a
+        narrower one."""
         key = find_key(name)
         assert key is not None, name
         if value_type is not key.value_type and name in self.entries:
@@ -60,8 +60,8 @@ class Settings:
         return value_type.read(key.default) if key.default else None
 
     def need(self, name: str, value_type: ValueType[T], otherwise: T) -> T:
-        """The value of a key that must be there; else an error is reported and `otherwise`
-        stands in."""
+        """The value of a required key; where it is missing, reports an error and returns
+        `otherwise`."""
         value = self.get(name, value_type)
         if value is not None:
             return value
@@ -70,10 +70,10 @@ class Settings:
         return otherwise
 
     def servers(self, name: str) -> str:
-        """The brokers as Kafka's clients want them."""
+        """The brokers in the form that Kafka's clients take."""
         brokers = []
         for host, port in self.need(name, ADDRESSES, ()):
-            # An address of IPv6 stands in brackets, or its port would be a part of it.
+            # An IPv6 address needs brackets, or its port would be read as a part of it.
             shown = f"[{host}]" if ":" in host else host
             brokers.append(f"{shown}:{port}")
         return ",".join(brokers)
@@ -83,7 +83,7 @@ class Settings:
         return name in self.entries and bool(self.entries[name].written.strip())
 
     def below(self, *prefixes: str) -> dict[str, str]:
-        """The rest of each name behind one of the prefixes, with its text; a later prefix wins."""
+        """The rest of each name after one of the prefixes -> its text; a later prefix wins."""
         found: dict[str, str] = {}
         for prefix in prefixes:
             for entry in self.entries.values():
@@ -92,7 +92,7 @@ class Settings:
         return found
 
     def error(self, name: str, what: str, value_type: ValueType[Any]) -> None:
-        """Reports an error at a key: what is wrong, the expected form, an example."""
+        """Reports an error at a key: the fault, the expected form, an example."""
         self._report(
             Severity.ERROR,
             name,
@@ -100,11 +100,11 @@ class Settings:
         )
 
     def reject(self, name: str, sentence: str) -> None:
-        """Reports an error that lies in how keys go together."""
+        """Reports an error in the combination of keys."""
         self._report(Severity.ERROR, name, sentence)
 
     def unsafe(self, name: str, sentence: str) -> None:
-        """Reports an error that `check.allow` makes a note."""
+        """Reports an error that `check.allow` turns into a note."""
         entry = self.entries.get(name)
         line, origin = (entry.line, entry.origin) if entry else (0, "")
         self._diagnostics.unsafe(line, name, sentence + origin)
@@ -123,7 +123,7 @@ class Settings:
             self._diagnostics.add(severity, entry.line, name, sentence + entry.origin)
 
     def answer(self, route: Route, task: str) -> None:
-        """Says of each entry that has no effect on this route what happens with it."""
+        """Reports each entry that has no effect on this route, as a note or a warning."""
         for entry in self.entries.values():
             key = find_key(entry.key)
             if key is None:
@@ -141,11 +141,11 @@ class Settings:
 
 
 def tables(settings: Settings) -> tuple[TableList, TableList]:
-    """Which tables are in, and which are out."""
+    """The tables to include, and the tables to exclude."""
     includes = settings.get("consumer.includes", TABLES) or TableList()
     excludes = settings.get("consumer.excludes", TABLES) or TableList()
     if includes and excludes and not includes.patterns:
-        settings.note("consumer.excludes", "without effect beside consumer.includes, as in porter")
+        settings.note("consumer.excludes", "without effect with consumer.includes, as in porter")
     return includes, excludes
 
 

@@ -1,5 +1,5 @@
-"""The keys `consumer.source.ssl*`: how the connection to the source is encrypted, and whether
-the keys go together."""
+"""The keys `consumer.source.ssl*`: how the connection to the source is encrypted, and whether the
+keys are consistent."""
 
 from __future__ import annotations
 
@@ -15,20 +15,19 @@ MODE, CA, CERTIFICATE, KEY = (
 
 
 def source_tls(settings: Settings) -> MysqlTls:
-    """What the keys say; keys that do not go together are reported, and files that are not here."""
+    """The TLS settings of the source. Reports inconsistent keys and missing files."""
     ca, certificate, key = (settings.get(name, TEXT) or "" for name in (CA, CERTIFICATE, KEY))
-    otherwise = TlsMode.VERIFY_CA if ca else TlsMode.REQUIRED if certificate else TlsMode.PREFERRED
-    mode = settings.get(MODE, TLS_MODE) or otherwise
+    mode = settings.get(MODE, TLS_MODE) or _default_mode(ca, certificate)
     if ca and not mode.is_verifying:
         settings.reject(
             CA,
-            f"without effect with sslMode={mode}, which looks at no certificate; expected "
+            f"without effect with sslMode={mode}, which checks no certificate; expected "
             "verify-ca or verify-identity",
         )
     if certificate and mode in (TlsMode.DISABLED, TlsMode.PREFERRED):
         settings.reject(
             CERTIFICATE,
-            f"needs TLS, which sslMode={mode} does not promise; expected required, verify-ca or "
+            f"needs TLS, which sslMode={mode} does not guarantee; expected required, verify-ca or "
             "verify-identity",
         )
     for name, other, is_alone in (
@@ -45,6 +44,13 @@ def source_tls(settings: Settings) -> MysqlTls:
         if file and not Path(file).is_file():
             settings.warn(
                 name,
-                "there is no such file on this machine; the task stops where it is run without it",
+                "no such file on this machine; the task stops where it runs without the file",
             )
     return MysqlTls(mode, ca, certificate, key)
+
+
+def _default_mode(ca: str, certificate: str) -> TlsMode:
+    """The strictest mode that the files allow."""
+    if ca:
+        return TlsMode.VERIFY_CA
+    return TlsMode.REQUIRED if certificate else TlsMode.PREFERRED

@@ -1,5 +1,5 @@
-"""A new task file: one of the examples with other values, so that there is one text for both.
-Pure but for reading the example."""
+"""Makes a new task file from an example with other values, so that one text serves both. Pure,
+except for reading the example."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ LINE = re.compile(r"#?(?P<key>[^#!=\s]+)=(?P<value>.*)")
 
 
 def example_text(route: str) -> str:
-    """The example of a route such as `mysql-to-kafka`."""
+    """The example for a route such as `mysql-to-kafka`."""
     return (
         resources.files("cdcbus.tasks")
         .joinpath("examples", f"{route}.properties")
@@ -20,9 +20,9 @@ def example_text(route: str) -> str:
 
 
 def task_text(example: str, values: Mapping[str, str]) -> str:
-    """The example with other values: a line `key=...` gets its value, also where it is a remark;
-    an empty value makes it one, so that the line shows what could be there. Raises KeyError for
-    a key that the example lacks, as it would get lost."""
+    """The example with other values: a line `key=...` gets its value, also where it is a remark. An
+    empty value turns the line into a remark, which shows what could be set. Raises KeyError for a
+    key that the example lacks, because its value would be lost."""
     missing = values.keys() - {
         found["key"] for line in example.splitlines() if (found := LINE.fullmatch(line))
     }
@@ -40,5 +40,5 @@ def _line(line: str, values: Mapping[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """As short as the format allows: people read these files."""
+    """The value escaped as little as the format allows: people read these files."""
     return re.sub(r"^(?=[ \t\f])", r"\\", value.replace("\\", r"\\"))

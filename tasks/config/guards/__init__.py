@@ -1,1 +1,1 @@
-"""What refuses a task file that looks as if it protected rows, and does not."""
+"""Checks that refuse a task file whose lines look as if they protected rows, and do not."""

@@ -1,4 +1,4 @@
-"""Lines of `mapper[i].*` that look as if they kept cells back, and cannot act."""
+"""Finds lines of `mapper[i].*` that look as if they withheld cells, and have no effect."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ KEEPS_BACK = re.compile(r"mapper\[[0-9]+\]\.(ignore|include|mask\..+)", re.DOTAL
 
 
 def report_column_patterns(settings: Settings) -> None:
-    """Columns are named one by one: a pattern would match the column of that very name."""
+    """Reports patterns where columns are named one by one: a pattern would match only a column of
+    that very name."""
     for name in settings.entries:
         columns: tuple[str, ...] = ()
         if COLUMN_LISTS.fullmatch(name):
@@ -29,7 +30,7 @@ def report_column_patterns(settings: Settings) -> None:
             if is_pattern(column):
                 settings.unsafe(
                     name,
-                    f"{column} is taken as the name of one column, not as a pattern: name the "
+                    f"{column} is read as the name of one column, not as a pattern: name the "
                     "columns one by one",
                 )
 
@@ -37,8 +38,8 @@ def report_column_patterns(settings: Settings) -> None:
 def report_idle_rules(
     settings: Settings, rules: Mapping[int, MapperRule], includes: Collection[str]
 ) -> None:
-    """Rules that keep cells back, and are for none of the tables, SCHEMA.TABLE, that the task
-    takes."""
+    """Reports rules that withhold cells but match none of the tables (SCHEMA.TABLE) in
+    `includes`."""
     named = [TableId(*name.split(".", 1)) for name in includes]
     mapper = Mapper(tuple(rules.values()))
     acting = [_role(route.rule) for table in named for route in mapper.routes(table)]
@@ -47,18 +48,19 @@ def report_idle_rules(
             for name in keeping_back(settings, number):
                 settings.unsafe(
                     name,
-                    "without effect: none of the tables in consumer.includes is one that "
-                    f"mapper[{number}] is for; correct its schema and table, or remove the line",
+                    f"without effect: mapper[{number}] matches none of the tables in "
+                    "consumer.includes; correct its schema and table, or remove the line",
                 )
 
 
 def _role(rule: MapperRule) -> tuple[object, ...]:
-    """Of two rules with the same one the first counts, which is said elsewhere."""
+    """What a rule matches and where it maps to. Of two rules with the same role only the first
+    counts; `mapper_rules` reports the second."""
     return (*selector(rule), *targets(rule))
 
 
 def keeping_back(settings: Settings, number: int) -> Iterator[str]:
-    """The keys of a rule that keep columns or cells back."""
+    """The keys of a rule that withhold columns or cells."""
     for name in settings.entries:
         if name.startswith(f"mapper[{number}].") and KEEPS_BACK.fullmatch(name):
             yield name

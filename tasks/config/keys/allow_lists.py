@@ -1,8 +1,8 @@
-"""What tasks may make a machine do, where its settings limit it: which files `${file:...}` reads,
-and which code is loaded by name.
+"""Limits that a machine's settings put on tasks: which files `${file:...}` reads, and which code
+is loaded by name.
 
-Who can write to ZooKeeper writes tasks and sources, and nodes run what these say. The limits come
-with the environment that fills a task's placeholders, by the keys of their settings.
+Anyone who can write to ZooKeeper can write tasks and sources, and nodes run these. The limits are
+in the environment that fills a task's placeholders, under the keys of their settings.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from cdcbus.tasks.config.keys.types import split_list
 FILES = "node.files"
 MODULES = "node.modules"
 ENVIRONMENT = "environment"
-FILLED_ENVIRONMENT = f"cdcbus.{ENVIRONMENT}"  # a machine may have a variable of the key's name
+FILLED_ENVIRONMENT = f"cdcbus.{ENVIRONMENT}"  # a machine's own variable may have the key's name
 
 
 def may_read(path: str, environ: Mapping[str, str]) -> bool:
-    """Whether a task may read a file: `node.files` names it, or a folder above it. Links are
-    followed first."""
+    """Whether a task may read a file: `node.files` is unset, or names the file or a folder above
+    it. Symbolic links are resolved first."""
     if not environ.get(FILES):
         return True
     real = Path(path).resolve()
@@ -29,7 +29,7 @@ def may_read(path: str, environ: Mapping[str, str]) -> bool:
 
 
 def other_environment(theirs: str, own: str) -> str:
-    """Why a task of one environment does not run in another; empty where they agree."""
+    """The reason why a task of one environment does not run in another; empty where they agree."""
     if theirs == own:
         return ""
     if not theirs:
@@ -47,9 +47,9 @@ def other_environment(theirs: str, own: str) -> str:
 def forbidden_code(
     values: Mapping[str, str], environ: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
-    """The keys of a task that would have code loaded which `node.modules` does not name, and a
-    sentence for each. Settings of Spark count as code, as many of them are: which jars, which
-    options of Java, which cluster."""
+    """The keys of a task that would load code that `node.modules` does not name, each with a
+    sentence. Spark settings count as code because many load some: jars, Java options, the
+    cluster."""
     if not environ.get(MODULES):
         return
     allowed = split_list(environ[MODULES])
@@ -78,6 +78,6 @@ def _named_code(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 
 
 def _is_in_module(name: str, allowed: Iterable[str]) -> bool:
-    """Of `module:function`: whether the module, or one above it, is allowed."""
+    """Whether the module of `module:function`, or a package above it, is allowed."""
     module, colon, _ = name.partition(":")
     return bool(colon) and any(f"{module}.".startswith(f"{each}.") for each in allowed)

@@ -34,8 +34,8 @@ def _http_url(text: str) -> str:
 
 
 def _has_secret(address: str) -> bool:
-    """Whether an address says more than where: a user, a query, or a part that nobody made up to
-    be read."""
+    """Whether an address holds more than a location: a user, a query, or a path element that looks
+    generated."""
     found = urlsplit(address)
     parts = found.path.split("/")
     return bool(
@@ -43,7 +43,7 @@ def _has_secret(address: str) -> bool:
     )
 
 
-# Who knows the address of a webhook may post to it, where that holds something secret.
+# An address of a webhook that holds such a part is itself a secret: anyone who knows it can post.
 GUESS_PROOF = re.compile(r"(?=.*[0-9A-Z])[\w-]{16,}", re.ASCII)
 WEBHOOK: ValueType[str] = ValueType(
     "secret",
@@ -75,7 +75,7 @@ BASE_URL: ValueType[str] = ValueType(
     _base_url,
     "an address with http:// or https://, without user and query",
     "http://prometheus:9090",
-    is_shown=False,  # people write passwords into addresses
+    is_shown=False,  # addresses may hold passwords
 )
 MATCHERS: ValueType[str] = ValueType(
     "matchers", _matchers, 'name="value" pairs between commas', 'env="prod",job="cdcbus"'
@@ -102,7 +102,7 @@ def _token(text: str) -> str:
     return text
 
 
-# Port 0: any that is free.
+# Port 0: any free port.
 BIND: ValueType[tuple[str, int] | None] = ValueType(
     "address", _bind, "host:port, or off", "127.0.0.1:8190"
 )
@@ -117,7 +117,7 @@ TOKEN: ValueType[str] = ValueType(
 
 
 def _provider(text: str) -> str:
-    """TLS keeps what is asked there from others; on this machine there is nobody else."""
+    """Plain HTTP is accepted only on this machine, where nobody else can listen."""
     found = urlsplit(text)
     is_here = found.hostname in ("127.0.0.1", "::1", "localhost")
     if (
@@ -126,7 +126,7 @@ def _provider(text: str) -> str:
         or "@" in found.netloc
         or re.search(r"[\s?#]", text)
     ):
-        raise ValueError("no address of a provider")
+        raise ValueError("not the address of a provider")
     return text
 
 
@@ -139,7 +139,7 @@ PROVIDER: ValueType[str] = ValueType(
 CONSOLE: ValueType[str] = ValueType(
     "address",
     lambda text: _origin(text),
-    "https:// or http://, host and port, nothing behind",
+    "https:// or http://, host and port, and nothing after them",
     "https://cdcbus.example.com",
 )
 WORDS: ValueType[tuple[str, ...]] = ValueType(
@@ -153,48 +153,49 @@ WORDS: ValueType[tuple[str, ...]] = ValueType(
 def _origin(text: str) -> str:
     found = re.fullmatch(r"(https?://(?:[\w.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?)/?", text)
     if not found:
-        raise ValueError("no address of a console")
+        raise ValueError("not the address of a console")
     return found[1]
 
 
-# For all consumer tasks that run by these settings; of those that share a Spark application there
-# are no others.
+# For all consumer tasks under these settings; tasks that share a Spark application have no other
+# Spark settings.
 SPARK_KEY = Key(
     "spark.*",
     TEXT,
     "",
-    "A setting of Spark, by its own name, for the tasks whose file has no such key.",
+    "A setting of Spark, under its own name, for tasks whose file does not set it.",
 )
 
-# What a task's text may say otherwise for itself.
+# Limits that a task file can override for its task.
 ALARM_LIMIT_KEYS = (
     Key(
-        "alarm.lagSeconds", NUMBER, "300", "The lag in seconds that raises an alarm; below 1: none."
+        "alarm.lagSeconds",
+        NUMBER,
+        "300",
+        "The lag, in seconds, that raises an alarm; below 1: never.",
     ),
     Key(
         "alarm.stuckSeconds",
         NUMBER,
         "300",
-        "Seconds that a batch may take, and a position may stand still while there is more to "
-        "read.",
+        "Seconds that a batch may take, or a position may stand still while there is more to read, "
+        "before an alarm is raised.",
     ),
     Key(
         "alarm.heartbeatSeconds",
         NUMBER,
         "300",
-        "Seconds after the last heartbeat of a source that has written some.",
+        "Seconds without a new heartbeat that raise an alarm, for a source that has written some.",
     ),
     Key("alarm.intervalTime", POSITIVE, "1800", "Seconds between two notices of the same alarm."),
     Key(
         "alarm.windows",
         WINDOWS,
         "",
-        "When notices are sent, by the clock of the node: `08:00-20:00,22:00-02:00`; absent: "
+        "When notices are sent, by the clock of the node: `08:00-20:00,22:00-02:00`. If unset, "
         "always.",
     ),
-    Key(
-        "alarm.recoveries", NATURAL, "0", "How often an hour a task that is stuck is started again."
-    ),
+    Key("alarm.recoveries", NATURAL, "0", "How many times per hour a stuck task is restarted."),
 )
 ALARM_KEYS = (
     *ALARM_LIMIT_KEYS,
@@ -208,54 +209,71 @@ ALARM_KEYS = (
         "alarm.retentionPercent",
         NUMBER,
         "50",
-        "Of the time that topic or binlog are kept, how much a task may be behind.",
+        "The share of the topic's or binlog's retention time that a task may lag before an alarm "
+        "is raised, in percent.",
     ),
     Key(
         "alarm.digestSeconds",
         NATURAL,
         "30",
-        "Seconds for which alarms that are not critical wait for others of the same cause.",
+        "Seconds that non-critical alarms wait for others with the same cause.",
     ),
-    Key("alarm.log", FLAG, "true", "Alarms go to the log of the node."),
-    Key("alarm.smtp.host", TEXT, "", "The mail server; absent: no mail."),
-    Key("alarm.smtp.port", whole_number(1, 65535, "587"), "587", "Its port."),
-    Key("alarm.smtp.user", TEXT, "", "The user there; absent: no login."),
+    Key("alarm.log", FLAG, "true", "Whether alarms are written to the node's log."),
+    Key("alarm.smtp.host", TEXT, "", "The mail server. If unset, no mail is sent."),
+    Key("alarm.smtp.port", whole_number(1, 65535, "587"), "587", "The mail server's port."),
+    Key("alarm.smtp.user", TEXT, "", "The user at the mail server. If unset, no login."),
     Key("alarm.smtp.password", SECRET, "", "The user's password."),
-    Key("alarm.smtp.from", TEXT, "", "Who sends the mail; absent: `cdcbus@` and the host's name."),
-    Key("alarm.smtp.to", NAMES, "", "Who gets the mail, besides a task's `receiver[i].email`."),
+    Key(
+        "alarm.smtp.from",
+        TEXT,
+        "",
+        "The sender of the mail. If unset, `cdcbus@` and the host name.",
+    ),
+    Key(
+        "alarm.smtp.to",
+        NAMES,
+        "",
+        "The recipients of the mail, in addition to a task's `receiver[i].email`.",
+    ),
     Key(
         "alarm.smtp.tls",
         word("starttls", "tls", "none"),
         "starttls",
-        "`starttls`: encrypted after a greeting; `tls`: from the start; `none`.",
+        "How the connection is encrypted. `starttls`: after a greeting in plain text; `tls`: from "
+        "the start; `none`: not at all.",
     ),
     Key(
         "alarm.smtp.severity",
         word("warning", "critical"),
         "warning",
-        "How bad an alarm must be to go there.",
+        "The lowest severity that is sent by mail.",
     ),
-    Key("alarm.webhook.url", WEBHOOK, "", "An address that gets each alarm as JSON."),
+    Key("alarm.webhook.url", WEBHOOK, "", "An address that receives each alarm as JSON."),
     Key(
         "alarm.webhook.severity",
         word("warning", "critical"),
         "warning",
-        "How bad an alarm must be to go there.",
+        "The lowest severity that is sent to the webhook.",
     ),
-    Key("alarm.exec.command", TEXT, "", "A command that gets each alarm as JSON on its input."),
+    Key(
+        "alarm.exec.command",
+        TEXT,
+        "",
+        "A command that receives each alarm as JSON on standard input.",
+    ),
     Key(
         "alarm.exec.severity",
         word("warning", "critical"),
         "warning",
-        "How bad an alarm must be to go there.",
+        "The lowest severity that is passed to the command.",
     ),
     Key(
         CHANNELS,
         NAMES,
         "",
-        "Channels of other packages, by the names of their [entry "
-        "points](plugins.md#alarm-channels); `alarm.channel.NAME.severity` and other "
-        "`alarm.channel.NAME.*` are their settings.",
+        "Channels from other packages, by the names of their [entry "
+        "points](plugins.md#alarm-channels). `alarm.channel.NAME.severity` and other "
+        "`alarm.channel.NAME.*` keys are their settings.",
     ),
 )
 
@@ -264,36 +282,37 @@ OIDC_KEYS = (
         "http.oidc.issuer",
         PROVIDER,
         "",
-        "The OpenID Connect provider that people sign in through, as its issuer is named; every "
-        "page needs that then, or a token; absent: tokens only.",
+        "The OpenID Connect provider that people sign in through, exactly as its issuer is named. "
+        "Every page then requires a sign-in or a token. If unset, tokens only.",
     ),
-    Key("http.oidc.clientId", TEXT, "", "The id of the console there."),
+    Key("http.oidc.clientId", TEXT, "", "The console's client id at the provider."),
     Key(
         "http.oidc.clientSecret",
         SECRET,
         "",
-        "Its secret; absent: a public client, whose sessions are for one node each.",
+        "The console's client secret. If unset, the console is a public client, and each session "
+        "is valid on one node only.",
     ),
-    Key("http.oidc.scopes", WORDS, "openid profile email", "The scopes that are asked for."),
+    Key("http.oidc.scopes", WORDS, "openid profile email", "The scopes to request."),
     Key(
         "http.oidc.nameClaim",
         TEXT,
         "preferred_username",
-        "The claim that names a person in the audit; where it is missing: `sub`.",
+        "The claim that names a person in the audit. If it is missing, `sub`.",
     ),
     Key(
         "http.oidc.groupsClaim",
         TEXT,
         "groups",
-        "The claim that has a person's groups or roles, with dots for a claim in a claim: "
+        "The claim with a person's groups or roles; dots reach nested claims: "
         "`realm_access.roles`.",
     ),
     Key(
         "http.oidc.address",
         CONSOLE,
         "",
-        "The console's address for browsers, to which the provider sends them back; absent: the "
-        "one that they ask.",
+        "The console's address in browsers, to which the provider redirects people. If unset, the "
+        "address that the browser requested.",
     ),
 )
 
@@ -302,17 +321,18 @@ PROMETHEUS_KEYS = (
         "prometheus.url",
         BASE_URL,
         "",
-        "The Prometheus that reads `/metrics` of nodes: charts of tasks come from it; absent: from "
-        "ZooKeeper.",
+        "The Prometheus server that reads the nodes' `/metrics`, and from which tasks' charts are "
+        "drawn. If unset, they are drawn from ZooKeeper.",
     ),
-    Key("prometheus.user", TEXT, "", "The user there; absent: no login."),
+    Key("prometheus.user", TEXT, "", "The user at Prometheus. If unset, no login."),
     Key("prometheus.password", SECRET, "", "The user's password."),
     Key("prometheus.token", SECRET, "", "A bearer token instead of user and password."),
     Key(
         "prometheus.match",
         MATCHERS,
         "",
-        "Matchers that tell this installation's metrics from others there, as of a selector.",
+        "Matchers, as in a selector, that distinguish this installation's metrics from others in "
+        "Prometheus.",
     ),
 )
 
@@ -323,104 +343,105 @@ BUS_KEYS: dict[str, Key] = {
             "zookeeper",
             TEXT,
             "127.0.0.1:2181",
-            "Where positions and shared sources are kept: `host:port[,host:port][/chroot]`.",
+            "Where positions and shared sources are stored: `host:port[,host:port][/chroot]`.",
         ),
         Key(
             ENVIRONMENT,
             PATH_NAME,
             "",
-            "What this installation is for, such as `prod`; tasks run here only if they say the "
-            "same; absent: only those that say nothing.",
+            "What this installation is for, such as `prod`. Only tasks with the same `environment` "
+            "run here; if unset, only tasks without one.",
         ),
         Key(
             "zookeeper.auth",
             DIGEST,
             "",
-            "`user:password` for ZooKeeper (digest). Nodes made with it belong to that user; "
-            "absent: open to all.",
+            "`user:password` for ZooKeeper (digest). Znodes that are created with it belong to "
+            "that user. If unset, they are open to all.",
         ),
         Key(
             "zookeeper.sessionSeconds",
             whole_number(3, 600, "6"),
             "6",
-            "Seconds after which ZooKeeper gives away locks and tasks of a process that it no "
-            "longer hears of; its servers have limits of their own.",
+            "Seconds without contact after which ZooKeeper releases the locks and tasks of a "
+            "process. ZooKeeper's servers limit this value.",
         ),
         Key(
             "zookeeper.leaseSeconds",
             whole_number(2, 599, "4"),
             "",
-            "Seconds without an answer of ZooKeeper after which work under a lock ends, 1 or more "
-            "below the session; absent: two thirds of that.",
+            "Seconds without an answer from ZooKeeper after which work under a lock ends, at least "
+            "1 less than the session. If unset, two thirds of the session.",
         ),
         Key(
             "sources.directory",
             TEXT,
             "",
-            "The folder of named sources; absent: `sources` beside the task file, then in the "
+            "The folder of named sources. If unset, `sources` beside the task file, then in the "
             "current folder.",
         ),
         Key(
             KEY_FILE,
             TEXT,
             "",
-            "The file of the key that encrypts secrets for ZooKeeper; absent: they are refused "
-            "there.",
+            "The file with the key that encrypts secrets for ZooKeeper. If unset, ZooKeeper takes "
+            "no secrets.",
         ),
         Key(
             "spark.master",
             TEXT,
             "",
-            "Where Spark runs the tasks whose file has no `spark.master`; absent: `local[*]`.",
+            "Where Spark runs tasks whose file has no `spark.master`. If unset, `local[*]`.",
         ),
         Key(
             "node.id",
             PATH_NAME,
             "",
-            "The id of a node that is started here; absent: the host's name.",
+            "The id of a node that is started here. If unset, the host name.",
         ),
         Key(
             "node.workLimit",
             NATURAL,
             "10",
-            "How many swimlanes it runs at most, unless `cdcbus node limit` says otherwise.",
+            "The maximum number of swimlanes that the node runs, unless `cdcbus node limit` says "
+            "otherwise.",
         ),
-        Key("node.logDirectory", TEXT, "logs", "The folder of the logs of its tasks."),
+        Key("node.logDirectory", TEXT, "logs", "The folder for the logs of the node's tasks."),
         Key(
             FILES,
             NAMES,
             "",
-            "The files and folders that `${file:...}` of tasks and sources may read on this "
-            "machine; absent: all.",
+            "The files and folders that `${file:...}` in tasks and sources can read on this "
+            "machine. If unset, all.",
         ),
         Key(
             MODULES,
             NAMES,
             "",
-            "What tasks may have loaded on this machine: modules and entry points of sources, "
-            "event processors, converters and loaders, and `spark.*` keys; `none`: nothing; "
-            "absent: all.",
+            "What tasks can load on this machine: modules and entry points of sources, event "
+            "processors, converters and loaders, and `spark.*` keys. `none`: nothing. If unset, "
+            "all.",
         ),
         Key(
             "http.bind",
             BIND,
             "127.0.0.1:8190",
-            "Where a node serves its pages and its API; `off`: nowhere. Beyond loopback it needs "
-            "`http.token`.",
+            "The address at which a node serves its pages and its API; `off`: none. An address "
+            "beyond loopback requires `http.token`.",
         ),
         Key(
             "http.token",
             TOKEN,
             "",
-            "What changing something over HTTP needs, 16 characters or more; absent: nothing can "
-            "be changed there.",
+            "The token that changes over HTTP require, 16 characters or more. If unset, nothing "
+            "can be changed over HTTP.",
         ),
         Key(
             "http.closed",
             FLAG,
             "false",
-            "Every page needs `http.token`, also on this machine. Set it where a proxy is in "
-            "front.",
+            "Whether every page requires `http.token`, also on this machine. Set it behind a "
+            "proxy.",
         ),
         *OIDC_KEYS,
         *ALARM_KEYS,
@@ -430,6 +451,6 @@ BUS_KEYS: dict[str, Key] = {
 
 
 def nearest_bus_key(written: str) -> str | None:
-    """The known key that looks most like an unknown one."""
+    """The known key most similar to an unknown one; None where none is close."""
     close = difflib.get_close_matches(written.casefold(), BUS_KEYS, n=1, cutoff=0.6)
     return close[0] if close else None

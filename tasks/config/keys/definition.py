@@ -1,4 +1,4 @@
-"""What is known of one key of a task file: a row of the table of keys."""
+"""The definition of one key of a task file: a row of the table of keys."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cdcbus.tasks.config.keys.types import ValueType
 
 
 class Route(Flag):
-    """The ways rows can go. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*. FORWARD:
-    KafkaFetch -> KAFKA_SYNC. SOURCE: a source of another package -> KAFKA_SYNC."""
+    """The routes of rows. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*. FORWARD:
+    KafkaFetch -> KAFKA_SYNC. SOURCE: a source from another package -> KAFKA_SYNC."""
 
     FETCH = auto()
     LOAD = auto()
@@ -30,10 +30,10 @@ class Route(Flag):
 class Key:
     """One key, or one pattern of keys.
 
-    `default` is what holds when it is absent, as it would be written. `porter` says what porter
-    does where that differs. `answer` is the note given where the key is accepted without effect: on
-    every route if `route` is ANY, else on the other ones; a key without one gets a warning there. A
-    `dead` key gets its warning everywhere.
+    `default` is the value of an absent key, as a file would have it. `porter` says what porter
+    does where that differs. `answer` is the note for a key that is accepted without effect: on
+    every route if `route` is ANY, else on the routes outside it, where a key without an answer gets
+    a warning. `dead` is a warning that the key gets on every route.
     """
 
     name: str
@@ -46,12 +46,12 @@ class Key:
     dead: str = ""
 
     def is_for(self, route: Route) -> bool:
-        """Whether it has an effect on a route."""
+        """Whether the key has an effect on a route."""
         return route in self.route
 
     @property
     def is_idle(self) -> bool:
-        """Whether it has no effect on any route."""
+        """Whether the key has no effect on any route."""
         return bool(self.dead) or (bool(self.answer) and self.route == Route.ANY)
 
     def matches(self, written: str) -> bool:

@@ -24,22 +24,21 @@ from cdcbus.tasks.config.keys.types import (
 )
 
 RETRY_ANSWER = (
-    "accepted; an unreachable server is tried again for ever, with growing pauses, and no row is "
+    "accepted; an unreachable server is retried indefinitely, with growing pauses, and no row is "
     "skipped"
 )
 TEST_ANSWER = (
     "accepted; a connection test has no limit of its own: set socketTimeout in the "
-    "address to notice a server that is gone"
+    "address to notice a dead server"
 )
 RETURN_ANSWER = "accepted; connections are tested before use instead, see testOnBorrow"
 DRIVER_ANSWER = "accepted; the address says which database it is"
 STATUS_ANSWER = (
-    "without effect: `cdcbus task start` and `cdcbus task stop` say whether nodes "
-    "shall run the task"
+    "without effect: `cdcbus task start` and `cdcbus task stop` decide whether nodes run the task"
 )
 SOURCE_NAME_MEANING = (
-    "A named source, whose keys count where this file has none of that name: "
-    "`sources/NAME.properties`, else ZooKeeper."
+    "A [named source](#named-sources), whose keys apply where this file does not set them. Looked "
+    "up in `sources/NAME.properties`, `cdcbus.properties`, then ZooKeeper."
 )
 
 LOADER_KEYS = (
@@ -47,36 +46,35 @@ LOADER_KEYS = (
         "loader.loaderName",
         LOADER_NAME,
         "",
-        "Where rows go: `KAFKA_SYNC` a Kafka topic; `JdbcBatch` (JdbcMultiThread is the same) a "
-        "database, merged and written in sets; "
-        "`JdbcSingle` row by row; `JdbcSqlDebug` nowhere, it logs the SQL; or a [loader from "
-        "another package](targets.md#a-loader-from-another-package). See [targets](targets.md). "
-        "Required.",
+        "Where rows go. `KAFKA_SYNC`: a Kafka topic; `JdbcBatch` (or JdbcMultiThread): a database, "
+        "merged and written in sets; `JdbcSingle`: a database, row by row; `JdbcSqlDebug`: "
+        "nowhere, the SQL is logged; or a [loader from another "
+        "package](targets.md#a-loader-from-another-package). See [targets](targets.md). Required.",
         "also KUDU_NATIVE",
     ),
     Key(
         "loader.insertOnUpdateError",
         FLAG,
         "true",
-        "Whether an update of a row that the target lacks becomes an insert.",
+        "Whether an update becomes an insert where the target lacks the row.",
         "4.0: always true",
         Route.LOAD,
-        answer="accepted; only databases tell updates from inserts",
+        answer="accepted; only databases distinguish updates from inserts",
     ),
     Key(
         "loader.onError",
         ON_ERROR,
         "stop",
-        "What becomes of a record that is refused, by Kafka as too large or by the target: the "
-        "task stops, or the record goes to the "
-        "dead-letter topic and the task goes on.",
+        "What happens to a record that Kafka refuses as too large, or that the target refuses. "
+        "`stop`: the task stops; `deadletter`: the record goes to the dead-letter topic, and the "
+        "task continues.",
         "not known",
     ),
     Key(
         "loader.deadletterLimit",
         POSITIVE,
         "1000",
-        "More open dead letters of this task than these stop it.",
+        "The task stops when it has more open dead letters than this.",
         "not known",
         Route.FROM_KAFKA,
     ),
@@ -87,9 +85,8 @@ LOADER_KEYS = (
         "loader.merge",
         FLAG,
         "true",
-        "Whether a batch is written as the net effect of its changes; false: each change by "
-        "itself, in source order. See "
-        "[merging](loading.md#merging).",
+        "Whether a batch is written as the net effect of its changes. `false`: each change "
+        "separately, in source order. See [merging](loading.md#merging).",
         "never",
         Route.LOAD,
     ),
@@ -97,9 +94,9 @@ LOADER_KEYS = (
         "loader.weight.<TABLE>",
         NUMBER,
         "0",
-        "The place of a target table (`TABLE` or `SCHEMA.TABLE`, any case) inside a batch: light "
-        "tables are written first, heavy ones "
-        "deleted from first. Parents get less than their children.",
+        "The order of a target table (`TABLE` or `SCHEMA.TABLE`, any case) within a batch: tables "
+        "of lower weight are written first, those of higher weight are deleted from first. Give "
+        "parents less than their children.",
         "not known; otter's weight",
         Route.LOAD,
     ),
@@ -107,9 +104,9 @@ LOADER_KEYS = (
         "loader.schemaChange",
         SCHEMA_CHANGE,
         "stop",
-        "What becomes of a source column that the target lacks: `stop` waits until it is there, "
-        "`ignore` leaves it out everywhere, "
-        "`evolve` adds it, and widens columns that are too narrow. See [missing "
+        "What happens when the target lacks a source column. `stop`: the task waits until the "
+        "column exists; `ignore`: the column is left out everywhere; `evolve`: the task adds it, "
+        "and widens columns that are too narrow. See [missing "
         "columns](loading.md#missing-columns).",
         "not known",
         Route.LOAD,
@@ -118,9 +115,9 @@ LOADER_KEYS = (
         "loader.zeroDate",
         ZERO_DATE,
         "reject",
-        "What a zero or partly zero date (`0000-00-00`) becomes in PostgreSQL and Oracle, which "
-        "have none: `reject` refuses the row, "
-        "`null`, `epoch` 1970-01-01. MySQL and MariaDB take it as it is.",
+        "What a zero or partly zero date (`0000-00-00`) becomes in PostgreSQL and Oracle, which do "
+        "not have such dates. `reject`: the row is refused; `null`: NULL; `epoch`: 1970-01-01. "
+        "MySQL and MariaDB store it unchanged.",
         "not known",
         Route.LOAD,
     ),
@@ -151,16 +148,20 @@ LOADER_KEYS = (
 
 JDBC_TARGET_KEYS = (
     Key(
-        "loader.source.url", JDBC_URL, "", "The target's JDBC address. Required.", route=Route.LOAD
+        "loader.source.url",
+        JDBC_URL,
+        "",
+        "The target's [JDBC address](#targets-jdbc-addresses-and-connections). Required.",
+        route=Route.LOAD,
     ),
-    Key("loader.source.userName", TEXT, "", "The user at the target.", route=Route.LOAD),
+    Key("loader.source.userName", TEXT, "", "The target user.", route=Route.LOAD),
     Key("loader.source.password", SECRET, "", "The user's password.", route=Route.LOAD),
     Key(
         "loader.source.timeZone",
         TIME_ZONE,
         "UTC",
-        "The zone of [the target's columns that have none](migration.md#local-times): TIMESTAMP "
-        "cells are written there as its clocks show them. As consumer.source.timeZone.",
+        "The time zone of [target columns that store none](migration.md#local-times): TIMESTAMP "
+        "cells are written as local time in this zone. Same syntax as `consumer.source.timeZone`.",
         "not known; the zone of its JVM",
         Route.LOAD,
     ),
@@ -168,7 +169,7 @@ JDBC_TARGET_KEYS = (
         "loader.source.maxPoolSize",
         POSITIVE,
         "5",
-        "The largest number of connections, and so of partitions that are written at a time.",
+        "The maximum number of connections, and so of partitions that are written at a time.",
         "default 20, never applied",
         Route.LOAD,
     ),
@@ -176,8 +177,8 @@ JDBC_TARGET_KEYS = (
         "loader.source.minPoolSize",
         NATURAL,
         "",
-        "Connections opened with the first one, and kept; the larger of this and initialPoolSize. "
-        "Absent: each when it is needed.",
+        "Connections that are opened with the first one and kept open; the larger of this and "
+        "`initialPoolSize` applies. If unset, connections are opened on demand.",
         "default 20, never applied",
         Route.LOAD,
     ),
@@ -185,7 +186,7 @@ JDBC_TARGET_KEYS = (
         "loader.source.initialPoolSize",
         NATURAL,
         "",
-        "The same as minPoolSize.",
+        "The same as `minPoolSize`.",
         "default 5, never applied",
         Route.LOAD,
     ),
@@ -194,30 +195,29 @@ JDBC_TARGET_KEYS = (
         POSITIVE,
         "10000",
         "Milliseconds to wait for a free connection, and (in whole seconds) for a new one; then "
-        "the batch is tried again.",
+        "the batch is retried.",
         route=Route.LOAD,
     ),
     Key(
         "loader.source.connectionErrorRetryAttempts",
         NUMBER,
         "1",
-        "How often a server that cannot be reached is tried again, half a second apart, before a "
-        "start fails or a running task pauses; "
-        "a refused login is not tried again.",
+        "How many times an unreachable server is retried, half a second apart, before a start "
+        "fails or a running task pauses. A refused login is not retried.",
         route=Route.LOAD,
     ),
     Key(
         "loader.source.testOnBorrow",
         FLAG,
         "true",
-        "Whether each connection is tested before it is used.",
+        "Whether each connection is tested before use.",
         route=Route.LOAD,
     ),
     Key(
         "loader.source.testOnReturn",
         FLAG,
         "true",
-        "Test connections after use.",
+        "Whether connections are tested after use.",
         answer=RETURN_ANSWER,
     ),
     Key(
@@ -233,19 +233,25 @@ JDBC_TARGET_KEYS = (
         "loader.source.makePrimaryKeyWhenNo",
         FLAG,
         "true",
-        "All columns are the key of a table without one.",
-        answer="accepted; a row of a target table without a key is found by all its columns, one "
-        "at a time",
+        "Whether all columns form the key of a table without one.",
+        answer="accepted; in a target table without a key, rows are found by all their columns, "
+        "one row at a time",
     ),
 )
 
 KAFKA_TARGET_KEYS = (
-    Key("loader.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.TO_KAFKA),
+    Key(
+        "loader.source.servers",
+        ADDRESSES,
+        "",
+        "The Kafka brokers, `host:port`, separated by commas. Required.",
+        route=Route.TO_KAFKA,
+    ),
     Key(
         "loader.source.topic",
         TOPIC,
         "",
-        "The topic of all tables that no rule of dynamicTopic is for. Required.",
+        "The topic for tables that no rule of `dynamicTopic` matches. Required.",
         route=Route.TO_KAFKA,
     ),
     Key(
@@ -253,7 +259,7 @@ KAFKA_TARGET_KEYS = (
         TOPIC_RULES,
         "",
         "Topics by table, as in canal: `TOPIC:REGEX`, or `REGEX` for topics named after what it "
-        "matches; see [Kafka](kafka.md#topics).",
+        "matches. See [Kafka](kafka.md#topics).",
         "not known",
         Route.TO_KAFKA,
     ),
@@ -261,9 +267,9 @@ KAFKA_TARGET_KEYS = (
         "loader.source.createTopic",
         NEW_TOPICS,
         "",
-        "Makes missing topics, with so many partitions and replicas; `6:3,orders_.*:12:3` names "
-        "other numbers for topics that a regular expression fits. Absent: a missing topic stops "
-        "the task.",
+        "Creates missing topics with this number of partitions and replicas, such as `6:3`. "
+        "`6:3,orders_.*:12:3` sets other numbers for topics that match a regular expression. If "
+        "unset, a missing topic stops the task.",
         "not known",
         Route.TO_KAFKA,
     ),
@@ -271,7 +277,7 @@ KAFKA_TARGET_KEYS = (
         "loader.source.oggJson",
         FLAG,
         "true",
-        "The form of the records: true oggJson, false canalRow.",
+        "The format of the records. `true`: oggJson; `false`: canalRow.",
         "false: a row JSON that nothing reads",
         Route.TO_KAFKA,
     ),
@@ -279,7 +285,7 @@ KAFKA_TARGET_KEYS = (
         "loader.source.porterCompat",
         FLAG,
         "false",
-        "oggJson with all names in upper case, as porter writes them.",
+        "oggJson only: writes all names in upper case, as porter does.",
         "always",
         Route.TO_KAFKA,
     ),
@@ -287,25 +293,24 @@ KAFKA_TARGET_KEYS = (
         "loader.source.canalCompat",
         FLAG,
         "false",
-        "canalRow with canal's own keys only and its rendering of values: ENUM and SET as numbers "
-        "and so on, see [formats](formats.md).",
+        "canalRow only: writes canal's own keys only, and renders values as canal does, such as "
+        "ENUM and SET as numbers. See [formats](formats.md).",
         route=Route.TO_KAFKA,
     ),
     Key(
         "loader.source.rowsPerRecord",
         POSITIVE,
         "1",
-        "canalRow only: how many rows of a statement a record may hold, of those that go to one "
-        "partition; see "
-        "[Kafka](kafka.md#many-rows-in-a-record).",
-        "1; canal: as many as there are",
+        "canalRow only: the maximum number of rows per record; they come from one statement and go "
+        "to one partition. See [Kafka](kafka.md#many-rows-in-a-record).",
+        "1; canal: no limit",
         Route.FETCH,
     ),
     Key(
         "loader.source.ddl",
         FLAG,
         "false",
-        "canalRow only: DDL of tables that are read is published, too, as canal does; see "
+        "canalRow only: whether DDL of tables that are read is published, too, as canal does. See "
         "[Kafka](kafka.md#ddl-and-truncate).",
         "never",
         Route.FETCH,
@@ -314,9 +319,8 @@ KAFKA_TARGET_KEYS = (
         "loader.source.truncate",
         FLAG,
         "true",
-        "Whether a TRUNCATE of a table that is read is published. It needs a topic with one "
-        "partition: on others it stops the task. See "
-        "[Kafka](kafka.md#ddl-and-truncate).",
+        "Whether a TRUNCATE of a table that is read is published. It requires a topic with one "
+        "partition; with more, it stops the task. See [Kafka](kafka.md#ddl-and-truncate).",
         "never",
         Route.FETCH,
     ),
@@ -324,8 +328,8 @@ KAFKA_TARGET_KEYS = (
         "loader.source.queueBytes",
         BYTES,
         "67108864",
-        "How many bytes of records may wait for Kafka; when so many do, the source is not read "
-        "until some are acknowledged.",
+        "The maximum number of bytes of records that wait for Kafka. At this limit the source is "
+        "not read until Kafka acknowledges some.",
         "not known",
         Route.TO_KAFKA,
     ),
@@ -341,9 +345,8 @@ KAFKA_TARGET_KEYS = (
         "loader.source.partitionKey.<SCHEMA>.<TABLE>",
         NAMES,
         "",
-        "The columns of the record key, any case, for a table by its name after mapping, or for "
-        "all that a regular expression fits; "
-        "absent: the primary key.",
+        "The columns of the record key, in any case, for the table with this name after mapping, "
+        "or for all tables that match this regular expression. If unset, the primary key.",
         "exact case, no patterns, not trimmed",
         Route.TO_KAFKA,
     ),
@@ -351,7 +354,7 @@ KAFKA_TARGET_KEYS = (
         "loader.source.partitionHash",
         KEY_RULES,
         "",
-        "canal's line of that name, for tables without `partitionKey`: see "
+        "canal's setting of the same name, for tables without `partitionKey`. See "
         "[keys](kafka.md#keys-partitions-order).",
         "not known",
         Route.TO_KAFKA,
@@ -360,10 +363,10 @@ KAFKA_TARGET_KEYS = (
         "loader.source.transaction",
         FLAG,
         "false",
-        "Write in Kafka transactions that hold the position, too: who reads committed records "
-        "only sees each row change exactly once, "
-        "also after a crash; see [Kafka](kafka.md#transactions).",
-        "one transaction per batch, whose name changes at each start",
+        "Whether records are written in Kafka transactions that also hold the position. Readers of "
+        "committed records then see each row change exactly once, even after a crash. See "
+        "[Kafka](kafka.md#transactions).",
+        "one transaction per batch, under a name that changes at each start",
         Route.TO_KAFKA,
     ),
     Key(

@@ -1,4 +1,4 @@
-"""The keys `mapper[i].*`: where tables and columns go, and what their cells become."""
+"""The keys `mapper[i].*`: which target tables and columns rows go to, and how cells change."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ EXPRESSION: ValueType[Expression] = ValueType(
     "text with {COLUMN} or {COLUMN:upper}, lower, trim or 1-4 in it",
     "{FIRST_NAME} {LAST_NAME:upper}",
 )
-# a salt may be part of it
+# A wrong value is not shown: it may hold a salt.
 MASK: ValueType[Mask] = ValueType("mask", read_mask, FORMS, "truncate:4", is_shown=False)
 
 MAPPER_KEYS = (
@@ -21,51 +21,51 @@ MAPPER_KEYS = (
         "mapper[i].schema",
         PAIR,
         "",
-        "`source,target`: the schema this entry is for, or a regular expression for several, and "
-        "its name at the target; absent: any. "
-        "See [mapping](loading.md#mapping).",
+        "`source,target`: the source schema that this entry applies to, or a regular expression "
+        "for several, and its name at the target. If unset, any schema. See "
+        "[mapping](loading.md#mapping).",
         "anything but two names is ignored; no expressions",
     ),
     Key(
         "mapper[i].table",
         PAIR,
         "",
-        "`source,target`: the table this entry is for, or a regular expression for several, and "
-        "its name at the target; absent: any.",
+        "`source,target`: the source table that this entry applies to, or a regular expression for "
+        "several, and its name at the target. If unset, any table.",
         "anything but two names is ignored; no expressions",
     ),
     Key(
         "mapper[i].column.<COLUMN>",
         TEXT,
         "",
-        "The target's name of this source column; others keep theirs.",
+        "The target name of this source column. Other columns keep theirs.",
     ),
     Key(
         "mapper[i].include",
         NAMES,
         "",
-        "Only these source columns are written, any case; absent: all.",
+        "Writes only these source columns, in any case. If unset, all.",
         "not known",
     ),
     Key(
         "mapper[i].ignore",
         NAMES,
         "",
-        "These source columns are not written, any case.",
+        "Leaves out these source columns, in any case.",
         "not known",
     ),
     Key(
         "mapper[i].constant.<COLUMN>",
         TEXT,
         "",
-        "What this target column holds in every row.",
+        "The value of this target column in every row.",
         "not known",
     ),
     Key(
         "mapper[i].expression.<COLUMN>",
         EXPRESSION,
         "",
-        "What this target column holds: text with source columns in it, see [computed "
+        "The value of this target column: text that contains source columns. See [computed "
         "columns](loading.md#computed-columns).",
         "not known",
     ),
@@ -73,25 +73,23 @@ MAPPER_KEYS = (
         "mapper[i].mask.<COLUMN>",
         MASK,
         "",
-        "What stands in place of this source column's cells: `hash` or `hash:SALT` (SHA-256), "
-        "`truncate:N` (the first N characters), "
-        "`fixed:TEXT`; NULL stays NULL.",
+        "What replaces the values of this source column: `hash` or `hash:SALT` (SHA-256), "
+        "`truncate:N` (the first N characters), or `fixed:TEXT`. NULL stays NULL.",
         "not known",
     ),
     Key(
         "mapper[i].forceMatched",
         FLAG,
         "true",
-        "Whether a source column that the target lacks holds the task up until it is there; "
-        "false: the column is left out, and the rows "
-        "are counted. No meaning for CanalFetch.",
+        "Whether the task waits when the target lacks a source column, until the column exists. "
+        "`false`: the column is left out, and the rows are counted. No effect in CanalFetch.",
         "true: the task stops",
     ),
     Key(
         "mapper[i].ignoreTargetCase",
         FLAG,
         "true",
-        "Whether target names are taken in upper case.",
+        "Whether target names are converted to upper case.",
         answer="accepted; a target name is matched exactly, else in any case",
     ),
     Key(

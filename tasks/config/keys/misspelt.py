@@ -1,4 +1,4 @@
-"""Which unknown keys of a task file refuse it: those that somebody must have meant to act."""
+"""Which unknown keys make a task file invalid: keys that were clearly meant to have an effect."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Final
 from cdcbus.tasks.config.keys.task import KEYS
 
 ALIKE: Final = 0.8
-"""How much of two parts of a key must be the same: `servers` and `server`, not `user` and
-`userName`. Whole keys say little: most of `consumer.source.x` is the same in all of them."""
+"""How similar two parts of a key must be: `servers` and `server`, not `user` and `userName`. Parts
+are compared because whole keys are alike anyway: most of `consumer.source.x` is always the same."""
 
 _OF_A_RULE: Final = re.compile(r"mapper\[", re.IGNORECASE)
 _OF_RULES: Final = ", ".join(
@@ -21,8 +21,8 @@ _OF_RULES: Final = ", ".join(
 
 
 def unknown_key_refusal(written: str) -> str | None:
-    """Why a file is refused for an unknown key; None where it may be passed over, as one with a
-    slip in it that has no effect here in any spelling."""
+    """The reason why a file is refused for an unknown key; None where the key can be ignored, such
+    as a misspelt one that has no effect here in any spelling."""
     meant = _nearly(written)
     if meant is not None:
         return None if KEYS[meant].is_idle else f"and it looks like {meant}: correct it"
@@ -32,20 +32,20 @@ def unknown_key_refusal(written: str) -> str | None:
 
 
 def _nearly(written: str) -> str | None:
-    """The known key that an unknown one must have been meant for: each part between dots is that
-    of the known one, or nearly."""
+    """The known key that an unknown one must stand for: each part between dots equals that of the
+    known key, or nearly does. None where there is no such key."""
     parts = _parts(written)
     likeness, name = max((_likeness(parts, _parts(name)), name) for name in KEYS)
     return name if likeness >= ALIKE else None
 
 
 def _parts(key: str) -> list[str]:
-    """Numbers in brackets count as one, whatever stands around them, and case does not."""
+    """The parts of a key in lower case, with `[i]` for anything in brackets."""
     return re.sub(r"\[[^\]]*\]", "[i]", key).casefold().split(".")
 
 
 def _likeness(written: list[str], known: list[str]) -> float:
-    """Of the part that is least alike, 0 to 1; the names that users choose are not compared."""
+    """The likeness of the least similar part, 0 to 1. Names that users choose are not compared."""
     open_end = known[-1] == "*" or known[-1].startswith("<")
     fixed = known[:-1] if open_end else known
     if len(written) < len(known) or (len(written) > len(known) and not open_end):
@@ -59,5 +59,5 @@ def _part_likeness(known: str, written: str) -> float:
         return 1.0
     matcher = difflib.SequenceMatcher(None, known, written)
     if len(known) > 2 and sorted(known) == sorted(written):
-        return 1.0 if matcher.ratio() > 0.5 else 0.0  # letters that have changed places
+        return 1.0 if matcher.ratio() > 0.5 else 0.0  # transposed letters
     return matcher.ratio()

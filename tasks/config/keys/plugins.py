@@ -1,4 +1,4 @@
-"""Keys that settings hand on to a plug-in: which there are, only the plug-in knows."""
+"""Keys whose values are passed to a plug-in, and whose names only the plug-in knows."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cdcbus.tasks.config.keys.types import SECRET, TEXT, word
 SEVERITY = "severity"
 CHANNELS = "alarm.channels"
 CHANNEL_KEY = re.compile(r"alarm\.channel\.([\w-]{1,40})\.(.+)", re.ASCII)
-# What a plug-in calls its secrets is not known: rather too many. The address of a chat's webhook is
-# one as well.
+# The names of a plug-in's secrets are unknown, so this matches rather too many. The address of a
+# chat's webhook is a secret as well.
 SECRET_OPTION = re.compile(
     r"pass|pwd|secret|token|credential|auth|pin$|dsn|hook|key$|url$", re.IGNORECASE
 )
@@ -19,18 +19,20 @@ SOURCE_OPTION = "consumer.source.plugin."
 
 
 def find_channel_key(written: str) -> Key | None:
-    """The key of a channel's setting, `alarm.channel.NAME.KEY`."""
+    """The key of a channel's setting, `alarm.channel.NAME.KEY`; None for any other name."""
     found = CHANNEL_KEY.fullmatch(written)
     if found is None:
         return None
     if found[2] == SEVERITY:
-        return Key(written, word("warning", "critical"), "warning", "How bad an alarm must be.")
+        return Key(
+            written, word("warning", "critical"), "warning", "The lowest severity that is sent."
+        )
     value_type = SECRET if SECRET_OPTION.search(found[2]) else TEXT
     return Key(written, value_type, "", "A setting of the channel.")
 
 
 def channel_options(settings: dict[str, object], name: str) -> dict[str, str]:
-    """What the settings say to a channel, by its own keys; what has no text is left out."""
+    """A channel's settings by its own keys; settings without a value are left out."""
     prefix = f"alarm.channel.{name}."
     return {
         key.removeprefix(prefix): str(value)

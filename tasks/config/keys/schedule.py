@@ -1,4 +1,4 @@
-"""When something is done again and again: every so often, or at times as cron has them."""
+"""Schedules of recurring work: a fixed interval, or cron's times."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ MONTHS: Final = (
 )
 DAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 DAYS_LOOKED_AT: Final = 366 * 8
-"""The 29th of February comes once in eight years at the least."""
+"""The 29th of February comes at least once in eight years."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """`every`: seconds, 0 where the rest says when. `weekdays`: 0 is Sunday. A day is right by
-    both its number and its weekday, or by one of them where both are given (`is_either`), as cron
-    has it."""
+    """An interval in seconds (`every`), or, where that is 0, the times that the other fields name.
+
+    `weekdays`: 0 is Sunday. A day matches by both its number and its weekday, or by either where
+    both are restricted (`is_either`), as in cron.
+    """
 
     every: float = 0.0
     minutes: tuple[int, ...] = ()
@@ -39,9 +41,9 @@ class Schedule:
     is_either: bool = False
 
     def after(self, epoch: float) -> float | None:
-        """The next time, in epoch seconds, by the clock of this machine; None where there is none.
-        A time that the change to summer time leaves out is an hour later; one that comes twice is
-        the first."""
+        """The next time after `epoch`, in epoch seconds, by this machine's local time; None where
+        there is none. A time that the change to summer time skips is an hour later; of one that
+        occurs twice, the first counts."""
         if self.every:
             return epoch + self.every
         first = datetime.fromtimestamp(epoch).date()
@@ -64,7 +66,7 @@ class Schedule:
 
 
 def read_schedule(text: str) -> Schedule:
-    """`30m`, `6h`, `1d`, or five fields of cron. Raises ValueError."""
+    """Reads `30m`, `6h`, `1d`, one of NAMED, or five cron fields. Raises ValueError."""
     if found := re.fullmatch(r"([1-9][0-9]{0,4})([mhd])", text):
         return Schedule(every=float(int(found[1]) * UNITS[found[2]]))
     fields = NAMED.get(text.lower(), text).split()
@@ -89,8 +91,8 @@ def read_schedule(text: str) -> Schedule:
 def _numbers(
     field: str, least: int, most: int, names: tuple[str, ...] = (), first: int = 0
 ) -> set[int]:
-    """Of `*`, `5`, `1-5`, `*/10`, `10-50/10`, several with commas. `names`: other words for the
-    numbers from `first`."""
+    """The numbers of one field: `*`, `5`, `1-5`, `*/10`, `10-50/10`, or several with commas.
+    `names`: words for the numbers from `first` on. Raises ValueError."""
     found: set[int] = set()
     for part in field.split(","):
         span, slash, step = part.partition("/")
@@ -98,8 +100,11 @@ def _numbers(
         if span == "*":
             begin, end = least, most
         else:
-            begin = _number(low, names, first)
-            end = _number(high, names, first) if dash else (most if slash else begin)
+            begin = end = _number(low, names, first)
+            if dash:
+                end = _number(high, names, first)
+            elif slash:
+                end = most
         width = int(step) if re.fullmatch(r"[1-9][0-9]?", step) else 0
         if (slash and not width) or not least <= begin <= end <= most:
             raise ValueError("out of range")

@@ -1,4 +1,4 @@
-"""The forms of `consumer.offset`: text -> where a task starts when nothing is stored."""
+"""The forms of `consumer.offset`: text -> where a task starts when no position is stored."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AfterOffset, AtGtid, AtTime, BinlogStart, Edge, KafkaStart, Replay
 from cdcbus.tasks.config.keys.types import ValueType
 
-FIRST_EVENT = 4  # behind the four magic bytes that open a binlog file
+FIRST_EVENT = 4  # after the four magic bytes that open a binlog file
 MYSQL_GTID = (
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:([a-z_][a-z0-9_]{0,31}|[0-9]+(-[0-9]+)?))+"
 )
@@ -39,7 +39,7 @@ def _binlog(text: str) -> BinlogStart:
     if text in tuple(Edge):
         return Edge(text)
     if DAY.fullmatch(text):
-        # A GTID has no number that begins with 0; of others nobody can tell which is meant.
+        # 2024-05-01 is a day, as no number in a GTID begins with 0; 2024-11-12 is ambiguous.
         if "-0" not in text:
             raise ValueError("a day, or a GTID of MariaDB")
         return _time(text)
@@ -64,7 +64,7 @@ def _time(text: str) -> AtTime:
     if not re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", text):
         raise ValueError("not a time")
     when = datetime.fromisoformat(text)
-    # One reading everywhere, whatever zone the machine is in.
+    # UTC, so that a text means the same on every machine.
     seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
     if seconds < 0:
         raise ValueError("before any log")
@@ -92,6 +92,6 @@ BINLOG_START: ValueType[BinlogStart] = ValueType(
 ON_POSITION_LOST: ValueType[Edge | None] = ValueType(
     "word",
     _on_position_lost,
-    "stop, earliest or latest; snapshot is for a later release, which takes snapshots",
+    "stop, earliest or latest",
     "stop",
 )

@@ -1,4 +1,4 @@
-"""Where a run ends: `consumer.stopAt` of a task file, and `--until`, in the same words."""
+"""Where a run ends: `consumer.stopAt` in a task file and `--until`, which share one syntax."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ NOW: Final = "now"
 
 
 def fetch_end(word: str) -> BinlogStart:
-    """Of a fetch task. Raises ValueError with a sentence."""
+    """Where a run of a fetch task ends. Raises ValueError with a sentence."""
     return _read(BINLOG_START, word, "now, an ISO time, file:position or a GTID set")
 
 
 def load_end(word: str, topics: int) -> KafkaStart:
-    """Of a consumer task of so many topics. Raises ValueError with a sentence."""
+    """Where a run of a consumer task with this number of topics ends. Raises ValueError with a
+    sentence."""
     what = "now, an ISO time, or the last offset to apply"
     until = _read(KAFKA_START, word, what)
     if isinstance(until, Replay):
         raise ValueError(
-            f"{word} is a replay, which ends by itself as consumer.offset; expected {what}"
+            f"{word} is a replay, which ends on its own as consumer.offset; expected {what}"
         )
     if isinstance(until, AfterOffset) and topics > 1:
         raise ValueError(f"{word}: one offset for {topics} topics; give a time, or now")
@@ -36,5 +37,5 @@ def _read(value_type: ValueType[T], word: str, what: str) -> T:
     except ValueError:
         found = None
     if found is None or found is Edge.EARLIEST:
-        raise ValueError(f"{word!r} is no end of a run; expected {what}")
+        raise ValueError(f"{word!r} cannot be the end of a run; expected {what}")
     return found

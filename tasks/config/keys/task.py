@@ -1,7 +1,6 @@
-"""Every key of a task file: the one place that knows them, from which suggestions and
-docs/configuration.md are made.
+"""Every key of a task file: the one table that suggestions and docs/configuration.md come from.
 
-In a name `[i]` stands for a number in brackets, `<X>` for any name, a final `*` for any rest.
+In a name, `[i]` stands for a number in brackets, `<X>` for any name, and a final `*` for any rest.
 """
 
 from __future__ import annotations
@@ -49,21 +48,21 @@ TASK_KEYS = (
         "taskId",
         PATH_NAME,
         "",
-        "The task's id, and the name of its directory in ZooKeeper. Required.",
+        "The task's id, and the name of its znode in ZooKeeper. Required.",
     ),
-    Key("nodeId", NAMES, "", "The nodes that may run the task; absent: any."),
+    Key("nodeId", NAMES, "", "The nodes that may run the task. If unset, any node."),
     Key(
         ENVIRONMENT,
         PATH_NAME,
         "",
-        "The environment that the task is meant for, such as `prod`: it runs only where the "
-        "setting `environment` says the same.",
+        "The environment that the task is meant for, such as `prod`. The task runs only where the "
+        "setting `environment` has the same value.",
     ),
     Key(
         TAGS,
         NAMES,
         "",
-        "Words that group tasks, such as `orders,team-a`: the [console](console.md) filters by "
+        "Labels that group tasks, such as `orders,team-a`. The [console](console.md) filters by "
         "them.",
         "not known",
     ),
@@ -78,44 +77,44 @@ TASK_KEYS = (
         "localTask",
         FLAG,
         "false",
-        "Set by porter's node itself.",
-        answer="accepted; porter sets it itself, nothing reads it here",
+        "Set by porter's node.",
+        answer="accepted; porter's node sets it, and nothing reads it here",
     ),
     Key(
         "positionCheckInterval",
         NUMBER,
         "60",
-        "Seconds that a lag of alarmPositionCount must last before [somebody is told](alarms.md); "
+        "Seconds that a lag of `alarmPositionCount` must last to raise an [alarm](alarms.md); "
         "below 1: never.",
-        "-1, which is off, is the default; seconds between checks",
+        "seconds between checks; default -1, which is off",
     ),
-    Key("alarmPositionCount", NUMBER, "10000", "The lag in records that raises an alarm."),
+    Key("alarmPositionCount", NUMBER, "10000", "The lag, in records, that raises an alarm."),
     Key(
         "receiver[i].realName",
         TEXT,
         "",
-        "Whose address the next one is; in mails, and for `alarm.webhook.url` and "
+        "The recipient's name: used in mails, and passed to `alarm.webhook.url` and "
         "`alarm.exec.command`.",
     ),
     Key(
         "receiver[i].email",
         TEXT,
         "",
-        "Who gets the task's alarms as mail, besides `alarm.smtp.to`.",
+        "The address that receives the task's alarms by mail, in addition to `alarm.smtp.to`.",
     ),
     Key(
         "receiver[i].phone",
         TEXT,
         "",
-        "A telephone number, for `alarm.webhook.url` and `alarm.exec.command`: cdcbus calls "
-        "nobody itself.",
+        "The recipient's telephone number, passed to `alarm.webhook.url` and `alarm.exec.command`. "
+        "cdcbus itself calls nobody.",
     ),
     *(
         Key(
             key.name,
             key.value_type,
             "",
-            "As in [cdcbus.properties](#settings-for-all-tasks), for this task.",
+            "Overrides [cdcbus.properties](#settings-for-all-tasks) for this task.",
             "not known",
         )
         for key in ALARM_LIMIT_KEYS
@@ -125,8 +124,8 @@ TASK_KEYS = (
         SCHEDULE,
         "",
         "When the node that runs the task [verifies](verify.md#by-schedule) all its tables: an "
-        "interval (`30m`, `6h`, `1d`), or the five fields of cron (`0 3 * * *`), by the clock of "
-        "the node's machine; absent: never.",
+        "interval (`30m`, `6h`, `1d`) or five cron fields (`0 3 * * *`), by the clock of the "
+        "node's machine. If unset, never.",
         "not known",
         Route.LOAD,
     ),
@@ -134,7 +133,7 @@ TASK_KEYS = (
         "verify.throttle",
         POSITIVE,
         "50000",
-        "Rows of the source in a second that this verify reads at most.",
+        "The maximum number of source rows per second that a scheduled verify reads.",
         "not known",
         Route.LOAD,
     ),
@@ -142,13 +141,16 @@ TASK_KEYS = (
         ALLOW,
         NAMES,
         "",
-        "Keys of this file, spelled as they stand in it, whose lines are meant although a start is "
-        "[refused](#what-refuses-a-start) for them.",
+        "Keys of this file, spelled as in the file, whose lines are intended although they [refuse "
+        "a start](#what-refuses-a-start).",
         "not known",
     ),
-    Key("restartRetries", NUMBER, "20", "How often a node starts a failed task again."),
+    Key("restartRetries", NUMBER, "20", "How many times a node restarts a failed task."),
     Key(
-        "restartIncreaseBySecond", NUMBER, "300", "Seconds by which the pause between starts grows."
+        "restartIncreaseBySecond",
+        NUMBER,
+        "300",
+        "Seconds by which the pause before each further restart grows.",
     ),
     Key(
         "porter.source.*",
@@ -162,7 +164,7 @@ TASK_KEYS = (
         TEXT,
         "",
         "Settings of a porter node.",
-        answer="a setting of porter's node, not of a task; nothing reads it here",
+        answer="a setting of porter's node, not of a task, and nothing reads it here",
     ),
 )
 
@@ -171,71 +173,71 @@ CONSUMER_KEYS = (
         "consumer.consumerName",
         CONSUMER,
         "",
-        "What is read: `CanalFetch` a MySQL or MariaDB binlog, `KafkaFetch` Kafka topics, or [a "
-        "source of another package](plugins.md#sources-of-rows). Required.",
+        "What the task reads: `CanalFetch`, a MySQL or MariaDB binlog; `KafkaFetch`, Kafka topics; "
+        "or [a source from another package](plugins.md#sources-of-rows). Required.",
         "also JdbcFetch",
     ),
     Key(
         "consumer.converter",
         TEXT,
         "",
-        "KafkaFetch: the form of the records, `oggJson` when absent; [all forms](formats.md). "
-        "CanalFetch: names the input, always `canalRow`.",
+        "KafkaFetch: the [format](formats.md) of the records; `oggJson` if unset. CanalFetch: the "
+        "name of the input, always `canalRow`.",
         "KafkaFetch with canalRow drops every record",
     ),
     Key(
         "consumer.source.timeZone",
         TIME_ZONE,
         "UTC",
-        "KafkaFetch: the zone of [times that name none](formats.md#time-zones): canal's own "
-        "TIMESTAMP cells, and `op_ts` of porter and GoldenGate. A name (`Asia/Shanghai`) or an "
-        "offset (`+08:00`).",
+        "KafkaFetch: the time zone of [times that carry none](formats.md#time-zones), which are "
+        "canal's own TIMESTAMP cells and `op_ts` of porter and GoldenGate. A name "
+        "(`Asia/Shanghai`) or an offset (`+08:00`).",
         "not known; the zone of its JVM",
         Route.FROM_KAFKA,
-        answer="accepted; a binlog holds moments, which are written in UTC",
+        answer="accepted; a binlog holds points in time, which are written in UTC",
     ),
     Key(
         "consumer.includes",
         TABLES,
         "",
-        "Only these tables, by their source name, any case: names, `SCHEMA.*`, [regular "
-        "expressions](loading.md#which-rows-a-task-takes).",
+        "Reads only these tables, by their source names, in any case: names, `SCHEMA.*`, or "
+        "[regular expressions](loading.md#which-rows-a-task-takes).",
         "elements are not trimmed; one without a schema matches nothing",
     ),
     Key(
         "consumer.excludes",
         TABLES,
         "",
-        "Not these tables, written so too; ignored for those that includes has by name.",
+        "Leaves out these tables, written the same way. Ignored for tables that "
+        "`consumer.includes` lists by name.",
         "elements are not trimmed",
     ),
     Key(
         "consumer.skippedOperations",
         OPERATIONS,
         "",
-        "Operations whose rows are left out, as `DELETE,TRUNCATE` for an archive that keeps what "
-        "is deleted at the source: see [loading](loading.md#which-rows-a-task-takes), and of a "
-        "fetch task [Kafka](kafka.md#operations-that-are-left-out).",
+        "Operations whose rows are left out, such as `DELETE,TRUNCATE` for an archive that keeps "
+        "what the source deletes. See [loading](loading.md#which-rows-a-task-takes); for a fetch "
+        "task, [Kafka](kafka.md#operations-that-are-left-out).",
         "not known",
     ),
     Key(
         "consumer.offset",
         START,
         "",
-        "Where to start when ZooKeeper holds no position. KafkaFetch: the last processed offset, "
-        "a replay `a-b` (both included, "
-        "then the task ends), `earliest`, `latest`, an ISO time. CanalFetch: a binlog file, "
-        "`file:position`, a GTID set, `earliest`, "
-        "`latest`, an ISO time. Times are UTC unless they say otherwise.",
+        "Where to start when ZooKeeper holds no position. KafkaFetch: the last processed offset, a "
+        "replay `a-b` (both included, then the task ends), `earliest`, `latest`, or an ISO time. "
+        "CanalFetch: a binlog file, `file:position`, a GTID set, `earliest`, `latest`, or an ISO "
+        "time. Times without a zone are UTC.",
         "only a binlog file name works",
     ),
     Key(
         STOP_AT,
         TEXT,
         "",
-        "Where the task ends by itself, as by `cdcbus task run --until`, which counts before it: "
-        "`now`, an ISO time; CanalFetch also `file:position` or a GTID set, KafkaFetch the last "
-        "offset to apply. On a node it is DONE then. See "
+        "Where the task ends on its own: `now` or an ISO time; CanalFetch: also `file:position` or "
+        "a GTID set; KafkaFetch: also the last offset to apply. `cdcbus task run --until` "
+        "overrides it. On a node the task is then DONE. See "
         "[runs that end](operating.md#runs-that-end).",
         "not known",
         Route.BUILT_IN,
@@ -244,26 +246,30 @@ CONSUMER_KEYS = (
         "consumer.emptyFetchThreshold",
         NUMBER,
         "3600",
-        "Seconds without rows that raise an alarm; below 1: none.",
+        "Seconds without rows that raise an alarm; below 1: never.",
     ),
-    Key("consumer.emptyFetchNoticeSpan", NUMBER, "3600", "Seconds between two notices of that."),
+    Key(
+        "consumer.emptyFetchNoticeSpan",
+        NUMBER,
+        "3600",
+        "Seconds between two notices of that alarm.",
+    ),
     Key(
         "consumer.eventProcessor.className",
         TEXT,
         "",
-        "What sees, changes, leaves out and adds rows between filter and mapping: a Python "
-        "function, `module:function` or the name of an "
-        "entry point, see [event processors](loading.md#event-processors). A Java class is not "
-        "run.",
+        "A Python function that sees, changes, leaves out and adds rows between filter and "
+        "mapping: `module:function` or the name of an entry point. See [event "
+        "processors](loading.md#event-processors). Java classes are not run.",
         "a Java class",
     ),
     Key(
         "consumer.eventProcessor.content",
         TEXT,
         "",
-        "Path or source of that class.",
-        answer="accepted; Java classes are not run, rows pass unchanged: check that the target "
-        "can do without",
+        "The path or source code of that class.",
+        answer="accepted; Java classes are not run, so rows pass unchanged: check that the target "
+        "works without it",
     ),
     Key(
         "consumer.metaSource.*",
@@ -291,8 +297,8 @@ CONSUMER_KEYS = (
         "consumer.source.oncePollSize",
         POSITIVE,
         "",
-        "Kafka's `max.poll.records`; absent: about 5 MB of records, 8,000 at most.",
-        "default 1000, and how far a restart steps back",
+        "Kafka's `max.poll.records`. If unset, about 5 MB of records, at most 8,000.",
+        "default 1000; also how far a restart steps back",
         Route.FROM_KAFKA,
         answer="accepted; the binlog is read as it comes",
     ),
@@ -302,7 +308,7 @@ CONSUMER_KEYS = (
         "",
         "Milliseconds to wait for rows.",
         "1000 for Kafka, -1 for canal",
-        answer="accepted; new rows are taken at once, without a wait of that length",
+        answer="accepted; new rows are processed immediately, without a wait of that length",
     ),
 )
 
@@ -313,7 +319,8 @@ PASSED_THROUGH = (
         "consumer.source.plugin.*",
         TEXT,
         "",
-        "A setting of a [source of another package](plugins.md#sources-of-rows), by its own name.",
+        "A setting of a [source from another package](plugins.md#sources-of-rows), under its own "
+        "name.",
         "not known",
         Route.SOURCE,
     ),
@@ -321,23 +328,34 @@ PASSED_THROUGH = (
         "kafka.*",
         TEXT,
         "",
-        "A setting of the Kafka client, by its own name; see [TLS and logins](#tls-and-logins).",
+        "A setting of the Kafka client, under its own name. See [TLS and logins](#tls-and-logins).",
         "not known",
     ),
-    Key("consumer.source.kafka.*", TEXT, "", "The same.", "not known", Route.FROM_KAFKA),
-    Key("loader.source.kafka.*", TEXT, "", "The same.", "not known", Route.TO_KAFKA),
+    Key(
+        "consumer.source.kafka.*", TEXT, "", "The same as `kafka.*`.", "not known", Route.FROM_KAFKA
+    ),
+    Key("loader.source.kafka.*", TEXT, "", "The same as `kafka.*`.", "not known", Route.TO_KAFKA),
     Key(
         ISOLATED,
         FLAG,
         "false",
         "Whether a node runs the task in a Spark application of its own, not in the one that its "
-        "tasks share; so do other `spark.*` keys.",
+        "tasks share. Any other `spark.*` key has the same effect.",
         "not known",
         Route.FROM_KAFKA,
     ),
-    Key("spark.*", TEXT, "", "A setting of Spark, by its own name.", "not known", Route.FROM_KAFKA),
-    Key("consumer.source.spark.*", TEXT, "", "The same.", "not known", Route.FROM_KAFKA),
-    Key("loader.source.spark.*", TEXT, "", "The same.", "not known", Route.FROM_KAFKA),
+    Key(
+        "spark.*",
+        TEXT,
+        "",
+        "A setting of Spark, under its own name.",
+        "not known",
+        Route.FROM_KAFKA,
+    ),
+    Key(
+        "consumer.source.spark.*", TEXT, "", "The same as `spark.*`.", "not known", Route.FROM_KAFKA
+    ),
+    Key("loader.source.spark.*", TEXT, "", "The same as `spark.*`.", "not known", Route.FROM_KAFKA),
 )
 
 KEYS: dict[str, Key] = {
@@ -360,8 +378,8 @@ PATTERNS = tuple(key for key in KEYS.values() if re.search(r"[*<\[]", key.name))
 
 
 def find_key(written: str) -> Key | None:
-    """The key of a written name, or None when there is no such key."""
-    # By name first: most are written so, and there are hundreds.
+    """The key that a written name stands for; None for an unknown name."""
+    # By exact name first: most match so, and there are hundreds.
     if written in KEYS:
         return KEYS[written]
     for key in PATTERNS:
@@ -371,7 +389,7 @@ def find_key(written: str) -> Key | None:
 
 
 def nearest_key(written: str) -> str | None:
-    """The known key that looks most like an unknown one."""
+    """The known key most similar to an unknown one; None where none is close."""
     names = {re.sub(r"<[a-z]+>|\*", "", name.casefold()): name for name in KEYS}
     sought = re.sub(r"\[\s*[0-9]+\s*\]", "[i]", written).casefold()
     close = difflib.get_close_matches(sought, names, n=1, cutoff=0.75)

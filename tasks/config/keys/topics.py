@@ -1,5 +1,5 @@
-"""How topics are written in a task file: canal's rules for dynamic topics, and what new topics
-get."""
+"""The syntax of topics in a task file: canal's rules for dynamic topics and record keys, and the
+partitions and replicas of new topics."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def is_regex(text: str) -> bool:
 
 
 def _key_rules(text: str) -> tuple[KeyRule, ...]:
-    """canal's partitionHash."""
+    """The rules of canal's partitionHash. Raises ValueError."""
     rules = []
     for item in filter(None, map(str.strip, re.split("[,;]", text))):
         name, colon, columns = (part.strip() for part in item.partition(":"))
@@ -93,7 +93,7 @@ KEY_RULES: ValueType[tuple[KeyRule, ...]] = ValueType(
 NEW_TOPICS: ValueType[NewTopics] = ValueType(
     "new topics",
     _new_topics,
-    "partitions:replication, and before or behind it TOPIC:partitions:replication for others, "
-    "where TOPIC may be a regular expression",
+    "partitions:replication, and before or after it TOPIC:partitions:replication for other "
+    "topics, where TOPIC may be a regular expression",
     "6:3,orders_.*:12:3",
 )

@@ -1,4 +1,4 @@
-"""The keys of replication in both directions: what came from the other side does not go back."""
+"""The keys of replication in both directions: changes from the other side are not sent back."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def _server_ids(text: str) -> frozenset[int]:
 def _gtid_sources(text: str) -> frozenset[str]:
     sources = frozenset(split_list(text.lower()))
     if not all(map(_GTID_SOURCE.fullmatch, sources)):
-        raise ValueError("not sources of GTIDs")
+        raise ValueError("not GTID sources")
     return sources
 
 
 MARK: ValueType[str] = ValueType("mark", _mark, "small letters, digits and _, 40 at most", "from_b")
 MARKS: ValueType[frozenset[str]] = ValueType(
-    "marks", _marks, "marks separated by commas, as loader.mark has them", "from_b,from_c"
+    "marks", _marks, "marks separated by commas, as in loader.mark", "from_b,from_c"
 )
 SERVER_IDS: ValueType[frozenset[int]] = ValueType(
     "numbers", _server_ids, "server ids separated by commas", "2,3"
@@ -58,8 +58,8 @@ TWO_WAY_KEYS = (
         EXCLUDE_MARKS,
         MARKS,
         "",
-        "Transactions that tasks with one of these `loader.mark` have written to this server are "
-        "not sent: they came from the other side; see "
+        "Does not send transactions that tasks with one of these `loader.mark` values wrote to "
+        "this server: they came from the other side. See "
         "[both directions](loading.md#both-directions).",
         "not known",
         Route.FETCH,
@@ -68,8 +68,8 @@ TWO_WAY_KEYS = (
         EXCLUDE_SERVER_IDS,
         SERVER_IDS,
         "",
-        "Changes that these servers have made first are not sent, where this one replicates from "
-        "them by its own means.",
+        "Does not send changes that originated on these servers, where the source replicates from "
+        "them natively.",
         "not known",
         Route.FETCH,
     ),
@@ -77,7 +77,8 @@ TWO_WAY_KEYS = (
         EXCLUDE_GTID_SOURCES,
         GTID_SOURCES,
         "",
-        "The same by the UUID in front of a GTID, or of MariaDB by `domain-server`.",
+        "Does not send changes whose GTID begins with one of these UUIDs; for MariaDB, with one of "
+        "these `domain-server` pairs.",
         "not known",
         Route.FETCH,
     ),
@@ -85,8 +86,8 @@ TWO_WAY_KEYS = (
         LOADER_MARK,
         MARK,
         "",
-        "Each transaction in a MySQL or MariaDB target begins with a row of table "
-        "`cdcbus_mark_<MARK>`, by which a fetch task there knows it again: "
+        "Begins each transaction in a MySQL or MariaDB target with a row in table "
+        "`cdcbus_mark_<MARK>`, by which a fetch task on that server recognizes it: "
         "`consumer.source.excludeMarks`.",
         "not known",
         Route.LOAD,

@@ -1,5 +1,4 @@
-"""The types a key's value can have: how the text is read, and what an operator is told when it
-cannot be."""
+"""The types of values: how each is read from text, and what the error says when it cannot be."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from cdcbus.plugins.transform.table_list import TableList, read_table_list
 from cdcbus.tasks.config.keys.schedule import Schedule, read_schedule
 
 Window = tuple[int, int]
-"""From and to, in minutes of the day."""
+"""Start and end, in minutes of the day."""
 T_co = TypeVar("T_co", covariant=True)
 
 TRUE = frozenset({"true", "yes", "on", "1"})
@@ -24,11 +23,11 @@ FALSE = frozenset({"false", "no", "off", "0"})
 
 @dataclass(frozen=True, slots=True)
 class ValueType(Generic[T_co]):
-    """A type of value. `read` raises ValueError for text that is not of it; `expected` and
-    `example` complete the sentence.
+    """A type of value. `read` raises ValueError for text that does not fit; `expected` and
+    `example` complete the error message.
 
-    `is_secret`: its text is taken as it stands. `is_shown`: a wrong value may be repeated to the
-    operator. `has_secret`: whether a text of a secret type does hold one; None: it always does.
+    `is_secret`: the text is taken verbatim. `is_shown`: an error message may quote a wrong value.
+    `has_secret`: whether a text of a secret type holds a secret; None: it always does.
     """
 
     name: str
@@ -41,7 +40,7 @@ class ValueType(Generic[T_co]):
 
 
 def split_list(text: str) -> tuple[str, ...]:
-    """The elements of a comma list, trimmed, without empty ones."""
+    """The elements of a comma-separated list, trimmed, without empty ones."""
     return tuple(element for part in text.split(",") if (element := part.strip()))
 
 
@@ -65,7 +64,7 @@ def whole_number(
 
 
 def word(*words: str) -> ValueType[str]:
-    """One of a few words, spelled exactly."""
+    """A type whose value is one of these words, spelled exactly."""
     return ValueType(
         "word", lambda text: _one_of(text, words), "one of " + ", ".join(words), words[0]
     )
@@ -136,7 +135,7 @@ def _regexes(text: str) -> tuple[str, ...]:
 def _operations(text: str) -> frozenset[Op]:
     found = frozenset(Op(each.upper()) for each in split_list(text))
     if found >= {Op.INSERT, Op.UPDATE, Op.DELETE}:
-        raise ValueError("no operations")
+        raise ValueError("all operations")
     return found
 
 
@@ -150,13 +149,13 @@ def _windows(text: str) -> tuple[Window, ...]:
             raise ValueError("not HH:MM-HH:MM")
         begin, end = int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])
         if begin == end or max(begin, end) > 24 * 60:
-            raise ValueError("no time of day")
+            raise ValueError("not a time of day")
         windows.append((begin, end))
     return tuple(windows)
 
 
 def _path_name(text: str) -> str:
-    # ZooKeeper forbids these as the name of a node.
+    # ZooKeeper forbids these as the name of a znode.
     if (
         "/" in text
         or text in {".", "..", "zookeeper"}
@@ -188,8 +187,8 @@ def _zone(text: str) -> str:
 TIME_ZONE: ValueType[str] = ValueType(
     "time zone",
     _zone,
-    "a name of the IANA's time zones, with its capital letters, or an offset; abbreviations such "
-    "as CST mean several",
+    "an IANA time zone name, with its capital letters, or an offset; abbreviations such as CST are "
+    "ambiguous",
     "Asia/Shanghai or +08:00",
 )
 TEXT: ValueType[str] = ValueType("text", str, "text", "abc")
@@ -264,7 +263,7 @@ JDBC_URL: ValueType[str] = ValueType(
     _jdbc_url,
     "jdbc:mysql:, jdbc:mariadb:, jdbc:postgresql: or jdbc:oracle:thin: with its address",
     "jdbc:postgresql://db1:5432/shop",
-    is_shown=False,  # people write passwords into addresses
+    is_shown=False,  # addresses may hold passwords
 )
 ANY_ADDRESS: ValueType[str] = ValueType(
     "address", str, "the target's address", "jdbc:postgresql://db1:5432/shop", is_shown=False

@@ -138,7 +138,7 @@ def test_a_package_adds_a_loader_by_entry_point() -> None:
 def test_a_binlog_does_not_go_to_a_loader_of_another_package() -> None:
     text = TASK.replace("LOADER", "shelf").replace("KafkaFetch", "CanalFetch")
     found = [diagnostic.sentence for diagnostic in inspect_text(text).diagnostics.found]
-    assert "CanalFetch does not go with shelf; expected one of KAFKA_SYNC" in found[0]
+    assert "CanalFetch cannot be combined with shelf; expected one of KAFKA_SYNC" in found[0]
 
 
 @pytest.mark.usefixtures("installed")

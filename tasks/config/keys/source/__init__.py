@@ -1,1 +1,1 @@
-"""The keys of what a task reads: one file a kind of source."""
+"""The keys of what a task reads: one file per kind of source."""

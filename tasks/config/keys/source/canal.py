@@ -1,4 +1,4 @@
-"""Keys of a task that reads a binlog, and those of canal itself, which have no effect here."""
+"""Keys of a task that reads a binlog, and keys of canal itself, which have no effect here."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.address",
         ADDRESSES,
         "",
-        "The server, `host:port`. Several are tried one after the other: after 3 failures the "
-        "next one's turn comes. Required.",
+        "The source server, `host:port`. Several are tried in turn: after 3 failures the task "
+        "moves on to the next one. Required.",
         "one address",
         Route.FETCH,
     ),
@@ -36,7 +36,7 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.username",
         TEXT,
         "",
-        "The user, who may read the binlog. Required.",
+        "The source user, which needs the right to read the binlog. Required.",
         route=Route.FETCH,
     ),
     Key("consumer.source.password", SECRET, "", "The user's password.", route=Route.FETCH),
@@ -44,10 +44,10 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.sslMode",
         TLS_MODE,
         "",
-        "TLS to the server: `disabled`; `preferred`, where the server can; `required`; "
-        "`verify-ca`, with a certificate of a known issuer; "
-        "`verify-identity`, and for that host. Absent: `verify-ca` beside sslCa, `required` "
-        "beside sslCert, else `preferred`.",
+        "TLS to the server: `disabled`; `preferred`: where the server supports it; `required`; "
+        "`verify-ca`: with a certificate from a trusted CA; `verify-identity`: with one that also "
+        "names the host. If unset, `verify-ca` with `sslCa`, `required` with `sslCert`, else "
+        "`preferred`.",
         "not known",
         Route.FETCH,
     ),
@@ -55,7 +55,7 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.sslCa",
         TEXT,
         "",
-        "PEM file of the issuers that are trusted; absent: those of the system.",
+        "PEM file with the trusted CA certificates. If unset, the system's.",
         "not known",
         Route.FETCH,
     ),
@@ -63,7 +63,7 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.sslCert",
         TEXT,
         "",
-        "PEM file of the task's own certificate, where the user must have one.",
+        "PEM file with the task's client certificate, if the user needs one.",
         "not known",
         Route.FETCH,
     ),
@@ -71,7 +71,7 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.sslKey",
         TEXT,
         "",
-        "PEM file of its key, without a password.",
+        "PEM file with the key of `sslCert`, without a password.",
         "not known",
         Route.FETCH,
     ),
@@ -79,24 +79,24 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.database",
         PATH_NAME,
         "binlog",
-        "The last part of the position's path; it does not filter.",
-        "required in effect",
+        "The swimlane: the last part of the position's path in ZooKeeper. It does not filter.",
+        "effectively required",
         Route.INTO_KAFKA,
     ),
     Key(
         "consumer.source.filter",
         REGEXES,
         "",
-        "Regular expressions for `schema.table`, any case, matched whole; absent: all. Beside "
-        "includes and excludes both must let a table through.",
+        "Regular expressions that must match the whole of `schema.table`, in any case. If unset, "
+        "all tables. Together with includes and excludes, both must let a table through.",
         "CanalFetch only",
     ),
     Key(
         "consumer.source.blackFilter",
         REGEXES,
         "",
-        "The same for tables that are not read, whatever the filter and `consumer.includes` say: "
-        "canal's `canal.instance.filter.black.regex`.",
+        "Regular expressions for tables that are not read, whatever the filter and "
+        "`consumer.includes` say: canal's `canal.instance.filter.black.regex`.",
         "not known",
         Route.INTO_KAFKA,
     ),
@@ -104,8 +104,8 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.slaveId",
         SERVER_ID,
         "",
-        "The server id as a replica, unique among the source's replicas; absent or 0: derived "
-        "from the task's id.",
+        "The task's server id as a replica, unique among the source's replicas. If unset or 0, "
+        "derived from the task's id.",
         "default from the clock",
         Route.FETCH,
     ),
@@ -114,8 +114,8 @@ CANAL_SOURCE_KEYS = (
         ROW_IMAGE,
         "full",
         "`full`: the task stops at a row that was logged without some of its columns "
-        "(`binlog_row_image` MINIMAL or NOBLOB); "
-        "`any`: such rows are sent as they are, see [row images](binlog.md#row-images).",
+        "(`binlog_row_image` MINIMAL or NOBLOB). `any`: such rows are sent as they are. See [row "
+        "images](binlog.md#row-images).",
         "not known",
         Route.FETCH,
     ),
@@ -123,10 +123,9 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.heartbeatTable",
         TABLE,
         "",
-        "`schema.table`. CanalFetch: the table at the source for "
-        "[heartbeats](binlog.md#heartbeats); absent: none are written. "
-        "KafkaFetch: the table whose rows are heartbeats; absent: any that is called "
-        "`cdcbus_heartbeat`.",
+        "`schema.table`. CanalFetch: the source table for [heartbeats](binlog.md#heartbeats); if "
+        "unset, none are written. KafkaFetch: the table whose rows are heartbeats; if unset, any "
+        "table named `cdcbus_heartbeat`.",
         "not known",
     ),
     Key(
@@ -141,20 +140,19 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.onPositionLost",
         ON_POSITION_LOST,
         "stop",
-        "When the server no longer has what comes next: `stop`, or go on without what lies "
-        "between from the `earliest` or the `latest` "
-        "place that it has, with a line in the log.",
-        "not known; canal goes on by time, or at the latest",
+        "What to do when the server no longer has the next events: `stop`, or skip what is missing "
+        "and continue from the `earliest` or `latest` position that the server has, with a line "
+        "in the log.",
+        "not known; canal continues by time, or at the latest",
         Route.FETCH,
     ),
     Key(
         "consumer.onStatement",
         ON_STATEMENT,
         "stop",
-        "At a statement that was logged as text (`binlog_format` STATEMENT or MIXED) and changes "
-        "tables of the task, or may: `stop`, or "
-        "`skip` it, with a line in the log and the alarm `skipped`. Statements that change other "
-        "tables never stop a task.",
+        "What to do at a statement that was logged as text (`binlog_format` STATEMENT or MIXED) "
+        "and changes, or may change, tables of the task: `stop`, or `skip` it with a line in the "
+        "log and the alarm `skipped`. Statements that change other tables never stop a task.",
         "not known",
         Route.FETCH,
     ),
@@ -162,9 +160,9 @@ CANAL_SOURCE_KEYS = (
         "consumer.snapshot",
         SNAPSHOT,
         "never",
-        "Whether rows that tables have already are [sent, too](snapshot.md), while the binlog is "
-        "followed: `never`, unless `cdcbus snapshot start` asks for it; `initial`: once per table; "
-        "`only`: so, and then the task ends.",
+        "Whether [existing rows](snapshot.md) are sent, too, while the binlog is followed. "
+        "`never`: only when `cdcbus snapshot start` asks for it; `initial`: once per table; "
+        "`only`: once per table, and then the task ends.",
         "not known",
         Route.FETCH,
     ),
@@ -172,7 +170,7 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.positionIntervalSeconds",
         SECONDS,
         "1",
-        "Seconds between two stores of the position.",
+        "Seconds between two writes of the position.",
         "not known",
         Route.INTO_KAFKA,
     ),
@@ -180,7 +178,7 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.parallel",
         FLAG,
         "false",
-        "Whether canal parses on several threads.",
+        "Whether canal parses in several threads.",
         answer=CANAL_ANSWER,
     ),
     Key("consumer.source.canalId", TEXT, "", "canal's id.", answer=CANAL_ANSWER),

@@ -28,7 +28,7 @@ JDBC_SOURCE_KEYS = (
         "consumer.source.table.<N>.incrementColumn",
         TEXT,
         "",
-        "JdbcFetch: the growing column.",
+        "JdbcFetch: the increasing column.",
         answer=JDBC_FETCH_ANSWER,
     ),
     Key(

@@ -15,12 +15,18 @@ from cdcbus.tasks.config.keys.types import (
 )
 
 KAFKA_SOURCE_KEYS = (
-    Key("consumer.source.servers", ADDRESSES, "", "The brokers. Required.", route=Route.FROM_KAFKA),
+    Key(
+        "consumer.source.servers",
+        ADDRESSES,
+        "",
+        "The Kafka brokers, `host:port`, separated by commas. Required.",
+        route=Route.FROM_KAFKA,
+    ),
     Key(
         "consumer.source.topics",
         NAMES,
         "",
-        "The topics, each with a position of its own. Required.",
+        "The topics to read, each with a position of its own. Required.",
         "elements are not trimmed",
         Route.FROM_KAFKA,
     ),
@@ -28,7 +34,7 @@ KAFKA_SOURCE_KEYS = (
         "consumer.source.group",
         TEXT,
         "",
-        "The consumer group whose offsets count where ZooKeeper has no position.",
+        "The consumer group whose committed offsets apply when ZooKeeper has no position.",
         "default `<ip>_<user>`",
         Route.FROM_KAFKA,
     ),
@@ -36,7 +42,8 @@ KAFKA_SOURCE_KEYS = (
         "consumer.source.firstConsumeFrom",
         EDGE,
         "",
-        "Where to start when nothing else says it. Absent: the task refuses to start.",
+        "Where to start when nothing else says so: `earliest` or `latest`. If unset, the task "
+        "refuses to start.",
         "default earliest",
         Route.FROM_KAFKA,
     ),
@@ -44,25 +51,25 @@ KAFKA_SOURCE_KEYS = (
         "consumer.source.partition",
         PARTITIONS,
         "",
-        "Only these partitions of each topic, `0,2`; absent: all. Beside several topics a single "
-        "number is an error, but "
-        "for `0`, which means all there, as in porter.",
-        "one number; 0 is the default and means that none is chosen",
+        "Reads only these partitions of each topic, such as `0,2`. If unset, all. With several "
+        "topics a single number is an error, except `0`, which then means all partitions, as in "
+        "porter.",
+        "one number; default 0, which selects none",
         Route.FROM_KAFKA,
     ),
     Key(
         "consumer.source.allowOffsetReset",
         FLAG,
         "false",
-        "Whether a stored offset that Kafka no longer has is replaced by the earliest one instead "
-        "of stopping the task.",
+        "Whether the task continues from the earliest offset when Kafka no longer has the stored "
+        "one, instead of stopping. The records in between are skipped.",
         route=Route.FROM_KAFKA,
     ),
     Key(
         "consumer.source.maxRecordsPerBatch",
         POSITIVE,
         "50000",
-        "Records per batch at most; fewer where rows are large.",
+        "The maximum number of records per batch; fewer where rows are large.",
         "not known",
         Route.FROM_KAFKA,
     ),
@@ -70,7 +77,7 @@ KAFKA_SOURCE_KEYS = (
         "consumer.source.autoCommit",
         FLAG,
         "false",
-        "Whether Kafka keeps the position.",
+        "Whether Kafka stores the position.",
         answer="accepted; the position is always kept in ZooKeeper",
     ),
     Key(

@@ -194,7 +194,7 @@ def test_what_is_no_end_or_has_not_come_yet_is_refused(shop: Shop, source: Datab
         "mysql-bin.999999:4": "does not hold mysql-bin.999999:4",
         NOT_THERE[is_mysql(shop)]: "has not executed all of that",
         "2999-01-01T00:00:00": "has not come yet",
-        "1-2": "is no end of a run",
+        "1-2": "cannot be the end of a run",
     }.items():
         assert sentence in run(fetch, until, code=1).strip().splitlines()[-1]
     load = shop.load("postgresql")
@@ -202,7 +202,7 @@ def test_what_is_no_end_or_has_not_come_yet_is_refused(shop: Shop, source: Datab
         "999999": "ends before it, at 0",
         "2999-01-01": "has not come yet",
         "1-2": "is a replay",
-        "earliest": "is no end of a run",
+        "earliest": "cannot be the end of a run",
     }.items():
         assert sentence in run(load, until, code=1).strip().splitlines()[-1]
 

@@ -140,7 +140,7 @@ def test_an_inline_secret_is_seen_nowhere_and_the_task_starts_with_it(
         assert secret not in "".join(nodes.values())
         assert secret not in cdcbus.printed
     key.write_bytes(Fernet.generate_key())
-    assert "does not open with the key in" in cdcbus("task", "run", "1084", code=1).stderr
+    assert "cannot be decrypted with the key in" in cdcbus("task", "run", "1084", code=1).stderr
     (cdcbus.folder / "cdcbus.properties").unlink()
     assert (
         "expected secret.keyFile in cdcbus.properties, or $CDCBUS_SECRET_KEYFILE"

@@ -201,9 +201,12 @@ def test_a_task_file_names_it_with_settings_of_its_own() -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("loader.loaderName=JdbcBatch", "given does not go with JdbcBatch; expected one of KAFKA_"),
+        (
+            "loader.loaderName=JdbcBatch",
+            "given cannot be combined with JdbcBatch; expected one of KAFKA_",
+        ),
         ("consumer.consumerName=givn", "one of CanalFetch, KafkaFetch, given; example"),
-        ("consumer.stopAt=now", "a source of another package, which says itself where it ends"),
+        ("consumer.stopAt=now", "a source from another package, which itself decides where it"),
     ],
 )
 def test_what_does_not_go_with_it_is_an_error(line: str, sentence: str) -> None:

@@ -59,7 +59,7 @@ def test_what_is_wrong_with_a_key_is_said_without_it(
     short = tmp_path / "short"
     short.write_text("s3cret key", encoding="utf-8")
     for path, sentence in {
-        other: "does not open with the key in",
+        other: "cannot be decrypted with the key in",
         short: "holds no key; expected 32 random bytes in base64",
         tmp_path / "none": "cannot be read: No such file",
     }.items():
@@ -67,5 +67,5 @@ def test_what_is_wrong_with_a_key_is_said_without_it(
             decrypt(token, {KEY_FILE_VARIABLE: str(path)})
         assert "s3cret" not in str(raised.value) and token not in str(raised.value)
     for token in ("", "ü", "s3cret"):
-        with pytest.raises(ValueError, match="does not open"):
+        with pytest.raises(ValueError, match="cannot be decrypted"):
             decrypt(token, environ)

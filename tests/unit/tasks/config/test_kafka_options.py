@@ -67,5 +67,5 @@ def test_secrets_in_the_file_are_told_and_not_shown(option: str) -> None:
         else "SECRET"
     )
     (warning,) = sentences(inspect(f"kafka.{option}={value}"))
-    assert warning.startswith(f"warning kafka.{option}: the secret stands in the file")
+    assert warning.startswith(f"warning kafka.{option}: the secret is written in the file")
     assert "SECRET" not in warning

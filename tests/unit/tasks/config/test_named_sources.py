@@ -146,7 +146,7 @@ def test_a_misspelt_key_of_a_source_refuses_the_task_unless_it_says_that_it_is_m
     assert (error.line, error.key) == (3, "consumer.source.blackFiltr")
     assert "it looks like blackFilter: correct it" in error.sentence
     assert error.sentence.endswith(
-        "or write check.allow=consumer.source.blackFiltr if this is meant"
+        "or write check.allow=consumer.source.blackFiltr if this is intended"
     )
     file.write_text(f"{FETCH}check.allow=consumer.source.blackFiltr\n", encoding="utf-8")
     assert inspected().task is not None
@@ -243,7 +243,7 @@ def test_what_is_shown_of_a_source_has_no_secret(sources: Path) -> None:
     ("name", "value", "sentence"),
     [
         ("usrName", "u", "did you mean userName?"),
-        ("sourceName", "B", "no key of a source"),
+        ("sourceName", "B", "not a key of a source"),
         ("maxPoolSize", "x", "expected a whole number"),
         ("url", "mysql://h", "expected jdbc:mysql:"),
     ],

@@ -38,9 +38,9 @@ def test_what_is_wrong_with_a_file_is_said_without_its_content(tmp_path: Path) -
     for name, sentence in {
         f"${{file:{tmp_path}/nope}}": "cannot be read: No such file",
         f"${{file:{tmp_path}}}": "cannot be read: Is a directory",
-        f"${{file:{file}:top}}": "not what was expected",
-        f"${{file:{binary}}}": "not what was expected",
-        "${file:nul\0}": "not what was expected",
+        f"${{file:{file}:top}}": "is not valid",
+        f"${{file:{binary}}}": "is not valid",
+        "${file:nul\0}": "is not valid",
     }.items():
         with pytest.raises(ValueError, match=sentence) as raised:
             interpolate(name, {})

@@ -73,8 +73,8 @@ def test_all_settings_are_read_and_the_secret_is_not_shown(tmp_path: Path) -> No
         (LEAST.replace("main", "main?x=1") + OPS, "expected an address with https://"),
         (LEAST.replace("sso", "user:word@sso") + OPS, "expected an address with https://"),
         (LEAST.replace("https", "file") + OPS, "expected an address with https://"),
-        (LEAST + OPS + "http.oidc.address=https://cdc.example/x\n", "nothing behind"),
-        (LEAST + OPS + "http.oidc.address=cdc.example\n", "nothing behind"),
+        (LEAST + OPS + "http.oidc.address=https://cdc.example/x\n", "nothing after them"),
+        (LEAST + OPS + "http.oidc.address=cdc.example\n", "nothing after them"),
     ],
 )
 def test_what_would_let_nobody_in_or_the_wrong_one_is_refused(

@@ -58,7 +58,7 @@ def test_a_json_file_becomes_a_task_file_and_its_secret_is_for_its_owner(
     assert "loader.source.password=s3cret\n" in text
     assert output.stat().st_mode & 0o777 == 0o600
     assert (
-        f"warning: {output}:11: loader.source.password: the secret stands in the file"
+        f"warning: {output}:11: loader.source.password: the secret is written in the file"
         in result.stderr
     )
 
@@ -166,7 +166,7 @@ def test_a_secret_is_refused_without_a_key_and_by_strict_with_one(
         sentence = result.stderr.splitlines()[-1]
         assert result.exit_code == 1
         assert sentence.startswith(
-            f"{place}: loader.source.password: a secret is not stored in ZooKeeper as it is written"
+            f"{place}: loader.source.password: a secret is not stored in ZooKeeper in plain text"
         )
         assert "secret.keyFile" in sentence and "${env:NAME}" in sentence
         assert imported("--strict", path).stderr.endswith(REFUSED)
