@@ -1,1 +1,1 @@
-"""A task is one .properties file: read it, check it, run it."""
+"""A task is one .properties file: this folder reads it, checks it, runs it, and keeps its state."""

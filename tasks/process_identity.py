@@ -1,5 +1,5 @@
-"""Who this process is, in words that another process can check: host, process id, and whether a
-process is certainly gone."""
+"""The identity of this process, in a form that other processes can check: host, process id, and
+whether a process has certainly ended."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any, TypeVar
 
 from cdcbus.plugins.errors import CdcError, PositionUnavailable
 
-PARENT_VARIABLE = "CDCBUS_NODE_PROCESS"  # of a task that a node runs: the node's process id
-NODE_VARIABLE = "CDCBUS_NODE_RUNS"  # and its id
+PARENT_VARIABLE = "CDCBUS_NODE_PROCESS"  # for a task that a node runs: the node's process id
+NODE_VARIABLE = "CDCBUS_NODE_RUNS"  # and the node's id
 WAIT_SECONDS = 0.5
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
@@ -26,8 +26,8 @@ _PR_SET_PDEATHSIG = 1
 
 
 def identity() -> dict[str, Any]:
-    """porter's fields `address`, `hostName`, `processId`, and `process`, which no other process
-    ever has."""
+    """porter's fields `address`, `hostName` and `processId`, and `process`, a value that no other
+    process ever has."""
     return {
         "address": _address(),
         "hostName": socket.gethostname(),
@@ -37,8 +37,8 @@ def identity() -> dict[str, Any]:
 
 
 def is_gone(holder: Mapping[str, Any]) -> bool:
-    """Whether the process of an `identity` has certainly ended: it ran on this machine, where
-    the kernel no longer knows it. A process elsewhere is never certain."""
+    """Whether the process of an `identity` has certainly ended: it ran on this machine, and the
+    kernel no longer knows it. False for a process on another machine."""
     token = holder.get("process")
     if not isinstance(token, str) or token.count("/") != 3:
         return False
@@ -49,7 +49,7 @@ def is_gone(holder: Mapping[str, Any]) -> bool:
 
 
 def operator() -> str:
-    """Who types, and where: `user@host`."""
+    """Who gives a command, and where: `user@host`."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):
@@ -58,8 +58,8 @@ def operator() -> str:
 
 
 def end_with_node() -> None:
-    """Of a task that a node runs: from now on the kernel kills this process when the node ends,
-    however it ends. Raises CdcError when the node has ended already."""
+    """For a task that a node runs: has the kernel kill this process when the node ends, however it
+    ends. Raises CdcError when the node has already ended."""
     parent = os.environ.get(PARENT_VARIABLE)
     if parent is None:
         return
@@ -72,25 +72,25 @@ def end_with_node() -> None:
 
 
 def patiently(ask: Callable[[], Answer], stop: Callable[[], bool] = lambda: False) -> Answer:
-    """What `ask` gives. Of a task that a node runs, ZooKeeper is waited for until it answers, or
-    `stop` is so: that it is away is not the task's failure. Else PositionUnavailable is raised
-    at once, to whoever has started it by hand."""
-    told = ""
+    """The result of `ask`. In a task that a node runs, waits until ZooKeeper answers or `stop` is
+    true, as an unavailable ZooKeeper is not the task's failure. In a task that was started by hand,
+    raises PositionUnavailable immediately."""
+    logged = ""
     while True:
         try:
             return ask()
         except PositionUnavailable as error:
             if NODE_VARIABLE not in os.environ or stop():
                 raise
-            if str(error) != told:
+            if str(error) != logged:
                 LOG.warning("%s; the task waits for it", error)
-                told = str(error)
+                logged = str(error)
             time.sleep(WAIT_SECONDS)
 
 
 def _token(pid: int) -> str:
-    """Boot, process namespace, process id and its start: numbers come again, all four together
-    never."""
+    """The boot, the process namespace, the process id and its start time. Ids are reused, but the
+    four together never recur."""
     with suppress(OSError, IndexError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = str(Path("/proc/self/ns/pid").readlink()).strip("pid:[]")
@@ -100,7 +100,7 @@ def _token(pid: int) -> str:
 
 
 def _address() -> str:
-    """The address by which this machine goes out; sends nothing."""
+    """The address that this machine uses for outgoing connections; sends nothing."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect(("192.0.2.1", 9))
         return str(probe.getsockname()[0])

@@ -1,4 +1,4 @@
-"""Starts a process again, with nothing left of the one before."""
+"""Restarts this process, with nothing left of the old one."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ _CLOSE_RANGE = 436  # close_range(2)
 
 
 def restart_process() -> NoReturn:
-    """Ends all work of this process at once, in whatever thread, and starts its command line
-    again, which waits for the lock. The first thing to do there is `end_leftovers`."""
+    """Ends all work of this process immediately, in every thread, and runs its command line again,
+    which waits for the lock and must first call `end_leftovers`."""
     _close_on_exec()
     os.environ[RESTARTED_VARIABLE] = "1"
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
 def end_leftovers() -> None:
-    """After a restart: kills the processes that were started before."""
+    """After a restart, kills the child processes of the old process."""
     if RESTARTED_VARIABLE in os.environ:
         _kill_descendants(os.getpid())
 
 
 def _close_on_exec() -> None:
-    """Connections end with the exec, also those of libraries that think otherwise."""
+    """Makes the exec close all connections, even those that libraries would keep open."""
     first, last, cloexec = 3, 0xFFFFFFFF, 4
     if _LIBC.syscall(_CLOSE_RANGE, first, ctypes.c_uint(last), cloexec) != 0:
         # A kernel before 5.11 does not know the flag.
@@ -44,7 +44,7 @@ def _kill_descendants(pid: int) -> None:
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError, IndexError, ValueError):
             text = stat.read_text()
-            # A process's name stands in brackets, and may hold any character.
+            # A process's name is in brackets, and may hold any character.
             parent = int(text.rpartition(")")[2].split()[1])
             children.setdefault(parent, []).append(int(text.split()[0]))
     found = list(children.get(pid, []))

@@ -1,1 +1,1 @@
-"""Changing the text of a task that ZooKeeper holds, and its earlier versions."""
+"""Edits the text of a task in ZooKeeper, and keeps its earlier versions."""

@@ -1,4 +1,4 @@
-"""A task's text without the secrets that are written out in it, and with them again. Pure."""
+"""Masks the inline secrets in a task's text, and restores them. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MASK = "(secret, not shown)"
 
 
 def masked_text(dist: Mapping[str, Any]) -> str:
-    """The task file of a task in ZooKeeper, with MASK for each secret that is written out."""
+    """The task file of a task in ZooKeeper, with MASK for each inline secret."""
     text = properties_text(dist)
     return _with_lines(
         text,
@@ -30,8 +30,8 @@ def masked_text(dist: Mapping[str, Any]) -> str:
 
 
 def unmasked_text(text: str, dist: Mapping[str, Any]) -> str:
-    """A text with the stored secrets in place of MASK. Raises ConfigError for one that the task
-    does not have: nobody means the words of the mask themselves."""
+    """A text with the stored secrets in place of MASK. Raises ConfigError for a secret that the
+    task does not have, as nobody means the mask's words themselves."""
     stored = _entries(properties_text(dist))
     lines = {}
     for key, entry in _entries(text).items():

@@ -1,5 +1,5 @@
-"""What a new task is asked, and the text that the answers make: one of the examples with other
-values. Pure but for reading the example."""
+"""The questions about a new task, and the text made from the answers: one of the examples with
+other values. Pure, except for reading the example."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TO_MYSQL, TO_POSTGRESQL, TO_ORACLE = DATABASES = (
     "kafka->postgresql",
     "kafka->oracle",
 )
-# The address at which each listens by default, and the beginning of its JDBC address.
+# Where each server listens by default, and the beginning of its JDBC address.
 ADDRESSES_OF = {
     TO_MYSQL: ("127.0.0.1:3306", "jdbc:mysql://"),
     TO_POSTGRESQL: ("127.0.0.1:5432", "jdbc:postgresql://"),
@@ -68,7 +68,7 @@ FETCHED = ValueType(
     "shop.*",
 )
 Answers = Mapping[str, str]
-# Keys that only the shop of the examples needs.
+# Keys that only the examples' shop needs.
 EXTRAS = {
     TO_MYSQL: ("consumer.excludes",),
     TO_POSTGRESQL: ("mapper[1].schema", "mapper[1].table", "mapper[1].column.MAIL"),
@@ -78,15 +78,15 @@ EXTRAS = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One question, which an option can answer as well. `default`: from the answers so far; it
-    gives None where there is no default."""
+    """One question, which an option can also answer. `default`: computed from the answers so far;
+    None where there is none."""
 
     name: str
     text: str
     value_type: ValueType[Any]
     default: Callable[[Answers], str | None]
     routes: tuple[str, ...] = ROUTES
-    fetched_type: ValueType[Any] | None = None  # in place of `value_type` for mysql->kafka
+    fetched_type: ValueType[Any] | None = None  # replaces `value_type` for mysql->kafka
 
     @property
     def option(self) -> str:
@@ -176,8 +176,8 @@ def questions_of(route: str) -> tuple[Question, ...]:
 
 
 def new_text(answers: Answers, file_name: str, more: Mapping[str, str] | None = None) -> str:
-    """The text; `file_name`: what the commands in its remarks call it. `more`: values of keys that
-    no question is about."""
+    """The text of the new task. `file_name`: its name in the commands of its remarks. `more`:
+    values of keys without a question."""
     values_of = {TO_KAFKA: _fetch_values, ONWARD: _onward_values}.get(
         answers["route"], _load_values
     )
@@ -187,7 +187,7 @@ def new_text(answers: Answers, file_name: str, more: Mapping[str, str] | None = 
 
 
 def password_variable(route: str) -> str:
-    """The environment variable that the text refers to for a password; or empty."""
+    """The environment variable that the text names for a password; empty for none."""
     if route == ONWARD:
         return ""
     return "SOURCE_PASSWORD" if route == TO_KAFKA else "TARGET_PASSWORD"

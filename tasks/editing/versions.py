@@ -1,9 +1,9 @@
-"""The texts that a task had: the last VERSIONS that commands and pages have stored, with who and
-when, VERSIONS_BYTES at most.
+"""The versions of a task's text: the last VERSIONS that commands and pages have stored, with who
+and when, VERSIONS_BYTES at most.
 
 `/datas/task/<id>/versions` holds `{"versions":[{"at","by","how","text"}, ...]}`, the newest last. A
-text and its version are written together or not at all. Secrets that are written out in a text are
-not in its version.
+text and its version are written together or not at all. A version does not hold the inline secrets
+of its text.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from cdcbus.tasks.zookeeper.task_configs import Dist, merged
 from cdcbus.tasks.zookeeper.znode import get_node, now
 
 VERSIONS = 50
-VERSIONS_BYTES = 256 << 10  # ZooKeeper takes 1 MB; the newest is kept in any case
+VERSIONS_BYTES = 256 << 10  # ZooKeeper takes 1 MB; the newest version is always kept
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """One text: when it was stored (UTC), by whom, by which command; empty where nobody knows."""
+    """One text: when it was stored (UTC), by whom, with which command; empty if unknown."""
 
     at: str
     by: str
@@ -55,10 +55,10 @@ def put_tasks(
     how: str,
     expected: Mapping[str, Dist] | None = None,
 ) -> None:
-    """Stores the texts of tasks, all or none, each as a new version and with a line in the audit.
+    """Stores the texts of tasks, all or none, each as a new version and with an audit record.
 
-    `expected`: the text that a task must still have. Raises PositionConflict where it has another
-    one, or somebody writes it at the same time, and what `DistNodes.put` raises.
+    `expected`: the text that a task must still have. Raises PositionConflict if it has another one,
+    or somebody writes it at the same time, and what `DistNodes.put` raises.
     """
     nodes = DistNodes(client)
     writes = []
@@ -91,7 +91,7 @@ def put_tasks(
 
 
 def versions_to_json(versions: Sequence[Version]) -> bytes:
-    """The newest versions, as many as may be kept."""
+    """The newest versions that fit, as JSON."""
     kept = [asdict(version) for version in versions[-VERSIONS:]]
     data = orjson.dumps({"versions": kept})
     while len(data) > VERSIONS_BYTES and len(kept) > 1:
@@ -101,7 +101,7 @@ def versions_to_json(versions: Sequence[Version]) -> bytes:
 
 
 def _before(nodes: DistNodes, task_id: str) -> Dist | None:
-    """None also for what cannot be read: it is only to be kept."""
+    """The stored task; None also if it cannot be read, as it is only kept as a version."""
     try:
         return nodes.get(task_id)
     except ConfigError:

@@ -28,7 +28,8 @@ def is_canal(settings: Mapping[str, str]) -> bool:
 
 
 def from_canal(settings: Mapping[str, str], destination: str) -> Conversion:
-    """Both files as one, the instance's winning. `destination` names the task."""
+    """The task from both files' settings, those of the instance winning. `destination` names the
+    task."""
     made = Conversion(TOOL, settings, fetch_keys())
     made.put("loader.source.canalCompat", "true")
     made.put("loader.source.ddl", "true")
@@ -64,8 +65,8 @@ def _tables(made: Conversion) -> None:
 
 
 def _start(made: Conversion) -> None:
-    """canal's own order: GTIDs where they are on, a place, a time. Without one it begins at the
-    end, which is never meant."""
+    """The start in canal's own order: GTIDs where they are on, a position, a time. Without any of
+    these canal begins at the end, which is never intended."""
     prefix = "canal.instance.master."
     settings = made.settings
     gtid, file, pos, time = (
@@ -135,7 +136,7 @@ def _partition_hash(made: Conversion, key: str, value: str) -> None:
     for item in filter(None, map(str.strip, re.split(r"[;,]", value))):
         table, colon, columns = item.partition(":")
         if columns == "$pk$":
-            continue  # so it is without
+            continue  # the default here
         found = literal_table(table)
         if found is None or not colon:
             made.warning(
@@ -252,7 +253,7 @@ RULES: dict[str, Rule] = {
     },
     "kafka.bootstrap.servers": Rule("loader.source.servers"),
     "kafka.acks": inside("all replicas acknowledge each record"),
-    "kafka.retries": inside("a record is sent again until it is acknowledged"),
+    "kafka.retries": inside("a record is resent until it is acknowledged"),
     "kafka.max.in.flight.requests.per.connection": inside("records are written idempotently"),
     "kafka.max.request.size": Rule("kafka.message.max.bytes"),
     "kafka.buffer.memory": Rule("loader.source.queueBytes"),

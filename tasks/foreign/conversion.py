@@ -1,4 +1,4 @@
-"""From another tool's settings to a task file: a table of what becomes of each key, and what could
+"""Converts another tool's settings to a task file: a table of what each key becomes, and what could
 not be carried over."""
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ Convert = Callable[["Conversion", str, str], None]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What becomes of a key. `ours`: our key, which gets the value. `convert`: does it instead.
-    Else `sentence` says why there is none: as a note where `severity` is NOTE, which is only for
-    what touches no row. `default`: the value at which nothing is to be said."""
+    """What a key becomes. `ours`: our key, which gets the value. `convert`: converts it instead.
+    Without these, `sentence` says why the key has no counterpart; `severity` NOTE is only for keys
+    that affect no row. `default`: the value for which nothing is reported."""
 
     ours: str = ""
     convert: Convert | None = None
@@ -36,14 +36,14 @@ class Rule:
 
 
 def inside(what: str) -> Rule:
-    """A setting of the tool's own machinery."""
+    """The rule for a setting of the tool's own machinery."""
     return Rule(severity=Severity.NOTE, sentence=f"not carried over: {what}")
 
 
 @dataclass(slots=True)
 class Conversion:
-    """A task file in the making. `settings`: of the other tool, as a converting function may have
-    to look at several."""
+    """A task file in the making. `settings`: those of the other tool, as a converting function may
+    need several."""
 
     tool: str
     settings: Mapping[str, str]
@@ -64,8 +64,8 @@ class Conversion:
         self.found.note(0, key, sentence)
 
     def apply(self, rules: Mapping[str, Rule]) -> None:
-        """Each setting by the rule of its name, else by the first pattern that fits; of one that
-        has none, too, is said that it was not carried over."""
+        """Converts each setting by the rule for its name, else by the first pattern that matches;
+        reports a setting without either as not carried over."""
         for key, value in self.settings.items():
             if not value.strip():
                 continue
@@ -88,19 +88,20 @@ class Conversion:
                 self.found.add(rule.severity, 0, key, rule.sentence)
 
     def name_task(self, word: str, fallback: str) -> None:
-        """The task's id, of what the tool calls itself."""
+        """Derives the task's id from the tool's name for itself."""
         name = re.sub(r"[^\w.-]+", "-", word).strip("-") or fallback
         self.put("taskId", PATH_NAME.read(name))
 
     def filter(self, included: list[str], excluded: list[str], key: str) -> None:
-        """Tables to read, as one regular expression: ours has no other way to leave some out."""
+        """Sets the tables to read as one regular expression, which also leaves tables out."""
         regex = _either(included) if included else ".*"
         if excluded:
             regex = f"(?!{_either(excluded)}\\Z){regex}"
         self.put_filter(regex, key)
 
     def put_filter(self, regex: str, key: str) -> None:
-        """For `schema.table`. One that cannot be carried over is an error: other rows would go."""
+        """Sets the filter for `schema.table`. One that cannot be carried over is an error, as other
+        rows would be sent."""
         if "," in regex:
             self.error(
                 key,
@@ -118,8 +119,8 @@ class Conversion:
         self.put("consumer.source.filter", regex)
 
     def map_column(self, key: str, table: tuple[str, str], ours: str, value: str) -> None:
-        """A key of `mapper[i]` for one source table. Where that has no effect on a fetch task, the
-        rows would be others: an error."""
+        """Sets a key of `mapper[i]` for one source table. A key without effect in a fetch task is
+        an error, as the rows would differ."""
         known = find_key(f"mapper[0].{ours}")
         if known is None or not known.is_for(Route.FETCH):
             self.error(
@@ -132,7 +133,7 @@ class Conversion:
         mapper[ours] = f"{mapper[ours]},{value}" if ours in mapper else value
 
     def finished(self) -> dict[str, str]:
-        """The keys of the task file, by their names."""
+        """The keys of the task file -> their values, including the mapper's."""
         for number, ((schema, table), entries) in enumerate(self.mappers.items()):
             self.put(f"mapper[{number}].schema", f"{schema},{schema}")
             self.put(f"mapper[{number}].table", f"{table},{table}")
@@ -142,7 +143,7 @@ class Conversion:
 
 
 def literal_table(pattern: str) -> tuple[str, str] | None:
-    """Schema and table, where a regular expression for `schema.table` is nothing but a name."""
+    """The schema and table that a regular expression names literally; None for a pattern."""
     parts = re.split(r"\\?\.", pattern)
     if len(parts) == 2 and all(NAME.fullmatch(part) for part in parts):
         return parts[0], parts[1]
@@ -150,7 +151,8 @@ def literal_table(pattern: str) -> tuple[str, str] | None:
 
 
 def split_regexes(text: str) -> list[str]:
-    """Regular expressions that commas separate; not those in brackets, or behind a backslash."""
+    """The regular expressions separated by commas; commas in brackets or after a backslash do not
+    separate."""
     parts, part, depth = [], "", 0
     for match in re.finditer(r"\\.|[^\\]|\\\Z", text, re.DOTALL):
         piece = match[0]
@@ -169,7 +171,7 @@ def yes(value: str) -> bool:
 
 
 def fetch_keys() -> dict[str, str]:
-    """What each task has that comes of them."""
+    """The keys that every converted task has."""
     return {
         "consumer.consumerName": "CanalFetch",
         "loader.loaderName": "KAFKA_SYNC",
@@ -178,7 +180,7 @@ def fetch_keys() -> dict[str, str]:
 
 
 def address(host: str, port: str) -> str:
-    """host:port, of what may be an IPv6 address."""
+    """host:port; the host may be an IPv6 address. Raises ConfigError for an empty host."""
     if not host.strip():
         raise ConfigError("no host is named; expected the database's")
     bare = host.strip().strip("[]")

@@ -57,7 +57,7 @@ def is_debezium(settings: Mapping[str, str]) -> bool:
 
 
 def connector_of(settings: Mapping[str, str]) -> dict[str, str]:
-    """The connector's own settings, under today's names."""
+    """The connector's own settings, under their current names."""
     is_server = f"{SERVER_PREFIX}connector.class" in settings
     own = {
         key.removeprefix(SERVER_PREFIX): value
@@ -70,7 +70,8 @@ def connector_of(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def from_debezium(settings: Mapping[str, str]) -> Conversion:
-    """Of `connector_of`. Raises ConfigError for a connector of another database."""
+    """The task from the settings of `connector_of`. Raises ConfigError for a connector of another
+    database."""
     kind = settings["connector.class"]
     if kind not in CONNECTORS:
         raise ConfigError(
@@ -109,7 +110,7 @@ def _tables(made: Conversion) -> None:
         )
     )
     excluded = [f"(?:{each})\\..*" for each in no_schemas] + no_tables
-    if schemas and tables:  # both must fit: what is in none of the schemas is left out
+    if schemas and tables:  # both must match: tables outside the schemas are left out
         fitting = "|".join(f"(?:{each})\\..*" for each in schemas)
         excluded.append(f"(?!(?:{fitting})\\Z).*")
     included = tables or [f"(?:{each})\\..*" for each in schemas]
@@ -120,7 +121,8 @@ def _tables(made: Conversion) -> None:
 
 
 def _topics(made: Conversion, prefix: str) -> None:
-    """prefix.schema.table, where tables are named; ours are named after patterns otherwise."""
+    """Sets the topics: prefix.schema.table if tables are named, else names after what patterns
+    match."""
     if not prefix:
         made.error("topic.prefix", "there is none; name a topic in loader.source.topic")
         return
@@ -177,7 +179,7 @@ def _snapshot(made: Conversion) -> None:
         )
     if mode in ("always", "when_needed"):
         made.warning(
-            "snapshot.mode", f"{mode}: rows are sent once; cdcbus snapshot sends them anew"
+            "snapshot.mode", f"{mode}: rows are sent once; cdcbus snapshot sends them again"
         )
 
 
@@ -187,7 +189,7 @@ def _tls(made: Conversion, key: str, value: str) -> None:
 
 
 def _columns_in(made: Conversion, key: str, value: str, ours: str, text: str = "") -> None:
-    """schema.table.column, each by its name."""
+    """Maps columns given as schema.table.column, each by its name."""
     for pattern in split_regexes(value):
         table, _, column = pattern.rpartition(".")
         found = literal_table(table.removesuffix("\\"))
@@ -255,7 +257,7 @@ def _gtid_sources(made: Conversion, key: str, value: str) -> None:
 
 
 def _done(made: Conversion, key: str, value: str) -> None:
-    """Elsewhere, with others."""
+    """Does nothing: the setting is converted elsewhere, together with others."""
 
 
 _ENGINE = "sizes, threads and pauses are Debezium's own"

@@ -1,5 +1,4 @@
-"""Files of canal, Debezium and Maxwell: which tool's they are, and the task files that they
-become."""
+"""Reads files of canal, Debezium and Maxwell: finds their tool, and makes task files from them."""
 
 from __future__ import annotations
 
@@ -22,14 +21,14 @@ INSTANCE = "canal.instance.master.address"
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What the files of one task say."""
+    """The settings of one task, from one or several files."""
 
     tool: str
     file: Path
     entries: Mapping[str, str]
 
     def converted(self) -> Conversion:
-        """Raises ConfigError where the tool reads another kind of database."""
+        """The settings as a task. Raises ConfigError if the tool reads another kind of database."""
         if self.tool == canal.TOOL:
             return canal.from_canal(self.entries, self.entries[canal.DESTINATION])
         if self.tool == debezium.TOOL:
@@ -38,7 +37,7 @@ class Settings:
 
 
 def foreign_settings(files: Sequence[Path]) -> list[Settings]:
-    """Of each task that these files are about; empty where none is another tool's. Raises
+    """The settings of each task in these files; empty where no file is another tool's. Raises
     ConfigError for a mixture."""
     read = {file: _read(file) for file in files}
     tools = {file: _tool(entries) for file, entries in read.items()}
@@ -47,21 +46,21 @@ def foreign_settings(files: Sequence[Path]) -> list[Settings]:
     if len(set(tools.values())) > 1:
         own = ", ".join(str(file) for file, tool in tools.items() if not tool) or "them"
         raise ConfigError(
-            f"these files are not all of one tool; import {own} in a command of their own"
+            f"these files are not all of one tool; import {own} with a separate command"
         )
     if canal.TOOL in tools.values():
         return _instances(read)
     settings = []
     for file, entries in read.items():
         tool = tools[file]
-        # Debezium Server has the connector's settings below a prefix of its own.
+        # Debezium Server has the connector's settings under a prefix.
         its_own = debezium.connector_of(entries) if tool == debezium.TOOL else entries
         settings.append(Settings(tool, file, its_own))
     return settings
 
 
 def task_text(made: Conversion, tool: str) -> str:
-    """The task file. What could not be carried over stands in it, too, as remarks."""
+    """The task file, with remarks about everything that could not be carried over."""
     lines = [f"# Made of settings of {tool} by cdcbus task import."]
     for finding in (*made.found.of(Severity.ERROR), *made.found.of(Severity.WARNING)):
         lines.append(f"# {finding.severity}: {_said(finding)}")
@@ -74,7 +73,8 @@ def _said(finding: Diagnostic) -> str:
 
 
 def _instances(read: Mapping[Path, Mapping[str, str]]) -> list[Settings]:
-    """canal's server file is for all instances; what theirs say counts before it."""
+    """The settings of each canal instance. The server file applies to all instances, and is
+    overridden by theirs."""
     instances = {file: each for file, each in read.items() if each.get(INSTANCE, "").strip()}
     shared: dict[str, str] = {}
     for file, entries in read.items():
@@ -82,8 +82,8 @@ def _instances(read: Mapping[Path, Mapping[str, str]]) -> list[Settings]:
             shared |= entries
     if not instances:
         raise ConfigError(
-            f"no file has {INSTANCE}: canal.properties alone is no task; name the "
-            "instance.properties beside it"
+            f"no file has {INSTANCE}: canal.properties alone does not make a task; name the "
+            "instance.properties, too"
         )
     found = []
     for file, entries in instances.items():
@@ -95,8 +95,8 @@ def _instances(read: Mapping[Path, Mapping[str, str]]) -> list[Settings]:
 
 
 def _destination(file: Path, entries: Mapping[str, str], count: int) -> str:
-    """canal calls an instance as its folder; a file that was copied out of it, as the only one
-    that the server file names."""
+    """The instance's name: canal names an instance after its folder. A file that was copied out of
+    it is the only instance that the server file names."""
     names = [name.strip() for name in entries.get("canal.destinations", "").split(",")]
     folder = file.resolve().parent.name
     if folder in names or (count > 1 and folder):
@@ -113,7 +113,7 @@ def _tool(entries: Mapping[str, str]) -> str:
 
 
 def _read(file: Path) -> dict[str, str]:
-    """The settings of a file, empty where it has another form: others say what is wrong then."""
+    """The settings of a file; empty for another form, which other code reports then."""
     try:
         text = file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -143,6 +143,6 @@ def _connector(text: str) -> dict[str, str]:
     settings = {}
     for key, value in found.items():
         if value is not None:
-            # Numbers and flags as they would be written in a file of properties.
+            # Numbers and flags as a properties file would have them.
             settings[str(key)] = value if isinstance(value, str) else orjson.dumps(value).decode()
     return settings

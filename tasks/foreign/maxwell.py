@@ -30,7 +30,7 @@ def is_maxwell(settings: Mapping[str, str]) -> bool:
 
 
 def from_maxwell(settings: Mapping[str, str]) -> Conversion:
-    """The file's own settings; those of the command line and the environment are not seen."""
+    """The task from the file's settings, without those of the command line and the environment."""
     made = Conversion(TOOL, settings, fetch_keys())
     made.name_task(settings.get("client_id", ""), "maxwell")
     made.apply(RULES)
@@ -54,7 +54,7 @@ def from_maxwell(settings: Mapping[str, str]) -> Conversion:
 
 
 def source_of(settings: Mapping[str, str]) -> dict[str, str]:
-    """Where the binlog is read: Maxwell keeps its own tables elsewhere, if told."""
+    """The server whose binlog is read; Maxwell may keep its own tables on another server."""
     prefix = "replication_" if settings.get("replication_host", "").strip() else ""
     defaults = {"host": "localhost", "port": "3306"}
     return {
@@ -98,7 +98,8 @@ def _producer(made: Conversion, key: str, value: str) -> None:
 
 
 def _filter(made: Conversion, key: str, value: str) -> None:
-    """Rules count in their order, the last that fits wins; what none fits is read."""
+    """Converts the filter. The last of the rules that match a table wins; a table that none matches
+    is read."""
     text, regex = value.strip().strip("\"'"), ".*"
     at = 0
     while found := RULE.match(text, at):
@@ -143,7 +144,7 @@ def _place(made: Conversion, key: str, value: str) -> None:
 
 
 def _done(made: Conversion, key: str, value: str) -> None:
-    """Elsewhere, with others."""
+    """Does nothing: the setting is converted elsewhere, together with others."""
 
 
 _NODES = "nodes and the console take its place"
@@ -160,7 +161,7 @@ RULES: dict[str, Rule] = {
     "kafka_topic": Rule(convert=_done),
     "kafka.bootstrap.servers": Rule("loader.source.servers"),
     "kafka.acks": inside("all replicas acknowledge each record"),
-    "kafka.retries": inside("a record is sent again until it is acknowledged"),
+    "kafka.retries": inside("a record is resent until it is acknowledged"),
     "kafka.enable.idempotence": inside("records are written idempotently"),
     "kafka.*": Rule(convert=lambda made, key, value: made.put(key, value)),
     "kafka_key_format": inside("the key is the text of the key columns"),
@@ -176,7 +177,7 @@ RULES: dict[str, Rule] = {
         default="false",
     ),
     "producer_partition_*": Rule(convert=_done),
-    "producer_ack_timeout": inside("a record is sent again until it is acknowledged"),
+    "producer_ack_timeout": inside("a record is resent until it is acknowledged"),
     "filter": Rule(convert=_filter),
     "javascript": Rule(
         severity=Severity.ERROR, sentence="not carried over: write it as an event processor"

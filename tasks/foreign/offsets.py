@@ -1,4 +1,4 @@
-"""Where canal, Debezium and Maxwell are, as the start of a task: `consumer.offset`."""
+"""Converts positions of canal, Debezium and Maxwell to the start of a task: `consumer.offset`."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ import orjson
 
 from cdcbus.plugins.errors import PositionError
 
-CANAL_CLIENT = "1001"  # canal's own, where it writes to a broker
+CANAL_CLIENT = "1001"  # canal's own client, when it writes to a broker
 BEFORE = timedelta(seconds=60)
 _ARRAY = re.compile(rb"\x75(?:\x72\x00\x02\[B.{8}\x02\x00\x00\x78\x70|\x71.{4})(.{4})", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """`offset`: the text of consumer.offset; `remark`: what is to be known of it. `is_snapshot`:
-    the first copy was not finished there."""
+    """The start of a task. `offset`: the text of consumer.offset. `remark`: what an operator should
+    know about it. `is_snapshot`: the tool had not finished its first copy."""
 
     offset: str
     remark: str = ""
@@ -33,8 +33,8 @@ def cursor_path(destination: str, client: str = CANAL_CLIENT) -> str:
 
 
 def from_cursor(text: str | bytes, address: str) -> Start:
-    """Of canal's cursor, for a task that reads at `address`: a place in a file is another one on
-    another server. Raises PositionError."""
+    """The start at canal's cursor, for a task that reads from `address`: a file position is not
+    valid on another server. Raises PositionError."""
     cursor = _object(text, "canal's cursor")
     place = _part(cursor, "postion") or _part(cursor, "position")
     at = _part(_part(cursor, "identity"), "sourceAddress")
@@ -57,7 +57,7 @@ def from_cursor(text: str | bytes, address: str) -> Start:
 
 
 def from_meta_file(text: str | bytes, address: str) -> Start:
-    """Of canal's meta.dat. Raises PositionError."""
+    """The start at the cursor in canal's meta.dat. Raises PositionError."""
     clients = _object(text, "meta.dat").get("clientDatas")
     cursors = [
         each["cursor"]
@@ -70,10 +70,10 @@ def from_meta_file(text: str | bytes, address: str) -> Start:
 
 
 def from_debezium_offset(fields: Mapping[str, Any]) -> Start:
-    """Of a connector's stored offset, which is the begin of the transaction in hand. Raises
-    PositionError."""
+    """The start at a connector's stored offset, which is the beginning of its current transaction.
+    Raises PositionError."""
     if str(fields.get("snapshot") or "").lower() not in ("", "false", "last"):
-        return Start("", "its snapshot was not finished: it begins anew", is_snapshot=True)
+        return Start("", "its snapshot was not finished, and starts again", is_snapshot=True)
     rows = fields.get("row") or 0
     events = fields.get("event") or 0
     remark = "rows of the transaction in hand come again" if rows or events else ""
@@ -88,22 +88,22 @@ def from_debezium_offset(fields: Mapping[str, Any]) -> Start:
 def connector_offset(
     pairs: Iterator[tuple[bytes, bytes | None]], name: str, prefix: str
 ) -> Start | None:
-    """Of the records of Debezium's offsets, the newest one of this connector. `prefix`: its
-    topic.prefix. Raises PositionError."""
+    """The start at the newest record of this connector among Debezium's offsets; None where there
+    is none. `prefix`: its topic.prefix. Raises PositionError."""
     found: bytes | None = None
     for key, value in pairs:
         try:
             connector, partition = orjson.loads(key)
         except (orjson.JSONDecodeError, ValueError, TypeError):
-            continue  # of another tool
+            continue  # another tool's record
         if isinstance(partition, dict) and (connector, partition.get("server")) == (name, prefix):
             found = value
     return from_debezium_offset(_object(found, "the connector's offset")) if found else None
 
 
 def offsets_in_file(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
-    """Of the file of Kafka Connect's FileOffsetBackingStore: a map of byte arrays as Java
-    serialises it. Raises PositionError."""
+    """The keys and values in a file of Kafka Connect's FileOffsetBackingStore: a map of byte
+    arrays, serialised by Java. Raises PositionError."""
     if data[:2] != b"\xac\xed":
         raise PositionError("not a file of offsets; expected what Kafka Connect standalone writes")
     arrays, at = [], 0
@@ -111,7 +111,7 @@ def offsets_in_file(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
         end = found.end() + int.from_bytes(found[1], "big")
         arrays.append((found.start(), data[found.end() : end]))
         at = end
-        if data[at : at + 1] == b"\x70":  # null: no value to this key
+        if data[at : at + 1] == b"\x70":  # null: this key has no value
             arrays.append((at, b""))
     if len(arrays) % 2:
         raise PositionError("the file of offsets breaks off; copy it again")
@@ -120,7 +120,7 @@ def offsets_in_file(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
 
 
 def from_maxwell_row(file: str | None, pos: int | None, gtids: str | None) -> Start:
-    """Of a row of Maxwell's `positions`. Raises PositionError."""
+    """The start at a row of Maxwell's `positions`. Raises PositionError."""
     if gtids:
         return Start(re.sub(r"\s", "", gtids))
     if not file or pos is None:

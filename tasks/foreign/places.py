@@ -1,4 +1,5 @@
-"""Asks canal's ZooKeeper, Debezium's offsets and Maxwell's tables where they are."""
+"""Reads the positions of the other tools from canal's ZooKeeper, Debezium's offsets and Maxwell's
+tables."""
 
 from __future__ import annotations
 
@@ -33,8 +34,9 @@ KAFKA_SECONDS = 20.0
 
 
 def start_of(tool: str, settings: Mapping[str, str], keys: Mapping[str, str], where: str) -> Start:
-    """Where the tool is. `where`: a file, ZooKeeper's address, TOPIC@BROKERS; `auto`: what the
-    settings say. Raises CdcError, also where nothing is stored there."""
+    """The tool's position as the start of a task. `where`: a file, ZooKeeper's address,
+    TOPIC@BROKERS, or `auto` for the place in the settings. Raises CdcError, also where nothing is
+    stored."""
     address = keys.get("consumer.source.address", "").partition(",")[0]
     if tool == canal.TOOL:
         return _of_canal(settings, address, where)
@@ -50,7 +52,7 @@ def _of_canal(settings: Mapping[str, str], address: str, where: str) -> Start:
         where = settings.get("canal.zkServers", "").strip()
         if not where:
             raise ConfigError(
-                "--offsets auto: canal.zkServers names no ZooKeeper; give its address, or the file "
+                "--offsets auto: canal.zkServers is not set; give ZooKeeper's address, or the file "
                 "meta.dat"
             )
     if Path(where).is_file():
@@ -72,8 +74,8 @@ def _of_debezium(settings: Mapping[str, str], where: str) -> Start:
         where = settings.get("offset.storage.file.filename", "")
         if not where:
             raise ConfigError(
-                "--offsets auto: the settings name no offset.storage.file.filename; give the file, "
-                "or TOPIC@BROKERS"
+                "--offsets auto: offset.storage.file.filename is not set; give the file, or "
+                "TOPIC@BROKERS"
             )
     topic, at, servers = where.partition("@")
     if not at or Path(where).is_file():
@@ -95,7 +97,7 @@ def _of_debezium(settings: Mapping[str, str], where: str) -> Start:
 
 
 def records_of(topic: str, servers: str) -> Iterator[tuple[bytes, bytes | None]]:
-    """All records of a topic, those of one key in order. Raises BusUnavailable."""
+    """All records of a topic; those with one key are in order. Raises BusUnavailable."""
     consumer = Consumer(
         {
             "bootstrap.servers": servers,
@@ -126,10 +128,10 @@ def records_of(topic: str, servers: str) -> Iterator[tuple[bytes, bytes | None]]
 
 
 def _of_maxwell(settings: Mapping[str, str]) -> Start:
-    """By its client id, and the id of the server that it reads."""
+    """Maxwell's position for its client id and the id of the server that it reads."""
     schema = settings.get("schema_database", "").strip() or "maxwell"
     if not re.fullmatch(r"[\w$-]+", schema):
-        raise ConfigError(f"schema_database={schema} is no name of a database")
+        raise ConfigError(f"schema_database={schema} is not the name of a database")
     client = settings.get("client_id", "").strip() or "maxwell"
     own = {name: settings.get(name, "").strip() for name in ("host", "port", "user", "password")}
     read, kept = _source(source_of(settings)), _source({**own, "ssl": settings.get("ssl", "")})

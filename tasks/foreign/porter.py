@@ -1,4 +1,5 @@
-"""porter's whole tree in ZooKeeper: its tasks, their positions, its shared sources. Read only."""
+"""Reads porter's whole tree in ZooKeeper: its tasks, their positions, its shared sources. Changes
+nothing."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ from cdcbus.tasks.zookeeper.znode import answer, get_children
 
 @dataclass(slots=True)
 class PorterTree:
-    """What the tree holds. `tasks`: by id, as porter's JSON; `positions`: of each swimlane of a
-    task; `sources`: by name. `found`: what could not be carried over."""
+    """The content of the tree. `tasks`: by id, as porter's JSON. `positions`: by task and swimlane.
+    `sources`: by name. `found`: what could not be carried over."""
 
     tasks: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     positions: dict[str, dict[str, str]] = field(default_factory=dict)
@@ -32,7 +33,7 @@ class PorterTree:
 
 @contextmanager
 def looked_at(where: str) -> Iterator[KazooClient]:
-    """A connection to somebody else's ZooKeeper: a chroot that is missing is not made. Raises
+    """A connection to someone else's ZooKeeper, which does not create a missing chroot. Raises
     PositionError, PositionUnavailable, ConfigError."""
     hosts, slash, chroot = where.partition("/")
     client = connect(hosts)
@@ -47,8 +48,8 @@ def looked_at(where: str) -> Iterator[KazooClient]:
 
 
 def porter_tree(where: str) -> PorterTree:
-    """Of `host:port[,...][/chroot]`; porter's chroot is /suixingpay unless it was set up otherwise.
-    Raises PositionError where there is no tree of porter's."""
+    """porter's tree at `host:port[,...][/chroot]`; its chroot is /suixingpay by default. Raises
+    PositionError where there is no such tree."""
     tree = PorterTree()
     with looked_at(where) as client:
         ids = sorted(get_children(client, TASKS))
@@ -82,7 +83,7 @@ def _read_task(client: KazooClient, task_id: str, tree: PorterTree) -> None:
         return
     if dist is None:
         tree.found.warning(
-            0, dist_path(task_id), "there is no task: what is left is not carried over"
+            0, dist_path(task_id), "there is no task: its remains are not carried over"
         )
         return
     tree.tasks[task_id] = dist

@@ -1,4 +1,4 @@
-"""A consumer task as one that reads topics: the tables that it names and takes. Pure."""
+"""A consumer task as a reader of topics: the tables that it names and takes. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cdcbus.tasks.lineage.topics import ANY, tables_in
 
 
 class Reader:
-    """A consumer task. What it says of itself is worked out once."""
+    """A consumer task; each property is computed once."""
 
     def __init__(self, task: LoadTask) -> None:
         self.task = task
@@ -36,7 +36,7 @@ class Reader:
 
     @cached_property
     def database(self) -> str:
-        """The target's address without its secrets; empty where it cannot be read here."""
+        """The target's address without secrets; empty where it cannot be read here."""
         target = self.task.target
         if isinstance(target, PublishConfig):
             return f"topic {target.topic} at {target.servers}"
@@ -46,14 +46,14 @@ class Reader:
             return ""
 
     def takes(self, table: TableId) -> bool:
-        """Whether the task writes rows of a table. Where it names its tables, a pattern is none of
-        them."""
+        """Whether the task writes rows of a table. A table with `*` in its name is not one of a
+        task that names its tables."""
         if ANY in table:
             return not self.task.named_tables
         return self.task.selects(table)
 
     def taken(self, table: TableId) -> list[TableId]:
-        """The tables that the task takes of one whose name may contain `*`."""
+        """The tables that the task takes from one whose name may contain `*`."""
         if ANY in table and self.task.named_tables:
             return [named for named in self.named if _fits(named, table)]
         return [table] if self.takes(table) else []

@@ -1,5 +1,4 @@
-"""Which topics the rows of a task that writes to Kafka go to, as far as the task itself says it.
-Pure."""
+"""The topics that the rows of a task go to, as far as the task itself says so. Pure."""
 
 from __future__ import annotations
 
@@ -10,16 +9,16 @@ from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import TableId
 
-ANY = "*"  # in a TableId: whatever the name is
+ANY = "*"  # in a TableId: any name
 ANY_TABLE = TableId(ANY, ANY)
 LITERAL = re.compile(r"([\w-]+)\\?\.([\w-]+)")
 SCHEMA = re.compile(r"([\w-]+)\\?\.")
 WORD = re.compile(r"[\w-]+")
-OTHER = "\uffff"  # a name that only a pattern fits
+OTHER = "\uffff"  # a name that only patterns match
 
 
 def table_of(regex: str) -> TableId:
-    """The table that a regular expression names, with `*` for what it leaves open."""
+    """The table that a regular expression names, with `*` for the parts that it leaves open."""
     if literal := LITERAL.fullmatch(regex):
         return TableId(literal[1], literal[2])
     schema = SCHEMA.match(regex)
@@ -43,7 +42,7 @@ def written_topics(config: PublishConfig) -> set[str] | None:
 
 
 def ruled_tables(config: PublishConfig) -> set[TableId]:
-    """The tables that have a rule of their own."""
+    """The tables with a rule of their own."""
     tables: set[TableId] = set()
     for rule in config.topic_rules:
         table = table_of(rule.regex)
@@ -53,9 +52,9 @@ def ruled_tables(config: PublishConfig) -> set[TableId]:
 
 
 def topics_of(table: TableId, config: PublishConfig) -> set[str]:
-    """The topic of a table; where `*` stands in it all that its tables without a rule of their
-    own may go to, `shop_*` for topics named after tables. Empty for a table that would have to
-    stop the task."""
+    """The topic of a table. For a name with `*`, all topics that its tables without a rule of their
+    own may go to, with `shop_*` for topics named after tables. Empty for a table that would stop
+    the task."""
     if ANY not in table:
         try:
             return {topic_of(table, config)}
@@ -66,7 +65,7 @@ def topics_of(table: TableId, config: PublishConfig) -> set[str]:
         OTHER if table.table == ANY else table.table,
     )
     found: set[str] = set()
-    # Rules for tables count before rules for schemas.
+    # Rules for tables take precedence over rules for schemas.
     for rule in sorted(config.topic_rules, key=lambda rule: not rule.names_tables):
         name = str(other) if rule.names_tables else other.schema
         if re.fullmatch(rule.regex, name, re.IGNORECASE):
@@ -91,7 +90,7 @@ def _own_name(rule: TopicRule) -> str:
 
 
 def table_in(topic: str, schema: str, config: PublishConfig) -> TableId | None:
-    """The table of a schema that a topic is named after, if there is such a rule."""
+    """The table of a schema that a topic is named after; None where no rule names topics so."""
     prefix = f"{schema.lower()}_"
     if schema == ANY or topic == config.topic or not topic.startswith(prefix):
         return None

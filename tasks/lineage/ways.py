@@ -25,12 +25,12 @@ from cdcbus.tasks.lineage.writers import Selection, Writer, one_spelling
 
 @dataclass(frozen=True, slots=True, order=True)
 class Way:
-    """One way of rows. A text is empty where no known task fills it in: `fetch_task` for a topic
+    """One way of rows. A text is empty where no known task provides it: `fetch_task` for a topic
     that no task writes, `load_task` for one that no task reads.
 
-    `source` is a table, or the filter as it is written where the task does not name its tables.
-    `*` in `source` and `target` stands for any name. Where `load_task` sends rows on to another
-    topic, `onward` is their way from there, as if it had fetched them.
+    `source` is a table, or the filter as written if the task does not name its tables. `*` in
+    `source` and `target` stands for any name. Where `load_task` sends rows on to another topic,
+    `onward` is their way from there, as if it had fetched them.
     """
 
     source: str
@@ -43,7 +43,7 @@ class Way:
     onward: Way | None = None
 
     def holds(self, word: str) -> bool:
-        """Whether a word is part of a source, topic or target, any case."""
+        """Whether a word is part of a source, topic or target, in any case."""
         for hop in self.hops():
             for text in (hop.source, hop.topic, hop.target):
                 if word.casefold() in text.casefold():
@@ -58,7 +58,7 @@ class Way:
 
 
 class _Tasks:
-    """Tasks by the topics at which they meet, so that a topic looks at its own tasks only: a bus
+    """Tasks by the topics that they share, so that each topic involves only its own tasks: a bus
     has hundreds, most with a topic of their own."""
 
     def __init__(self, tasks: Sequence[FetchTask | LoadTask], asked: set[TableId]) -> None:
@@ -105,8 +105,8 @@ class _Tasks:
 
 def ways(tasks: Sequence[FetchTask | LoadTask], word: str = "") -> list[Way]:
     """All ways that contain the word, sorted. Tasks meet where they name the same topic. A word
-    that is a table's whole name is also followed through filters that let this table pass
-    without naming it."""
+    that is a table's full name is also followed through filters that accept this table without
+    naming it."""
     known = _Tasks(tasks, tables_in(word))
     found: set[Way] = set()
     for topic in known.topics():
@@ -116,7 +116,7 @@ def ways(tasks: Sequence[FetchTask | LoadTask], word: str = "") -> list[Way]:
 
 
 class _Continued:
-    """The ways from topics that tasks send rows on to, as parts of longer ones."""
+    """The ways from topics that tasks send rows on to, which are parts of longer ways."""
 
     def __init__(self, found: set[Way]) -> None:
         # By topic and reader: the target tables, any case.
@@ -127,7 +127,7 @@ class _Continued:
                     self._targets[hop.topic, hop.load_task].add(hop.target.casefold())
 
     def has(self, way: Way) -> bool:
-        """Whether a way that no fetch task begins is the continuation of another one."""
+        """Whether a way without a fetch task is the continuation of another way."""
         if way.fetch_task:
             return False
         targets = self._targets.get((way.topic, way.load_task), set())
@@ -138,7 +138,7 @@ class _Continued:
 
 def _ways_of(topic: str, tasks: _Tasks) -> Iterator[Way]:
     readers = tasks.readers_of.get(topic, [])
-    # A table that one task names may pass the filter of another, which does not name it.
+    # A table that one task names may pass the filter of another that does not name it.
     named: set[TableId] = set()
     for writer in tasks.known_writers_of.get(topic, ()):
         named |= writer.named
@@ -155,7 +155,7 @@ def _ways_of(topic: str, tasks: _Tasks) -> Iterator[Way]:
 
 
 def _unfed(reader: Reader, topic: str, writers: list[Writer]) -> list[TableId]:
-    """The tables that a consumer task expects in a topic and that no known task writes there."""
+    """The tables that a consumer task expects in a topic but that no known task writes to it."""
     if not writers:
         return one_spelling(reader.named) or [ANY_TABLE]
     if not reader.task.named_tables:
@@ -174,8 +174,8 @@ def _fed(
     readers: list[Reader],
     tasks: _Tasks,
 ) -> Iterator[Way]:
-    """The ways of one fetch task. A table that no reader takes ends at the topic; a filter does
-    not, where tables that it lets pass go on."""
+    """The ways of one fetch task through a topic. A table that no reader takes ends at the topic; a
+    filter does not, if tables that it accepts continue."""
     takers: dict[Selection, list[tuple[Reader, TableId]]] = {}
     for selection in selections:
         takers[selection] = []
@@ -218,7 +218,7 @@ def _sent_on(
     sender = passed[-1].task.task_id
     topics = topics_of(table, config)
     for topic, reader in tasks.readers_behind(config):
-        # Tasks that send rows around in a circle would never end.
+        # Tasks that send rows in a circle would never end.
         if reader in passed:
             continue
         own = table_in(topic, table.schema, config) if ANY in table else None

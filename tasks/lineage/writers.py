@@ -1,4 +1,4 @@
-"""A fetch task as one that writes topics: the tables that it names, lets pass and sends. Pure."""
+"""A fetch task as a writer of topics: the tables that it names, accepts and sends. Pure."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from cdcbus.tasks.lineage.topics import (
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A table that a task selects: the text to show, and its name, with `*` for any."""
+    """A table that a task selects: the text to show, and its name, with `*` for any name."""
 
     text: str
     table: TableId
 
 
 class Writer:
-    """A fetch task. What it says of itself is worked out once, as each topic asks for it.
-    `asked`: the table that was asked for, which the task may let pass without naming it."""
+    """A fetch task; each property is computed once, as every topic uses it. `asked`: the table that
+    was asked for, which the task may accept without naming it."""
 
     def __init__(self, task: FetchTask, asked: set[TableId]) -> None:
         self.task = task
@@ -46,7 +46,7 @@ class Writer:
 
     @cached_property
     def selections(self) -> list[Selection]:
-        """What the task names: its includes, else its regular expressions, else all."""
+        """What the task selects: its includes, else its regular expressions, else all tables."""
         config = self.task.tables
         selections = []
         for name in config.includes:
@@ -85,20 +85,20 @@ class Writer:
         return topics
 
     def selected_for(self, topic: str, named: set[TableId]) -> list[Selection]:
-        """The tables whose rows go to a topic. `named`: those that any task of the topic names, as
-        this task's filter may let them pass without naming them."""
+        """The tables whose rows go to a topic. `named`: those that any task of the topic names,
+        which this task's filter may accept without naming them."""
         sources: set[TableId] = set()
         for name in named | self._tables_in(topic):
             sources |= self.sources(name)
         return [each for each in self._passing(sources) if self._sends(each.table, topic)]
 
     def sends_as(self, name: TableId, topic: str) -> bool:
-        """Whether rows come into a topic under this name of a table."""
+        """Whether the task sends rows to a topic under this name of a table."""
         if topic not in topics_of(name, self.task.publish):
             return False
         upper = str(name).upper()
         for source in self.sources(name):
-            # The filter first: of many tasks at one topic, most do not let the table pass.
+            # The filter first: of many tasks at one topic, most do not accept the table.
             if not self._filter.accepts(source):
                 continue
             if any(str(sent).upper() == upper for sent in self.sent(source)):
@@ -106,16 +106,16 @@ class Writer:
         return False
 
     def sent(self, table: TableId) -> list[TableId]:
-        """What records call a table."""
+        """The names that records use for a table."""
         if str(table).upper() == self._heartbeats:
             return [table]
         return [route.target for route in self._mapper.routes(table)]
 
     def sources(self, name: TableId) -> set[TableId]:
-        """The tables that records may call so, as far as the mapper names them; and the table of
-        this name."""
+        """The tables for which records may use this name, as far as the mapper names them; and the
+        table with this name."""
         rules = [rule for rule in self.task.transform.rules if leads_to(rule, name)]
-        # A rule that names the table says more than one for its schema.
+        # A rule that names the table takes precedence over one for its schema.
         naming = [rule for rule in rules if rule.table] or rules
         sources = {name}
         for rule in naming:
@@ -125,7 +125,7 @@ class Writer:
         return sources
 
     def _tables_in(self, topic: str) -> set[TableId]:
-        """The tables that the topic is named after. No task may name them."""
+        """The tables that the topic is named after, which perhaps no task names."""
         tables: set[TableId] = set()
         for selection in self.selections:
             for sent in self.sent(selection.table):
@@ -137,10 +137,10 @@ class Writer:
         return any(topic in topics_of(sent, self.task.publish) for sent in self.sent(table))
 
     def _passing(self, named: set[TableId]) -> list[Selection]:
-        """The tables that the task selects itself, and those named elsewhere that its filter lets
-        pass."""
+        """The tables that the task itself selects, and those named elsewhere that its filter
+        accepts."""
         # The word that was asked for may be any text: without regular expressions every filter
-        # would let it pass as a table.
+        # would accept it as a table.
         candidates = named | self._asked if self.task.tables.regexes else named
         is_open = any(selection.table == ANY_TABLE for selection in self.selections)
         by_text = {selection.text.casefold(): selection for selection in self.selections}
@@ -152,8 +152,8 @@ class Writer:
 
 
 def one_spelling(tables: Iterable[TableId]) -> list[TableId]:
-    """Each table once. Lists of tables are in upper case, which sorts first, so that the source's
-    own spelling wins."""
+    """Each table once. Lists of tables are in upper case, which sorts first, so the source's own
+    spelling wins."""
     by_name = {str(table).casefold(): table for table in sorted(tables)}
     return list(by_name.values())
 

@@ -1,1 +1,1 @@
-"""Positions in a file, for tasks that run without ZooKeeper."""
+"""Stores in a file and in memory, for tasks and checks without ZooKeeper."""

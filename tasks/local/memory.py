@@ -11,7 +11,7 @@ from cdcbus.tasks.zookeeper.positions import ABSENT, Node, is_own
 
 class MemoryNode:
     """The shared state behind `MemoryPositions`, as ZooKeeper is behind `ZooKeeperPositions`: one
-    node that others can set and delete, and what the task has written."""
+    znode that others can set and delete, and what the task has written."""
 
     def __init__(self) -> None:
         self.node = self.written_node = ABSENT
@@ -23,7 +23,7 @@ class MemoryNode:
         self.node = Node(data, self.node.version + 1, self._changes)
 
     def write(self, written: Written) -> None:
-        """By the task itself."""
+        """Sets the position on behalf of the task itself."""
         self.set(written.position.encode())
         self.written = written
         self.written_node = Node(b"", self.written_node.version + 1, self._changes)
@@ -35,14 +35,14 @@ class MemoryNode:
 
 class MemoryPositions:
     """The in-memory twin of `ZooKeeperPositions`, for tests and checks without ZooKeeper: the same
-    promises, for the life of the process."""
+    promises, for the lifetime of the process."""
 
     def __init__(self, node: MemoryNode | None = None, path: str = "memory") -> None:
         self._shared = node or MemoryNode()
         self._node = self._written_node = ABSENT
         self._written: Written | None = None
         self._path = path
-        self._lock = threading.Lock()  # what is half saved looks edited
+        self._lock = threading.Lock()  # a half-finished save would look like an edit
 
     @property
     def path(self) -> str:
@@ -78,7 +78,7 @@ class MemoryPositions:
             self._note()
 
     def _note(self) -> None:
-        """Takes what is stored now for what this has read."""
+        """Records the stored state as the one that was read last."""
         self._node = self._shared.node
         self._written_node = self._shared.written_node
         self._written = self._shared.written

@@ -1,4 +1,4 @@
-"""A file in the place of ZooKeeper: all that one task stores, for one process at a time."""
+"""A file in place of ZooKeeper: everything that one task stores, for one process at a time."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Fields = dict[str, Any]
 
 
 class StateFile:
-    """What a task stores, by swimlane. Thread-safe. It is there wholly or as it was before, also
-    after a loss of power: written beside, synchronised, put in its place.
+    """What a task stores, by swimlane. Thread-safe. Writes are atomic, even on a power failure: a
+    new file is written beside the old one, synchronised, and renamed.
 
-    Others may edit the file meanwhile: it is read again wherever it is not the one that was
-    written last. Raises PositionError for what is not such a file, or another task's;
-    PositionUnavailable where the disk is full.
+    Others may edit the file at any time: it is read again whenever it is not the one that was
+    written last. Raises PositionError for a file of another form, or of another task, and
+    PositionUnavailable when the disk is full.
     """
 
     def __init__(self, path: Path, task_id: str) -> None:
@@ -39,15 +39,15 @@ class StateFile:
             self._look()
 
     def swimlane(self, name: str) -> Fields:
-        """What is stored of it, as the file is now; not to be changed."""
+        """The fields of a swimlane, as the file is now. The caller must not change them."""
         with self._lock:
             self._look()
             found: Fields = self._fields.get("swimlanes", {}).get(name, {})
             return found
 
     def change(self, name: str, make: Callable[[Fields], None]) -> None:
-        """Stores durably what `make` does to a swimlane's fields: in place of their members, never
-        within them, so that nothing is changed where the write fails."""
+        """Durably stores what `make` does to a swimlane's fields. `make` replaces members and never
+        changes them in place, so that nothing is changed if the write fails."""
         with self._lock:
             self._look()
             swimlanes = dict(self._fields.get("swimlanes", {}))
@@ -57,7 +57,8 @@ class StateFile:
             self._write({"format": FORMAT, "task": self._task_id, "swimlanes": swimlanes})
 
     def next_number(self, least: int = 0) -> int:
-        """A number that grows with each change and from file to file: the time, in microseconds."""
+        """A number, at least the time in microseconds, that grows with each change, also from one
+        file to the next. It is greater than `least`."""
         with self._lock:
             numbers = [least]
             for swimlane in self._fields.get("swimlanes", {}).values():
@@ -80,8 +81,8 @@ class StateFile:
     def _read(self, data: bytes) -> Fields:
         if not data.strip():
             raise PositionError(
-                f"{self.path} is empty; delete it if task {self._task_id} is to begin anew, else "
-                "bring back the file as it was"
+                f"{self.path} is empty; delete it if task {self._task_id} should start from "
+                "scratch, else restore the file"
             )
         try:
             fields = orjson.loads(data)
@@ -97,7 +98,7 @@ class StateFile:
             ) from error
         if not is_known:
             raise PositionError(
-                f"{self.path} is of a version of cdcbus that is not known here; expected "
+                f"{self.path} is from an unknown version of cdcbus; expected "
                 f'"format": {FORMAT} and an object for each swimlane'
             )
         if task_id != self._task_id:
@@ -126,8 +127,8 @@ class StateFile:
 
 @contextmanager
 def state_file(path: Path, task_id: str) -> Iterator[StateFile]:
-    """The file of positions, which need not be there yet, as the only process that has it: until
-    the block ends, or the process does. Raises PositionError."""
+    """The file of positions, which need not exist yet, locked for this process until the block or
+    the process ends. Raises PositionError when another process has it."""
     place = path.resolve()  # so that links to one file have one lock
     if place.exists() and not place.is_file():
         raise PositionError(f"{path} is not a file; name one for the positions of task {task_id}")
@@ -135,15 +136,14 @@ def state_file(path: Path, task_id: str) -> Iterator[StateFile]:
     try:
         number = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
-        raise _failed(lock, "made", error) from error
+        raise _failed(lock, "created", error) from error
     try:
         try:
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(number, 20, 0).decode("ascii", "replace").strip() or "another one"
             raise PositionError(
-                f"{path} is in use by process {holder}, which runs with it; stop that one, or name "
-                "another file"
+                f"{path} is in use by process {holder}; stop that process, or name another file"
             ) from error
         os.ftruncate(number, 0)
         os.pwrite(number, f"{os.getpid()}\n".encode(), 0)
@@ -153,7 +153,7 @@ def state_file(path: Path, task_id: str) -> Iterator[StateFile]:
 
 
 def _identity(stat: os.stat_result) -> tuple[int, ...]:
-    # not the time of the inode's own change: putting the file in its place sets it
+    # without the time of the inode's change, which the rename sets
     return stat.st_ino, stat.st_dev, stat.st_size, stat.st_mtime_ns
 
 

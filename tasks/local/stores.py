@@ -1,4 +1,4 @@
-"""What a task stores, in a file: the twins of the stores in ZooKeeper."""
+"""The stores of a task in a file, the twins of those in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -17,29 +17,30 @@ from cdcbus.tasks.zookeeper.positions import written_from_json, written_to_json
 
 
 def next_epoch(state: StateFile, swimlane: str) -> int:
-    """An epoch that is higher than that of all processes that had the file before."""
+    """An epoch higher than those of all processes that had the file before."""
     number = state.next_number()
     state.change(swimlane, lambda fields: fields.update(epoch=number))
     return number
 
 
 def set_position(state: StateFile, swimlane: str, text: str) -> None:
-    """Sets a position, as an operator would by an editor."""
+    """Sets a position, as an operator would with an editor."""
     state.change(swimlane, lambda fields: fields.update(position=_as_fields(text)))
 
 
 class FilePositions:
-    """The position of one swimlane: its `position`; `change`, a number that grows with each of
-    them, and `numbered`, of which position that is; `written`, what the task itself wrote last.
+    """The position of one swimlane. In the file: `position`; `change`, a number that grows with
+    each position; `numbered`, the position that the number belongs to; `written`, what the task
+    itself wrote last.
 
-    Whoever edits the position leaves all else as it is: it counts as set, and gets a number. To
-    write the same again is no edit.
+    An editor changes only the position: it then counts as set, and gets a number. Writing the same
+    position again is not an edit.
     """
 
     def __init__(self, state: StateFile, swimlane: str) -> None:
         self._state, self._swimlane = state, swimlane
         self._fields: Fields = {}
-        self._lock = Lock()  # what is half saved looks as if somebody had edited it
+        self._lock = Lock()  # a half-finished save would look like an edit
 
     @property
     def path(self) -> str:
@@ -106,7 +107,7 @@ class FilePositions:
         )
 
     def _is_numbered(self, fields: Fields) -> bool:
-        """Whether the number is of this position."""
+        """Whether the number belongs to this position."""
         return "change" in fields and fields["position"] == fields.get("numbered")
 
     def _text(self, fields: Fields) -> str:
@@ -122,7 +123,8 @@ class FilePositions:
 
 
 def _as_fields(text: str) -> object:
-    """A position as people can read and edit it, where it comes back as the same text."""
+    """A position as JSON that people can read and edit, if it converts back to the same text; else
+    the text."""
     try:
         fields = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -153,7 +155,7 @@ class FileSchemas:
 
 
 class FileSnapshots:
-    """The snapshots of one swimlane. There are no wishes: commands do not reach the task."""
+    """The snapshots of one swimlane. There are never wishes, as commands do not reach the task."""
 
     def __init__(self, state: StateFile, swimlane: str) -> None:
         self._state, self._swimlane = state, swimlane
@@ -166,8 +168,8 @@ class FileSnapshots:
                 found[table] = TableProgress.from_fields(fields)
             except (KeyError, TypeError, ValueError) as error:
                 raise PositionError(
-                    f"{self._state.path}: snapshot of {name}: {error}; take its entry out, then it "
-                    "begins anew"
+                    f"{self._state.path}: snapshot of {name}: {error}; remove its entry, and the "
+                    "snapshot starts again"
                 ) from error
         return found
 
@@ -188,4 +190,4 @@ class FileSnapshots:
         return []
 
     def heeded(self) -> None:
-        """There were none."""
+        """Does nothing: there are no wishes."""

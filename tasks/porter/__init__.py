@@ -1,1 +1,1 @@
-"""porter's JSON: whoever does not come from porter need not read it."""
+"""porter's JSON, which matters only to those who migrate from porter."""

@@ -1,5 +1,5 @@
-"""porter's `dist` JSON, the whole TaskConfig that it keeps in ZooKeeper, as the lines of a task
-file with the same meaning, and back."""
+"""Converts porter's `dist` JSON, the whole TaskConfig that it stores in ZooKeeper, to the lines of
+an equivalent task file, and back."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ SECTIONS = tuple(HEADINGS)
 HEADING_WIDTH = 119
 ORDER = {name: number for number, name in enumerate(KEYS)}
 NUMBER = re.compile(r"\[([0-9]+)\]")
-# A key of a task file: the object that holds it, the element where that is one of a list, what that
-# element holds, the field.
+# A key of a task file: the list that holds it, the number of the element, the object in that
+# element, and the field.
 IN_LIST = re.compile(r"(mapper|receiver)\[([0-9]+)\](\.column)?\.(.+)", re.DOTALL)
 IN_OBJECT = re.compile(
     r"(?:(consumer)(?:\.(source|eventProcessor|metaSource))?|(loader)(?:\.(source))?)\.(.+)",
     re.DOTALL,
 )
-# In these objects porter keeps every value as a string.
+# In these objects porter stores every value as a string.
 STRING_MAPS = ("source", "metaSource", "column")
 
 
@@ -53,7 +53,7 @@ def is_dist(file: Path, text: str) -> bool:
 
 
 def read_dist(file: Path) -> dict[str, Any]:
-    """What a JSON file holds. Raises ConfigError that names the file."""
+    """The object in a JSON file. Raises ConfigError that names the file."""
     try:
         return parse_dist(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -62,29 +62,31 @@ def read_dist(file: Path) -> dict[str, Any]:
         ) from error
     except UnicodeDecodeError as error:
         raise ConfigError(
-            f"{file}: not UTF-8 text; expected what porter's dist node holds"
+            f"{file}: not UTF-8 text; expected the content of a dist znode of porter"
         ) from error
     except ConfigError as error:
         raise ConfigError(f"{file}: {error}") from error
 
 
 def parse_dist(text: str) -> dict[str, Any]:
-    """The object that a JSON text holds; numbers stay as they are written. Raises ConfigError
-    for anything else, and for a field that is given twice, as one of its values would get lost."""
+    """The object in a JSON text; numbers stay as they are written. Raises ConfigError for anything
+    else, and for a field that is given twice, as one of its values would be lost."""
     try:
         config = json.loads(
             text, object_pairs_hook=_once, parse_int=str, parse_float=str, parse_constant=str
         )
     except json.JSONDecodeError as error:
         raise ConfigError(
-            f"line {error.lineno}, column {error.colno}: not JSON; expected what porter's dist "
-            "node holds"
+            f"line {error.lineno}, column {error.colno}: not JSON; expected the content of a dist "
+            "znode of porter"
         ) from error
     except RecursionError as error:
-        raise ConfigError("nested too deeply; expected what porter's dist node holds") from error
+        raise ConfigError(
+            "nested too deeply; expected the content of a dist znode of porter"
+        ) from error
     if not isinstance(config, dict):
         raise ConfigError(
-            "not a task; expected one JSON object, as porter's dist node holds it; example: "
+            "not a task; expected one JSON object, as in a dist znode of porter; example: "
             '{"taskId":"1084", ...}'
         )
     return config
@@ -105,8 +107,8 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def properties_lines(config: Mapping[str, Any]) -> list[str]:
     """The lines of the task file, by section, each section in the order of the table of keys.
 
-    Each field becomes a line, also an unknown one, so that reading the file reports it. Only known
-    fields that are null or empty are left out: in a task file that is the same as no line.
+    Each field becomes a line, even an unknown one, so that reading the file reports it. Only known
+    fields that are null or empty are left out, as in a task file that equals no line.
     """
     pairs: list[tuple[str, str]] = []
     for name, field in config.items():
@@ -133,9 +135,9 @@ def properties_text(config: Mapping[str, Any]) -> str:
 
 
 def dist_object(pairs: Mapping[str, str]) -> dict[str, Any]:
-    """The dist object of a task file's known and unknown keys with their texts, which must be
-    valid: numbers, flags and pairs as porter has them, placeholders as they are written. The
-    elements of a list keep their order, not their numbers."""
+    """The dist object for a task file's known and unknown keys with their texts, which must be
+    valid. Numbers, flags and pairs are in porter's form, placeholders as written. The elements of a
+    list keep their order, not their numbers."""
     config: dict[str, Any] = {}
     lists: dict[str, dict[int, dict[str, Any]]] = {}
     for name, text in pairs.items():
@@ -157,7 +159,7 @@ def dist_object(pairs: Mapping[str, str]) -> dict[str, Any]:
 def _put(container: dict[str, Any], path: list[str], field: str, key: Key, text: str) -> None:
     for step in path:
         if not isinstance(container.get(step), dict):
-            container[step] = {}  # over an unknown key of that name, which has no effect
+            container[step] = {}  # replaces an unknown key of that name, which has no effect
         container = container[step]
     is_typed = key.value_type.name in ("number", "true/false", "pair") and not has_placeholder(text)
     if not is_typed or (path and path[-1] in STRING_MAPS):
@@ -183,8 +185,8 @@ def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_empty(value: Any) -> bool:
-    """Whether a value is best left out of a task file: also a list of empty values, which porter's
-    pages send for an empty pair."""
+    """Whether a value should be left out of a task file. So should a list of empty values, which
+    porter's pages send for an empty pair."""
     if isinstance(value, list):
         return all(element is None or element == "" for element in value)
     return value is None or value in ("", {})

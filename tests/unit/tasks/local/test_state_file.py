@@ -143,7 +143,7 @@ def test_swimlanes_do_not_touch_each_other(file: Path) -> None:
         ("nonsense", "is not a file of positions"),
         ("[]", "is not a file of positions"),
         ('{"format":1,"swimlanes":{}}', "is not a file of positions"),
-        ('{"format":2,"task":"1084","swimlanes":{}}', "of a version of cdcbus that is not known"),
+        ('{"format":2,"task":"1084","swimlanes":{}}', "from an unknown version of cdcbus"),
         ('{"format":1,"task":"7","swimlanes":{}}', "the positions of task 7, not of task 1084"),
     ],
 )
