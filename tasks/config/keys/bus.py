@@ -209,8 +209,8 @@ ALARM_KEYS = (
         "alarm.retentionPercent",
         NUMBER,
         "50",
-        "The share of the topic's or binlog's retention time that a task may lag before an alarm "
-        "is raised, in percent.",
+        "How far a task may lag before an alarm is raised, in percent of the time that its topic "
+        "or binlog is kept.",
     ),
     Key(
         "alarm.digestSeconds",
@@ -384,8 +384,8 @@ BUS_KEYS: dict[str, Key] = {
             KEY_FILE,
             TEXT,
             "",
-            "The file with the key that encrypts secrets for ZooKeeper. If unset, ZooKeeper takes "
-            "no secrets.",
+            "The file with the key that encrypts secrets for ZooKeeper. If unset, storing a secret "
+            "in ZooKeeper is refused.",
         ),
         Key(
             "spark.master",
@@ -433,8 +433,8 @@ BUS_KEYS: dict[str, Key] = {
             "http.token",
             TOKEN,
             "",
-            "The token that changes over HTTP require, 16 characters or more. If unset, nothing "
-            "can be changed over HTTP.",
+            "The token required to change anything over HTTP, 16 characters or more. If unset, "
+            "nothing can be changed over HTTP.",
         ),
         Key(
             "http.closed",

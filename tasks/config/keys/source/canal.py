@@ -95,8 +95,9 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.blackFilter",
         REGEXES,
         "",
-        "Regular expressions for tables that are not read, whatever the filter and "
-        "`consumer.includes` say: canal's `canal.instance.filter.black.regex`.",
+        "Regular expressions, as in `consumer.source.filter`, for tables that are not read, "
+        "whatever the filter and `consumer.includes` say: canal's "
+        "`canal.instance.filter.black.regex`.",
         "not known",
         Route.INTO_KAFKA,
     ),

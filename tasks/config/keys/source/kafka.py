@@ -54,7 +54,7 @@ KAFKA_SOURCE_KEYS = (
         "Reads only these partitions of each topic, such as `0,2`. If unset, all. With several "
         "topics a single number is an error, except `0`, which then means all partitions, as in "
         "porter.",
-        "one number; default 0, which selects none",
+        "one number; 0, the default, restricts nothing",
         Route.FROM_KAFKA,
     ),
     Key(
