@@ -27,8 +27,8 @@ INTERRUPTED = 130
 
 
 class LazyGroup(click.Group):
-    """A group some of whose commands are imported when they are called: `lazy` is name ->
-    (module:object, line in the list)."""
+    """A group that imports some of its commands only when they are called. `lazy` maps a name to
+    (module:object, short help)."""
 
     def __init__(self, *args: Any, lazy: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -39,7 +39,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name in self.lazy:
-            # stands in for it in the list
+            # a placeholder for the list of commands; resolve_command imports the real one
             return click.Command(cmd_name, short_help=self.lazy[cmd_name][1])
         return super().get_command(ctx, cmd_name)
 
@@ -54,7 +54,7 @@ class LazyGroup(click.Group):
 
 
 class Cli(LazyGroup):
-    """The outermost group: errors become one sentence and an exit code."""
+    """The outermost group: turns errors into one sentence and an exit code."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -72,8 +72,8 @@ class Cli(LazyGroup):
                 sys.exit(INTERRUPTED)
             _fail(
                 ctx,
-                f"unexpected {type(error).__name__}; please report it, with what `cdcbus --debug "
-                "...` prints",
+                f"unexpected {type(error).__name__}; please report it with the output of `cdcbus "
+                "--debug ...`",
             )
 
 
@@ -91,37 +91,37 @@ def _fail(ctx: click.Context, sentence: str) -> None:
     lazy={
         "stack": (
             "cdcbus.ops.stack.commands:stack",
-            "Start and stop real servers on this machine to try and test with.",
+            "Start and stop real servers on this machine, for trials and tests.",
         ),
         "init": (
             "cdcbus.ops.init.commands:init",
-            "Copy your tables into another database, and keep them equal: from nothing to running.",
+            "Copy tables into another database and keep them equal: from nothing to running.",
         ),
         "config": (
             "cdcbus.ops.cli.commands.config:config",
-            "Look at the settings that all tasks and commands share.",
+            "Show the settings that all tasks and commands share.",
         ),
         "source": (
             "cdcbus.ops.cli.commands.source:source",
             "Add, list, show and test named sources.",
         ),
-        "dlq": ("cdcbus.ops.cli.commands.dlq:dlq", "Look at dead letters, replay or drop them."),
+        "dlq": ("cdcbus.ops.cli.commands.dlq:dlq", "List, show, replay and drop dead letters."),
         "demo": (
             "cdcbus.ops.demo.commands:demo",
-            "Show the whole way, from a changing database to equal copies.",
+            "Run the whole pipeline, from a changing database to equal copies.",
         ),
-        "node": ("cdcbus.ops.cli.commands.node:node", "Run nodes, look at them, drain them."),
+        "node": ("cdcbus.ops.cli.commands.node:node", "Run, list and drain nodes."),
         "snapshot": (
             "cdcbus.ops.cli.commands.snapshot:snapshot",
-            "Send rows that tables have already; see how far that is.",
+            "Send the rows that tables already have, and show the progress.",
         ),
         "topic": (
             "cdcbus.ops.cli.commands.topic:topic",
-            "Look into Kafka topics: tables, row changes, lag, offsets of a time.",
+            "Inspect Kafka topics: tables, row changes, lag, offsets at a time.",
         ),
         "doctor": (
             "cdcbus.ops.cli.commands.doctor:doctor",
-            "Look at each part of this installation: what is wrong, and what to do.",
+            "Check each part of this installation: what is wrong, and what to do.",
         ),
         "prepare": (
             "cdcbus.ops.cli.commands.prepare:prepare",
@@ -134,11 +134,11 @@ def _fail(ctx: click.Context, sentence: str) -> None:
         "audit": ("cdcbus.ops.cli.commands.audit:list_actions", "List what operators did."),
         "alarm": (
             "cdcbus.ops.cli.commands.alarm:alarm",
-            "List alarms, silence them, try the ways to people.",
+            "List and silence alarms, and test their channels.",
         ),
         "schema": (
             "cdcbus.ops.cli.commands.schema:schema",
-            "Make the target tables of a consumer task from its source's.",
+            "Create the target tables of a consumer task from its source tables.",
         ),
         "verify": (
             "cdcbus.ops.cli.commands.verify:verify",
@@ -165,28 +165,28 @@ def main(debug: bool) -> None:
     lazy={
         "export": (
             "cdcbus.ops.cli.task.export:export_task",
-            "Write a task of ZooKeeper as a task file.",
+            "Write a task in ZooKeeper to a task file.",
         ),
         "import": (
             "cdcbus.ops.cli.task.import_:import_task",
             "Put tasks into ZooKeeper, from task files or porter's JSON.",
         ),
-        "new": ("cdcbus.ops.cli.task.new:new", "Write a task file, asking what it needs."),
-        "start": ("cdcbus.ops.cli.task.state:start", "Have tasks run by nodes."),
-        "stop": ("cdcbus.ops.cli.task.state:stop", "Have tasks stopped."),
+        "new": ("cdcbus.ops.cli.task.new:new", "Write a task file; asks for what it needs."),
+        "start": ("cdcbus.ops.cli.task.state:start", "Start tasks on nodes."),
+        "stop": ("cdcbus.ops.cli.task.state:stop", "Stop tasks."),
         "restart": ("cdcbus.ops.cli.task.state:restart", "Stop tasks and start them again."),
         "list": (
             "cdcbus.ops.cli.task.list:list_tasks",
-            "List the tasks of ZooKeeper, their states and lags.",
+            "List the tasks in ZooKeeper with their state and lag.",
         ),
-        "status": ("cdcbus.ops.cli.task.list:status", "Show how a task is."),
+        "status": ("cdcbus.ops.cli.task.list:status", "Show a task's state and progress."),
         "logs": ("cdcbus.ops.cli.task.list:logs", "Print the end of a task's log."),
-        "clone": ("cdcbus.ops.cli.task.copy:clone", "Make a copy of a task with its positions."),
+        "clone": ("cdcbus.ops.cli.task.copy:clone", "Copy a task with its positions."),
         "rm": ("cdcbus.ops.cli.task.copy:rm", "Remove a task and its positions."),
     },
 )
 def task() -> None:
-    """Make, check and run tasks: files, and those that ZooKeeper keeps."""
+    """Create, check and run tasks, from files or in ZooKeeper."""
 
 
 @task.command("run")
@@ -194,23 +194,24 @@ def task() -> None:
 @click.option(
     "--until",
     metavar="now|TIME|PLACE",
-    help="End with exit code 0 when all before it is at the far side. A fetch task takes an ISO "
+    help="End with exit code 0 once everything before it is delivered. A fetch task takes an ISO "
     "time, file:position or a GTID set; a consumer task a time by Kafka's clock, or the last "
-    "offset to apply. now: what is there at the start.",
+    "offset to apply. now: everything that exists at the start.",
 )
 @click.option(
     "--positions",
     metavar="FILE",
     type=click.Path(path_type=Path),
-    help="Keep positions, and all else that the task stores, in this file: no ZooKeeper is needed. "
+    help="Keep positions, and everything else the task stores, in this file instead of ZooKeeper. "
     "One process at a time; nodes, console, alarms and other commands do not see the task.",
 )
 @bus_options
 def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) -> None:
-    """Run the task of FILE, or task ID of ZooKeeper, here, until it is stopped by Ctrl-C or
-    SIGTERM, or with --until has done what there was.
+    """Run the task in FILE, or task ID in ZooKeeper, in this process until Ctrl-C or SIGTERM, or
+    until it has reached --until.
 
-    A word with / in it or .properties at its end is a file; any other too, if there is such a file.
+    A word that contains / or ends in .properties is a file; so is any other that names an existing
+    file.
     """
     if positions is not None and click.get_current_context().params["zookeeper"] is not None:
         raise click.UsageError("give --zookeeper or --positions: each says where positions are")
@@ -224,7 +225,7 @@ def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) 
     from cdcbus.tasks.control.until import bounded_by
     from cdcbus.tasks.process_identity import end_with_node, patiently
 
-    # other packages speak from WARNING on
+    # other packages log from WARNING up
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
@@ -258,9 +259,10 @@ def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) 
 def check(
     words: tuple[str, ...], offline: bool, strict: bool, as_json: bool, bus: BusSettings
 ) -> None:
-    """Say what is wrong or odd in tasks and in what they connect to, and where a start would begin.
+    """Report what is wrong or odd in tasks and in the systems they connect to, and where a start
+    would begin.
 
-    Each is a task FILE, or the ID of a task in ZooKeeper. Runs nothing and changes nothing: no
+    Each argument is a task FILE, or the ID of a task in ZooKeeper. Runs and changes nothing: no
     position, no table, no offset of a group.
     """
     from cdcbus.ops.cli.task.check import as_fields, check_word, print_checked
@@ -282,10 +284,10 @@ def check(
         "set": ("cdcbus.ops.cli.offset.set:set_", "Set the stored position of a task."),
         "reset": (
             "cdcbus.ops.cli.offset.place:reset",
-            "Set it to a time, an offset, a place; first says what that means.",
+            "Set it to a time, an offset or a place; first shows what that means.",
         ),
         "find": ("cdcbus.ops.cli.offset.place:find", "Find the position of a time or place."),
-        "copy": ("cdcbus.ops.cli.offset.set:copy", "Give a task the positions of another."),
+        "copy": ("cdcbus.ops.cli.offset.set:copy", "Copy the positions of another task."),
         "history": (
             "cdcbus.ops.cli.offset.history:history",
             "Show the positions that commands have set, and by whom.",
@@ -297,7 +299,7 @@ def check(
     },
 )
 def offset() -> None:
-    """Look at stored positions, and change them."""
+    """Show and change stored positions."""
 
 
 @offset.command("show")

@@ -1,4 +1,4 @@
-"""Files that commands make: what is there already is not overwritten unasked."""
+"""Files that commands write; an existing one is overwritten only with --force."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ OWNER_ONLY = 0o600
 
 def force_option(command: Callable[..., Any]) -> Callable[..., Any]:
     """`--force`, for each command that writes a file."""
-    return click.option("--force", is_flag=True, help="Overwrite the file if it is there.")(command)
+    return click.option("--force", is_flag=True, help="Overwrite the file if it exists.")(command)
 
 
 def write_new(path: Path, text: str, force: bool, is_secret: bool = False) -> None:
-    """Writes a text as UTF-8; `is_secret`: so that only its owner can read it.
+    """Writes a text as UTF-8; `is_secret`: readable by its owner only.
 
-    Raises ConfigError when there is such a file, unless `force`, or when it cannot be written.
+    Raises ConfigError when the file exists, unless `force`, or cannot be written.
     """
     refuse_existing(path, force)
     try:
@@ -34,7 +34,7 @@ def write_new(path: Path, text: str, force: bool, is_secret: bool = False) -> No
             opener=_private if is_secret else None,
         ) as file:
             if is_secret:
-                path.chmod(OWNER_ONLY)  # a file that was there keeps its rights when it is opened
+                path.chmod(OWNER_ONLY)  # opening an existing file keeps its permissions
             file.write(text)
     except OSError as error:
         raise ConfigError(
@@ -48,10 +48,10 @@ def _private(path: str, flags: int) -> int:
 
 
 def refuse_existing(path: Path, force: bool) -> None:
-    """Raises ConfigError when there is such a file, unless `force`: before anything is asked or
+    """Raises ConfigError when the file exists, unless `force`. For use before anything is asked or
     read."""
     if path.exists() and not force:
         raise ConfigError(
-            f"{click.format_filename(path)}: there is such a file already; name another one, or "
+            f"{click.format_filename(path)}: the file exists already; name another one, or "
             "overwrite it with --force"
         )

@@ -1,4 +1,4 @@
-"""The options by which commands take the bus-wide settings."""
+"""The command options for the bus-wide settings."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ import click
 _ZOOKEEPER = click.option(
     "--zookeeper",
     metavar="HOST:PORT[,...][/CHROOT]",
-    help="Where positions are kept; else $CDCBUS_ZOOKEEPER, else `zookeeper` of the settings "
-    "file, else 127.0.0.1:2181.",
+    help="Where tasks and positions are stored; default: $CDCBUS_ZOOKEEPER, then `zookeeper` in "
+    "the settings file, then 127.0.0.1:2181.",
 )
 _CONFIG = click.option(
     "--config",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The settings file; else $CDCBUS_CONFIG, else cdcbus.properties in the current folder if "
-    "it is there.",
+    help="The settings file; default: $CDCBUS_CONFIG, then cdcbus.properties in the current "
+    "folder if it exists.",
 )
 
 
 def bus_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives the command `--zookeeper` and `--config`; it gets the settings as argument `bus`.
-    What is odd in the file goes to stderr."""
+    """Adds `--zookeeper` and `--config` to a command, which gets the settings as argument `bus`.
+    Warnings about the settings file go to stderr."""
 
     @wraps(command)
     def with_settings(*args: Any, zookeeper: str | None, config: Path | None, **kwargs: Any) -> Any:

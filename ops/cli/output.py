@@ -19,7 +19,7 @@ def print_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     for row in rows:
         table.append([cell or "-" for cell in row])
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    widths[-1] = 0  # nothing follows that would have to be aligned
+    widths[-1] = 0  # no column follows that needs aligning
     for number, row in enumerate(table):
         line = "  ".join(map(str.ljust, row, widths)).rstrip()
         click.echo(click.style(line, bold=True) if number == 0 else line)
@@ -32,8 +32,8 @@ def print_json(value: Any) -> None:
 
 
 def print_findings(diagnostics: Diagnostics, name: str, strict: bool) -> bool:
-    """Prints what reading a file has found, errors first, on standard error. Whether it is
-    accepted."""
+    """Prints the diagnostics of a file on standard error, errors first. Returns whether the file
+    is accepted."""
     from cdcbus.tasks.config.diagnostics import Severity
 
     for severity in Severity:

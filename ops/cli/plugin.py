@@ -12,15 +12,15 @@ from cdcbus.ops.cli.output import json_option, print_json, print_table
 
 @click.group()
 def plugin() -> None:
-    """Look at what other packages add: sources, formats, event processors, loaders, alarm
+    """List what other packages add: sources, formats, event processors, loaders, alarm
     channels."""
 
 
 @plugin.command("list")
 @json_option
 def list_plugins(as_json: bool) -> None:
-    """List the plug-ins that are installed beside cdcbus: kind, name in settings, package, what it
-    names. Each is imported. Exits 1 when one of them cannot be used, and says why."""
+    """List the plug-ins that are installed beside cdcbus: kind, name in settings, package, and the
+    object behind it. Imports each. Exits 1 when one of them cannot be used, and says why."""
     from cdcbus.plugins.added.entry_points import installed
     from cdcbus.plugins.registry import built_in_names
 

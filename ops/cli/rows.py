@@ -1,4 +1,4 @@
-"""Rows of any kind as a table for people or as JSON. Beside `output`, as it brings rich."""
+"""Rows of any kind as a table for people or as JSON. Apart from `output`, since it imports rich."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from rich.table import Table
 from cdcbus.ops.cli.output import print_json
 from cdcbus.ops.services.row_view import printable
 
-WIDTH: Final = 160  # of tables where there is no terminal to ask
+WIDTH: Final = 160  # of tables where no terminal gives one
 
 
 def wide_console(**options: Any) -> Console:
-    """As wide as the terminal. Elsewhere wide enough that no table is folded."""
+    """A console as wide as the terminal; without one, wide enough that no table is folded."""
     width = None if sys.stdout.isatty() else WIDTH
     return Console(width=width, **options)
 
 
 def print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:
-    """A table with the keys as its heading, or JSON."""
+    """Prints a table with the keys as its heading, or JSON."""
     if as_json:
         print_json(rows)
         return

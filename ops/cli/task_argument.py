@@ -15,7 +15,7 @@ COMPLETE_SECONDS = 1.0
 
 
 def read_task_id(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    """One id or several. Raises BadParameter for a word that can be no id."""
+    """The id or ids. Raises BadParameter for a word that cannot be an id."""
     if isinstance(value, tuple):
         return tuple(read_task_id(context, parameter, word) for word in value)
     try:
@@ -27,7 +27,8 @@ def read_task_id(context: click.Context, parameter: click.Parameter, value: Any)
 def complete_task_id(
     context: click.Context, parameter: click.Parameter, incomplete: str
 ) -> list[str]:
-    """The ids in ZooKeeper that begin so; none where it does not answer at once."""
+    """The task ids in ZooKeeper that begin with `incomplete`; none where ZooKeeper does not answer
+    within a second."""
     import logging
 
     from cdcbus.tasks.control.bus_settings import read_bus_settings

@@ -56,14 +56,14 @@ class LetterCounts:
                 self.report()
             else:
                 # Forgotten: a tombstone may be compacted away before this node is the first again,
-                # and its dead letter would stay counted for ever.
+                # and its dead letter would stay counted forever.
                 self._known.clear()
         except CdcError as error:
             LOG.debug("dead letters are not counted: %s", error)
 
     def report(self) -> None:
         """Writes the count of each task for which ZooKeeper has another one. Where Kafka does not
-        answer, the count stays. Raises what asking ZooKeeper does."""
+        answer, the count stays. Raises what calls to ZooKeeper raise."""
         nodes = TaskNodes(self._client)
         counted: dict[tuple[str, str], Counter[str] | None] = {}
         for task_id in nodes.ids():
@@ -83,7 +83,7 @@ class LetterCounts:
 
     def _task(self, task_id: str) -> FetchTask | LoadTask | None:
         """The task; None where it makes no dead letters, its text has errors, or a secret of its
-        Kafka is not to be had here."""
+        Kafka is not available here."""
         try:
             dist = DistNodes(self._client).get(task_id)
             # A quick check: most tasks make none, and reading their texts takes long.

@@ -11,7 +11,7 @@ from cdcbus.ops.services.dead_letters import FetchLetter
 
 
 def fields_of(each: OpenDeadLetter | FetchLetter) -> dict[str, Any]:
-    """Without cells."""
+    """What a list shows, without cells."""
     if isinstance(each, FetchLetter):
         return {
             "record": each.dead_letter.record,
@@ -30,7 +30,7 @@ def fields_of(each: OpenDeadLetter | FetchLetter) -> dict[str, Any]:
 
 
 def original_of(each: OpenDeadLetter | FetchLetter) -> dict[str, Any]:
-    """The record with its cells; of one that Kafka did not take, what is known of it: its key,
+    """The record with its cells; for one that Kafka did not accept, what is known of it: its key,
     its table, its place in the binlog."""
     if isinstance(each, FetchLetter):
         return {name: _text(value) for name, value in each.fields.items()}
@@ -42,7 +42,7 @@ def original_of(each: OpenDeadLetter | FetchLetter) -> dict[str, Any]:
 
 
 def _text(value: bytes | None) -> str | None:
-    """As text where it is text, else `base64:...`."""
+    """The value as text where it is text, else as `base64:...`."""
     if value is None:
         return None
     try:

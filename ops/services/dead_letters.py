@@ -28,7 +28,7 @@ NO_REPLAY = (
 
 class LargeRow(NamedTuple):
     """`record` names the place of the row: TOPIC/FILE:PLACE/ROW/NUMBER, the event's first row in
-    its transaction and the number behind."""
+    its transaction and the number after it."""
 
     record: str
     reason: str
@@ -49,7 +49,7 @@ def _row_of(each: FetchLetter) -> tuple[bytes, ...]:
 
 
 class FetchLetters:
-    """The open letters of one fetch task. A context manager."""
+    """The open dead letters of one fetch task. A context manager."""
 
     def __init__(self, task: FetchTask) -> None:
         """Raises ConfigError for a task that stops instead of making dead letters."""
@@ -67,8 +67,8 @@ class FetchLetters:
     def __exit__(self, *_: object) -> None: ...
 
     def dead_letters(self) -> list[FetchLetter]:
-        """The open ones, by topic and key, those of one row in the order in which they were sent.
-        Raises BusError."""
+        """The open dead letters by topic and key, those of one row in the order in which they were
+        sent. Raises BusError."""
         found: dict[bytes, FetchLetter] = {}
         own = self._key("")
         with TopicLog(self._access) as log:
@@ -102,8 +102,8 @@ class FetchLetters:
         if producer.flush(WAIT_SECONDS) or failures:
             reason = failures[0].str() if failures else f"no answer within {WAIT_SECONDS:g} s"
             raise BusUnavailable(
-                f"Kafka at {self._access.servers} does not take what resolves the dead letters in "
-                f"{self._topic}: {reason}"
+                f"Kafka at {self._access.servers} does not accept the records that resolve the "
+                f"dead letters in {self._topic}: {reason}"
             )
 
     def _key(self, record: str) -> bytes:
@@ -111,7 +111,8 @@ class FetchLetters:
 
 
 def letters_of(task: FetchTask | LoadTask) -> DeadLetterTopic | FetchLetters:
-    """Its open letters; a context manager. Raises ConfigError as the two do."""
+    """The open dead letters of a task; a context manager. Raises ConfigError as the two classes
+    do."""
     return DeadLetterTopic(task) if isinstance(task, LoadTask) else FetchLetters(task)
 
 

@@ -1,5 +1,5 @@
-"""What a node must know of a task before it takes it: where it may run, how it is started again,
-its swimlanes."""
+"""What a node must know of a task before it takes it: where it may run, how it is restarted, its
+swimlanes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SPARK_KEY = re.compile(r"((consumer|loader)\.source\.)?spark\.")
 @dataclass(frozen=True, slots=True)
 class Offer:
     """`node_ids`: the nodes that may run it; empty: any. `swimlanes`: what counts against a
-    node's work limit. `is_shared`: it may be a query of the node's Spark application;
-    `spark_keys`: the settings of its own that speak against that."""
+    node's work limit. `is_shared`: it can be a query of the node's Spark application;
+    `spark_keys`: its own settings that prevent that."""
 
     swimlanes: tuple[str, ...]
     node_ids: tuple[str, ...] = ()
@@ -38,15 +38,15 @@ class Offer:
 
     def pause_seconds(self, restarts: int, *, is_crash: bool) -> float:
         """How long to wait before restart number `restarts`, counted from 1: an error that the
-        task has told of needs a person, or time; a process that was killed, or whose JVM was,
-        need not wait."""
+        task itself reports needs an operator, or time; a process that was killed, or whose JVM
+        was, need not wait."""
         if is_crash:
             return growing_pause(restarts - 1)
         return float(self.restart_increase_seconds * restarts)
 
 
 def read_offer(dist: Dist, swimlanes: list[str]) -> Offer:
-    """Raises ConfigError for a field that is not of its kind."""
+    """The offer in a task's text. Raises ConfigError for a field with a wrong value."""
     return Offer(
         tuple(swimlanes),
         _node_ids(dist.get("nodeId")),
@@ -58,8 +58,8 @@ def read_offer(dist: Dist, swimlanes: list[str]) -> Offer:
 
 
 def _sharing(dist: Dist) -> tuple[bool, tuple[str, ...]]:
-    """All tasks of an application have the same settings of Spark: those that the bus gives
-    them."""
+    """Whether a task can share an application, and its keys that prevent it: all tasks of an
+    application have the Spark settings of the bus."""
     names = [line.partition("=")[0] for line in properties_lines(dist)]
     spark_keys = tuple(name for name in names if _SPARK_KEY.match(name) and name != ISOLATED)
     consumer = dist.get("consumer")

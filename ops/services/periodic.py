@@ -1,4 +1,4 @@
-"""What a node does periodically beside its work."""
+"""What a node does periodically besides its work."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 def explained(client: KazooClient, status: Status) -> Status:
     """The status, with what is missing as the reason where no node has taken a started task. Raises
-    what asking ZooKeeper does."""
+    what calls to ZooKeeper raise."""
     if status.state is not State.STARTING or status.node_id or status.is_by_hand:
         return status
     try:
@@ -32,7 +32,7 @@ def _reason(client: KazooClient, task_id: str) -> str:
     known = [info for info in BusNodes(client).all() if info.is_there]
     if not known:
         return "no node runs; start one: cdcbus node run"
-    # Each reason rules out some of the nodes that are left; the first that rules out all is told.
+    # Each reason rules out some of the remaining nodes; the first that rules out all is returned.
     reasons: list[tuple[str, Callable[[NodeInfo], bool]]] = [
         (
             f"no node of its environment runs (environment={offer.environment or 'none'})",

@@ -1,4 +1,4 @@
-"""How far a task's snapshots, or its direct load, are, and what operators wish of them: what
+"""The progress of a task's snapshots, or of its direct load, and operators' orders for them: what
 `cdcbus snapshot`, the API and the console share."""
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 @dataclass(frozen=True, slots=True)
 class TableSnapshot:
-    """A table and how far its snapshot is."""
+    """A table and the progress of its snapshot."""
 
     table: TableId
     progress: TableProgress
 
     @property
     def share(self) -> float:
-        """What of the table is done; the server only guesses how many rows it has."""
+        """The share of the table that is done; its number of rows is the server's estimate."""
         if self.progress.state is TableState.DONE:
             return 1.0
         rows = self.progress.rows
@@ -37,13 +37,13 @@ class TableSnapshot:
 
     @property
     def rows_per_second(self) -> float:
-        """Since it began; also while it was paused."""
+        """The average since it began, pauses included."""
         seconds = (self.progress.updated_ms - self.progress.started_ms) / 1000
         return self.progress.rows / seconds if self.progress.started_ms and seconds > 0 else 0.0
 
     @property
     def seconds_left(self) -> int | None:
-        """None where that is not known, or it does not run."""
+        """The estimated time left; None where it is unknown, or the snapshot does not run."""
         rate = self.rows_per_second
         if self.progress.state not in UNFINISHED or not rate:
             return None
@@ -62,8 +62,8 @@ class TableSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class Snapshots:
-    """All of a task. `direct`: they are those of its direct load, past Kafka. `wishes`: what the
-    task has not seen yet."""
+    """All of a task. `direct`: they are those of its direct load, past Kafka. `wishes`: orders that
+    the task has not seen yet."""
 
     tables: Sequence[TableSnapshot]
     wishes: Sequence[Wish]
@@ -71,14 +71,14 @@ class Snapshots:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether they are a direct load that a command goes on with."""
+        """Whether they are a direct load that a command can continue."""
         return self.direct is not None and not self.direct.is_done
 
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """`is_running`: the task sees it within a second. `gives_up`: a direct load, at once.
-    `sentence`: what it means."""
+    """`is_running`: the task sees it within a second. `gives_up`: it ended a direct load,
+    immediately. `sentence`: what it means."""
 
     is_running: bool
     sentence: str
@@ -86,8 +86,8 @@ class Ordered:
 
 
 def snapshots_of(client: KazooClient, task_id: str) -> Snapshots:
-    """Raises ConfigError for a task that can have none: a consumer task without a direct load, one
-    that is not known."""
+    """The snapshots of a task. Raises ConfigError for a task that cannot have any: a consumer task
+    without a direct load, or an unknown one."""
     load = direct_load(client, task_id)
     path = snapshot_path(task_id, NAME if load else _swimlane(client, task_id))
     tables = [TableSnapshot(*each) for each in tables_of(client, path).items()]
@@ -95,7 +95,7 @@ def snapshots_of(client: KazooClient, task_id: str) -> Snapshots:
 
 
 def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered:
-    """Asks it of the task; STOP also gives up a direct load that was interrupted. Noted in the
+    """Orders it of the task; STOP also gives up a direct load that was interrupted. Recorded in the
     audit. Raises ConfigError for what is not possible."""
     if what.kind is WishKind.STOP:
         load = direct_load(client, task_id)
@@ -115,13 +115,13 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
     when = "within a second" if is_running else "when it starts: it does not run now"
     return Ordered(
         is_running,
-        f"task {task_id}: snapshot {what.kind} of {of} is wished; the task sees it {when}",
+        f"task {task_id}: snapshot {what.kind} of {of} is ordered; the task sees it {when}",
     )
 
 
 def _give_up(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered:
-    """A direct load that was interrupted. Raises ConfigError while it runs, and for some of its
-    tables only."""
+    """Gives up a direct load that was interrupted. Raises ConfigError while it runs, and for some
+    of its tables only."""
     if what.tables:
         raise ConfigError(f"the direct load of task {task_id} is given up whole: name no table")
     if TaskNodes(client).locks(task_id):
@@ -132,13 +132,13 @@ def _give_up(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered
         False,
         f"the direct load of task {task_id} is given up: its target tables hold some of the rows. "
         f"Empty them, and set the task's position (cdcbus offset reset {task_id}) before it is "
-        "started: it would go on from where the load began",
+        "started: it would continue from where the load began",
         gives_up=True,
     )
 
 
 def _swimlane(client: KazooClient, task_id: str) -> str:
-    """Of a fetch task, which has one. Raises ConfigError for any other."""
+    """The swimlane of a fetch task, which has one. Raises ConfigError for any other task."""
     nodes, stored = TaskNodes(client), positions_of(client, task_id)
     swimlanes = list(dict.fromkeys([*stored, *nodes.swimlanes(task_id), *nodes.locks(task_id)]))
     if not swimlanes:
@@ -160,6 +160,6 @@ def _swimlane(client: KazooClient, task_id: str) -> str:
 
 
 def _consumer_name(client: KazooClient, task_id: str) -> str:
-    """By its text: one that has not run yet has no position that would tell."""
+    """The consumer that its text names: a task that has not run yet has no position to go by."""
     consumer = (DistNodes(client).get(task_id) or {}).get("consumer")
     return str(consumer.get("consumerName") or "") if isinstance(consumer, dict) else ""

@@ -1,7 +1,7 @@
-"""The target's row now, beside the row of a dead letter: read by its key, by nobody who writes.
+"""The target's current row beside the row of a dead letter: read by its key, without any write.
 
-Whatever is asked ends within LOOK_SECONDS, also at a server that stands still. Only in databases
-whose cells are read as a verify reads them.
+Every look ends within LOOK_SECONDS, also at a server that hangs. Only in databases whose cells are
+read as a verify reads them.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ STATEMENT_SECONDS: Final = 5
 LOOK_SECONDS: Final = 15.0
 CHANGES: Final = 20  # of a record, that are looked up
 LOOKS_AT_ONCE: Final = 4
-"""A server that stands still holds some of them, and no more."""
+"""A server that hangs holds this many threads at most."""
 _LOOKS = BoundedSemaphore(LOOKS_AT_ONCE)
 READABLE: Final = ("postgresql", "mysql")
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedCell:
-    """A column of the target: as the letter's change has it before and after, and as it is
-    there now. None is NULL; the flags say whether it is there at all. `is_different`: what the
-    change would write is not what is there."""
+    """A column of the target: as the dead letter's change has it before and after, and as the
+    target has it now. None is NULL; the flags say whether it is present at all. `is_different`:
+    the target has another cell than the change would write."""
 
     name: str
     before: Cell
@@ -67,7 +67,7 @@ class ComparedCell:
 
 @dataclass(frozen=True, slots=True)
 class TargetRow:
-    """A row change of a letter and the target's row of its key. `is_there`: there is one; None
+    """A row change of a dead letter and the target's row with its key. `is_there`: it exists; None
     where it could not be looked up, as `reason` says in a sentence."""
 
     table: str
@@ -78,9 +78,9 @@ class TargetRow:
 
 
 def target_rows(task: LoadTask, value: bytes) -> list[TargetRow]:
-    """For each row change of a record and each table that it goes to. Raises ConfigError for a
-    target that is not read so, DataError for a record that cannot be read, and TargetError where
-    the target does not answer."""
+    """A row for each row change of a record and each table that it goes to. Raises ConfigError for
+    a target that cannot be read like this, DataError for a record that cannot be read, and
+    TargetError where the target does not answer."""
     target = task.target
     if not isinstance(target, JdbcTarget):
         raise ConfigError("its target is a topic, which has no rows that could be read by a key")
@@ -91,7 +91,8 @@ def target_rows(task: LoadTask, value: bytes) -> list[TargetRow]:
             "an event processor (consumer.eventProcessor) makes its rows, so that their keys at "
             "the target are not known here"
         )
-    # Not under the task's id: who has that is taken for an earlier process of it, and is ended.
+    # Not under the task's id: a session with it counts as an earlier process of the task, and is
+    # ended.
     own = replace(
         target,
         task_id="",
@@ -134,7 +135,7 @@ def _rows_of(
     database: Database,
     connection: Connection,
 ) -> Iterator[TargetRow]:
-    """One, or of a change that moves the key one for each."""
+    """One row, or for a change that moves the key one for each key."""
     op = change.op.value
     if change.op is Op.TRUNCATE:
         yield TargetRow(str(table.id), op, reason="it empties the table, and is of no single row")
@@ -142,8 +143,8 @@ def _rows_of(
     keys = _keys(change, table)
     if not keys:
         reason = (
-            f"the target table {table.id} has no key that the row has, so that its row cannot be "
-            "told from others"
+            f"the target table {table.id} has no key that the row has, so its row cannot be "
+            "identified"
         )
         yield TargetRow(str(table.id), op, _compared(change, table, target, None), None, reason)
     for key in keys:
@@ -180,7 +181,7 @@ def _row(
         expected = forms_of(column, target.zero_date).expected(cell)
         literal = None if expected is None else target_literal(table.dialect, column, expected)
         if literal is None or expected is None:
-            return None  # no cell of that type is this one
+            return None  # no cell of that type equals this one
         place = compared_column(table.dialect, column)
         charset = charsets.get(name, "")
         if charset and not fits(charset, expected):
@@ -214,7 +215,8 @@ def _row(
 
 
 def _limit(connection: Connection, dialect: str) -> None:
-    """Of a transaction that reads: how long a statement may take, and that it writes nothing."""
+    """Limits a transaction that reads: how long a statement may take, and that it writes
+    nothing."""
     if dialect == "postgresql":
         connection.exec_driver_sql("SET TRANSACTION READ ONLY")
         connection.exec_driver_sql(f"SET LOCAL statement_timeout = {STATEMENT_SECONDS * 1000}")
@@ -241,7 +243,7 @@ def _compared(
         is_different = False
         if name in after and name in there:
             expected = after[name]
-            if name in table.columns:  # as the target would keep it
+            if name in table.columns:  # as the target would store it
                 expected = forms_of(table.columns[name], target.zero_date).expected(expected)
             is_different = expected != there[name]
         cell = ComparedCell(
@@ -260,7 +262,7 @@ def _compared(
 
 
 def within(seconds: float, ask: Callable[[], list[TargetRow]]) -> list[TargetRow]:
-    """What `ask` gives or raises; TargetUnavailable where it takes longer, or others wait."""
+    """What `ask` returns or raises; TargetUnavailable where it takes longer, or too many wait."""
     if not _LOOKS.acquire(blocking=False):
         raise TargetUnavailable("others are looking at target rows now; try again in a while")
     future: Future[list[TargetRow]] = Future()

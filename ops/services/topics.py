@@ -67,8 +67,8 @@ def access_to(config: PublishConfig) -> Access:
 
 
 class TopicLog:
-    """Asks a Kafka cluster. A context manager. All methods raise BusRejected or BusUnavailable,
-    within a few seconds."""
+    """Reads from a Kafka cluster. A context manager. All methods raise BusRejected or
+    BusUnavailable, within a few seconds."""
 
     def __init__(self, access: Access) -> None:
         self._servers = access.servers
@@ -101,7 +101,7 @@ class TopicLog:
         self._consumer.close()
 
     def topics(self) -> dict[str, tuple[int, int]]:
-        """Topic -> partitions, replicas of each; without Kafka's own."""
+        """Topic -> partitions, replicas of each; without Kafka's internal topics."""
         try:
             found = self._consumer.list_topics(timeout=ANSWER_SECONDS).topics
         except KafkaException as error:
@@ -196,8 +196,8 @@ class TopicLog:
                 continue
             if not is_end and partition in left and offset < ends[partition]:
                 yield _record(message)
-            # A compacted topic may have no record at the offset before the end: there Kafka tells
-            # that the partition ends.
+            # A compacted topic may have no record at the offset before the end: then Kafka reports
+            # the end of the partition.
             if is_end or offset + 1 >= ends[partition]:
                 left.discard(partition)
         self._consumer.unassign()

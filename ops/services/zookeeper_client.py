@@ -1,4 +1,4 @@
-"""A connection to ZooKeeper for the length of a command."""
+"""A connection to ZooKeeper for the duration of a command."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def bus_client(bus: BusSettings) -> Iterator[KazooClient]:
     """Raises PositionUnavailable, which names the address, when ZooKeeper does not answer within
     4 s."""
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # its errors become one sentence of ours
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
     try:
         yield client

@@ -1,5 +1,5 @@
-"""`cdcbus alarm list|test|silence`: what is wrong with tasks, who was notified, and when nobody is
-to be."""
+"""`cdcbus alarm list|test|silence`: list alarms and their notices, test the channels, silence
+tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cdcbus.ops.alarms.store import Sent, Silence, TaskAlarms
     from cdcbus.tasks.control.bus_settings import BusSettings
 
-HEADING = ("task", "alarm", "since (UTC)", "told", "by", "what")
+HEADING = ("task", "alarm", "since (UTC)", "sent", "accepted by", "what")
 
 
 def _read_duration(_context: click.Context, _parameter: click.Parameter, text: str) -> float:
@@ -37,17 +37,17 @@ def _read_duration(_context: click.Context, _parameter: click.Parameter, text: s
 
 @click.group()
 def alarm() -> None:
-    """Alarms of tasks, which nodes raise: list them, silence them, test their channels."""
+    """List and silence the alarms that nodes raise for tasks, and test their channels."""
 
 
 @alarm.command("list")
 @click.option(
-    "--sent", is_flag=True, help="Also the last notices that were accepted, and by which channel."
+    "--sent", is_flag=True, help="Also the last accepted notices, and the channel of each."
 )
 @json_option
 @bus_options
 def list_alarms(sent: bool, as_json: bool, bus: BusSettings) -> None:
-    """List the alarms that are raised, who accepted the last notice of each, and what is
+    """List the alarms that are raised, who accepted the last notice of each, and which tasks are
     silenced."""
     from cdcbus.ops.alarms.store import AlarmNodes
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
@@ -76,8 +76,8 @@ def list_alarms(sent: bool, as_json: bool, bus: BusSettings) -> None:
     for task_id, alarms, silence in known:
         if alarms.waiting:
             click.secho(
-                f"task {task_id}: {len(alarms.waiting)} notices were accepted by nobody yet; the "
-                "log of its node says why",
+                f"task {task_id}: {len(alarms.waiting)} notices are not accepted by any channel "
+                "yet; the log of its node says why",
                 fg="red",
             )
         if silence.is_on(now):
@@ -122,8 +122,8 @@ def _as_fields(task_id: str, alarms: TaskAlarms, silence: Silence, now: float) -
 @json_option
 @bus_options
 def test(as_json: bool, bus: BusSettings) -> None:
-    """Send a notice by each channel of the settings, and say which has accepted it. Exits 1 when
-    one has not."""
+    """Send a test notice through each channel in the settings, and show which accepted it. Exits 1
+    when one did not."""
     from cdcbus.ops.alarms.added_channels import all_channels
     from cdcbus.ops.alarms.channels import NotAccepted
     from cdcbus.ops.alarms.grouping import Entry, message_of
@@ -188,7 +188,7 @@ def silence_tasks(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Send no alarms of tasks for a while. What is still wrong after it is sent then."""
+    """Send no alarms of tasks for a while. What is still wrong at its end is sent then."""
     from cdcbus.ops.alarms.silence import silence
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     type=click.IntRange(1, audit.KEPT),
     default=50,
     show_default=True,
-    help="How many, from the newest.",
+    help="How many of the newest.",
 )
 @json_option
 @bus_options
@@ -30,7 +30,8 @@ def list_actions(lines: int, as_json: bool, bus: BusSettings) -> None:
     """List what operators did to tasks, positions, nodes and dead letters, the newest last: when,
     who and from where, what, on what.
 
-    Commands and pages note it in ZooKeeper before they do it; the newest 1,000 are kept.
+    Commands and pages record each action in ZooKeeper before they take it; the newest 1,000 are
+    kept.
     """
     with bus_client(bus) as client:
         actions = audit.actions(client, lines)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def config() -> None:
-    """Look at the settings that all tasks and commands share, and protect what they lead to."""
+    """Show the settings that all tasks and commands share, and protect what ZooKeeper holds."""
 
 
 @config.command()
@@ -48,10 +48,10 @@ def show(as_json: bool, bus: BusSettings) -> None:
 @json_option
 @bus_options
 def protect(yes: bool, as_json: bool, bus: BusSettings) -> None:
-    """Give all that the bus keeps in ZooKeeper to the user of zookeeper.auth.
+    """Give everything that the bus keeps in ZooKeeper to the user of zookeeper.auth.
 
-    For an installation that began without zookeeper.auth: what was made before is open to all. Set
-    it on every node first, and start them again: a process without it has no access afterwards.
+    For an installation that began without zookeeper.auth: znodes made before are open to anyone.
+    Set it on every node first, and restart them: a process without it has no access afterwards.
     """
     from cdcbus.ops.services.zookeeper_client import bus_client
     from cdcbus.plugins.errors import ConfigError

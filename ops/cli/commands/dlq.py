@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 RECORD = re.compile(r"[\w.-]+/(?:[0-9]+/[0-9]+|[^/\s]+:[0-9]+/[0-9]+/[0-9]+)")
 
 _task = click.argument("word", metavar="FILE|ID")
-_all = click.option("--all", "takes_all", is_flag=True, help="All open letters of the task.")
+_all = click.option("--all", "takes_all", is_flag=True, help="All open dead letters of the task.")
 _yes = click.option("--yes", is_flag=True, help="Do not ask.")
 
 
@@ -41,7 +41,7 @@ def _read_records(
     for word in words:
         if not RECORD.fullmatch(word):
             raise click.BadParameter(
-                "expected TOPIC/PARTITION/OFFSET, or of a fetch task "
+                "expected TOPIC/PARTITION/OFFSET, or for a fetch task "
                 "TOPIC/FILE:PLACE/ROW/NUMBER, as `cdcbus dlq list` prints it, "
                 f"not {word!r}"
             )
@@ -53,11 +53,11 @@ _records = click.argument("records", nargs=-1, metavar="[RECORD...]", callback=_
 
 @click.group()
 def dlq() -> None:
-    """Look at dead letters, replay or drop them.
+    """List, show, replay and drop dead letters.
 
-    With loader.onError=deadletter, a consumer task makes dead letters of records that it cannot
-    read or that the target refuses, a fetch task of rows that are too large for Kafka. FILE is its
-    task file, ID its id in ZooKeeper; RECORD is named as `cdcbus dlq list` prints it.
+    With loader.onError=deadletter, a consumer task turns records that it cannot read or that the
+    target refuses into dead letters, a fetch task rows that are too large for Kafka. FILE is a task
+    file, ID a task's id in ZooKeeper, RECORD a name as `cdcbus dlq list` prints it.
     """
 
 
@@ -66,7 +66,7 @@ def dlq() -> None:
 @json_option
 @bus_options
 def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
-    """List the open letters of a task: record, time, reason."""
+    """List the open dead letters of a task: record, time, reason."""
     from cdcbus.ops.services.dead_letter_fields import fields_of
 
     with _topic(word, bus) as topic:
@@ -91,14 +91,14 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
     "--target",
     "looks_at_target",
     is_flag=True,
-    help="With the target's row now, read by the letter's key. Of a consumer task's letters only.",
+    help="Also show the target's current row, read by the dead letter's key; consumer tasks only.",
 )
 @json_option
 @bus_options
 def show(
     word: str, records: tuple[str, ...], looks_at_target: bool, as_json: bool, bus: BusSettings
 ) -> None:
-    """Show whole dead letters, with the original record's key, headers and value. Without a record
+    """Show whole dead letters, with the original record's key, headers and value. Without RECORD
     all are shown. Rows are printed with their cells."""
     from cdcbus.ops.services.dead_letter_fields import fields_of, original_of
     from cdcbus.tasks.control.uses import kafka_and_target_of, kafka_of, named_task
@@ -130,8 +130,8 @@ def show(
 @click.option(
     "--force",
     is_flag=True,
-    help="Also where a newer record of the row exists, or may have existed: the older state is "
-    "written.",
+    help="Also where a newer record of the row exists, or may have existed; this writes the older "
+    "state.",
 )
 @json_option
 @bus_options
@@ -144,13 +144,13 @@ def replay(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Append the original records to their partitions, with key and bytes as they were, and mark
-    their dead letters resolved.
+    """Append the original records to their partitions, with unchanged key and bytes, and mark their
+    dead letters resolved.
 
     Refused where the partition has a newer record with the same key, unless --force is given: the
-    older state of its row would replace the newer one. Every task that reads the topic gets them
-    again. A header `cdcbus.replayed` has the time. Refused for a fetch task, whose dead letters do
-    not hold the records.
+    older state of its row would replace the newer one. Every task that reads the topic gets the
+    records again. A header `cdcbus.replayed` holds the time. Refused for a fetch task, whose dead
+    letters do not hold the records.
     """
     from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.control.dead_letters import replay_letters
@@ -213,14 +213,14 @@ def _print_resolved(
 def _at_target(
     task: FetchTask | LoadTask, letter: OpenDeadLetter | FetchLetter
 ) -> list[dict[str, Any]]:
-    """The target's rows of a letter, each with what it was changed by; where they are not known,
-    why."""
+    """The target's rows of a dead letter, each with the operation that was to change it; where they
+    cannot be read, one entry with the reason."""
     from cdcbus.consumer.config import LoadTask
     from cdcbus.consumer.records.dead_letters import OpenDeadLetter
     from cdcbus.ops.services.target_rows import target_rows
 
     if not isinstance(task, LoadTask) or not isinstance(letter, OpenDeadLetter):
-        raise ConfigError("--target is for the letters of a consumer task: a fetch task has none")
+        raise ConfigError("--target is for a consumer task's dead letters: a fetch task has none")
     try:
         found = target_rows(task, letter.value)
     except CdcError as error:
@@ -242,15 +242,15 @@ def _target_fields(row: TargetRow) -> dict[str, Any]:
 
 
 def _target_line(row: dict[str, Any]) -> str:
-    """One row for people."""
+    """One row as a sentence."""
     if row["reason"]:
-        return f"target: not known: {row['reason']}"
+        return f"target: unknown: {row['reason']}"
     if row["row"] is None:
         return f"target: {row['table']} has no row with this key"
     sentence = f"target: {row['table']} {row['row']}"
     if not row["different"]:
         return sentence
-    return f"{sentence}; other than the letter says: {', '.join(row['different'])}"
+    return f"{sentence}; differs from the dead letter in: {', '.join(row['different'])}"
 
 
 @contextmanager

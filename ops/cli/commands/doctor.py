@@ -1,4 +1,4 @@
-"""`cdcbus doctor`: is this installation well?"""
+"""`cdcbus doctor`: checks this installation."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 @json_option
 @bus_options
 def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
-    """Look at each part of this installation, and say what is wrong, why, and what to do.
+    """Check each part of this installation, and say what is wrong, why, and what to do.
 
-    This machine, ZooKeeper, nodes, clocks, and each Kafka cluster, source and target that the tasks
-    name: those given, task files or ids, or without any all that ZooKeeper keeps. Changes nothing.
-    Exits 1 when something would stop a task.
+    Checks this machine, ZooKeeper, nodes, clocks, and each Kafka cluster, source and target of the
+    tasks: the given task files or ids, by default all tasks in ZooKeeper. Changes nothing. Exits 1
+    when something would stop a task.
     """
     from rich.console import Console
 
@@ -32,7 +32,7 @@ def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     from cdcbus.ops.doctor.installation import steps
     from cdcbus.tasks.preflight.result import has_failed
 
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # what goes wrong is told in one sentence
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # its errors become one sentence of ours
     found = []
     with Console(stderr=True).status("") as status:
         for name, look in steps(bus, words):

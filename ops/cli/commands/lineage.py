@@ -39,20 +39,20 @@ Task = FetchTask | LoadTask
     multiple=True,
     metavar="FILE|FOLDER",
     type=click.Path(exists=True, path_type=Path),
-    help="A task file, or a folder of them; may be given several times. Without it: "
-    "tasks/*.properties and *.properties.",
+    help="A task file, or a folder of them; repeatable. Default: tasks/*.properties and "
+    "*.properties.",
 )
 @click.option(
     "--zookeeper",
     metavar="HOST:PORT[,...][/CHROOT]",
-    help="Also the tasks that this ZooKeeper holds in dist nodes.",
+    help="Also the tasks that this ZooKeeper holds in dist znodes.",
 )
 @json_option
 def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: bool) -> None:
     """Show which source table goes through which topic and task to which target table.
 
-    With WORD, only ways with this text in a table, topic or target, any case. Files that hold no
-    task, or one with errors, are left out, and named on standard error.
+    With WORD, only lines with this text in a table, topic or target, in any case. Files without a
+    task, or with errors, are left out and named on standard error.
     """
     from cdcbus.tasks.control.bus_settings import read_bus_settings
 
@@ -82,7 +82,7 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
 
 
 def tree(found: Iterable[Way]) -> Tree:
-    """The ways as a tree: those that begin alike share their beginning."""
+    """The ways as a tree; ways with a common beginning share its branches."""
     root = Tree("rows", hide_root=True)
     branches: dict[tuple[str, ...], Tree] = {}
     for way in found:

@@ -1,4 +1,4 @@
-"""`cdcbus node`: run a node, look at nodes, drain and fill them."""
+"""`cdcbus node`: run a node, inspect nodes, drain and resume them."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ _node = click.argument("node_id", metavar="NODE", callback=_read_id)
 
 @click.group()
 def node() -> None:
-    """Run nodes, which run the tasks that ZooKeeper holds, and look at them."""
+    """Run and inspect nodes, which run the tasks in ZooKeeper."""
 
 
 @node.command()
 @bus_options
 def run(bus: BusSettings) -> None:
-    """Be a node: take started tasks and run them, until SIGTERM or Ctrl-C; then other nodes take
-    them.
+    """Run a node: claim started tasks and run them, until SIGTERM or Ctrl-C; then other nodes take
+    them over.
 
     Settings: node.id, node.workLimit, node.logDirectory, http.bind, http.token in
-    cdcbus.properties, or CDCBUS_NODE_ID and so on. A task is taken where its nodeId allows it. If
-    this process dies, another node has its tasks within 15 seconds.
+    cdcbus.properties, or CDCBUS_NODE_ID and so on. A task's nodeId says which nodes can claim it.
+    If this process dies, another node has its tasks within 15 seconds.
     """
     import logging
 
@@ -90,7 +90,7 @@ def run(bus: BusSettings) -> None:
 @node.command("spark", hidden=True)
 @bus_options
 def spark(bus: BusSettings) -> None:
-    """Be the process in which a node runs its consumer tasks; started by the node."""
+    """Run the consumer tasks of a node; started by the node."""
     from cdcbus.ops.node.spark_tasks import run_spark_tasks
 
     run_spark_tasks(bus)
@@ -99,11 +99,11 @@ def spark(bus: BusSettings) -> None:
 @node.command("verify", hidden=True)
 @click.argument("task_id", metavar="ID")
 @click.option(
-    "--throttle", type=click.IntRange(min=1), required=True, help="Rows a second at most."
+    "--throttle", type=click.IntRange(min=1), required=True, help="Rows per second at most."
 )
 @bus_options
 def verify(task_id: str, throttle: int, bus: BusSettings) -> None:
-    """Be the process in which a node verifies a task; started by the node."""
+    """Verify a task for a node; started by the node."""
     from cdcbus.ops.node.verify_process import verify_task
 
     verify_task(task_id, throttle, bus)
@@ -131,15 +131,13 @@ def list_nodes(as_json: bool, bus: BusSettings) -> None:
             [_row(info) for info in infos],
         )
     else:
-        click.echo(
-            f"no node has ever been at {bus.zookeeper}; start one: cdcbus node run", err=True
-        )
+        click.echo(f"no node has ever run at {bus.zookeeper}; start one: cdcbus node run", err=True)
 
 
 def _row(info: NodeInfo) -> tuple[str, ...]:
     place = f"{info.host} {info.process_id}" if info.host else ""
     health = f"{info.health} {info.health_reason}".strip()
-    # A node that has ended may have left its last report.
+    # A node that has ended can have left its last report.
     used, tasks = 0, ""
     if info.is_there:
         used, tasks = info.used, ",".join(info.tasks)
@@ -180,7 +178,7 @@ def info(node_id: str, as_json: bool, bus: BusSettings) -> None:
 @json_option
 @bus_options
 def rm(node_id: str, yes: bool, as_json: bool, bus: BusSettings) -> None:
-    """Forget NODE, which no longer runs: it is not listed, and nobody is told that it is away."""
+    """Forget NODE, which no longer runs: it is not listed, and its absence raises no alarm."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         _found(nodes, node_id, bus)
@@ -197,7 +195,7 @@ def _found(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:
     found = nodes.info(node_id)
     if found is None:
         known = ", ".join(nodes.ids()) or "none"
-        raise ConfigError(f"no node is called {node_id} at {bus.zookeeper}; there are: {known}")
+        raise ConfigError(f"no node is called {node_id} at {bus.zookeeper}; known nodes: {known}")
     return found
 
 
@@ -214,8 +212,8 @@ def _found(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:
 @json_option
 @bus_options
 def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings) -> None:
-    """Let NODE give its tasks to other nodes and take no more, also after a restart. Returns when
-    it has none."""
+    """Move the tasks of NODE to other nodes and let it take no more, also after a restart. Returns
+    when it has none."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         before = _found(nodes, node_id, bus)
@@ -233,7 +231,7 @@ def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings)
 
 
 def _drained(nodes: BusNodes, node_id: str, bus: BusSettings, timeout_seconds: float) -> NodeInfo:
-    """The node once it has no task, or when the time is over."""
+    """The node, once it has no task or the time is over."""
     deadline = time.monotonic() + timeout_seconds
     while True:
         info = _found(nodes, node_id, bus)

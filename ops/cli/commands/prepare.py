@@ -1,4 +1,4 @@
-"""`cdcbus prepare`: what consumer tasks need on a machine, before the first of them starts."""
+"""`cdcbus prepare`: prepares a machine for its first consumer task."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cdcbus.consumer.jvm.class_path import class_path, make_unsigned
 def prepare() -> None:
     """Fetch Spark's Kafka source, and archive Spark's classes, so that tasks start faster.
 
-    Consumer tasks run without it too: the first one fetches what is missing, but archives nothing.
-    The archive takes most of a minute and some 170 MB; it fits this installation with this Java:
-    repeat it after an upgrade of either.
+    Consumer tasks also run without it: the first one fetches what is missing, but archives nothing.
+    The archive takes most of a minute and about 170 MB. It fits only this installation with this
+    Java: repeat it after an upgrade of either.
     """
     from rich.console import Console
 
@@ -24,7 +24,7 @@ def prepare() -> None:
     if archive.is_file():
         click.echo(f"Spark's classes are archived already: {archive}")
         return
-    sentence = "archiving Spark's classes, once, for most of a minute"
+    sentence = "archiving Spark's classes, which takes most of a minute, once"
     if not console.is_terminal:
         click.echo(sentence, err=True)
     with console.status(sentence):

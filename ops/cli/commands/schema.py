@@ -1,4 +1,4 @@
-"""`cdcbus schema`: the target tables of a consumer task, made from the source's."""
+"""`cdcbus schema`: creates the target tables of a consumer task from its source tables."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 
 def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """What `plan` and `apply` share."""
+    """Adds the options that `plan` and `apply` share."""
     for option in (
         json_option,
         click.argument("task", metavar="FILE|ID"),
         click.option(
             "--source",
             metavar="FILE|ID",
-            help="The fetch task that feeds TASK. Without it: the one beside TASK, in its folder "
-            "or in ZooKeeper, that writes to its topics.",
+            help="The fetch task that feeds TASK; default: the one beside TASK, in its folder or "
+            "in ZooKeeper, that writes to its topics.",
         ),
-        click.option("--schemas", is_flag=True, help="Also make schemas that are missing."),
+        click.option("--schemas", is_flag=True, help="Also create missing schemas."),
         click.option(
             "--indexes",
             is_flag=True,
-            help="Also make the source's other indexes, in existing tables too.",
+            help="Also create the source's other indexes, on existing tables too.",
         ),
     ):
         command = option(command)
@@ -42,7 +42,7 @@ def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.group()
 def schema() -> None:
-    """Make the target tables of a consumer task from its source's tables.
+    """Create the target tables of a consumer task from its source tables.
 
     The source is that of the fetch task which writes the task's topics. Tables go through the
     filters and the mapper of both tasks, and get the target's types, keys, defaults and comments.
@@ -65,10 +65,10 @@ def plan(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Print the SQL that makes the missing tables, and how the others differ. Changes nothing.
+    """Print the SQL that creates the missing tables, and how the others differ. Changes nothing.
 
-    The SQL goes to standard output, to be reviewed, kept, and run by hand or by `apply`; all else
-    stands in it as remarks.
+    The SQL goes to standard output, to be reviewed, kept, and run by hand or by `apply`; everything
+    else is in its comments.
     """
     _, found = _planned(task, source, bus, schemas=schemas, indexes=indexes)
     if as_json:
@@ -91,10 +91,10 @@ def apply(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Make the missing tables. Prints the SQL and asks first; tables that exist are left alone, but
-    for indexes that they lack, with --indexes.
+    """Create the missing tables. Prints the SQL and asks first; existing tables are left alone,
+    except for missing indexes with --indexes.
 
-    Ends at the first statement that fails; run it again once the reason is gone.
+    Stops at the first statement that fails; run it again once the cause is fixed.
     """
     from cdcbus.tasks.schema.plan import apply_plan, refuse_impossible
 
@@ -129,7 +129,7 @@ def _planned(
 def _print(found: SchemaPlan) -> None:
     for name in found.missing_schemas:
         if not found.schemas:
-            click.echo(f"-- schema {name} is missing: --schemas makes it")
+            click.echo(f"-- schema {name} is missing: --schemas creates it")
     for sql in found.head:
         click.echo(f"{sql};\n")
     for table in found.tables:
@@ -141,9 +141,9 @@ def _print(found: SchemaPlan) -> None:
 
 
 def _remarks(table: TablePlan) -> list[str]:
-    """What a person should know of a table, one line each."""
+    """What an operator should know about a table, one line each."""
     wanted = table.definition
-    state = {True: "exists", False: "is missing", None: "is not looked at"}[table.is_there]
+    state = {True: "exists", False: "is missing", None: "is not checked"}[table.is_there]
     lines = [f"{wanted.id}, from {', '.join(map(str, wanted.sources))}: {state}"]
     if not table.is_there:
         lines += [f"cannot be made: {problem}" for problem in wanted.problems]

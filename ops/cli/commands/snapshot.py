@@ -1,5 +1,5 @@
-"""`cdcbus snapshot start|pause|resume|stop|status`: the rows that a fetch task's tables have
-already."""
+"""`cdcbus snapshot start|pause|resume|stop|status`: snapshots of the rows that a fetch task's
+tables already have."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ _tables = click.option(
 
 @click.group()
 def snapshot() -> None:
-    """Send rows that a fetch task's tables have already, while it follows the binlog.
+    """Send the rows that a fetch task's tables already have, while it follows the binlog.
 
-    A running task sees within a second what is wished; a stopped one when it starts.
+    A running task sees a command within a second, a stopped one when it starts.
     """
 
 
@@ -46,10 +46,10 @@ def snapshot() -> None:
 def start(
     task_id: str, tables: tuple[str, ...], where: str, as_json: bool, bus: BusSettings
 ) -> None:
-    """Begin the snapshots of task ID's tables, also of those that are done. One that is under way
-    goes on."""
+    """Start the snapshots of task ID's tables, also of those that are done. One in progress
+    continues."""
     if where and not tables:
-        raise ConfigError("--where is about columns of a table: name it by --table SCHEMA.TABLE")
+        raise ConfigError("--where is about columns of a table: name it with --table SCHEMA.TABLE")
     _wish(task_id, Wish(WishKind.START, tables, where), as_json, bus)
 
 
@@ -59,7 +59,7 @@ def start(
 @json_option
 @bus_options
 def pause(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
-    """Let snapshots of task ID rest where they are."""
+    """Pause snapshots of task ID."""
     _wish(task_id, Wish(WishKind.PAUSE, tables), as_json, bus)
 
 
@@ -69,7 +69,7 @@ def pause(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings
 @json_option
 @bus_options
 def resume(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
-    """Go on with snapshots of task ID that were paused."""
+    """Resume paused snapshots of task ID."""
     _wish(task_id, Wish(WishKind.RESUME, tables), as_json, bus)
 
 
@@ -81,7 +81,7 @@ def resume(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSetting
 def stop(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     """End snapshots of task ID that are not done; rows that were sent stay.
 
-    Of a consumer task: give up its direct load, which was interrupted.
+    For a consumer task: give up its interrupted direct load.
     """
     _wish(task_id, Wish(WishKind.STOP, tables), as_json, bus)
 
@@ -92,7 +92,7 @@ def stop(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings)
 @json_option
 @bus_options
 def status(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
-    """Show how far the snapshots of task ID are. Ends with 1 where one has failed."""
+    """Show how far the snapshots of task ID are. Exits 1 when one has failed."""
     with bus_client(bus) as client:
         found = snapshots_of(client, task_id)
     shown = [each for each in found.tables if Wish(WishKind.START, tables).is_for(each.table)]
@@ -146,11 +146,11 @@ def _print(task_id: str, shown: Sequence[TableSnapshot], wished: Sequence[Wish])
         print_table(heading, rows)
     for each_wish in wished:
         tables = ", ".join(each_wish.tables) or "all tables"
-        click.echo(f"wished, and not seen by the task yet: {each_wish.kind} {tables}")
+        click.echo(f"ordered, and not seen by the task yet: {each_wish.kind} {tables}")
 
 
 def _bar(share: float) -> str:
-    """In percent where nobody looks at a terminal."""
+    """A bar on a terminal, elsewhere a percentage."""
     if not sys.stdout.isatty():
         return f"{share:.0%}"
     done = int(share * BAR)

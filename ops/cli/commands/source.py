@@ -1,4 +1,4 @@
-"""`cdcbus source`: sources that several task files name, in files and in ZooKeeper."""
+"""`cdcbus source`: named sources, which several tasks can share, in files and in ZooKeeper."""
 
 from __future__ import annotations
 
@@ -69,8 +69,8 @@ def add(
 ) -> None:
     """Store the source NAME.
 
-    For a secret write '${env:NAME}', '${file:/path}' or '${file:/path:key}', which each task fills
-    in where it runs. An inline secret is encrypted for ZooKeeper with the key of the setting
+    For a secret write '${env:NAME}', '${file:/path}' or '${file:/path:key}', which each task
+    resolves where it runs. An inline secret is encrypted for ZooKeeper with the key of the setting
     secret.keyFile; without a key it is refused.
     """
     from cdcbus.tasks.config.named_sources import (
@@ -114,7 +114,7 @@ def list_sources(as_json: bool, bus: BusSettings) -> None:
 
 
 def _rows(bus: BusSettings, failures: list[str]) -> Iterator[dict[str, str]]:
-    """The sources that can be read. Why others cannot is added to `failures`."""
+    """The readable sources. Appends to `failures` why others cannot be read."""
     from cdcbus.tasks.config.named_sources import in_folders, names_in
 
     folders = _folders(bus)

@@ -1,4 +1,4 @@
-"""`cdcbus topic`: a look into Kafka topics."""
+"""`cdcbus topic`: inspects Kafka topics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _newest = click.option(
     type=click.IntRange(1),
     default=1000,
     show_default=True,
-    help="How many records of each partition are read.",
+    help="How many records of each partition to read.",
 )
 
 
@@ -68,7 +68,7 @@ def _read_time(
 def _read_from(
     context: click.Context, parameter: click.Parameter, text: str
 ) -> Edge | int | AtTime:
-    """-N is the number of newest records."""
+    """An edge, a time, or -N for the N newest records."""
     if text in tuple(Edge):
         return Edge(text)
     if re.fullmatch(r"-[1-9][0-9]{0,8}", text):
@@ -77,7 +77,7 @@ def _read_from(
 
 
 def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Gives the command `--servers` and `--task`; it gets how Kafka is reached as argument
+    """Adds `--servers` and `--task` to a command, which gets the access to Kafka as argument
     `access`."""
 
     @click.option("--servers", metavar="HOST:PORT[,...]", help="The Kafka brokers.")
@@ -97,7 +97,7 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
         access = Access("", {}, "auto")
         if word is not None:
             access = access_of(_task(word, bus))
-        if servers:  # they win: a task's brokers may have other names here
+        if servers:  # they win: a task's brokers can have other names here
             access = replace(access, servers=servers)
         return command(*args, access=access, **kwargs)
 
@@ -112,7 +112,7 @@ def _task(word: str, bus: BusSettings) -> FetchTask | LoadTask:
 
 @click.group()
 def topic() -> None:
-    """Look into Kafka topics: tables, row changes, lag, offsets of a time.
+    """Inspect Kafka topics: tables, row changes, lag, offsets at a time.
 
     Changes nothing, and joins no consumer group. Brokers that do not answer are reported within
     five seconds.
@@ -124,7 +124,7 @@ def topic() -> None:
 @json_option
 @access_options
 def list_topics(as_json: bool, access: Access) -> None:
-    """List the topics, without Kafka's own."""
+    """List the topics, except Kafka's internal ones."""
     with TopicLog(access) as log:
         topics = log.topics()
     rows = []
@@ -200,7 +200,7 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
     "tables",
     multiple=True,
     metavar="PATTERN",
-    help="Only tables like SCHEMA.TABLE or TABLE, with * and ?, any case; may be repeated.",
+    help="Only tables like SCHEMA.TABLE or TABLE, with * and ?, any case; repeatable.",
 )
 @click.option(
     "--key", metavar="TEXT", help="Only rows with this record key, or these key cells joined by _."
@@ -210,13 +210,13 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
     "ops",
     multiple=True,
     type=click.Choice([op.lower() for op in Op]),
-    help="Only this operation; may be repeated.",
+    help="Only this operation; repeatable.",
 )
 @click.option(
     "--format",
     "converter",
     metavar="NAME",
-    help="The converter; else the task's, else auto, which goes by each record.",
+    help="The converter; default: the task's, then auto, which detects it for each record.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object a line.")
 @access_options
@@ -246,7 +246,7 @@ def tail(
         if not follow:
             ends = {partition: end for partition, (_, end) in bounds.items()}
         for record in log.records(name, starts, ends):
-            if record.value is None:  # a mark of a deleted key
+            if record.value is None:  # a tombstone
                 continue
             if end_ms is not None and record.time_ms >= end_ms:
                 continue
@@ -299,7 +299,7 @@ def _starts(
 def find(name: str, epoch_ms: int, as_json: bool, access: Access) -> None:
     """Find the first offset of each partition of TOPIC at or after a time.
 
-    Also prints the position that starts a task there. Where every record is older, that is the end.
+    Also prints the position that starts a task there. If every record is older, that is the end.
     """
     with TopicLog(access) as log:
         found = log.at_time(name, epoch_ms)
@@ -307,7 +307,7 @@ def find(name: str, epoch_ms: int, as_json: bool, access: Access) -> None:
     positions = []
     for partition, offset in found.items():
         rows.append({"partition": partition, "offset": offset})
-        positions.append(KafkaPosition(name, partition, offset - 1))  # the last one that is done
+        positions.append(KafkaPosition(name, partition, offset - 1))  # the last one applied
     position = kafka_positions_to_json(positions)
     if as_json:
         print_json(
@@ -348,8 +348,8 @@ def schema(name: str, table: str | None, count: int, access: Access) -> None:
     formats = sorted(found[0].formats)
     if len(formats) > 1:
         raise ConfigError(
-            f"{found[0].table.id} stands in {name} as {', '.join(formats)}; read fewer with "
-            "--newest"
+            f"{found[0].table.id} is in {name} in several formats, {', '.join(formats)}; read "
+            "fewer with --newest"
         )
     print_json(json_schema(found[0].table, formats[0]))
 
@@ -359,10 +359,10 @@ def schema(name: str, table: str | None, count: int, access: Access) -> None:
 @json_option
 @bus_options
 def lag(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
-    """Show how far consumer tasks are behind: stored position against the end of each partition.
+    """Show the lag of consumer tasks: stored position against the end of each partition.
 
-    Seconds count from when the first record that is still to be applied was written. Exit code 1
-    when a task has no usable position.
+    Seconds count from when the first record not yet applied was written. Exits 1 when a task has no
+    usable position.
     """
     rows: list[dict[str, Any]] = []
     for word in words:

@@ -1,4 +1,4 @@
-"""`cdcbus verify`: are source and target equal?"""
+"""`cdcbus verify`: checks whether source and target are equal."""
 
 from __future__ import annotations
 
@@ -47,21 +47,21 @@ class Share(click.ParamType[float]):
 @click.option(
     "--source",
     metavar="FILE|ID",
-    help="The fetch task that feeds the topics; else it is found beside the task.",
+    help="The fetch task that feeds the topics; default: the one found beside the task.",
 )
 @click.option(
     "--table",
     "tables",
     multiple=True,
     metavar="NAME",
-    help="Only this table, by its name at the source or the target; several times for several.",
+    help="Only this table, by its name at the source or the target; repeatable.",
 )
 @click.option(
     "--sample",
     type=Share(),
     default=1.0,
     metavar="PERCENT",
-    help="Only about so many of the chunks, chosen at random; example: 5%.",
+    help="Only about this share of the chunks, chosen at random; example: 5%.",
 )
 @click.option(
     "--where",
@@ -75,28 +75,28 @@ class Share(click.ParamType[float]):
     default=60.0,
     show_default=True,
     metavar="SECONDS",
-    help="How long rows that differ are looked at again, until changes have had time to arrive.",
+    help="How long to recheck rows that differ, so that changes have time to arrive.",
 )
 @click.option(
     "--throttle",
     type=click.IntRange(min=1),
     metavar="ROWS",
-    help="Read no more rows of the source in a second.",
+    help="Read at most this many rows of the source per second.",
 )
 @click.option(
-    "--show-values", "shows_values", is_flag=True, help="Show the cells that differ, too."
+    "--show-values", "shows_values", is_flag=True, help="Also show the cells that differ."
 )
 @click.option(
     "--repair",
     "is_repairing",
     is_flag=True,
-    help="Publish the rows that differ once more from the source, through their topic.",
+    help="Publish the rows that differ again from the source, through their topic.",
 )
 @click.option(
     "--prune",
     "is_pruning",
     is_flag=True,
-    help="Of --repair only this: delete rows that the source no longer has, as after a snapshot.",
+    help="Only the deletes of --repair: rows that the source no longer has, as after a snapshot.",
 )
 @click.option(
     "--dry-run", is_flag=True, help="With --repair, --prune: only show what would be published."
@@ -106,8 +106,8 @@ class Share(click.ParamType[float]):
     "--last",
     "is_last",
     is_flag=True,
-    help="Only show what the last verify of the task has found, a node's by verify.schedule or one "
-    "by hand; compares nothing.",
+    help="Only show the result of the task's last verify, by verify.schedule or by hand; compares "
+    "nothing.",
 )
 @json_option
 @bus_options
@@ -131,11 +131,11 @@ def verify(
     """Prove that the target tables of a consumer task equal the source tables.
 
     Both databases sum up checksums of the mapped columns, chunk by chunk; where they differ, rows
-    are read from both and compared as the task would write them. A row that differs is looked at
-    again once the changes up to then have arrived, so tables may change meanwhile. Changes nothing,
-    unless it is to repair. Of a task that is given by its ID, and all of its tables, what was found
-    is kept for --last and the console. Exits 0 when all is equal, 1 when something differs, 2 when
-    that cannot be told.
+    are read from both and compared as the task would write them. A row that differs is rechecked
+    once the changes up to then have arrived, so tables can change meanwhile. Changes nothing except
+    with --repair or --prune. The result for all tables of a task that is named by its ID is kept
+    for --last and the console. Exits 0 when all rows are equal, 1 when some differ, 2 when it could
+    not find out.
     """
     if is_last:
         _show_last(word, bus, as_json=as_json)
@@ -167,7 +167,7 @@ def verify(
                         mending.repair(both, comparison)
                 if not as_json:
                     progress.print(report)
-            # Only what was found of all rows says how the task is.
+            # Only a verify of all rows describes the task as a whole.
             is_whole = not tables and not where and sample == 1
             if is_whole and not is_file(word):
                 _keep(both, reports, begun)
@@ -186,7 +186,7 @@ def _print_reports(reports: list[TableReport], error: str = "") -> None:
 
 
 def _keep(both: Opened, reports: list[TableReport], begun: str) -> None:
-    """For --last. Where that is refused, what was found stands."""
+    """Stores the result for --last. A failure to do so is a warning: the result stands."""
     from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.verify.last import VerifyNodes, last_verify
     from cdcbus.tasks.zookeeper.znode import now
@@ -195,11 +195,11 @@ def _keep(both: Opened, reports: list[TableReport], begun: str) -> None:
     try:
         nodes.put_last(task_id, last_verify(reports, nodes.last(task_id), begun, now(), operator()))
     except CdcError as error:
-        click.secho(f"what was found is not kept for --last: {error}", fg="yellow", err=True)
+        click.secho(f"the result is not kept for --last: {error}", fg="yellow", err=True)
 
 
 def _show_last(word: str, bus: BusSettings, *, as_json: bool) -> NoReturn:
-    """Exits as the verify did."""
+    """Prints the last result, and exits as that verify did."""
     from cdcbus.ops.services.zookeeper_client import bus_client
     from cdcbus.tasks.control.source_of import consumer_task
     from cdcbus.tasks.control.uses import Uses
@@ -233,7 +233,8 @@ class _Mending:
     shows: bool
 
     def repair(self, both: Opened, comparison: Comparison) -> None:
-        """Shows what is to be published. Publishes it and looks again where that is wanted."""
+        """Shows what would be published. Publishes it and compares again unless this is a dry run
+        or the operator declines."""
         from cdcbus.tasks.process_identity import operator
         from cdcbus.tasks.verify.repair import (
             PRUNED,
@@ -256,7 +257,7 @@ class _Mending:
         if self.dry_run or not report.planned:
             return
         if not self.yes and not _is_confirmed(report):
-            report.not_repaired = "it was not wanted"
+            report.not_repaired = "declined"
             return
         option = "--repair" if self.is_repairing else "--prune"
         what = f"verify {option}: {len(report.planned)} rows of {report.target}"
@@ -286,7 +287,7 @@ def _is_confirmed(report: TableReport) -> bool:
 
 
 class _Progress:
-    """A line of progress on a terminal; the reports below it."""
+    """A line of progress on a terminal, below the reports."""
 
     def __init__(self, is_wanted: bool) -> None:
         from rich.console import Console
@@ -307,7 +308,7 @@ class _Progress:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """While something is asked."""
+        """Hides the line while a question is asked."""
         self.__exit__()
         try:
             yield
@@ -326,7 +327,7 @@ class _Progress:
 
 
 def lines_of(report: TableReport) -> list[str]:
-    """What is printed of a table."""
+    """The lines that are printed for a table."""
     heading = f"{report.target}: {report.result}"
     if report.error:
         return [heading, f"  {report.error}"]
@@ -335,7 +336,7 @@ def lines_of(report: TableReport) -> list[str]:
         f"target, {report.chunks:,} chunks, {report.seconds:.1f} s"
     ]
     if report.chunks_skipped:
-        lines.append(f"  {report.chunks_skipped:,} chunks were left out (--sample)")
+        lines.append(f"  {report.chunks_skipped:,} chunks were skipped (--sample)")
     counts = [f"{count:,} {kind}" for kind, count in report.counts.items() if count]
     if counts:
         lines.append(f"  {', '.join(counts)}")
@@ -354,8 +355,8 @@ def lines_of(report: TableReport) -> list[str]:
         lines.append(f"  not repaired: {report.not_repaired}")
     if report.left_out:
         lines.append(
-            f"  columns that are not compared, by their types or as not all source tables have "
-            f"them: {', '.join(report.left_out)}"
+            f"  columns that are not compared, because of their types or because not all source "
+            f"tables have them: {', '.join(report.left_out)}"
         )
     lines += [f"  {_shown(example)}" for example in report.examples]
     return lines
@@ -364,7 +365,7 @@ def lines_of(report: TableReport) -> list[str]:
 def _shown(example: Example) -> str:
     text = f"{example.kind} {_key(example.key) or 'row ' + example.digest}"
     source, target = example.source, example.target
-    if source is None and target is None:  # values are not to be shown
+    if source is None and target is None:  # without --show-values
         if not example.columns:
             return text
         return f"{text}: {', '.join(example.columns)}"

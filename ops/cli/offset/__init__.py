@@ -1,1 +1,1 @@
-"""`cdcbus offset`: changes stored positions, and notes who did it."""
+"""`cdcbus offset`: changes stored positions, and records who did it."""

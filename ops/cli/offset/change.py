@@ -1,4 +1,4 @@
-"""What the commands that set positions share: options, the question, what is printed."""
+"""Options, confirmation and output that the commands which set positions share."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
 live_option = click.option(
-    "--live", is_flag=True, help="Also while the task runs, which then continues from there."
+    "--live", is_flag=True, help="Also while the task runs; it then continues from there."
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask.")
-dry_run_option = click.option("--dry-run", is_flag=True, help="Only say what it would set.")
+dry_run_option = click.option("--dry-run", is_flag=True, help="Only show what would be set.")
 partition_option = click.option(
     "--partition", type=click.IntRange(0), help="Only this partition of several."
 )
@@ -30,14 +30,15 @@ partition_option = click.option(
 def print_change(
     texts: Mapping[str, str], before: Mapping[str, str | None], as_json: bool, why: str = ""
 ) -> None:
-    """What a person is asked about."""
+    """Prints the change that the operator has to confirm."""
     for swimlane, text in texts.items():
         old = before.get(swimlane) or "none"
         click.echo(f"{swimlane}: from {old} to {text or 'none'}{why}", err=as_json)
 
 
 def is_to_be_set(client: KazooClient, task_id: str, dry_run: bool, live: bool, yes: bool) -> bool:
-    """Asks, unless it need not. Refuses a task that runs; aborts on a no."""
+    """Whether the position is to be set: not in a dry run. Asks unless `yes`, and aborts on a no.
+    Refuses a running task unless `live`."""
     if dry_run:
         return False
     refuse_running(client, task_id, live)
@@ -61,7 +62,7 @@ def print_set(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """What has become of it; nothing for a person who has asked for a dry run, and has seen it."""
+    """Prints what was set. Without JSON prints nothing after a dry run: the change was shown."""
     if as_json:
         rows = []
         for swimlane, text in texts.items():
@@ -79,8 +80,8 @@ def print_set(
 
 
 def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
-    """The target's offset in each partition that it knows; nothing for a task whose text is not in
-    ZooKeeper, or that is no consumer task."""
+    """The target's offset in each partition that it knows, in sentences; none for a task whose text
+    is not in ZooKeeper, or that is not a consumer task."""
     from cdcbus.consumer.config import LoadTask
     from cdcbus.plugins.errors import CdcError
     from cdcbus.tasks.config.diagnostics import Severity
@@ -113,6 +114,6 @@ def swimlane_of(given: str | None, known: list[str], task_id: str) -> str:
     if len(swimlanes) != 1:
         names = ", ".join(swimlanes) or "none yet"
         raise ConfigError(
-            f"task {task_id} has {len(swimlanes)} swimlanes ({names}); name one by --swimlane"
+            f"task {task_id} has {len(swimlanes)} swimlanes ({names}); name one with --swimlane"
         )
     return swimlanes[0]

@@ -1,4 +1,4 @@
-"""`cdcbus offset history|undo`: positions that commands have set, and the one before."""
+"""`cdcbus offset history|undo`: list the positions that commands set, restore the one before."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def history(task_id: str, as_json: bool, bus: BusSettings) -> None:
 
 @click.command()
 @task_argument()
-@click.option("--swimlane", help="Which, where several were set.")
+@click.option("--swimlane", help="Which one, if several were set.")
 @dry_run_option
 @live_option
 @yes_option

@@ -1,4 +1,4 @@
-"""`cdcbus offset reset|find`: positions by a time or a place."""
+"""`cdcbus offset reset|find`: positions by time or place."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def reset(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Set the stored position of a task to PLACE. First it says what this repeats or leaves out,
-    in records or bytes, and in time.
+    """Set the stored position of a task to PLACE. First shows what this repeats or skips, in
+    records or bytes, and in time.
 
     PLACE is earliest, latest, or a time such as 2024-05-01T03:04:05 (UTC unless it says otherwise).
-    For a topic it may also be OFFSET, the last one that is done, or -N, which goes back N records
-    in each partition; for a binlog FILE, FILE:POS, or a GTID set.
+    For a topic it can also be OFFSET, the last one applied, or -N, which goes back N records in
+    each partition; for a binlog FILE, FILE:POS, or a GTID set.
     """
     task, target_lacks = _task(word, bus)
     task_id = task.task_id
@@ -69,7 +69,7 @@ def reset(
         targets = _targets(task, to, before, topic, partition, target_lacks)
         is_asked = not dry_run and not yes
         if is_asked or not as_json:
-            _print_targets(targets, err=as_json)  # what a person is asked about
+            _print_targets(targets, err=as_json)  # what the operator has to confirm
         if is_to_be_set(client, task_id, dry_run, live, yes):
             texts = {swimlane: target.text for swimlane, target in targets.items()}
             how = f"offset reset --to {to}"
@@ -82,7 +82,8 @@ def reset(
         print_json(rows)
     elif not dry_run:
         click.echo(
-            f"task {task_id}: the position is set; the one before: cdcbus offset undo {task_id}"
+            f"task {task_id}: the position is set; to restore the one before: cdcbus offset undo "
+            f"{task_id}"
         )
 
 

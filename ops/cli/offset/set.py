@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 @click.argument("text", metavar="JSON")
 @click.option(
     "--swimlane",
-    help="Which, where a task has several: its topic, or the database of a fetch task.",
+    help="Which one, if the task has several: a topic, or the database of a fetch task.",
 )
 @dry_run_option
 @live_option
@@ -63,8 +63,8 @@ def set_(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Set the stored position of task ID to JSON, in the form that `cdcbus offset show` prints. It
-    is not compared with what source or Kafka hold."""
+    """Set the stored position of task ID to JSON, in the form that `cdcbus offset show` prints. The
+    position is not checked against the source or Kafka."""
     with bus_client(bus) as client:
         before = positions_of(client, task_id)
         swimlane = swimlane_of(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
@@ -115,7 +115,7 @@ def copy(
     as_json: bool,
     bus: BusSettings,
 ) -> None:
-    """Give task TO the stored positions of task FROM: of the swimlanes that both have."""
+    """Copy the stored positions of task FROM to task TO, for the swimlanes that both have."""
     with bus_client(bus) as client:
         stored = positions_of(client, from_id)
         before = positions_of(client, to_id)
@@ -157,7 +157,7 @@ def _nothing_to_copy(
 
 
 def _of(text: str, chosen: set[int] | None) -> str:
-    """The part of a position that is of the chosen partitions."""
+    """The part of a position that belongs to the chosen partitions."""
     if chosen is None:
         return text
     positions = kafka_positions_from_json(text)

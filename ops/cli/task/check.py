@@ -25,8 +25,8 @@ STYLES = {"error": "red", "warning": "yellow", "note": "dim", "ok": "green"}
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """One task: what its text says, and what its systems answered. `results`: None where these
-    were not asked."""
+    """One task: the diagnostics of its text, and the results of checking its systems. `results` is
+    None where the systems were not checked."""
 
     place: str
     diagnostics: list[Diagnostic]
@@ -56,7 +56,7 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
             )
         else:
             raise ConfigError(
-                "no such file, and a task's id is looked for in ZooKeeper; check the name, or "
+                "no such file, and a task's id is looked up in ZooKeeper; check the name, or "
                 f"leave out --offline: {word}"
             )
     except CdcError as error:
@@ -67,7 +67,7 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
         diagnostics += inspection.diagnostics.of(severity)
     if inspection.task is None or offline:
         return Checked(place, diagnostics)
-    # Imported here: it brings the drivers, which reading a file does not need.
+    # Imported here: it loads the drivers, which reading a file does not need.
     from cdcbus.tasks.preflight.check import check_task
 
     results = check_task(inspection.task, bus.zookeeper, bus.zookeeper_auth)
@@ -75,7 +75,7 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
 
 
 def as_fields(checked: Checked, strict: bool) -> dict[str, Any]:
-    """For JSON. `connections` is null where the systems were not checked."""
+    """The fields for JSON. `connections` is null where the systems were not checked."""
     findings = []
     for each in checked.diagnostics:
         where = {"severity": each.severity, "line": each.line, "key": each.key}
@@ -101,7 +101,7 @@ def _result_fields(result: CheckResult) -> dict[str, str]:
 
 
 def print_checked(checked: Checked) -> None:
-    """One or two tables, with colours on terminals only."""
+    """Prints one or two tables, with colours on terminals only."""
     console = wide_console()
     counts = _counted([each.severity for each in checked.diagnostics], Severity)
     console.print(Text(f"{checked.place}: {counts}", "bold"))
@@ -112,7 +112,7 @@ def print_checked(checked: Checked) -> None:
 
 
 def print_results(what: str, results: list[CheckResult]) -> None:
-    """How many results there are of each outcome, and a table of them."""
+    """Prints how many results have each outcome, and a table of them."""
     console = wide_console()
     counts = _counted([each.outcome for each in results], Outcome)
     console.print(Text(f"{what}: {counts}", "bold"))

@@ -1,4 +1,4 @@
-"""`cdcbus task clone|rm`: a copy of a task, and its end."""
+"""`cdcbus task clone|rm`: copy and remove tasks."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 @click.option(
     "--to-node",
     metavar="NODE[,NODE...]",
-    help="Where the copy may run; by default where the task may.",
+    help="The nodes that may run the copy; default: those of the task.",
 )
 @bus_options
 def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> None:
-    """Make task NEW of task ID: the same text and the same positions, not started."""
+    """Copy task ID to task NEW: the same text and the same positions, not started."""
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         changed = {"taskId": new_id}
@@ -63,8 +63,8 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
                 store.save(text)
     if any(map(_server_id, dists.values())):
         sentence = (
-            "both have one consumer.source.slaveId, by which a source tells its readers "
-            "apart: they cannot run at the same time"
+            "both have the same consumer.source.slaveId, by which a source distinguishes its "
+            "readers: they cannot run at the same time"
         )
         click.secho(
             f"warning: tasks {task_id} and {new_id}: {sentence}; change it by task export and "
@@ -91,7 +91,7 @@ def _server_id(dist: dict[str, object]) -> bool:
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @bus_options
 def rm(task_id: str, yes: bool, bus: BusSettings) -> None:
-    """Remove task ID from ZooKeeper, with its positions and their history. It must not run."""
+    """Remove task ID from ZooKeeper, with its positions and history. It must not be running."""
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         if task_id not in nodes.ids():

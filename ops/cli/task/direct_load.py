@@ -30,7 +30,7 @@ INTERRUPTED = 130
 @click.option(
     "--source",
     metavar="FILE|ID",
-    help="The fetch task that feeds the topics; else it is found beside the task.",
+    help="The fetch task that feeds the topics; default: the one found beside the task.",
 )
 @click.option(
     "--readers",
@@ -38,7 +38,7 @@ INTERRUPTED = 130
     default=4,
     show_default=True,
     metavar="N",
-    help="How many connections read the source at once, at most.",
+    help="How many connections read the source at the same time, at most.",
 )
 @click.option(
     "--table",
@@ -48,7 +48,7 @@ INTERRUPTED = 130
     help="Only this table, by its name at the source or the target; repeatable.",
 )
 @click.option(
-    "--anew", is_flag=True, help="Forget a load that was interrupted; the tables must be empty."
+    "--anew", is_flag=True, help="Start over after an interrupted load; the tables must be empty."
 )
 @json_option
 @bus_options
@@ -64,19 +64,19 @@ def run(
 ) -> None:
     """Load the empty target tables of a consumer task from its source, past Kafka.
 
-    The fetch task that feeds it must run: what is written meanwhile comes into Kafka, and the
-    consumer task, once it is started afterwards, goes on from before the load and ends at what the
-    source has. Spark reads and writes, on a cluster where the task's spark.* keys name one.
-    Interrupted (Ctrl-C, a kill), the same command goes on with what is left. Exits 0 when all is
-    loaded, 1 on an error, 130 when it was interrupted.
+    The fetch task that feeds it must run: changes made meanwhile go to Kafka, and the consumer
+    task, started afterwards, follows them from before the load and so catches up with the source.
+    Spark reads and writes, on a cluster if the task's spark.* keys name one. After an interruption
+    (Ctrl-C, a kill) the same command resumes with what is left. Exits 0 when everything is loaded,
+    1 on an error, 130 when it was interrupted.
     """
     from cdcbus.tasks.direct.opened import Interrupted
     from cdcbus.tasks.direct.run import run_direct
 
     if not direct:
         raise ConfigError(
-            "cdcbus snapshot run needs --direct; through Kafka the fetch task takes a snapshot by "
-            "itself: cdcbus snapshot start ID"
+            "cdcbus snapshot run needs --direct; through Kafka the fetch task itself takes the "
+            "snapshot: cdcbus snapshot start ID"
         )
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("cdcbus").setLevel(logging.INFO)
@@ -103,7 +103,7 @@ def run(
         click.echo(
             f"{table}: {each.rows:,} rows, {each.bytes / 1e6:,.1f} MB, {_seconds(each):.1f} s"
         )
-    click.echo("all is loaded: start the consumer task, which follows from before the load")
+    click.echo("all is loaded: start the consumer task, which resumes from before the load")
 
 
 def _fields(table: TableId, progress: TableProgress) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""`cdcbus task export`: a task of ZooKeeper becomes a task file."""
+"""`cdcbus task export`: writes a task in ZooKeeper to a task file."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
     "--output",
     metavar="FILE.properties",
     type=click.Path(path_type=Path),
-    help="Write the task file here; else it is printed.",
+    help="Write the task file here instead of printing it.",
 )
 @force_option
 @bus_options
 def export_task(task_id: str, output: Path | None, force: bool, bus: BusSettings) -> None:
-    """Write task ID of ZooKeeper as a task file.
+    """Write task ID in ZooKeeper as a task file.
 
-    Placeholders and encrypted secrets stay as they are. A task that holds a secret written out, as
-    porter stores it, is not printed, only written to a file, readable for its owner only.
+    Placeholders and encrypted secrets stay as they are. A task with a secret in plain text, as
+    porter stores it, is not printed, only written to a file that only its owner can read.
     """
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     text = properties_text(stored_task(task_id, bus))
@@ -44,8 +44,8 @@ def export_task(task_id: str, output: Path | None, force: bool, bus: BusSettings
         click.echo(f"{click.format_filename(output)} written", err=True)
     elif is_secret:
         raise ConfigError(
-            f"task {task_id} holds a secret that is written out, which is not printed; name a "
-            "file with --output"
+            f"task {task_id} holds a secret in plain text, which is not printed; name a file with "
+            "--output"
         )
     else:
         click.echo(text, nl=False)

@@ -1,4 +1,4 @@
-"""`cdcbus task import` of files of canal, Debezium and Maxwell: they become task files."""
+"""`cdcbus task import` of canal, Debezium and Maxwell settings: writes task files."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def write_task_files(
     strict: bool,
     bus: BusSettings,
 ) -> None:
-    """Writes a task file of each, and prints what could not be carried over. Exits 1 where one of
-    them has errors: its file is there nevertheless, to be corrected."""
+    """Writes a task file for each, and prints what could not be carried over. Exits 1 where one of
+    them has errors: its file is written nevertheless, to be corrected."""
     if len(found) > 1 and (output is None or not output.is_dir()):
         raise click.UsageError(f"these are {len(found)} tasks; name a folder with --output")
     converted = [(settings, settings.converted()) for settings in found]
@@ -76,5 +76,5 @@ def _take_over(made: Conversion, settings: Settings, offsets: str) -> None:
     made.found.found[:] = [each for each in made.found.found if "--offsets" not in each.sentence]
     made.note(
         "--offsets",
-        f"consumer.offset={start.offset}: stop {settings.tool} before you look, as it goes on",
+        f"consumer.offset={start.offset}: stop {settings.tool} before the import, or it moves on",
     )

@@ -30,21 +30,21 @@ if TYPE_CHECKING:
     "--output",
     metavar="FILE.properties|FOLDER",
     type=click.Path(path_type=Path),
-    help="Make this task file of one JSON file instead. Of another tool's settings: where to write "
-    "task files; else ID.properties in the current folder.",
+    help="Write one JSON file as this task file instead. For another tool's settings: where to "
+    "write the task files; default: ID.properties in the current folder.",
 )
 @click.option(
     "--offsets",
     metavar="WHERE",
-    help="Begin where the other tool is. canal: its ZooKeeper, HOST:PORT[,...], or meta.dat; "
+    help="Start at the other tool's position. canal: its ZooKeeper, HOST:PORT[,...], or meta.dat; "
     "Debezium: TOPIC@BROKERS of Kafka Connect's offsets, or its file; auto: as the settings say, "
     "Maxwell always.",
 )
 @click.option(
     "--porter",
     metavar="HOST:PORT[,...]/CHROOT",
-    help="Instead of files: all tasks of porter's ZooKeeper, with positions and shared sources. "
-    "They go into this one's; with --output FOLDER into files there.",
+    help="Import all tasks of porter's ZooKeeper instead of files, with positions and shared "
+    "sources: into this bus's ZooKeeper, or with --output FOLDER into files in it.",
 )
 @click.option("--force", is_flag=True, help="Overwrite existing tasks.")
 @click.option(
@@ -70,8 +70,8 @@ def import_task(
     task with errors is refused; with --output it is written nevertheless, and the exit code is 1.
 
     Settings of canal (canal.properties and instance.properties, in one command), Debezium (Kafka
-    Connect's JSON, Debezium Server's properties) and Maxwell (config.properties) become task files,
-    with all that could not be carried over; nothing goes to ZooKeeper then.
+    Connect's JSON, Debezium Server's properties) and Maxwell (config.properties) become task files
+    that list what could not be carried over; nothing goes to ZooKeeper then.
     """
     from cdcbus.tasks.foreign.files import foreign_settings
 
@@ -79,7 +79,7 @@ def import_task(
         from cdcbus.ops.cli.task.porter_tree import import_tree
 
         if files or offsets is not None:
-            raise click.UsageError("--porter imports all tasks; give no files, nor --offsets")
+            raise click.UsageError("--porter imports all tasks; give no files and no --offsets")
         import_tree(porter, output, force, strict, bus)
         return
     if not files:
@@ -142,7 +142,7 @@ def store(
         task = inspection.ready(name).task
         if task.task_id in tasks:
             raise ConfigError(
-                f"{name}: task {task.task_id} is in another of the files too; expected each id "
+                f"{name}: task {task.task_id} is also in another of the files; expected each id "
                 "once; nothing is stored"
             )
         tasks[task.task_id] = dists_of(task, texts_of(inspection.entries, name, bus.filling))

@@ -1,4 +1,4 @@
-"""`cdcbus task list|status|logs`: how tasks are."""
+"""`cdcbus task list|status|logs`: state, progress and logs of tasks."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ FOLLOW_SECONDS = 0.3
 @json_option
 @bus_options
 def list_tasks(as_json: bool, bus: BusSettings) -> None:
-    """List the tasks of ZooKeeper: state, node, lag, rows per second, time of the last row, last
+    """List the tasks in ZooKeeper: state, node, lag, rows per second, time of the last row, last
     error.
 
-    Where there are open dead letters, a column says how many.
+    If there are open dead letters, a column counts them.
     """
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
@@ -60,7 +60,7 @@ def list_tasks(as_json: bool, bus: BusSettings) -> None:
         _print_list(found)
     else:
         click.echo(
-            f"there is no task at {bus.zookeeper}; put one there: cdcbus task import FILE", err=True
+            f"there is no task at {bus.zookeeper}; add one: cdcbus task import FILE", err=True
         )
 
 
@@ -88,7 +88,7 @@ def _progress(stat: Stat | None) -> tuple[str, str, str, str]:
 
 
 def _number(number: int | None) -> str:
-    """Empty where it is not known."""
+    """Empty where the number is unknown."""
     return "" if number is None else f"{number:,}"
 
 
@@ -102,8 +102,8 @@ def _first_line(text: str) -> str:
 @json_option
 @bus_options
 def status(task_id: str, as_json: bool, bus: BusSettings) -> None:
-    """Show how task ID is: lag, delays, the last hour, tables, failures. Exits 1 when the task
-    waits for a person."""
+    """Show the state of task ID: lag, delays, the last hour, tables, failures. Exits 1 when the
+    task waits for an operator."""
     from cdcbus.ops.alarms.store import AlarmNodes
     from cdcbus.tasks.verify.last import VerifyNodes, line_of
 
@@ -147,7 +147,7 @@ def _print_status(
     sentence = f"task {found.task_id}: {found.state}"
     if found.node_id:
         sentence += f" on node {found.node_id}"
-    # Of a task that runs by hand ZooKeeper may hold what a node did with it before.
+    # For a task that is run by hand, ZooKeeper can still hold what a node did with it before.
     if run and run.since and not found.is_by_hand:
         sentence += f", since {run.since} UTC"
     click.echo(sentence)
@@ -188,8 +188,8 @@ def _existing(nodes: TaskNodes, task_id: str, bus: BusSettings) -> Status:
 @click.option("--follow", is_flag=True, help="Also print new lines, until Ctrl-C.")
 @bus_options
 def logs(task_id: str, lines: int, follow: bool, bus: BusSettings) -> None:
-    """Print the end of the log of task ID, as its node writes it. Works only on that node's
-    host."""
+    """Print the end of the log that its node writes for task ID. Works on that node's host
+    only."""
     with bus_client(bus) as client:
         run = _existing(TaskNodes(client), task_id, bus).run
     if run is None or not run.log:
@@ -222,7 +222,7 @@ def _inode(descriptor: int) -> int:
 
 
 def _follow_rotated(file: Path) -> None:
-    """Prints each new log file from its beginning, as the log is rotated."""
+    """Prints each new log file from its beginning, whenever the log is rotated."""
     while True:
         with file.open(encoding="utf-8", errors="replace") as log:
             while file.stat().st_ino == _inode(log.fileno()):

@@ -38,11 +38,11 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 @click.command("new")
 @click.argument("file", required=False, type=click.Path(path_type=Path))
-@click.option("--route", type=click.Choice(ROUTES), help="From where to where.")
+@click.option("--route", type=click.Choice(ROUTES), help="Source and target.")
 @_options
 @force_option
 def new(file: Path | None, route: str | None, force: bool, **given: str | None) -> None:
-    """Write a task file with remarks, by default ID.properties. Asks for what no option answers.
+    """Write a commented task file, by default ID.properties. Asks for what no option gives.
 
     Passwords stay out of the file: set SOURCE_PASSWORD or TARGET_PASSWORD where the task runs.
     """
@@ -58,15 +58,15 @@ def new(file: Path | None, route: str | None, force: bool, **given: str | None) 
 
 
 def answers_of(route: str, given: Mapping[str, str | None]) -> dict[str, str]:
-    """All answers that a route needs: those that are given, checked, and a person's. Raises
-    UsageError for one that is wrong, or has no meaning there."""
+    """All answers that a route needs, checked: from options, the others from the user. Raises
+    UsageError for one that is wrong, or has no meaning for the route."""
     for question in QUESTIONS:
         if given[question.name] is not None and route not in question.routes:
             raise click.UsageError(f"{question.option} has no meaning for {route}")
     answers = {"route": route}
     for question in questions_of(route):
         if question.name == "target_schema" and not answers["source_schema"]:
-            continue  # no schema gets another name
+            continue  # there is no schema to rename
         value = given[question.name]
         if value is None:
             answers[question.name] = _ask(question, answers)
@@ -88,7 +88,7 @@ def _ask(question: Question, answers: Answers) -> str:
 
 
 def asked(text: str, option: str, **how: Any) -> str:
-    """The answer of a person. Raises UsageError, which names the option, when nobody can answer."""
+    """The user's answer. Raises UsageError, which names the option, when nobody can answer."""
     try:
         answer: str = click.prompt(text, err=True, **how)
     except click.Abort:
@@ -96,7 +96,7 @@ def asked(text: str, option: str, **how: Any) -> str:
             raise
         click.echo(err=True)
         raise click.UsageError(
-            f"no answer to: {text}; give {option}, or call it in a terminal"
+            f"no answer to: {text}; give {option}, or run this in a terminal"
         ) from None
     return answer
 
@@ -114,8 +114,8 @@ def _checked(question: Question, route: str, text: str) -> str:
 
 
 def text_of(path: Path, answers: Answers, more: Mapping[str, str] | None = None) -> str:
-    """The file's text. `more`: values of keys that no question is about. Raises ConfigError where
-    it would have errors or warnings."""
+    """The file's text. `more`: values of keys that no question asks for. Raises ConfigError where
+    the text has errors or warnings."""
     text = new_text(answers, click.format_filename(path.name), more)
     diagnostics = inspect_text(text).diagnostics
     faults = diagnostics.of(Severity.ERROR) + diagnostics.of(Severity.WARNING)

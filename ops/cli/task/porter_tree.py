@@ -1,4 +1,4 @@
-"""`cdcbus task import --porter`: porter's whole tree, into this ZooKeeper or into files."""
+"""`cdcbus task import --porter`: imports porter's whole tree into this ZooKeeper or into files."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 def import_tree(
     where: str, output: Path | None, force: bool, strict: bool, bus: BusSettings
 ) -> None:
-    """Reads porter's tree, which stays as it is. Exits 1 where something could not be carried
+    """Imports porter's tree, which is left unchanged. Exits 1 where something could not be carried
     over that should have been."""
     if where == bus.zookeeper:
-        raise ConfigError(f"--porter {where} is this ZooKeeper: its tasks are there already")
+        raise ConfigError(f"--porter {where} is this ZooKeeper: it has these tasks already")
     if output is not None and not output.is_dir():
-        raise click.UsageError("--output of a tree is a folder, which must be there")
+        raise click.UsageError("--output of a tree must be an existing folder")
     tree = porter_tree(where)
     is_good = print_findings(tree.found, where, strict)
     if output is None:
@@ -58,7 +58,7 @@ def _into_zookeeper(tree: PorterTree, force: bool, strict: bool, bus: BusSetting
     for task_id, dist in tree.tasks.items():
         inspection = _inspected(tree, properties_text(dist), bus, Severity.NOTE)
         read.append((f"task {task_id}", inspection))
-    # All secrets are encrypted before anything is stored: one that cannot be is no half import.
+    # All secrets are encrypted before anything is stored, so that a failure leaves no half import.
     sources: dict[str, dict[str, str]] = {}
     for name, source in tree.sources.items():
         pairs = {}
@@ -78,7 +78,7 @@ def _into_zookeeper(tree: PorterTree, force: bool, strict: bool, bus: BusSetting
 def _into_files(
     tree: PorterTree, folder: Path, force: bool, strict: bool, bus: BusSettings
 ) -> bool:
-    """Whether all tasks are accepted."""
+    """Writes the files. Returns whether all tasks are accepted."""
     texts = {}
     for task_id, dist in tree.tasks.items():
         texts[folder / f"{task_id}.properties"] = properties_text(dist)

@@ -1,4 +1,4 @@
-"""The part of `cdcbus task status` on a task's work: lag, delays, last hour, tables, failures."""
+"""The progress that `cdcbus task status` shows: lag, delays, last hour, tables, failures."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _COUNTERS = (
 
 
 def sparkline(numbers: Sequence[int]) -> str:
-    """A block for each number, its height in proportion to the greatest; a dot for 0."""
+    """A block for each number, its height in proportion to the largest; a dot for 0."""
     most = max(numbers, default=0)
     line = ""
     for number in numbers:
@@ -68,7 +68,7 @@ def _print_tables(tables: Sequence[TableCounts], rates: Sequence[TableRate]) -> 
 def print_failures(failures: Sequence[Failure]) -> None:
     shown = failures[-FAILURES_SHOWN:]
     if shown:
-        click.echo(f"  failures, {_of(len(shown), len(failures))}, the last one last:")
+        click.echo(f"  failures, {_of(len(shown), len(failures))}, the newest last:")
     for failure in shown:
         again = f", {failure.times} times" if failure.times > 1 else ""
         click.echo(f"  {failure.at} UTC, {failure.place}{again}: {failure.sentence}")
@@ -84,14 +84,14 @@ def _lines(stat: Stat) -> Iterator[str]:
         lag.append(f"{stat.lag_seconds:.1f} s")
     yield f"lag: {', '.join(lag) or 'not known'}"
     if stat.still_seconds >= 1:
-        yield f"its position has not moved for {stat.still_seconds:.0f} s, though there is more"
+        yield f"its position has not moved for {stat.still_seconds:.0f} s, though more is waiting"
     for stage, delay in stat.delays.items():
         yield (
             f"{stage.replace('_', ' ')}: {delay.p50:.3f} s, 95 % within {delay.p95:.3f}, 99 % "
             f"within {delay.p99:.3f}"
         )
     if stat.skew_seconds is not None and abs(stat.skew_seconds) >= 0.1:
-        yield f"the source's clock is {stat.skew_seconds:+.1f} s from this one, which is corrected"
+        yield f"the source's clock is off by {stat.skew_seconds:+.1f} s, which is corrected"
     if stat.stages_ms:
         stages = [f"{stage} {ms:.0f} ms" for stage, ms in stat.stages_ms.items()]
         yield f"last batch: {', '.join(stages)}"

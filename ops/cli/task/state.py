@@ -1,4 +1,4 @@
-"""`cdcbus task start|stop|restart`: write what is wanted, and wait until it is so."""
+"""`cdcbus task start|stop|restart`: write the desired state, and wait until it is reached."""
 
 from __future__ import annotations
 
@@ -47,10 +47,10 @@ _timeout = click.option(
 def start(
     task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings
 ) -> None:
-    """Have nodes run tasks. Returns when they are at work; otherwise says what is missing, and
+    """Start tasks on nodes. Returns when they are at work; otherwise says what is missing, and
     exits 1.
 
-    Tasks stay started, also when no node runs yet.
+    Tasks stay started even if no node runs yet.
     """
     _start(task_ids, timeout_seconds, as_json, bus, is_restart=False)
 
@@ -63,7 +63,7 @@ def start(
 def restart(
     task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings
 ) -> None:
-    """Stop tasks and start them again with their present text. Returns when they are at work."""
+    """Stop tasks and start them again with their current text. Returns when they are at work."""
     _start(task_ids, timeout_seconds, as_json, bus, is_restart=True)
 
 
@@ -75,8 +75,8 @@ def restart(
 def stop(
     task_ids: tuple[str, ...], timeout_seconds: float, as_json: bool, bus: BusSettings
 ) -> None:
-    """Stop tasks. Returns when their positions are stored and no process works for them; otherwise
-    says what is missing, and exits 1."""
+    """Stop tasks. Returns when their positions are stored and no process runs them; otherwise says
+    what is missing, and exits 1."""
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         if unknown := set(task_ids) - set(nodes.ids()):
@@ -113,8 +113,8 @@ def _start(
 def _report_failures(
     ends: list[tuple[Status, bool]], verb: str, missing: dict[str, str], as_json: bool
 ) -> None:
-    """Prints failures and exits 1 if there are any. As JSON all tasks are printed. `verb`: what to
-    say of a task; empty: its state."""
+    """Prints failures and exits 1 if there are any; as JSON prints all tasks. `verb`: what the
+    sentence says about a failed task; empty: its state."""
     if as_json:
         rows = []
         for each, ok in ends:
@@ -150,8 +150,8 @@ def _await(
     timeout_seconds: float,
     is_quiet: bool,
 ) -> list[tuple[Status, bool]]:
-    """Waits for the tasks. Each with whether it has reached a good state, which is printed as it
-    happens unless `is_quiet`; it has not where it is in a bad one, or in neither at the end.
+    """Waits for the tasks. Returns each with whether it reached a good state in time, which is
+    printed as it happens unless `is_quiet`; the wait for a task also ends at a bad state.
     `orders`: the command that each state must follow; an earlier state does not count."""
     from rich.console import Console
 

@@ -97,7 +97,7 @@ def test_a_tree_becomes_files_that_tasks_run_with(porter: str, tmp_path: Path) -
     place = FilePositions(StateFile(tmp_path / "7.positions.json", "7"), "shop")
     assert place.load() == PLACE
     again = imported("127.0.0.1:1", "--porter", porter, "--output", tmp_path, code=1)
-    assert "there is such a file already" in again.stderr
+    assert "the file exists already" in again.stderr
 
 
 def test_a_tree_goes_into_this_zookeeper_with_positions_and_sources(

@@ -157,7 +157,7 @@ def _cpu_seconds(*arguments: str) -> float:
 
 def test_the_list_names_lazy_commands_without_importing_them() -> None:
     result = CliRunner().invoke(main, ["--help"])
-    assert re.search(r"^  demo +Show", result.stdout, re.MULTILINE)
+    assert re.search(r"^  demo +Run", result.stdout, re.MULTILINE)
     assert re.search(r"^  stack +Start", result.stdout, re.MULTILINE)
 
 
@@ -327,7 +327,7 @@ def test_an_id_is_not_looked_for_offline(tmp_path: Path, monkeypatch: pytest.Mon
     (checked,) = json.loads(result.stdout)
     assert (result.exit_code, checked["file"]) == (1, "ZooKeeper /datas/task/1084/dist")
     assert checked["findings"][0]["sentence"].startswith(
-        "no such file, and a task's id is looked for in ZooKeeper"
+        "no such file, and a task's id is looked up in ZooKeeper"
     )
 
 

@@ -40,7 +40,7 @@ def test_a_wish_goes_to_the_tasks_swimlane_and_says_when_it_is_seen(zookeeper: A
     zookeeper.put(LOCK, {})
     ordered = order_snapshot(zookeeper, "7", Wish(WishKind.PAUSE), "ann")
     assert ordered.is_running
-    assert "snapshot pause of all its tables is wished" in ordered.sentence
+    assert "snapshot pause of all its tables is ordered" in ordered.sentence
     assert ordered.sentence.endswith("within a second")
 
 

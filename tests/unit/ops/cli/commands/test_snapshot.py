@@ -45,7 +45,7 @@ def run(*words: str) -> Result:
 def test_each_command_asks_for_what_it_is_called(zookeeper: Any, kind: WishKind) -> None:
     done = run(kind, "7", "--table", "shop.orders", "--table", "shop.items")
     assert (done.exit_code, done.output.count("\n")) == (0, 1)
-    assert f"snapshot {kind} of shop.orders, shop.items is wished" in done.output
+    assert f"snapshot {kind} of shop.orders, shop.items is ordered" in done.output
     wishes = wishes_of(zookeeper, snapshot_path("7", "lane")).values()
     assert list(wishes) == [Wish(kind, ("shop.orders", "shop.items"))]
 
@@ -64,7 +64,7 @@ def test_scripts_are_told_what_was_asked_and_whether_the_task_runs(zookeeper: An
 def test_a_condition_without_a_table_is_refused_and_nothing_is_asked(zookeeper: Any) -> None:
     refused = run("start", "7", "--where", "id > 5")
     assert refused.exit_code == 1
-    assert "name it by --table SCHEMA.TABLE" in refused.output
+    assert "name it with --table SCHEMA.TABLE" in refused.output
     assert zookeeper.asked == []
 
 
@@ -77,7 +77,7 @@ def test_the_status_shows_how_far_each_table_is_and_what_is_not_seen_yet(zookeep
     assert line.split() == [
         *("shop.orders", "running", "50%", "5,000", "10,000", "3.0", "1,000", "5", "s", "-"),
     ]
-    assert "wished, and not seen by the task yet: pause all tables" in shown.output
+    assert "ordered, and not seen by the task yet: pause all tables" in shown.output
     one = run("status", "7", "--table", "SHOP.items")
     assert "shop.items" in one.output
     assert "shop.orders" not in one.output

@@ -186,7 +186,7 @@ def test_a_repair_that_is_not_wanted_changes_nothing(monkeypatch: pytest.MonkeyP
     world = World(monkeypatch, different())
     done = world.run("--repair", answer="n\n")
     assert (done.exit_code, world.published, world.audited) == (1, [], [])
-    assert "not repaired: it was not wanted" in done.output
+    assert "not repaired: declined" in done.output
 
 
 def test_a_dry_run_shows_what_would_be_sent(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -244,7 +244,7 @@ def test_of_a_table_that_was_not_compared_only_the_reason_is_told() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"chunks_skipped": 1000}, "1,000 chunks were left out (--sample)"),
+        ({"chunks_skipped": 1000}, "1,000 chunks were skipped (--sample)"),
         ({"is_cut": True}, "the rest of the table was not read"),
         ({"changing": 2}, "2 rows kept changing and are not known to be equal"),
         ({"behind": 3}, "3 rows differ, but the changes up to now have not arrived"),
@@ -302,7 +302,7 @@ def test_that_it_cannot_be_kept_does_not_change_what_was_found(
     world.zookeeper.is_silent = True
     found = world.run()
     assert found.exit_code == 1
-    assert "what was found is not kept" in found.stderr
+    assert "the result is not kept" in found.stderr
 
 
 @pytest.mark.parametrize(

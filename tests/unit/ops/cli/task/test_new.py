@@ -204,7 +204,7 @@ def test_a_file_is_only_overwritten_by_force() -> None:
     for arguments in (FETCH, [*FETCH, "7.properties"]):
         result = new(*arguments)
         assert (result.exit_code, Path("7.properties").read_text()) == (1, "mine")
-        assert result.stderr.startswith("7.properties: there is such a file already")
-    assert new("7.properties").stderr.startswith("7.properties: there is such a file already")
+        assert result.stderr.startswith("7.properties: the file exists already")
+    assert new("7.properties").stderr.startswith("7.properties: the file exists already")
     assert new(*FETCH, "--force").exit_code == 0
     assert clean_task("7.properties").task_id == "7"

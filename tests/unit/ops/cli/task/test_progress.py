@@ -45,7 +45,7 @@ def test_lag_delays_hour_and_tables_are_shown_and_counters_that_are_nowhere_are_
     assert "lag: 5,000 bytes, 2.0 s\n" in shown
     assert "has not moved for 70 s" in shown
     assert "source to kafka: 0.100 s, 95 % within 0.200, 99 % within 0.300" in shown
-    assert "the source's clock is -1.5 s from this one" in shown
+    assert "the source's clock is off by -1.5 s" in shown
     assert "▁█ at most 1,190 rows a minute" in shown
     assert (
         "  swimlane  rows   inserted  updated  table\n  shop      1,200  1,000     200      "
@@ -61,6 +61,6 @@ def test_the_last_failures_are_shown(capsys: pytest.CaptureFixture[str]) -> None
         ]
     )
     shown = capsys.readouterr().out
-    assert "failures, 5 of 7, the last one last:" in shown
+    assert "failures, 5 of 7, the newest last:" in shown
     assert "2026-05-04 03:02:01 UTC, node n1, 7 times: reason 7" in shown
     assert "reason 2" not in shown
