@@ -1,1 +1,1 @@
-"""Alarms: what is wrong with a task, who is told of it, and whether they were."""
+"""Alarms: what is wrong with a task, who is notified, and whether the notice was accepted."""

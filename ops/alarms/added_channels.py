@@ -1,4 +1,4 @@
-"""Channels of other packages: made by name, held to what every channel promises."""
+"""Channels of other packages: made by name, and held to what every channel promises."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ SEND_SECONDS = 30.0
 
 
 class AlarmChannel(Protocol):
-    """A way to people, of another package.
+    """A channel to people that another package adds.
 
-    The entry point names a class or function of one mapping, the channel's settings
-    (`alarm.channel.NAME.KEY` by KEY, as text), that makes one. It raises ConfigError where they
-    do not do, as a sentence that names the key. Made once; called on one thread at a time.
+    The entry point names a class or function that makes one from a mapping, the channel's settings
+    (`alarm.channel.NAME.KEY` by KEY, as text). It raises ConfigError where they cannot be used, as
+    a sentence that names the key. Made once; called on one thread at a time.
     """
 
     def send(self, message: Message) -> str | None:
-        """Returns once the message is accepted, with a sentence about receivers who refused it all
-        the same, else nothing. Raises NotAccepted, whose text says why, without secrets: it is
-        sent again a minute later, and again, until it is accepted."""
+        """Returns once the message is accepted, with a sentence about receivers who refused it
+        nevertheless, else nothing. Raises NotAccepted, whose text says why, without secrets: the
+        message is sent again every minute until it is accepted."""
         ...
 
 
 @dataclass(slots=True)
 class AddedChannel:
-    """A channel of another package as one of ours: whatever it raises is a refusal, and so is an
-    answer that takes longer than `seconds`, as no other alarm waits for it."""
+    """Wraps a channel of another package: whatever it raises is a refusal, and so is an answer that
+    takes longer than `seconds`, so that no other alarm waits for it."""
 
     name: str
     channel: AlarmChannel
@@ -45,13 +45,13 @@ class AddedChannel:
 
     def send(self, message: Message) -> str:
         if self._under_way is not None and self._under_way.is_alive():
-            raise NotAccepted("the one before is not accepted yet; this one was not sent")
+            raise NotAccepted("the previous message is not accepted yet; this one was not sent")
         answer: list[str | Exception] = []
 
         def work() -> None:
             try:
                 answer.append(self.channel.send(message) or "")
-            except Exception as error:  # code of another package may raise anything
+            except Exception as error:  # code of another package can raise anything
                 answer.append(error)
 
         self._under_way = threading.Thread(target=work, name=f"alarm {self.name}", daemon=True)
@@ -65,7 +65,7 @@ class AddedChannel:
         if isinstance(found, Exception):  # its text may hold secrets
             raise NotAccepted(f"the channel of another package raised {type(found).__name__}")
         if not isinstance(found, str):
-            raise NotAccepted(f"it gave a {type(found).__name__}; expected a sentence or None")
+            raise NotAccepted(f"it returned a {type(found).__name__}; expected a sentence or None")
         return found
 
 
@@ -79,7 +79,7 @@ def all_channels(settings: Mapping[str, Any]) -> list[Channel]:
 
 
 def channel_names(settings: Mapping[str, Any]) -> list[str]:
-    """The names of these, without making any."""
+    """The names of all channels, without making any."""
     return [*(each.name for each in channels_of(settings)), *(settings[NAMES_KEY] or ())]
 
 
@@ -92,7 +92,7 @@ def _made(name: str, settings: Mapping[str, Any]) -> Channel:
     known = with_added((), CHANNELS) or ("none: no package adds one",)
     channel = make_added(CHANNELS, name, known, channel_options(dict(settings), name))
     if not callable(getattr(channel, "send", None)):
-        raise ConfigError(f"alarm channel {name} has no method send, so it is none")
+        raise ConfigError(f"alarm channel {name} has no method send, so it is not a channel")
     return AddedChannel(
         name, channel, settings.get(f"alarm.channel.{name}.{SEVERITY}") or "warning"
     )

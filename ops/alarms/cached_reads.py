@@ -1,5 +1,5 @@
-"""Reads of ZooKeeper that are asked for once, and again after a change: for whoever looks at the
-same nodes every few seconds."""
+"""Reads of ZooKeeper that are sent once, and again only after a change: for code that looks at the
+same znodes every few seconds."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from cdcbus.tasks.zookeeper.znode import Watch
 
 
 class CachedReads:
-    """A client whose reads without a watch are kept until ZooKeeper reports a change of the node,
-    or the connection is lost. All else is the client's own. For one thread.
+    """A client that caches reads without a watch until ZooKeeper reports a change of the znode, or
+    the connection is lost. Everything else goes to the client itself. For one thread.
 
-    What it gives may be older than what the same client has just written.
+    An answer can be older than what the same client has just written.
     """
 
     def __init__(self, client: KazooClient) -> None:
@@ -44,7 +44,7 @@ class CachedReads:
 
 
 class _Answer:
-    """To one question; `get` waits for it, as that of kazoo does."""
+    """The answer to one read; `get` waits for it, as that of kazoo does."""
 
     def __init__(self, client: KazooClient, question: str, path: str) -> None:
         self._client, self._question, self._path = client, question, path
@@ -52,21 +52,21 @@ class _Answer:
         self.is_asked = False
 
     def ask(self) -> None:
-        """Asks anew."""
-        self.is_asked = True  # first: the change may come before the answer
+        """Sends the read."""
+        self.is_asked = True  # first: a change can arrive before the answer
         self._existence = None
         self._request = getattr(self._client, self._question)(self._path, watch=self._forget)
 
     def get(self, timeout: float) -> Any:
-        """Raises what the question does, but for NoNodeError as long as there is no node: the same
-        each time."""
+        """Raises what the read does; NoNodeError again each time, without another read, until the
+        znode is created."""
         try:
             return self._request.get(timeout=timeout)
         except NoNodeError:
-            # there is nothing to be watched but its existence
+            # a missing znode can only be watched for its creation
             if self._existence is None:
                 self._existence = self._client.exists_async(self._path, watch=self._forget)
-            if self._exists(timeout):  # since a moment ago
+            if self._exists(timeout):  # it was created in the meantime
                 self.ask()
                 return self._request.get(timeout=timeout)
             raise

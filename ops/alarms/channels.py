@@ -58,7 +58,7 @@ class Message:
 
 
 class Channel(Protocol):
-    """`least`: how bad an alarm must be that it gets, `warning` or `critical`."""
+    """`least`: the lowest severity of the alarms that it gets, `warning` or `critical`."""
 
     @property
     def name(self) -> str: ...
@@ -67,8 +67,8 @@ class Channel(Protocol):
     def least(self) -> str: ...
 
     def send(self, message: Message) -> str:
-        """Returns once the message is accepted, with a sentence about receivers who refused it all
-        the same, else empty. Raises NotAccepted."""
+        """Returns once the message is accepted, with a sentence about receivers who refused it
+        nevertheless, else empty. Raises NotAccepted."""
         ...
 
 
@@ -108,7 +108,7 @@ class Mail:
                 refused = server.send_message(mail, self.sender, receivers)
         except ValueError as error:
             raise NotAccepted(
-                "alarm.smtp.from, alarm.smtp.to or receiver[i] is no mail address"
+                "alarm.smtp.from, alarm.smtp.to or receiver[i] is not a mail address"
             ) from error
         except smtplib.SMTPRecipientsRefused as error:
             raise NotAccepted(f"{where} refuses {', '.join(error.recipients)}") from error
@@ -132,7 +132,7 @@ class Mail:
         mail["To"] = receivers
         lines = [message.subject, ""]
         tasks = message.fields.get("tasks", ())
-        if len(tasks) > 1:  # of a single one the subject says it all
+        if len(tasks) > 1:  # for a single task the subject says it all
             for each in tasks:
                 lines.append(f"task {each['task']} ({each['state']}): {each['sentence']}")
         for name, value in message.fields.items():
@@ -158,7 +158,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """An address, which is a secret: anybody who knows it can post there. Only an answer 2xx
+    """An address, which is a secret: anyone who knows it can post to it. Only an answer 2xx
     accepts."""
 
     url: str

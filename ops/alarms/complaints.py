@@ -1,4 +1,4 @@
-"""Troubles that last, logged once each."""
+"""Lasting problems, each logged once."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ LOG = logging.getLogger(__name__)
 
 
 class Complaints:
-    """Logs a trouble once, until it is another one or over."""
+    """Logs a problem once, until it changes or is over."""
 
     def __init__(self) -> None:
         self._logged: dict[str, str] = {}
 
     def complain(self, about: str, sentence: str) -> None:
-        """An empty sentence: the trouble is over."""
+        """Logs a sentence about a problem; an empty one says that it is over."""
         if sentence and self._logged.get(about, "") != sentence:
             LOG.warning("%s", sentence)
         self._logged[about] = sentence

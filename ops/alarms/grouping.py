@@ -1,4 +1,4 @@
-"""Notices of many tasks as few messages: those of one cause together, and how bad it is. Pure."""
+"""Groups notices of many tasks into few messages, by cause, and rates their severity. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ NAMED = 10  # tasks in a subject
 
 
 class Severity(StrEnum):
-    """CRITICAL: a task does nothing until somebody comes, or rows are lost, or may soon be."""
+    """CRITICAL: a task waits for an operator, or rows are lost, or may soon be."""
 
     WARNING = "warning"
     CRITICAL = "critical"
 
     def is_for(self, least: str) -> bool:
-        """Whether whoever wants to hear of what is `least` or worse hears of this."""
+        """Whether a channel that wants alarms of severity `least` or worse gets this one."""
         return least == Severity.WARNING or self is Severity.CRITICAL
 
 
@@ -47,7 +47,7 @@ _NAMES = {"ZooKeeper": "ZooKeeper", "Kafka": "Kafka", "source": "source"}
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A notice of a task that is to be told. `receivers`: the people of the task."""
+    """A notice of a task that must be sent. `receivers`: the people of the task."""
 
     task_id: str
     notice: Notice
@@ -78,7 +78,7 @@ def cause_of(notice: Notice) -> str:
 
 
 def groups(entries: Iterable[Entry]) -> list[list[Entry]]:
-    """Those of one cause and kind together, in the order of the first of each."""
+    """The entries by cause and kind, oldest first; groups in the order of their first entries."""
     found: dict[tuple[str, Kind], list[Entry]] = {}
     for entry in sorted(entries, key=lambda each: each.notice.at):
         found.setdefault((entry.cause, entry.notice.kind), []).append(entry)
@@ -93,7 +93,7 @@ def is_due(group: Sequence[Entry], now: float, digest_seconds: float) -> bool:
 
 
 def subject_of(group: Sequence[Entry]) -> str:
-    """A group in one line, even where sentences have several."""
+    """A group in one line, even where its sentences have several."""
     tasks = list(dict.fromkeys(entry.task_id for entry in group))
     if len(tasks) == 1:
         return _subject_of_one(group[-1])

@@ -19,12 +19,12 @@ from cdcbus.tasks.zookeeper.task_configs import Dist
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """A limit below 1 is none. `lag_records`: such a lag for `lag_records_hold_seconds`.
+    """A limit below 1 is off. `lag_records`: a lag that lasts `lag_records_hold_seconds`.
     `hold_seconds`: how long other conditions must last, and how long they must be absent for their
     alarm to be over. `repeat_seconds`: between two notices of the same alarm. `recoveries`: how
     often an hour a stuck task is restarted. `windows`: when notices are sent, in minutes of the day
     by this machine's clock; none: always. `receivers`: the people of the task. `is_verified`:
-    whether what its verifies find is an alarm, as they are done by schedule."""
+    whether the task is verified by schedule, so that differences are alarms."""
 
     lag_records: int = 10_000
     lag_records_hold_seconds: int = 60
@@ -50,7 +50,7 @@ class Limits:
         for begin, end in self.windows:
             if begin < end and begin <= minute < end:
                 return True
-            # A window that ends before it begins is over midnight.
+            # A window that ends before it begins spans midnight.
             if begin >= end and (minute >= begin or minute < end):
                 return True
         return False

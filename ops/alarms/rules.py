@@ -1,4 +1,4 @@
-"""The conditions that are wrong with a task, from an observation of it and its limits. Pure."""
+"""What is wrong with a task, as conditions: from an observation of it and its limits. Pure."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ AT_REST = (State.NEW, State.STOPPED, State.DONE)
 @dataclass(frozen=True, slots=True)
 class Seen:
     """A task as observed at `now`, epoch seconds. `is_wanted`: operators want it to work.
-    `told_seconds`: since the last report of its process; None: it never reported. `verified`: what
-    the last verify has found, None where the task is not verified by schedule."""
+    `told_seconds`: since the last report of its process; None: it never reported. `verified`: the
+    result of the last verify, None where the task is not verified by schedule."""
 
     now: float
     state: State

@@ -25,8 +25,8 @@ def duration_seconds(text: str) -> float:
 
 
 def silence(client: KazooClient, task_id: str, seconds: float, by: str) -> Silence:
-    """Silences a task from now on; 0 seconds end its silence. Noted in the audit. Raises what
-    asking ZooKeeper does."""
+    """Silences a task from now on; 0 seconds end its silence. Recorded in the audit. Raises what
+    calls to ZooKeeper raise."""
     if seconds:
         made = Silence(time.time() + seconds, by)
         what = f"alarm silence {seconds:g} s"

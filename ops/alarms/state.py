@@ -11,7 +11,7 @@ from cdcbus.ops.alarms.rules import Condition
 
 AWAY = "retrying"
 FOLLOWING = frozenset(("lag-records", "lag-seconds", "position", "batch", "idle", "heartbeat"))
-"""Conditions that a server which is away can cause as well."""
+"""Conditions that an unreachable server can cause as well."""
 
 
 class Kind(StrEnum):
@@ -57,8 +57,8 @@ def step(
     is_quiet: bool,
 ) -> tuple[dict[str, Alarm], list[Notice]]:
     """The alarms after another observation, by rule, and the notices that are due. There are none
-    while it `is_quiet`: conditions that last are raised afterwards. An alarm `retrying` that is
-    raised holds back those that may only follow from it, until it is over."""
+    while it `is_quiet`: conditions that last are raised afterwards. A raised alarm `retrying` holds
+    back those that may only follow from it, until it is over."""
     after: dict[str, Alarm] = {}
     notices: list[Notice] = []
     found = list(found)

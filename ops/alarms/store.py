@@ -88,8 +88,8 @@ class AlarmNodes:
         return _read(node.fields), node.version
 
     def put(self, task_id: str, alarms: TaskAlarms, version: int) -> int | None:
-        """Writes the alarms if their znode still has this version. Its new version, or None where
-        somebody else has written it."""
+        """Writes the alarms if their znode still has this version. Returns its new version, or None
+        where another node has written it."""
         data = orjson.dumps(asdict(alarms))
         with reported(_path(task_id)):
             try:
@@ -151,7 +151,7 @@ def _notice(fields: Mapping[str, Any]) -> Notice:
 
 
 def _check(texts: Iterable[object], numbers: Iterable[object]) -> None:
-    """Raises ValueError for a text that is none, and for a number that is no time or count."""
+    """Raises ValueError unless all texts are texts, and all numbers can be times or counts."""
     if not all(isinstance(text, str) for text in texts) or not all(map(_is_time, numbers)):
         raise ValueError
 

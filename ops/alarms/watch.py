@@ -56,14 +56,14 @@ HOUR_SECONDS = 3600.0
 
 def watching(client: KazooClient, bus: BusSettings, node_id: str) -> AbstractContextManager[None]:
     """Watches while the block runs. Raises ConfigError for settings that cannot be used."""
-    # Most of what it looks at stays the same from one look to the next.
+    # Most of what it reads stays the same from one look to the next.
     watch = Watch(CachedReads(client), bus, node_id)
     return repeating("alarms", LOOK_SECONDS, watch.look)
 
 
 @dataclass(frozen=True, slots=True)
 class _Open:
-    """A task with notices that are to be sent, as written in this version."""
+    """A task with notices to send, as stored in this version."""
 
     task_id: str
     alarms: TaskAlarms
@@ -74,7 +74,7 @@ class _Open:
 
 @dataclass(slots=True)
 class Watch:
-    """Used on one thread."""
+    """Watches the tasks of a node. Used on one thread."""
 
     client: KazooClient
     bus: BusSettings
@@ -153,7 +153,7 @@ class Watch:
             self._log(task_id, notice, status.state)
         if is_restarted:
             LOG.warning(
-                "task %s is started again, as it is stuck (%d of %d an hour)",
+                "task %s is stuck and is restarted (%d of %d an hour)",
                 task_id,
                 len(restarts),
                 limits.recoveries,
@@ -187,9 +187,9 @@ class Watch:
     def _send_by(
         self, channel: Channel, entries: Sequence[Entry], accepted_by: _AcceptedBy
     ) -> None:
-        """Sends by one channel, group by group, and adds it to those that have accepted a notice.
-        After a group that it does not accept, other notices of the same tasks wait, so that none
-        overtakes another."""
+        """Sends through one channel, group by group, and adds it to the channels that have accepted
+        a notice. After a group that it does not accept, other notices of the same tasks wait, so
+        that none overtakes another."""
         wanted = []
         for entry in entries:
             is_new = channel.name not in accepted_by[entry.task_id, entry.notice]
@@ -209,7 +209,7 @@ class Watch:
                 continue
             self._again_at[channel.name] = time.time() + AGAIN_SECONDS
             held |= task_ids
-            # A channel that is away takes long to say so: the other groups wait as well.
+            # An unreachable channel takes long to fail: the other groups wait as well.
             if time.monotonic() > refused_by:
                 return
 
@@ -229,7 +229,7 @@ class Watch:
         return True
 
     def _note(self, known: _Open, told: Mapping[Notice, tuple[str, ...]]) -> None:
-        """Writes which notices were accepted, and by whom."""
+        """Stores which notices were accepted, and by which channels."""
         left: list[Notice] = []
         sent = list(known.alarms.sent)
         for notice, by in told.items():
@@ -246,7 +246,7 @@ class Watch:
         return {each.name for each in self.channels if severity.is_for(each.least)}
 
     def _nobody(self) -> str:
-        """Without a channel for it, the log is enough."""
+        """Who has accepted a notice that no channel wants: the log is enough."""
         return "log" if self.settings["alarm.log"] else "nobody"
 
     def _log(self, task_id: str, notice: Notice, state: State) -> None:
@@ -257,12 +257,13 @@ class Watch:
     def _limits(self, task_id: str) -> Limits:
         """The task's own limits; where these cannot be read, those of the settings."""
         try:
-            # which may be damaged: then its alarms count most
+            # a damaged text gives the limits of the settings: such a task needs its alarms most
             dist = DistNodes(self.client).get(task_id) or {}
             return limits_of(dist, self.settings, self.bus.filling)
         except ConfigError as error:
             self._complaints.complain(
-                f"limits {task_id}", f"task {task_id}: {error}; its alarms are those of all tasks"
+                f"limits {task_id}",
+                f"task {task_id}: {error}; until then the alarm limits of the settings apply",
             )
             return limits_of({}, self.settings, {})
 

@@ -281,7 +281,7 @@ def test_a_task_whose_text_is_damaged_is_told_of_all_the_more(
     watched.is_in(State.ERROR, "the text of the task is no JSON")
     watched.watch().look()
     assert watched.told == [("error", "raised")]
-    assert "its alarms are those of all tasks" in caplog.text
+    assert "the alarm limits of the settings apply" in caplog.text
 
 
 def test_a_node_tells_of_a_task_that_cannot_work_and_of_its_end(

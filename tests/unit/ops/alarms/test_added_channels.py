@@ -116,7 +116,7 @@ class Odd:
     [
         (NotAccepted("the chat is closed"), "the chat is closed$"),
         (KeyError("token s3cret"), "the channel of another package raised KeyError$"),
-        (7, "it gave a int; expected a sentence or None"),
+        (7, "it returned a int; expected a sentence or None"),
     ],
 )
 def test_whatever_it_raises_is_a_refusal(answer: object, sentence: str) -> None:
@@ -141,7 +141,7 @@ def test_a_channel_that_does_not_answer_is_not_waited_for_and_not_asked_twice_at
     channel = AddedChannel("slow", Slow(), seconds=0.05)
     with pytest.raises(NotAccepted, match=r"no answer within 0\.05 s"):
         channel.send(MESSAGE)
-    with pytest.raises(NotAccepted, match="the one before is not accepted yet"):
+    with pytest.raises(NotAccepted, match="the previous message is not accepted yet"):
         channel.send(MESSAGE)
     assert sent == []
     is_free.set()

@@ -147,7 +147,7 @@ def test_a_server_that_cannot_do_what_the_settings_want_has_not_accepted(
 def test_a_line_end_in_an_address_goes_to_nobody(
     mailbox: tuple[Mailbox, int], sender: str, receiver: str
 ) -> None:
-    with pytest.raises(NotAccepted, match="is no mail address"):
+    with pytest.raises(NotAccepted, match="is not a mail address"):
         Mail("127.0.0.1", mailbox[1], "none", "", "", sender, (receiver,)).send(MESSAGE)
     assert mailbox[0].mails == []
 
