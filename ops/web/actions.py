@@ -1,5 +1,5 @@
 """The changes that pages and API can make, each in one call: the same as those of the commands, and
-noted in the audit like these.
+recorded in the audit like them.
 
 `who` is `auth.operator_of(request)`. All raise Refused (404) for an unknown task or node, and
 CdcError for what is not possible.
@@ -46,7 +46,7 @@ def known_task(bus: WebBus, task_id: str) -> Status:
 
 
 def known_node(bus: WebBus, node_id: str) -> NodeInfo:
-    """What is known of a node."""
+    """What is known about a node."""
     info = BusNodes(bus.client).seen(node_id) if _is_name(node_id) else None
     if info is None:
         raise Refused(404, "there is no such node")
@@ -56,26 +56,26 @@ def known_node(bus: WebBus, node_id: str) -> NodeInfo:
 def stored_task(
     bus: WebBus, task_id: str, uses: Callable[[FetchTask | LoadTask], Uses] = kafka_of
 ) -> FetchTask | LoadTask:
-    """The task of a text in ZooKeeper, with what is used of it here: unless told otherwise its
-    topics. Raises ConfigError for a text with errors."""
+    """The task of a text in ZooKeeper. `uses`: what is used of it here, by default its topics.
+    Raises ConfigError for a text with errors."""
     known_task(bus, task_id)
     return uses_of.stored_task(task_id, bus.settings, uses)
 
 
 def start(bus: WebBus, task_id: str, who: str) -> Status:
-    """Has nodes run the task, without waiting for it. Its present status."""
+    """Orders the start of a task, without waiting for it. Returns its current status."""
     order_start(TaskNodes(bus.client), _startable(bus, task_id), who)
     return known_task(bus, task_id)
 
 
 def restart(bus: WebBus, task_id: str, who: str) -> Status:
-    """Has the task stopped, if it runs, and started with its present text."""
+    """Orders the restart of a task with its current text; one that is stopped is started."""
     order_start(TaskNodes(bus.client), _startable(bus, task_id), who, is_restart=True)
     return known_task(bus, task_id)
 
 
 def stop(bus: WebBus, task_id: str, who: str) -> Status:
-    """Has the task stopped, without waiting for it."""
+    """Orders the stop of a task, without waiting for it."""
     known_task(bus, task_id)
     TaskNodes(bus.client).want(task_id, is_working=False, by=who)
     return known_task(bus, task_id)
@@ -85,8 +85,8 @@ def reset_preview(
     bus: WebBus, task_id: str, place: str, topic: str | None = None, partition: int | None = None
 ) -> dict[str, Target]:
     """The positions that a word such as `earliest` stands for, by swimlane, and what each repeats
-    or leaves out. Changes nothing. Asks Kafka or the source, which takes up to 10 s when they are
-    away."""
+    or skips. Changes nothing. Asks Kafka or the source, which takes up to 10 s when they are
+    unreachable."""
     return _targets(bus, task_id, place, topic, partition)[0]
 
 
@@ -110,7 +110,7 @@ def reset(
 
 
 def undo(bus: WebBus, task_id: str, swimlane: str, who: str, live: bool = False) -> str:
-    """Sets a position to what it was before the last change. The position as it is then."""
+    """Restores a position to the one before its last change, and returns it."""
     known_task(bus, task_id)
     changes = histories(bus.client, task_id).get(swimlane)
     if not changes:
@@ -126,13 +126,14 @@ def undo(bus: WebBus, task_id: str, swimlane: str, who: str, live: bool = False)
 
 
 def snapshot(bus: WebBus, task_id: str, what: Wish, who: str) -> Ordered:
-    """Asks it of the snapshots of a fetch task, or gives up a direct load, without waiting."""
+    """Orders `what` for the snapshots of a fetch task, or gives up a direct load, without
+    waiting."""
     known_task(bus, task_id)
     return order_snapshot(bus.client, task_id, what, who)
 
 
 def drain(bus: WebBus, node_id: str, who: str) -> NodeInfo:
-    """Lets the node give up its tasks and take no more."""
+    """Makes the node give up its tasks and take no more."""
     known_node(bus, node_id)
     order_taking(BusNodes(bus.client), node_id, False, who)
     return known_node(bus, node_id)
@@ -161,7 +162,7 @@ def silence(bus: WebBus, task_ids: Collection[str], seconds: float, who: str) ->
 
 
 def dead_letters(bus: WebBus, task_id: str) -> list[OpenDeadLetter | FetchLetter]:
-    """The open dead letters of a task. Takes up to 30 s when Kafka is away."""
+    """The open dead letters of a task. Takes up to 30 s when Kafka is unreachable."""
     with _dead_letters(bus, task_id) as topic:
         return [*topic.dead_letters()]
 
@@ -169,8 +170,8 @@ def dead_letters(bus: WebBus, task_id: str) -> list[OpenDeadLetter | FetchLetter
 def dlq_replay(
     bus: WebBus, task_id: str, records: Collection[str] | None, who: str, force: bool = False
 ) -> int:
-    """Appends original records (None: all) to their partitions, and marks their dead letters
-    resolved; how many. Refused for a fetch task, whose dead letters do not hold the records, and,
+    """Appends original records (None: all) to their partitions, marks their dead letters resolved,
+    and returns how many. Refused for a fetch task, whose dead letters do not hold the records, and,
     unless forced, where a row would go back in time."""
     from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.control.dead_letters import chosen_letters, replay_letters
@@ -184,7 +185,7 @@ def dlq_replay(
 
 
 def dlq_drop(bus: WebBus, task_id: str, records: Collection[str] | None, who: str) -> int:
-    """Marks dead letters (None: all) resolved without applying them; how many."""
+    """Marks dead letters (None: all) resolved without applying them, and returns how many."""
     from cdcbus.tasks.control.dead_letters import chosen_letters, drop_letters
 
     with _dead_letters(bus, task_id) as topic:

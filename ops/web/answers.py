@@ -18,12 +18,12 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcb
 <script src="/static/theme.js"></script></head><body><main><h1>{title}</h1><p>{sentence}</p>
 <p><a href="/">To the overview</a></p></main></body></html>"""
 TITLES = {
-    404: "Not there",
-    409: "Not possible as things are",
+    404: "Not found",
+    409: "Not possible now",
     413: "Too large",
     422: "Not understood",
-    500: "An error of ours",
-    503: "Away",
+    500: "Internal error",
+    503: "Unavailable",
 }
 
 
@@ -36,8 +36,8 @@ class Refused(Exception):
 
 
 def status_of_error(error: CdcError) -> int:
-    """503: something is away, try again. 409: the request is valid, but the present state does not
-    allow it."""
+    """503: something is unreachable, try again. 409: the request is valid, but the current state
+    does not allow it."""
     if isinstance(error, PositionConflict):  # trying the same again would not help
         return 409
     return 503 if policy_of(error).action is Action.RETRY else 409
@@ -46,7 +46,7 @@ def status_of_error(error: CdcError) -> int:
 def refusal(
     path: str, accept: str, status: int, sentence: str, headers: Iterable[tuple[str, str]] = ()
 ) -> Response:
-    """`path` and `accept` of the request say who asks."""
+    """The answer for a program or a person, whichever `path` and `accept` of the request say."""
     if path.startswith(PROGRAMS) or "text/html" not in accept:
         return JSONResponse({"error": sentence}, status, dict(headers))
     return HTMLResponse(

@@ -1,9 +1,9 @@
 """The API: what the commands do, for programs. /api/openapi.json describes it.
 
-Whatever changes something takes POST, answers at once, and is in the audit; look at the task to see
-when it is so. An error is `{"error": "a sentence"}`: 401 and 403 without the token, 404 for what is
-not there, 409 where it is not possible as things are, 422 for a body of another form, 503 where
-ZooKeeper, Kafka or a source is away.
+Changes take POST, answer immediately, and are in the audit; read the task to see when they have
+taken effect. An error is `{"error": "a sentence"}`: 401 and 403 without the token, 404 for what
+does not exist, 409 where the current state does not allow it, 422 for a malformed body, 503 where
+ZooKeeper, Kafka or a source is unreachable.
 """
 
 from __future__ import annotations
@@ -72,13 +72,13 @@ router = APIRouter(
 )
 
 
-@router.get("/tasks", summary="All tasks and how they are")
+@router.get("/tasks", summary="All tasks and their states")
 def tasks(bus: _Bus) -> list[Task]:
     nodes = TaskNodes(bus.client)
     return [_task(explained(bus.client, status_of(nodes, task_id))) for task_id in nodes.ids()]
 
 
-@router.get("/tasks/{task_id}", summary="One task, with its positions and who works for it")
+@router.get("/tasks/{task_id}", summary="One task, with its positions and its processes")
 def task(task_id: str, bus: _Bus) -> TaskDetail:
     status = actions.known_task(bus, task_id)
     nodes = TaskNodes(bus.client)
@@ -99,14 +99,12 @@ def _verified(bus: WebBus, task_id: str) -> api_models.LastVerify | None:
     return None if last is None else api_models.LastVerify(**last.to_fields())
 
 
-@router.post("/tasks/{task_id}/start", status_code=202, summary="Have it run by nodes")
+@router.post("/tasks/{task_id}/start", status_code=202, summary="Start it on a node")
 def start(task_id: str, bus: _Bus, who: _Who) -> Task:
     return _task(actions.start(bus, task_id, who))
 
 
-@router.post(
-    "/tasks/{task_id}/stop", status_code=202, summary="Have it stopped, its positions stored"
-)
+@router.post("/tasks/{task_id}/stop", status_code=202, summary="Stop it, with its positions stored")
 def stop(task_id: str, bus: _Bus, who: _Who) -> Task:
     return _task(actions.stop(bus, task_id, who))
 
@@ -114,7 +112,7 @@ def stop(task_id: str, bus: _Bus, who: _Who) -> Task:
 @router.post(
     "/tasks/{task_id}/restart",
     status_code=202,
-    summary="Have it stopped and started, with what its text says now",
+    summary="Restart it with its current text",
 )
 def restart(task_id: str, bus: _Bus, who: _Who) -> Task:
     return _task(actions.restart(bus, task_id, who))
@@ -139,7 +137,7 @@ def positions(task_id: str, bus: _Bus) -> list[Position]:
 
 @router.post(
     "/tasks/{task_id}/positions/reset",
-    summary="Set its positions to a place, or say what that would mean",
+    summary="Set its positions to a place, or show what that would mean",
 )
 def reset(task_id: str, place: ResetTarget, bus: _Bus, who: _Who) -> Reset:
     topic, partition = place.topic, place.partition
@@ -152,7 +150,7 @@ def reset(task_id: str, place: ResetTarget, bus: _Bus, who: _Who) -> Reset:
 
 @router.post(
     "/tasks/{task_id}/positions/undo",
-    summary="Set a position to what it was before it was set last",
+    summary="Restore a position to the one before its last change",
 )
 def undo(task_id: str, what: Undo, bus: _Bus, who: _Who) -> NewPosition:
     return NewPosition(
@@ -162,7 +160,7 @@ def undo(task_id: str, what: Undo, bus: _Bus, who: _Who) -> NewPosition:
     )
 
 
-@router.get("/tasks/{task_id}/snapshot", summary="How far its snapshots, or its direct load, are")
+@router.get("/tasks/{task_id}/snapshot", summary="The progress of its snapshots or its direct load")
 def snapshots(task_id: str, bus: _Bus) -> Snapshots:
     actions.known_task(bus, task_id)
     found = snapshots_of(bus.client, task_id)
@@ -176,7 +174,7 @@ def snapshots(task_id: str, bus: _Bus) -> Snapshots:
 @router.post(
     "/tasks/{task_id}/snapshot/{kind}",
     status_code=202,
-    summary="Have snapshots of its tables started, paused, resumed or stopped",
+    summary="Start, pause, resume or stop snapshots of its tables",
 )
 def snapshot(
     task_id: str, kind: WishKind, bus: _Bus, who: _Who, which: SnapshotWish | None = None
@@ -210,21 +208,21 @@ def drop(task_id: str, which: Letters, bus: _Bus, who: _Who) -> Resolved:
     return Resolved(count=actions.dlq_drop(bus, task_id, _records(which), who))
 
 
-@router.get("/alarms", summary="The alarms of all tasks, who was told, and what is silent")
+@router.get("/alarms", summary="The alarms of all tasks, their notices, and silences")
 def alarms(bus: _Bus) -> list[Alarms]:
     return [_alarms(bus, task_id) for task_id in TaskNodes(bus.client).ids()]
 
 
 @router.post(
     "/tasks/{task_id}/silence",
-    summary="Send no alarm of it for a while; what is still wrong afterwards is sent then",
+    summary="Send no alarm of it for a while; what is still wrong at the end is sent then",
 )
 def silence(task_id: str, how_long: Silence, bus: _Bus, who: _Who) -> Alarms:
     actions.silence(bus, [task_id], how_long.seconds, who)
     return _alarms(bus, task_id)
 
 
-@router.get("/nodes", summary="All nodes and how they are")
+@router.get("/nodes", summary="All nodes and their states")
 def nodes(bus: _Bus) -> list[Node]:
     return list(map(_node, BusNodes(bus.client).all()))
 
@@ -235,7 +233,7 @@ def node(node_id: str, bus: _Bus) -> Node:
 
 
 @router.post(
-    "/nodes/{node_id}/drain", status_code=202, summary="Let it give up its tasks and take no more"
+    "/nodes/{node_id}/drain", status_code=202, summary="Make it give up its tasks and take no more"
 )
 def drain(node_id: str, bus: _Bus, who: _Who) -> Node:
     return _node(actions.drain(bus, node_id, who))
@@ -247,7 +245,7 @@ def resume(node_id: str, bus: _Bus, who: _Who) -> Node:
 
 
 @router.post(
-    "/nodes/{node_id}/limit", status_code=202, summary="Let it run so many swimlanes at most"
+    "/nodes/{node_id}/limit", status_code=202, summary="Set how many swimlanes it runs at most"
 )
 def limit(node_id: str, most: Limit, bus: _Bus, who: _Who) -> Node:
     return _node(actions.limit(bus, node_id, most.swimlanes, who))
@@ -287,7 +285,7 @@ def _task(status: Status) -> Task:
 
 
 def _table_snapshot(found: TableSnapshot) -> api_models.TableSnapshot:
-    """Without the keys of rows that it stands at: those are cells."""
+    """Without the row keys that it has reached: those are cells."""
     progress = found.progress
     return api_models.TableSnapshot(
         table=str(found.table),

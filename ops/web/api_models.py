@@ -1,4 +1,4 @@
-"""What the API takes and answers, as /api/openapi.json describes it."""
+"""The requests and answers of the API, as /api/openapi.json describes them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Problem(BaseModel):
 
 
 class Progress(BaseModel):
-    """How far the task is, as it reports every few seconds; null: not known."""
+    """The task's progress, as it reports it every few seconds; null: unknown."""
 
     model_config = ConfigDict(extra="allow")
     at: str
@@ -50,8 +50,8 @@ class NotEqual(BaseModel):
 
 
 class LastVerify(BaseModel):
-    """`result`: equal, different, behind or error. `results`: how many tables were what. `error`:
-    why nothing could be compared, or empty."""
+    """`result`: equal, different, behind or error. `results`: the number of tables by result.
+    `error`: why nothing could be compared, or empty."""
 
     result: str
     begun: str
@@ -65,8 +65,8 @@ class LastVerify(BaseModel):
 
 
 class TaskDetail(Task):
-    """`swimlanes`: topics, or the database of a fetch task. `locks`: which process works for
-    each. `verify`: what its last verify has found; null where it had none."""
+    """`swimlanes`: topics, or the database of a fetch task. `locks`: the process that runs each.
+    `verify`: the result of its last verify; null before the first one."""
 
     swimlanes: list[str]
     locks: dict[str, str]
@@ -75,7 +75,7 @@ class TaskDetail(Task):
 
 
 class Change(BaseModel):
-    """A position that was set: `before` null where none was stored."""
+    """A position that was set; `before` is null where none was stored."""
 
     at: str
     by: str
@@ -93,8 +93,8 @@ class Position(BaseModel):
 
 
 class ResetTarget(BaseModel):
-    """Where to go on. `to`: earliest, latest, a time, an offset or -N; in a binlog also FILE,
-    FILE:POS or a GTID set. `dry_run`: only say what it would mean. `live`: also while the task
+    """Where to continue. `to`: earliest, latest, a time, an offset or -N; in a binlog also FILE,
+    FILE:POS or a GTID set. `dry_run`: only show what it would mean. `live`: also while the task
     runs."""
 
     model_config = ConfigDict(extra="forbid")
@@ -108,7 +108,7 @@ class ResetTarget(BaseModel):
 
 
 class NewPosition(BaseModel):
-    """`means`: in sentences, against the stored one."""
+    """`means`: sentences that compare it with the stored one."""
 
     swimlane: str
     position: str
@@ -127,8 +127,8 @@ class Undo(BaseModel):
 
 
 class TableSnapshot(BaseModel):
-    """`table`: SCHEMA.TABLE. `estimated_rows`: as the server guesses. `seconds_left`: null where
-    that is not known. `reason`: why it has failed, a sentence."""
+    """`table`: SCHEMA.TABLE. `estimated_rows`: the server's estimate. `seconds_left`: null where
+    unknown. `reason`: a sentence on why it failed."""
 
     table: str
     state: TableState
@@ -142,7 +142,7 @@ class TableSnapshot(BaseModel):
 
 
 class SnapshotWish(BaseModel):
-    """No `tables`: all. `where`: of a start, which rows of the tables, in SQL."""
+    """No `tables`: all. `where`: for a start, the condition that selects rows, in SQL."""
 
     model_config = ConfigDict(extra="forbid")
     tables: list[str] = Field([], max_length=1000, examples=[["shop.orders"]])
@@ -154,7 +154,7 @@ class OpenWish(SnapshotWish):
 
 
 class Snapshots(BaseModel):
-    """`is_direct`: of a direct load, past Kafka. `wishes`: what the task has not seen yet."""
+    """`is_direct`: a direct load, past Kafka. `wishes`: orders that the task has not seen yet."""
 
     is_direct: bool
     tables: list[TableSnapshot]
@@ -162,8 +162,8 @@ class Snapshots(BaseModel):
 
 
 class SnapshotOrder(BaseModel):
-    """`is_running`: the task sees it within a second; else when it starts. `gives_up`: a direct
-    load, which is forgotten now."""
+    """`is_running`: the task sees it within a second; else when it starts. `gives_up`: it ended a
+    direct load, which is now forgotten."""
 
     is_running: bool
     sentence: str
@@ -215,7 +215,7 @@ class Letter(BaseModel):
 
 
 class Letters(BaseModel):
-    """Which letters: `records` as they are listed, or `all`."""
+    """Which dead letters: `records` as they are listed, or `all`."""
 
     model_config = ConfigDict(extra="forbid")
     records: list[str] = Field([], max_length=10_000)
@@ -223,7 +223,7 @@ class Letters(BaseModel):
 
 
 class Replayed(Letters):
-    """`force`: also where a row goes back in time."""
+    """`force`: also where a row would go back in time."""
 
     force: bool = False
 
@@ -266,14 +266,14 @@ class Alarms(BaseModel):
 
 
 class Silence(BaseModel):
-    """From now on; 0 ends it."""
+    """A silence from now on; 0 ends it."""
 
     model_config = ConfigDict(extra="forbid")
     seconds: int = Field(ge=0, le=LONGEST_SECONDS)
 
 
 class Noted(BaseModel):
-    """An action: who did it, from where. `failed`: why it was not done after all."""
+    """An action: who did it, from where. `failed`: why it failed, or empty."""
 
     at: str
     by: str

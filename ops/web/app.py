@@ -1,8 +1,8 @@
-"""The application that a node serves. Its parts: `auth` lets requests pass; `api`, `porter`,
-`health` and `metrics` answer programs, `pages` people.
+"""The application that a node serves: `auth` admits requests; `api`, `porter`, `health` and
+`metrics` answer programs, `pages` answer people.
 
-A page is served whole; where it says `live`, the same values are read again by its stream. Pages
-hold no cell values but for the rows of a topic, which need the token where one is set.
+A page is served whole; where it has a `live` address, its stream reads the same values again. Pages
+hold no cell values except rows of topics and dead letters, which need the token if one is set.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ STATIC = Path(__file__).parent / "static"
 
 
 def make_app(bus: WebBus) -> FastAPI:
-    """All errors become one sentence; none of them repeats what was sent."""
+    """Builds the application. Every error becomes one sentence that repeats nothing of the
+    request."""
     app = FastAPI(
         title="cdcbus",
         version=__version__,
@@ -108,7 +109,7 @@ def _on_http(request: Request, error: Exception) -> Response:
 
 def _on_unexpected(request: Request, error: Exception) -> Response:
     LOG.error(
-        "a page of this node failed by an unexpected %s", type(error).__name__, exc_info=error
+        "a page of this node failed with an unexpected %s", type(error).__name__, exc_info=error
     )
     return _answer(
         request,

@@ -3,12 +3,12 @@
 - Requests from this machine may read everything; from elsewhere everything except /healthz, /login
   and /static needs the token. A request is from this machine if it arrived on loopback, asks for a
   `Host` that is this machine (so that no foreign name that points here becomes our own site), and
-  no request has shown another way in yet: `access/origin.py`. `http.closed`: none is.
+  no request has shown another way in yet: `access/origin.py`. With `http.closed`, none is.
 - Any other method than GET and HEAD always needs the token; where none is set it is refused.
 - Programs send `Authorization: Bearer TOKEN`, and optionally `X-Operator: NAME` for the audit.
   People post name and token at /login and get a cookie that ends after SESSION_SECONDS, when they
-  log out, or when the token changes. It is SameSite=Strict, which does not tell the ports of a host
-  apart: with a cookie a change is accepted only if the browser's `Origin` is the address that it
+  log out, or when the token changes. It is SameSite=Strict, which does not distinguish the ports of
+  a host: with a cookie a change is accepted only if the browser's `Origin` is the address that it
   asks. Behind TLS it is Secure.
 - `http.person.NAME.*` give people tokens of their own, a role, and tasks: changes of nodes need
   ADMINISTER, any other OPERATE, and a task's pages are for those who have it. The node's own token
@@ -16,7 +16,7 @@
 - `http.oidc.*` name a provider that people sign in through (`sign_in/by_provider.py`): they get the
   same cookie, signed with a key of the client's secret, and what their groups may do. Then no
   request is from this machine.
-- Who gives wrong tokens waits, longer each time: `access/guesses.py`.
+- A client that gives wrong tokens has to wait, longer each time: `access/guesses.py`.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ NO_TOKEN = (
     "CDCBUS_HTTP_TOKEN, to at least 16 characters, and start the node again"
 )
 NO_WAY_IN = (
-    "others than this machine may be able to reach this node, and it has no token: set http.token "
-    "in its cdcbus.properties, or the environment variable CDCBUS_HTTP_TOKEN, to at least 16 "
-    "characters, and start it again"
+    "other machines may be able to reach this node, and it has no token: set http.token in its "
+    "cdcbus.properties, or the environment variable CDCBUS_HTTP_TOKEN, to at least 16 "
+    "characters, and restart it"
 )
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
@@ -69,14 +69,15 @@ HEADERS = [
 
 
 def operator_of(request: Request) -> str:
-    """For handlers: who asks and from where, as the audit names it. Only for changes, which `Guard`
-    has let pass."""
+    """For handlers: who asks and from where, as the audit names it. Only for changes that `Guard`
+    has admitted."""
     name: str = request.state.operator or "somebody"
     return f"{name}@{request.client.host if request.client else '?'} by HTTP"
 
 
 def is_logged_in(request: Request) -> bool:
-    """Whether the request may change something, and see cells of rows; on a task's page: of it."""
+    """Whether the request may change something, and see cells of rows; on a task's page, of that
+    task."""
     person: Person | None = request.state.person
     if person is None:
         return False
@@ -103,8 +104,8 @@ def _may(request: Request, role: Role) -> bool:
 
 class Guard:
     """ASGI middleware. Sets `request.state.operator`: a name, or None without a token;
-    `request.state.person`: with what rights; and `request.state.is_here`. Refuses what is too
-    large."""
+    `request.state.person`: with what rights; and `request.state.is_here`. Refuses bodies that are
+    too large."""
 
     def __init__(self, app: ASGIApp, bus: WebBus) -> None:
         self._app, self._bus, self._entrance = app, bus, bus.entrance()
@@ -159,15 +160,15 @@ class Guard:
         return person.name or self._named_operator(connection), person
 
     def _named_operator(self, connection: HTTPConnection) -> str:
-        """How a program that has the node's own token calls itself. It cannot pass for one of the
-        people who have tokens of their own: the audit would blame them."""
+        """The name that a program with the node's own token gives itself. It cannot be that of a
+        person with a token of their own: the audit would blame them."""
         name = connection.headers.get("x-operator", "")
         if not NAME.fullmatch(name) or any(name == each.name for each in self._bus.people):
             return "token"
         return name
 
     def _check(self, connection: HTTPConnection, method: str) -> None:
-        # Not that of the URL, which some versions of Starlette make of the Host header, too.
+        # Not the URL's path: some versions of Starlette build the URL from the Host header too.
         path = connection.scope["path"]
         is_change = method not in ("GET", "HEAD")
         is_free = path in FREE or path.startswith("/static/")
@@ -187,7 +188,7 @@ class Guard:
             )
 
     def _refuse_nobody(self, is_change: bool, is_here: bool) -> None:
-        """Refuses somebody without a token, but for reading on this machine."""
+        """Refuses a request without a token, except to read on this machine."""
         if is_here and not is_change:
             return
         if self._bus.has_way_in:
@@ -230,8 +231,9 @@ def _check_rights(person: Person, path: str, is_change: bool) -> None:
 
 
 def person_of(bus: WebBus, given: str, connection: HTTPConnection) -> Person | None:
-    """Whose token it is. Compares all in constant time, so that the time does not tell how much of
-    a guess is right. Raises Refused for a client that has to wait."""
+    """The person whose token it is; None for a wrong one. Compares all in constant time, so that
+    the time does not reveal how much of a guess is right. Raises Refused for a client that has to
+    wait."""
     everybody = bus.everybody
     if not everybody:
         return None
@@ -239,8 +241,7 @@ def person_of(bus: WebBus, given: str, connection: HTTPConnection) -> Person | N
     if wait_seconds := bus.guesses.wait_seconds(client, now):
         raise Refused(
             429,
-            f"too many wrong tokens; try again in {ceil(wait_seconds)} s, the token was not looked "
-            "at",
+            f"too many wrong tokens; try again in {ceil(wait_seconds)} s, this one was not checked",
         )
     # All are compared, also after the right one: the time must not depend on which it is.
     given_bytes = given.encode()
@@ -250,7 +251,8 @@ def person_of(bus: WebBus, given: str, connection: HTTPConnection) -> Person | N
 
 
 def session_of(bus: WebBus, connection: HTTPConnection) -> tuple[Session, Person] | None:
-    """The session of a valid cookie, and whose it is; None for one that is not ours, or over."""
+    """The session of a valid cookie, and its person; None for one that is not ours, or has
+    ended."""
     cookie = connection.cookies.get(COOKIE, "")
     for person in bus.everybody:
         session = read_cookie(person.token, cookie)
@@ -265,7 +267,7 @@ def session_of(bus: WebBus, connection: HTTPConnection) -> tuple[Session, Person
 
 
 def own_page(path: str) -> str:
-    """The page to go on with: one of ours, whatever was asked for."""
+    """The page to continue with: one of ours, whatever was asked for."""
     return path if OWN_PATH.fullmatch(path) else "/"
 
 
@@ -277,7 +279,7 @@ def _is_of(origin: str | None, host: str) -> bool:
 
 
 async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
-    """The body, read before anything is made of it. Raises Refused for more than BODY_BYTES."""
+    """Reads the whole body before anything uses it. Raises Refused for more than BODY_BYTES."""
     too_large = Refused(413, f"the request has more than {BODY_BYTES} bytes")
     length = connection.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > BODY_BYTES:
@@ -305,7 +307,7 @@ def _refused(connection: HTTPConnection, refused: Refused) -> Response:
     is_program = "authorization" in connection.headers
     if refused.status == 401 and "text/html" in accept and not is_program:
         before = path
-        if connection.scope["method"] != "GET":  # a form: back to the page that it stands on
+        if connection.scope["method"] != "GET":  # a form: back to its page
             before = urlsplit(connection.headers.get("referer", "/")).path
         return RedirectResponse(f"/login?next={quote(own_page(unquote(before)))}", 303)
     headers = []

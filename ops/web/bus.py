@@ -1,4 +1,4 @@
-"""What answers to HTTP requests are made of."""
+"""What the handlers of HTTP requests share."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from cdcbus.tasks.control.people import Person
 @dataclass(frozen=True, slots=True)
 class WebBus:
     """The bus as one node's pages see it. `token`: the node's own; `people` have others, or come
-    from `provider`; where there is none at all nothing can be changed here. `host`: the address
-    that requests come in by. `started`: seconds since 1970. `ending`: set when the node ends; what
-    would go on by itself ends then."""
+    from `provider`; without any of these nothing can be changed here. `host`: the address that it
+    listens on. `started`: seconds since 1970. `ending`: set when the node ends; streams end
+    then."""
 
     client: KazooClient
     settings: BusSettings
@@ -43,16 +43,16 @@ class WebBus:
 
     @property
     def everybody(self) -> tuple[Person, ...]:
-        """All who have a token; who has the node's own may do everything."""
+        """Everyone with a token; the node's own gives all rights."""
         return self.people if self.token is None else (*self.people, Person("", self.token))
 
     @property
     def has_way_in(self) -> bool:
-        """Whether anybody could log in."""
+        """Whether anyone could log in."""
         return bool(self.everybody) or self.provider is not None
 
     def entrance(self) -> Entrance:
-        """Tells requests of this machine from others; one for all requests."""
+        """Distinguishes requests of this machine from others; one for all requests."""
         return Entrance(self.is_loopback, self.settings.http_closed)
 
 

@@ -12,7 +12,7 @@ CELL_CHARACTERS = 1000  # shown of a cell
 
 @dataclass(frozen=True, slots=True)
 class FoundCell:
-    """A column of a row change; None is NULL, `has_before` and `has_after` whether it is there."""
+    """A column of a row change; None is NULL; `has_before`, `has_after`: whether it was sent."""
 
     name: str
     before: Cell
@@ -27,7 +27,7 @@ class FoundCell:
 
 
 def cells_side_by_side(change: RowChange) -> list[FoundCell]:
-    """All columns, those of the key first; each with what was there before and is there after."""
+    """All columns, those of the key first, each with its cells before and after."""
     before, after = change.before or {}, change.after or {}
     key = change.table.key
     found = []

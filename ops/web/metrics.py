@@ -60,7 +60,7 @@ METRICS = {
         ),
         Described("cdcbus_task_last_failure_timestamp_seconds", _TASK, "When it last failed."),
         Described("cdcbus_task_silent_seconds", _TASK, "Since the last report of its process."),
-        Described("cdcbus_task_rows_total", _TASK, "Row changes that are done."),
+        Described("cdcbus_task_rows_total", _TASK, "Row changes that it has processed."),
         Described("cdcbus_task_rows_per_second", _TASK, "Row changes per second, at present."),
         Described(
             "cdcbus_task_lag_records", _TASK, "Records between it and the end of its topics."
@@ -69,7 +69,7 @@ METRICS = {
         Described(
             "cdcbus_task_lag_seconds",
             _TASK,
-            "How old the next row to do is, by its commit at the source; 0 at the end.",
+            "Age of the next row to process, by its commit at the source; 0 at the end.",
         ),
         Described(
             "cdcbus_task_delay_seconds",
@@ -77,7 +77,9 @@ METRICS = {
             "How long rows took from stage to stage, in the last minutes.",
         ),
         Described(
-            "cdcbus_task_stage_seconds", ("task", "stage"), "What the parts of its last batch took."
+            "cdcbus_task_stage_seconds",
+            ("task", "stage"),
+            "How long the stages of its last batch took.",
         ),
         Described(
             "cdcbus_task_queued_bytes",
@@ -108,28 +110,26 @@ METRICS = {
         Described(
             "cdcbus_task_kept_unread_ratio",
             _TASK,
-            "Of what its topics, or its binlog, keep by bytes, how much is still to be read; 1: "
-            "all.",
+            "Unread share of the bytes that its topics, or its binlog, keep; 1: all.",
         ),
         Described(
             "cdcbus_task_late_records_total",
             _TASK,
-            "Records left out since its start, as a process that had lost its fetch task's lock "
-            "has sent them late.",
+            "Records left out since its start, because a process that had lost its fetch task's "
+            "lock sent them late.",
         ),
         Described(
             "cdcbus_task_open_letters",
             _TASK,
-            "Its dead letters that nobody has replayed or dropped, as a node has counted them "
-            "last.",
+            "Its dead letters that are neither replayed nor dropped, as a node last counted them.",
         ),
-        Described("cdcbus_task_verify_timestamp_seconds", _TASK, "When its last verify has ended."),
+        Described("cdcbus_task_verify_timestamp_seconds", _TASK, "When its last verify ended."),
         Described("cdcbus_task_verify_seconds", _TASK, "How long that took."),
         Described(
             "cdcbus_task_verified_tables",
             ("task", "result"),
-            "Target tables of the last verify by what it has found: equal, different, changing, "
-            "behind, error.",
+            "Target tables of the last verify by its result: equal, different, changing, behind, "
+            "error.",
         ),
         Described(
             "cdcbus_task_unequal_tables",
@@ -160,12 +160,12 @@ METRICS = {
             "Updates and deletes that hit no row of the target, also those that became inserts.",
         ),
         Described(
-            "cdcbus_table_dropped_rows_total", _TABLE, "Rows of which a column was left out."
+            "cdcbus_table_dropped_rows_total", _TABLE, "Rows from which a column was left out."
         ),
         Described(
             "cdcbus_table_superseded_rows_total",
             _TABLE,
-            "Changes that another row forbade and a later one made void.",
+            "Changes that another row blocked and a later change replaced.",
         ),
     )
 }

@@ -1,5 +1,5 @@
 """porter's pages of a node: /inspect/node/info, error, jstack, jstat, jinfo, jmap; the first two
-also with the ending `.json`. And that of its administration for Zabbix, /alarm/task/check."""
+also with the ending `.json`. And /alarm/task/check, its administration's page for Zabbix."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ alarm_router = APIRouter(prefix="/alarm/task", tags=["porter's pages"])
 @router.get("/info.json", summary="This node, in porter's words")
 @router.get("/info", include_in_schema=False)
 def info(bus: _Bus) -> dict[str, Any]:
-    """`consumeProcess`: records that each swimlane is behind, seconds where records cannot be
-    counted, empty where it is not known."""
+    """`consumeProcess`: the lag of each swimlane in records, in seconds where records cannot be
+    counted, empty where it is unknown."""
     snapshot = get_node(bus.client, f"{NODES}/{bus.node_id}/stat")
     fields: dict[str, Any] = {
         "nodeId": bus.node_id,
@@ -59,7 +59,7 @@ def info(bus: _Bus) -> dict[str, Any]:
     return fields
 
 
-@router.get("/error.json", summary="Tasks that wait for a person after an error on this node")
+@router.get("/error.json", summary="Tasks that wait for an operator after an error on this node")
 @router.get("/error", include_in_schema=False)
 def error(bus: _Bus) -> list[str]:
     nodes = TaskNodes(bus.client)
@@ -77,7 +77,7 @@ def error(bus: _Bus) -> list[str]:
     summary="Tasks of the bus that an error has stopped, for Zabbix",
 )
 def check(bus: _Bus) -> PlainTextResponse:
-    """As porter's: nothing where there is none, else one text for each, with `;` between them."""
+    """Like porter's: empty without such tasks, else one text for each, with `;` between them."""
     nodes = TaskNodes(bus.client)
     sentences = []
     for task_id in nodes.ids():
@@ -92,13 +92,13 @@ def check(bus: _Bus) -> PlainTextResponse:
 @router.get(
     "/jstack",
     response_class=PlainTextResponse,
-    summary="What the threads of the node do, and those of its Java machines",
+    summary="What the threads of the node and of its JVMs are doing",
 )
 def jstack() -> str:
     return f"process {os.getpid()}, the node\n\n{own_threads()}\n{_of_java('Thread.print')}"
 
 
-@router.get("/jstat", response_class=PlainTextResponse, summary="The heap of its Java machines")
+@router.get("/jstat", response_class=PlainTextResponse, summary="The heap of its JVMs")
 def jstat() -> str:
     return _of_java("GC.heap_info")
 
@@ -106,7 +106,7 @@ def jstat() -> str:
 @router.get(
     "/jmap",
     response_class=PlainTextResponse,
-    summary="What fills the heap of its Java machines, by class",
+    summary="What fills the heap of its JVMs, by class",
 )
 def jmap() -> str:
     return _of_java("GC.class_histogram")
@@ -115,7 +115,7 @@ def jmap() -> str:
 @router.get(
     "/jinfo",
     response_class=PlainTextResponse,
-    summary="The flags of its Java machines; not their properties, which hold secrets",
+    summary="The flags of its JVMs; not their properties, which hold secrets",
 )
 def jinfo() -> str:
     return _of_java("VM.flags")

@@ -1,4 +1,4 @@
-"""The pages of a node, on a thread of their own beside it."""
+"""Serves the pages of a node, on a thread of their own."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ END_SECONDS = 3
 
 @contextmanager
 def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
-    """Serves as long as the block lasts; gives the address, as http://HOST:PORT. A port that is
-    in use is told in the log, and the block goes on without pages (None), as the rows matter
-    more. Raises ConfigError where http.bind is open to other machines and there is no
-    http.token, or where http.closed wants one."""
+    """Serves while the block runs; yields the address, as http://HOST:PORT. A port that is in use
+    is a warning in the log, and the block runs without pages (None), as the rows matter more.
+    Raises ConfigError where http.bind is open to other machines and there is no http.token, or
+    where http.closed requires one."""
     bind, token, people = settings.http_bind, settings.http_token, settings.http_people
     oidc = settings.http_oidc
     has_token = token is not None or bool(people) or oidc is not None
@@ -42,13 +42,13 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
         )
     if settings.http_closed and not has_token:
         raise ConfigError(
-            "http.closed=true wants a token for every page, but there is none; set http.token too"
+            "http.closed=true requires a token for every page, but there is none; set http.token"
         )
     listening = _listen(host, port)
     if listening is None:
         yield None
         return
-    # its own: pages do not slow the node
+    # a client of its own, so that pages do not slow down the node
     client = connect(settings.zookeeper, auth=settings.zookeeper_auth)
     address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
     provider = None if oidc is None else Provider(oidc)
@@ -98,7 +98,7 @@ def _listen(host: str, port: int) -> socket.socket | None:
             raise
     except OSError as error:
         LOG.warning(
-            "http.bind=%s:%d cannot be had (%s); this node goes on without pages",
+            "http.bind=%s:%d cannot be bound (%s); this node runs without pages",
             host,
             port,
             error.strerror,

@@ -1,5 +1,5 @@
-"""What threads are doing now: those of this process, and those of the Java machines that its
-children run."""
+"""What threads are doing now: those of this process, and those of the JVMs that its children
+run."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def java_machines(parent: int) -> list[int]:
 
 
 def ask_java(pid: int, command: str) -> str:
-    """What a Java machine answers to a command of jcmd, such as Thread.print; a sentence where
-    it cannot be asked."""
+    """What a JVM answers to a jcmd command, such as Thread.print; a sentence where it cannot be
+    asked."""
     try:
         beside = Path(f"/proc/{pid}/exe").readlink().with_name("jcmd")
     except OSError:

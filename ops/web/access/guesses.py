@@ -1,8 +1,8 @@
-"""Guesses of tokens are slowed down: each client's, and those of all clients together.
+"""Slows down guesses of tokens: each client's, and those of all clients together.
 
-After some wrong tokens a client waits, longer with each one, and what it gives meanwhile is not
-looked at. Clients by the thousand share one allowance, so that many addresses do not help; a client
-that has given a right token before does not depend on it. What is kept is bounded.
+After some wrong tokens a client has to wait, longer with each one, and tokens that it gives
+meanwhile are not checked. All clients share one allowance, so that many addresses do not help; a
+client that has given a right token before does not depend on it. Memory use is bounded.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FREE_GUESSES = 5
 LONGEST_SECONDS = 60.0
 FORGET_SECONDS = 900.0
 CLIENTS = 1000
-ALL_GUESSES = 100.0  # of clients that are not known; one a second comes back
+ALL_GUESSES = 100.0  # of unknown clients; one per second is added again
 _Entry = TypeVar("_Entry")
 
 
@@ -28,7 +28,7 @@ class _Wrong:
 
 
 class Guesses:
-    """What clients have tried. Times are seconds of one clock. Threads may share it."""
+    """The guesses of clients. Times are seconds of one clock. Thread-safe."""
 
     def __init__(self) -> None:
         self._wrong: OrderedDict[str, _Wrong] = OrderedDict()
@@ -37,7 +37,7 @@ class Guesses:
         self._lock = Lock()
 
     def wait_seconds(self, client: str, now: float) -> float:
-        """How long the client has to wait before its token is looked at; 0: not at all."""
+        """How long the client has to wait before its token is checked; 0: not at all."""
         with self._lock:
             wrong = self._wrong.get(client)
             if wrong is not None and now < wrong.until:
@@ -47,8 +47,8 @@ class Guesses:
             return max(0.0, 1.0 - self._allowed(now))
 
     def note(self, client: str, is_right: bool, now: float) -> None:
-        """To be called once the token was looked at. A right one forgives nothing: others may ask
-        from the same address."""
+        """Records a token that was checked. A right one forgives nothing: others may ask from the
+        same address."""
         with self._lock:
             if is_right:
                 _put(self._known, client, None)
@@ -66,7 +66,7 @@ class Guesses:
 
 
 def _put(kept: OrderedDict[str, _Entry], client: str, entry: _Entry) -> None:
-    """Keeps it as the newest of CLIENTS."""
+    """Keeps an entry as the newest of CLIENTS."""
     kept[client] = entry
     kept.move_to_end(client)
     if len(kept) > CLIENTS:

@@ -1,8 +1,8 @@
 """Where a request comes from: this machine, or perhaps elsewhere.
 
-A proxy on this machine asks on loopback, as everybody here does, and may name this machine as the
-host, whatever it was asked for. So one request that shows such a way closes it for all: what comes
-by it next may show nothing.
+A proxy on this machine asks on loopback, as local clients do, and may name this machine as the
+host, whatever it was asked for. So one request that shows a proxy ends the access without a token
+for all: the next one through it may show nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ PASSED_ON = frozenset(
 
 
 class Entrance:
-    """What a node knows of the ways to its pages. `is_loopback`: it listens on loopback only."""
+    """What a node knows about the ways to its pages. `is_loopback`: it listens on loopback
+    only."""
 
     def __init__(self, is_loopback: bool, is_closed: bool) -> None:
         self._is_open = is_loopback and not is_closed
@@ -41,16 +42,15 @@ class Entrance:
         if self._is_open and (sign := way_in(connection)):
             self._is_open = False
             LOG.warning(
-                "others than this machine can reach the pages of this node (a request %s): until "
-                "it starts again each page needs a token; http.closed=true makes it so from the "
-                "start",
+                "other machines can reach the pages of this node (a request %s): until it "
+                "restarts, each page needs a token; http.closed=true requires one from the start",
                 sign,
             )
         return self._is_open
 
 
 def way_in(connection: HTTPConnection) -> str:
-    """What of a request on loopback shows that it comes from elsewhere; else empty."""
+    """The sign that a request on loopback comes from elsewhere; empty without one."""
     headers = connection.headers
     for name in headers:
         if name in PASSED_ON or name.startswith("x-forwarded"):
@@ -67,8 +67,8 @@ def way_in(connection: HTTPConnection) -> str:
 
 
 def client_of(connection: HTTPConnection) -> str:
-    """Who asks, to tell clients apart: an address; of IPv6 the network of one site. What the
-    nearest proxy says counts where it asks from this machine."""
+    """The client that asks: an address; for IPv6 the network of one site. What the nearest proxy
+    says counts if it asks from this machine."""
     peer = connection.client.host if connection.client else ""
     if is_loopback(peer):
         headers = connection.headers
@@ -101,7 +101,7 @@ def is_tls(connection: HTTPConnection) -> bool:
 
 
 def host_name(host: str) -> str:
-    """The name in `host:port/path`; empty for what is none."""
+    """The name in `host:port/path`; empty for another text."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:

@@ -1,9 +1,9 @@
 """Sessions of people: a cookie that the node's token has signed, until it ends or its person logs
 out.
 
-Any node with the same token takes a cookie, so that a proxy may ask any of them. A session that was
-logged out is kept in ZooKeeper, `/datas/session/<end>-<id>`, until it would have ended; nodes learn
-of it at once.
+Any node with the same token accepts a cookie, so that a proxy can ask any of them. A session that
+was logged out is kept in ZooKeeper, `/datas/session/<end>-<id>`, until it would have ended; nodes
+learn of it immediately.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Session:
         return int(self.key.partition("-")[0])
 
     def cookie(self, token: str) -> str:
-        """Its text as the browser keeps it, signed."""
+        """The signed text that the browser keeps."""
         signed = f"{self.name}.{self.key}"
         return f"{signed}.{_signature(token, signed)}"
 
@@ -75,8 +75,8 @@ class EndedSessions:
             self._anywhere = frozenset(keys)
 
     def end(self, client: KazooClient, session: Session) -> None:
-        """Ends it here at once, and on all nodes; forgets those that would have ended by now.
-        Raises PositionUnavailable where other nodes could not be told."""
+        """Ends a session here immediately, then on all nodes; forgets those that would have ended
+        by now. Raises PositionUnavailable where the other nodes do not learn of it."""
         self._here = {key for key in self._here if not _is_over(key)} | {session.key}
         with reported(SESSIONS):
             try:

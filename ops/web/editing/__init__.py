@@ -1,1 +1,1 @@
-"""Pages that change the texts of tasks: edited in place, versions, moved to other nodes, new."""
+"""Pages that change the texts of tasks: edit, versions, move to another node, new task."""

@@ -1,7 +1,7 @@
-"""Editing a task's text: written, checked, its changes looked at, stored; and its versions.
+"""Editing a task's text: write it, check it, review the changes, store it; and its versions.
 
-What is stored is what `cdcbus task import --force` would store. Secrets that are written out are
-never shown: their lines hold words in their place, and keep the secret.
+It stores what `cdcbus task import --force` would store. Secrets in plain text are never shown:
+their lines hold a substitute, and keep the secret.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ HOW = "task edit"
 
 @dataclass(frozen=True, slots=True)
 class Edited:
-    """A text that somebody works on. `base`: of the stored one that it began with. `refusal`: why
-    it cannot be stored at all."""
+    """A text that is being edited. `base`: identifies the stored text that it began with.
+    `refusal`: why it cannot be stored at all."""
 
     task_id: str
     text: str
@@ -148,7 +148,7 @@ def versions_page(request: Request, task_id: str) -> Response:
 
 
 def edited(bus: WebBus, task_id: str, text: str, base: str, dist: Dist) -> Edited:
-    """The text with all that is found in it."""
+    """The text with its diagnostics."""
     try:
         whole = unmasked_text(text, dist)
     except ConfigError as error:
@@ -167,8 +167,8 @@ def edited(bus: WebBus, task_id: str, text: str, base: str, dist: Dist) -> Edite
 
 def store(bus: WebBus, work: Edited, dist: Dist, who: str, how: str = HOW) -> None:
     """Stores a good text. Raises PositionConflict where `dist` is no longer what is stored, and
-    ConfigError for a new secret that cannot be encrypted. One that is stored already, written out
-    as porter does, stays as it is."""
+    ConfigError for a new secret that cannot be encrypted. A secret that is already stored in plain
+    text, as porter does, stays as it is."""
     assert work.inspection is not None
     place = f"task {work.task_id}"
     task = work.inspection.ready(place).task
@@ -186,7 +186,7 @@ def store(bus: WebBus, work: Edited, dist: Dist, who: str, how: str = HOW) -> No
 
 
 def base_of(dist: Dist) -> str:
-    """Tells one stored text from another."""
+    """A digest that identifies a stored text."""
     return hashlib.sha256(orjson.dumps(dist)).hexdigest()[:32]
 
 
@@ -222,8 +222,9 @@ def _form(
 
 
 def results_of(bus: WebBus, work: Edited) -> Sequence[Any]:
-    """What source, Kafka and target say of the text: takes up to a minute where one is away."""
-    # Imported here: it brings the drivers.
+    """What source, Kafka and target say about the text. Takes up to a minute where one is
+    unreachable."""
+    # Imported here: it loads the drivers.
     from cdcbus.tasks.preflight.check import check_task
 
     assert work.inspection is not None and work.inspection.task is not None

@@ -1,5 +1,5 @@
-"""Moving a task to another node in one step: its text names the node, and where it runs, it is
-started again there. It keeps its id, and so its position."""
+"""Moves a task to another node in one step: its text names the node, and a running task is
+restarted there. It keeps its id, and so its position."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ NODE = "nodeId"
 
 @router.post("/tasks/{task_id}/move")
 def move(request: Request, task_id: str, node: Annotated[str, Form()] = "") -> Response:
-    """An empty name: any node may run it."""
+    """An empty name: any node can run it."""
     move_task(bus_of(request), task_id, node, operator_of(request))
     shared(request).overviews.changed()
     return RedirectResponse(task_address(task_id, "?done=moved"), 303)
 
 
 def move_task(bus: WebBus, task_id: str, node_id: str, who: str) -> None:
-    """Raises Refused for a node that does not run or takes no tasks: the task would stand still;
-    ConfigError for a task that somebody runs by hand, or whose text has errors."""
+    """Moves a task. Raises Refused for a node that does not run or takes no tasks, as the task
+    would stand still; ConfigError for a task that is run by hand, or whose text has errors."""
     status = actions.known_task(bus, task_id)
     if node_id:
         node = actions.known_node(bus, node_id)

@@ -1,7 +1,7 @@
-"""A new task by steps: its way, where rows come from, where they go, and its text, which can be
+"""A new task in steps: its way, where rows come from, where they go, and its text, which can be
 edited and is checked before it is stored. The questions are those of `cdcbus task new`.
 
-Each step sends the answers of all: nothing is kept here between them.
+Each step sends all answers: nothing is kept here between steps.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ SENT_TO = frozenset({"servers", "topic"})
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """A question as a form shows it. `wrong`: why its answer cannot be taken."""
+    """A question as a form shows it. `wrong`: why its answer is not accepted."""
 
     question: Question
     value: str
@@ -99,7 +99,7 @@ async def sent_by(request: Request) -> Sent:
 def first(request: Request) -> Response:
     if not is_logged_in(request):
         if request.state.operator is not None:
-            raise Refused(403, "new tasks are made by those who have the role operate")
+            raise Refused(403, "only people with the role operate can create tasks")
         return RedirectResponse(f"/login?next={NEW_TASK}", 303)
     return _page(request, WAY, {})
 
@@ -117,7 +117,7 @@ def step(request: Request, sent: Annotated[Sent, Depends(sent_by)]) -> Response:
         return _page(request, _before(sent.at), answers, fields)
     for each in (FROM, TO):
         if STEPS.index(sent.at) < STEPS.index(each):
-            # Nobody has answered these yet: a default that is wrong is no mistake of theirs.
+            # Nobody has answered these yet, so a wrong default is not marked as a mistake.
             unmarked = [replace(field, wrong="") for field in fields]
             return _page(request, each, answers, unmarked)
         if any(field.wrong for field in _asked_at(each, fields, sent.route)):
@@ -142,7 +142,7 @@ def _asked_at(step: str, fields: Sequence[Field], route: str) -> list[Field]:
 
 
 def answered(route: str, given: Answers) -> tuple[dict[str, str], list[Field]]:
-    """The answers, and the fields of all questions with what is wrong. The default stands for an
+    """The answers, and the fields of all questions with what is wrong. The default replaces an
     answer that is missing, or empty where it must not be."""
     answers = {"route": route}
     fields = []
@@ -153,7 +153,7 @@ def answered(route: str, given: Answers) -> tuple[dict[str, str], list[Field]]:
             value = question.default(answers) or ""
             wrong = _wrong(question, route, value)
         if question.name == "target_schema" and not answers["source_schema"]:
-            wrong = ""  # without a source schema none gets another name
+            wrong = ""  # without a source schema there is none to rename
         answers[question.name] = value
         fields.append(Field(question, value, wrong))
     return answers, fields
@@ -219,7 +219,7 @@ def _text_page(
 
 
 def _written(bus: WebBus, answers: Answers, text: str) -> Edited:
-    """The text with what is found in it. Its id is the one that it says."""
+    """The text with its diagnostics. Its id is the one in the text."""
     work = edited(bus, answers["id"], text, "", {})
     if work.inspection is None or work.inspection.task is None:
         return work
@@ -244,7 +244,7 @@ def _stored(request: Request, bus: WebBus, answers: Answers, text: str, is_start
 
 
 def _check_id(request: Request, bus: WebBus, task_id: str) -> None:
-    """Raises Refused for a task that is there already, or that is not the person's."""
+    """Raises Refused for a task that exists already, or that is not the person's."""
     person: Person = request.state.person
     if not person.may(Role.OPERATE, task_id):
         raise Refused(
@@ -255,13 +255,13 @@ def _check_id(request: Request, bus: WebBus, task_id: str) -> None:
     if task_id in TaskNodes(bus.client).ids():
         raise Refused(
             409,
-            f"there is a task {task_id} already; give this one another taskId, or edit that one",
+            f"task {task_id} exists already; give this one another taskId, or edit that one",
         )
 
 
 def store_new(bus: WebBus, work: Edited, who: str) -> None:
-    """Stores the text of a task that is not there yet. Raises ConfigError where somebody else was
-    faster, and for a secret that cannot be encrypted."""
+    """Stores the text of a new task. Raises ConfigError where somebody else has created it
+    meanwhile, and for a secret that cannot be encrypted."""
     assert work.inspection is not None
     place = f"task {work.task_id}"
     task = work.inspection.ready(place).task

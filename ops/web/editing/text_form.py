@@ -16,7 +16,7 @@ CONTEXT = 3  # unchanged lines around a change
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of the text, by its number from 1. `worst`: the gravest finding about it."""
+    """A line of the text, by its number from 1. `worst`: the severity of its worst finding."""
 
     number: int
     findings: Sequence[Diagnostic]
@@ -24,7 +24,7 @@ class Line:
     @property
     def worst(self) -> str:
         severities = {finding.severity for finding in self.findings}
-        for severity in Severity:  # the gravest first
+        for severity in Severity:  # the most severe first
             if severity in severities:
                 return str(severity)
         return ""
@@ -43,7 +43,7 @@ class DiffLine:
 
 
 def plain(text: str) -> str:
-    """What a browser sent, with the ends of lines that files have."""
+    """What a browser sent, with line ends as in files."""
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip() + "\n"
 
 
@@ -66,7 +66,7 @@ def all_findings(diagnostics: Diagnostics) -> list[Diagnostic]:
 
 
 def difference(before: str, after: str) -> list[DiffLine]:
-    """What one text has that the other has not; empty where they are the same."""
+    """The difference between two texts, as lines; empty where they are the same."""
     found = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT))
     # The first two lines name files; the third marks what was left out before the first change.
     return [DiffLine(_KINDS[line[0]], line[1:]) for line in found[3:]]

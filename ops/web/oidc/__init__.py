@@ -1,1 +1,1 @@
-"""Signing in through an OpenID Connect provider: what it is asked, what its answers are worth."""
+"""Signing in through an OpenID Connect provider: requests to it, and checks of its answers."""

@@ -1,5 +1,5 @@
-"""What is kept of a sign-in while the browser is at the provider: a cookie that a key of ours has
-signed, so that another node can go on with it."""
+"""The state of a sign-in while the browser is at the provider: a cookie that a key of ours has
+signed, so that another node can continue it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def new_attempt(next: str, redirect: str) -> Attempt:
 
 
 def sealed(key: str, attempt: Attempt) -> str:
-    """As its cookie keeps it."""
+    """The signed text of its cookie."""
     text = packed(asdict(attempt))
     return f"{text}.{_signature(key, text)}"
 
@@ -55,12 +55,12 @@ def opened(key: str, cookie: str) -> Attempt | None:
 
 
 def packed(value: object) -> str:
-    """JSON of letters that a cookie may have, and no full stop."""
+    """JSON in characters that a cookie can hold, without a full stop."""
     return base64.urlsafe_b64encode(orjson.dumps(value)).rstrip(b"=").decode()
 
 
 def unpacked(text: str) -> dict[str, Any]:
-    """Only for what a key of ours has signed."""
+    """The inverse of `packed`; only for what a key of ours has signed."""
     value: dict[str, Any] = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
     return value
 

@@ -1,4 +1,4 @@
-"""Asking a provider over HTTP: few at a time, no longer than ANSWER_SECONDS, no redirects."""
+"""HTTP requests to a provider: few at a time, no longer than ANSWER_SECONDS, no redirects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AT_ONCE = 8  # threads of a node that may wait for a provider; the others serve 
 
 
 class Turned(Exception):
-    """The provider's answer is no. `code`: what it says, such as `invalid_grant`; or empty."""
+    """The provider refused. `code`: its error code, such as `invalid_grant`; or empty."""
 
     def __init__(self, status: int, code: str) -> None:
         super().__init__(code or f"HTTP {status}")
@@ -31,7 +31,7 @@ class Turned(Exception):
 
 
 class Calls:
-    """Threads may share it."""
+    """Sends requests to a provider. Thread-safe."""
 
     def __init__(self) -> None:
         self._free = BoundedSemaphore(AT_ONCE)
@@ -42,15 +42,15 @@ class Calls:
         form: Mapping[str, str] | None = None,
         authorization: str = "",
     ) -> Mapping[str, Any]:
-        """The JSON object at an address. Raises Turned for one that is an error, and Refused (503)
-        where the provider is away, or says something else."""
+        """The JSON object at an address. Raises Turned for an error answer, and Refused (503) where
+        the provider is unreachable or answers something else."""
         where = f"the provider at {host_of(url)}"
         if not self._free.acquire(blocking=False):
             raise Refused(503, f"{where} is slow, and others wait for it already; try again")
         try:
             answer = orjson.loads(_read(url, form, authorization, where))
         except orjson.JSONDecodeError as error:
-            raise Refused(503, f"{where} answers with something that is no JSON") from error
+            raise Refused(503, f"{where} answers with something that is not JSON") from error
         finally:
             self._free.release()
         if not isinstance(answer, dict):
@@ -92,7 +92,7 @@ def _read(url: str, form: Mapping[str, str] | None, authorization: str, where: s
 
 
 def _code(error: HTTPError) -> str:
-    """The word that an error of OAuth has; what else there is may be anything."""
+    """The code of an OAuth error; the rest of such an answer can be anything."""
     try:
         answer = orjson.loads(error.read(ANSWER_BYTES))
     except (orjson.JSONDecodeError, OSError, HTTPException):
@@ -101,6 +101,6 @@ def _code(error: HTTPError) -> str:
 
 
 def oauth_code(told: object) -> str:
-    """A word that may be shown; else empty."""
+    """The code, if it is a word that can be shown; else empty."""
     is_word = isinstance(told, str) and told.replace("_", "").isalnum() and len(told) <= 60
     return str(told) if is_word else ""

@@ -1,4 +1,4 @@
-"""What an ID token must be to be believed, and what its claims say. Pure."""
+"""Checks of ID tokens, and what their claims say. Pure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NAME = re.compile(r"[\w.@+'|:/=-]{1,100}")
 
 
 class UnknownKey(Exception):
-    """None of the keys has signed it: perhaps the provider has others by now."""
+    """None of the keys has signed it: perhaps the provider has new ones."""
 
 
 def claims_of(
@@ -79,7 +79,7 @@ def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
 def _sentence(error: Exception) -> str:
     wrong = {
         jwt.ExpiredSignatureError: "has ended; compare the clocks of both machines",
-        jwt.ImmatureSignatureError: "is of the future; compare the clocks of both machines",
+        jwt.ImmatureSignatureError: "is not valid yet; compare the clocks of both machines",
         jwt.InvalidIssuerError: "is of another issuer than http.oidc.issuer",
         jwt.InvalidAudienceError: "is for another client than http.oidc.clientId",
         jwt.InvalidSignatureError: "has a wrong signature",
@@ -92,7 +92,7 @@ def _sentence(error: Exception) -> str:
 
 
 def claim(claims: Mapping[str, Any], path: str) -> Any:
-    """A claim by its name, or by its way through others, `realm_access.roles`; None: not there."""
+    """A claim by its name, or by its path through others, `realm_access.roles`; None: missing."""
     if path in claims:
         return claims[path]
     found: Any = claims
@@ -102,7 +102,7 @@ def claim(claims: Mapping[str, Any], path: str) -> Any:
 
 
 def name_of(claims: Mapping[str, Any], name_claim: str) -> str:
-    """Whom the audit names. Raises Refused for what could be somebody else's name."""
+    """The name for the audit. Raises Refused for a name that could be somebody else's."""
     name = claim(claims, name_claim)
     if name is None:
         name_claim, name = "sub", claims.get("sub")
@@ -110,8 +110,8 @@ def name_of(claims: Mapping[str, Any], name_claim: str) -> str:
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise Refused(
             403,
-            f"the claim {name_claim} is no name of 1 to 100 letters, digits and . _ @ + ' | : / = "
-            "-; choose another one by http.oidc.nameClaim",
+            f"the claim {name_claim} is not a name of 1 to 100 letters, digits and . _ @ + ' | : / "
+            "= -; choose another one with http.oidc.nameClaim",
         )
     return name
 

@@ -1,5 +1,5 @@
-"""An OpenID Connect provider as a node knows it: what it tells of itself, its keys, and who comes
-from it. Authorization code with PKCE."""
+"""An OpenID Connect provider: its metadata, its keys, and the people who sign in through it.
+Authorization code flow with PKCE."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ NEEDED = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """Who came from the provider. `groups`: names of the settings'. `id_token`: a hint for the
-    provider when the person logs out."""
+    """A person who came from the provider. `groups`: their names in the settings. `id_token`: a
+    hint for the provider when the person logs out."""
 
     name: str
     groups: tuple[str, ...]
@@ -42,12 +42,12 @@ class SignedIn:
 
 
 class Provider:
-    """Threads may share it. Asks nothing before somebody signs in, so that a provider that is away
-    holds up no node."""
+    """A provider and its kept answers. Thread-safe. Asks nothing before somebody signs in, so that
+    an unreachable provider holds up no node."""
 
     def __init__(self, settings: OidcSettings) -> None:
         self.settings = settings
-        # Any node with the same secret takes a session; where there is none, only this one does.
+        # Any node with the same secret accepts a session; without a secret only this one does.
         secret = settings.client_secret or secrets.token_hex(32)
         told = f"cdcbus sign-in {settings.issuer} {settings.client_id}"
         self.key = hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()
@@ -60,12 +60,12 @@ class Provider:
         return host_of(self.settings.issuer)
 
     def check(self) -> None:
-        """Raises Refused where nobody could sign in as things are."""
+        """Raises Refused where nobody could sign in now."""
         self._described()
         self._key_set(is_new=True)
 
     def address(self, attempt: Attempt) -> str:
-        """Where a browser begins to sign in. Raises Refused where the provider is away."""
+        """Where a browser begins to sign in. Raises Refused where the provider is unreachable."""
         fields = {
             "response_type": "code",
             "client_id": self.settings.client_id,
@@ -96,8 +96,8 @@ class Provider:
             raise Refused(401, "this answer is of another issuer than http.oidc.issuer")
 
     def signed_in(self, code: str, attempt: Attempt) -> SignedIn:
-        """Who has this code. Raises Refused for somebody who is not to come in, and for a code or
-        token that is not worth anything."""
+        """The person who has this code. Raises Refused for somebody without access, and for an
+        invalid code or token."""
         tokens = self._tokens(code, attempt)
         id_token = tokens.get("id_token")
         if not isinstance(id_token, str):
@@ -114,12 +114,13 @@ class Provider:
         return SignedIn(name, groups, id_token)
 
     def cookie(self, signed_in: SignedIn) -> str:
-        """A session of ours. It tells the groups, not what they may do, which settings say."""
+        """A session of ours. It holds the groups, not their rights, which are in the settings."""
         told = packed({"name": signed_in.name, "groups": signed_in.groups})
         return new_session(told, time.time()).cookie(self.key)
 
     def session_of(self, cookie: str) -> tuple[Session, Person] | None:
-        """The session of such a cookie, and whose it is; None for one that is not ours, or over."""
+        """The session of such a cookie, and its person; None for one that is not ours, or has
+        ended."""
         session = read_cookie(self.key, cookie)
         if session is None:
             return None
@@ -135,7 +136,7 @@ class Provider:
         return Session(told["name"], session.key), person
 
     def _described(self) -> Mapping[str, Any]:
-        """What the provider tells of itself."""
+        """The provider's metadata."""
         with self._lock:
             kept = self._metadata
         if kept is not None and time.monotonic() < kept[0]:
@@ -149,7 +150,7 @@ class Provider:
         for endpoint in NEEDED:
             if not isinstance(told.get(endpoint), str) or not _is_safe(told[endpoint]):
                 raise Refused(
-                    503, f"the provider at {self.host} tells no {endpoint} with https:// of itself"
+                    503, f"the provider at {self.host} publishes no {endpoint} with https://"
                 )
         with self._lock:
             self._metadata = (time.monotonic() + KEPT_SECONDS, told)
@@ -196,7 +197,8 @@ class Provider:
             ) from error
 
     def _claims(self, id_token: str, nonce: str) -> Mapping[str, Any]:
-        """Asks for the keys again where none of those that are known has signed it."""
+        """The claims of a token. Fetches the keys again where none of the known ones has signed
+        it."""
         settings = self.settings
         for is_new in (False, True):
             try:
@@ -221,7 +223,7 @@ class Provider:
         return keys
 
     def _completed(self, claims: Mapping[str, Any], tokens: Mapping[str, Any]) -> Mapping[str, Any]:
-        """With what the provider tells only where it is asked for it, as some do to keep tokens
+        """The claims, with those that the provider gives only on request, as some do to keep tokens
         small."""
         settings = self.settings
         wanted = (settings.name_claim, settings.groups_claim)
@@ -234,10 +236,10 @@ class Provider:
             more = self._calls.ask(endpoint, authorization=f"Bearer {access}")
         except Turned as error:
             raise Refused(
-                503, f"the provider at {self.host} does not tell more of this person ({error})"
+                503, f"the provider at {self.host} gives no more claims of this person ({error})"
             ) from error
         if more.get("sub") != claims["sub"]:
-            raise Refused(401, "the provider tells of another person than the ID token's")
+            raise Refused(401, "the provider's claims are of another person than the ID token")
         return {**more, **claims}
 
 

@@ -1,1 +1,1 @@
-"""What a node asks other servers."""
+"""Requests of a node to other servers."""

@@ -1,4 +1,4 @@
-"""What a node asks other servers over HTTP: no redirects, no answer without an end."""
+"""Limits of HTTP requests to other servers: no redirects, no endless answers."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ PART_BYTES: Final = 1 << 16
 
 
 class NoRedirects(HTTPRedirectHandler):
-    """What is sent may hold a secret, which is for the address of the settings only."""
+    """Follows none: a request can hold a secret, which is for the address in the settings only."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
 
 
 def read_within(answer: HTTPResponse, deadline: float, most_bytes: int) -> bytes:
-    """All of it. `deadline`: by the monotonic clock. Raises TimeoutError for an answer that
+    """The whole answer. `deadline`: by the monotonic clock. Raises TimeoutError for an answer that
     trickles, ValueError for one that is larger."""
     body = bytearray()
-    while part := answer.read1(PART_BYTES):  # what there is: the deadline is looked at then
+    while part := answer.read1(PART_BYTES):  # what has arrived, so that the deadline is checked
         body += part
         if len(body) > most_bytes:
             raise ValueError(f"its answer has more than {most_bytes >> 20} MB")

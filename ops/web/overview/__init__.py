@@ -1,1 +1,1 @@
-"""All tasks at a glance, read with few questions to ZooKeeper."""
+"""All tasks at a glance, read in few round trips to ZooKeeper."""

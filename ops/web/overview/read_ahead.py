@@ -1,5 +1,5 @@
-"""All that the overview reads of many tasks, asked for before the first answer is waited for: one
-by one, 500 tasks are 4,000 questions, each as long as the way to ZooKeeper and back."""
+"""Reads what the overview shows of many tasks, and sends all requests before it waits for the first
+answer: one by one, 500 tasks would be 4,000 round trips to ZooKeeper."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OF_A_TASK = ("wanted", "claim", "state", "stat", "letters", "alarm", "alarm/sile
 
 class ReadAhead:
     """A client for the readers of znodes: it answers from what was read ahead, and asks ZooKeeper
-    for the rest. What was read is of one moment, so it is made anew for each look."""
+    for the rest. What was read is of one moment, so each look makes a new one."""
 
     def __init__(self, client: KazooClient) -> None:
         self._client = client
@@ -41,14 +41,14 @@ class ReadAhead:
         return getattr(self._client, name)
 
     def read(self, nodes: Iterable[str], folders: Iterable[str] = ()) -> None:
-        """Asks for znodes, and for the names in folders. Raises PositionUnavailable."""
+        """Reads znodes, and the names in folders. Raises PositionUnavailable."""
         for group in groups(nodes):
             self._nodes.update(_answered(group, self._client.get_async))
         for group in groups(folders):
             self._children.update(_answered(group, self._client.get_children_async))
 
     def names(self, folder: str) -> Sequence[str]:
-        """The names in a folder that was read; none where it is not there."""
+        """The names in a folder that was read; none where it does not exist."""
         try:
             found: Sequence[str] = answer(self._children[folder])
         except NoNodeError:
@@ -57,7 +57,7 @@ class ReadAhead:
 
 
 def tasks_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
-    """With everything that an overview shows of these tasks but their minutes."""
+    """A client with everything that an overview shows of these tasks, except their minutes."""
     ahead = ReadAhead(client)
     nodes = []
     folders = []
@@ -70,7 +70,7 @@ def tasks_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
 
 
 def texts_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
-    """With the texts of these tasks alone."""
+    """A client with the texts of these tasks only."""
     ahead = ReadAhead(client)
     folders = [dist_path(task_id) for task_id in task_ids]
     ahead.read((), folders)
@@ -88,7 +88,7 @@ def _inside(ahead: ReadAhead, folders: Iterable[str]) -> Iterator[str]:
 def _answered(paths: Sequence[str], ask: Callable[[str], Any]) -> dict[str, Any]:
     """Asks for all paths, then waits for the answers."""
     requests = {path: ask(path) for path in paths}
-    # Answers come in the order of the questions: once the last one is here, all are.
+    # Answers arrive in the order of the requests: once the last one is here, all are.
     for path, request in reversed(requests.items()):
         with reported(path):
             _wait(request)

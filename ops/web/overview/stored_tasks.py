@@ -1,4 +1,4 @@
-"""The tasks that ZooKeeper holds, as their texts say."""
+"""The tasks that ZooKeeper holds, read from their texts."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Route:
 
 class StoredTasks:
     """The tasks that ZooKeeper holds, read from their texts. A text is read again when it has
-    changed, and every KNOWN_SECONDS where it says that the rest is elsewhere. Thread-safe."""
+    changed, and every KNOWN_SECONDS where it names a source or a file. Thread-safe."""
 
     def __init__(self, bus: WebBus) -> None:
         self._bus = bus
@@ -51,12 +51,10 @@ class StoredTasks:
 
     def inspection(self, task_id: str, ahead: ReadAhead | None = None) -> Inspection:
         """What a task's text says. Raises ConfigError where ZooKeeper holds no such task, or one
-        that cannot be read, and what asking for its sources raises. `ahead`: where it was read."""
+        that cannot be read, and what reading its sources raises. `ahead`: where it was read."""
         dist = DistNodes(ahead or self._bus.client).get(task_id)
         if dist is None:
-            raise ConfigError(
-                f"there is no text of task {task_id}; put one there: cdcbus task import FILE"
-            )
+            raise ConfigError(f"task {task_id} has no text; import it: cdcbus task import FILE")
         text = orjson.dumps(dist)
         now = time.monotonic()
         with self._lock:
@@ -74,13 +72,13 @@ class StoredTasks:
         return found
 
     def task(self, task_id: str) -> FetchTask | LoadTask | None:
-        """The task; None where its text makes none, for whatever reason."""
+        """The task; None where its text is not a valid task, for whatever reason."""
         return self.task_and_tags(task_id)[0]
 
     def task_and_tags(
         self, task_id: str, ahead: ReadAhead | None = None
     ) -> tuple[FetchTask | LoadTask | None, tuple[str, ...]]:
-        """The same, with the words that group it."""
+        """The task as `task` returns it, and its tags."""
         try:
             inspection = self.inspection(task_id, ahead)
         except CdcError:
@@ -93,8 +91,8 @@ class StoredTasks:
     def lacking(
         self, task: FetchTask | LoadTask, uses: Callable[[FetchTask | LoadTask], Uses]
     ) -> str:
-        """What of a task that `all` gave is used and not to be had here, such as a secret, in
-        words; else empty."""
+        """What a task from `all` uses and is not available here, such as a secret, in words; else
+        empty."""
         try:
             return lacking(self.inspection(task.task_id), f"task {task.task_id}", uses)
         except CdcError as error:  # its text was changed meanwhile
@@ -131,9 +129,10 @@ def _target_of(task: LoadTask) -> str:
     try:
         return read_url(task.target).shown
     except ConfigError:
-        return "target not known here"
+        return "target unknown here"
 
 
 def keeps_letters(task: FetchTask | LoadTask) -> bool:
-    """Whether changes that it cannot apply, or rows too large for Kafka, become dead letters."""
+    """Whether a task turns changes that it cannot apply, or rows too large for Kafka, into dead
+    letters."""
     return bool(dead_letter_topic_of(task))

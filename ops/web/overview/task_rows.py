@@ -21,7 +21,7 @@ from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 OVERVIEW_SECONDS = 1.0  # all requests within it share one look
-REST = 4.0  # the pause after a look, in times of how long the look took
+REST = 4.0  # the pause after a look, as a multiple of its duration
 HOURS_KNOWN_SECONDS = 20.0  # the last hour of a task is read again after this time
 URGENT = (
     State.ERROR,
@@ -78,8 +78,8 @@ class Overview:
 
 
 class Overviews:
-    """All tasks, read at most once in OVERVIEW_SECONDS for all who look, and with many tasks for
-    no more than a part of the time. Thread-safe."""
+    """All tasks, read at most once in OVERVIEW_SECONDS for all readers, and with many tasks during
+    a part of the time only. Thread-safe."""
 
     def __init__(self, bus: WebBus, tasks: StoredTasks) -> None:
         self._bus, self._tasks = bus, tasks
@@ -89,7 +89,7 @@ class Overviews:
         self._lock = Lock()
 
     def rows(self) -> list[TaskRow]:
-        """The most urgent first."""
+        """The rows of all tasks, the most urgent first."""
         with self._lock:
             if self._rows is None or time.monotonic() > self._again:
                 began = time.monotonic()
@@ -100,7 +100,7 @@ class Overviews:
             return self._rows
 
     def changed(self) -> None:
-        """Somebody has just changed something: the next look is a new one."""
+        """Makes the next look read again, after a change."""
         with self._lock:
             self._rows = None
 
@@ -184,8 +184,8 @@ def overview_of(
 
 
 def sorted_rows(rows: Sequence[TaskRow], sort: str) -> Sequence[TaskRow]:
-    """By a column; what is not known comes last in both directions. Rows that are equal keep
-    their order, so the more urgent ones are first."""
+    """The rows by a column; unknown values come last in both directions. Equal rows keep their
+    order, so the more urgent ones are first."""
     value = COLUMNS.get(sort.removeprefix("-"))
     if value is None:
         return rows

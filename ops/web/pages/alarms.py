@@ -1,4 +1,4 @@
-"""The page of alarms: what is raised, who was told of it, what is silent."""
+"""The page of alarms: what is raised, who accepted its notices, which tasks are silent."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def alarms_of(bus: WebBus, task_id: str) -> ShownAlarms:
 
 
 def destinations(bus: WebBus) -> str:
-    """By which channels this node tells people, in words; empty where by none."""
+    """The channels by which this node notifies people, in words; empty without any."""
     return ", ".join(channel_names(bus.settings.alarm))
 
 
@@ -103,7 +103,7 @@ def _row(task_id: str, notice: Notice, by: str) -> NoticeRow:
 
 
 def _stamp(epoch_seconds: float) -> str:
-    """As ZooKeeper's nodes have times."""
+    """A time in the form that znodes have."""
     return time.strftime(STAMP, time.gmtime(epoch_seconds))
 
 
@@ -150,7 +150,7 @@ def _alarm_values(request: Request) -> dict[str, Any]:
 def silence_tasks(
     request: Request, duration: Annotated[str, Form(alias="for")], task: Annotated[str, Form()] = ""
 ) -> Response:
-    """Without a task: all that there are now."""
+    """Without a task: all existing tasks."""
     bus = bus_of(request)
     task_ids = [task] if task else TaskNodes(bus.client).ids()
     actions.silence(bus, task_ids, _silence_seconds(duration), operator_of(request))

@@ -1,7 +1,7 @@
 """Charts as SVG: pure functions from numbers to markup.
 
-Every chart has its title and its meaning in words too, for screen readers. A value of None is not
-known: the line has a gap there, never a zero. Lines are drawn in a box of 100 by 100 that the page
+Every chart has its title and its meaning in words too, for screen readers. A value of None is
+unknown: the line has a gap, never a zero. Lines are drawn in a box of 100 by 100 that the page
 stretches; texts are outside of it, so that they keep their size.
 """
 
@@ -91,7 +91,7 @@ def clock(epoch_seconds: float) -> str:
 
 
 def moment(series: Series, epoch_seconds: int) -> str:
-    """A time of a chart in UTC: of one of more than two days its date too."""
+    """A time of a chart in UTC, with its date if the chart spans more than two days."""
     if series.end - series.start <= 2 * 86_400:
         return clock(epoch_seconds)
     return formatting.moment(epoch_seconds)

@@ -53,7 +53,7 @@ class LetterRow:
 def letter_row(
     each: OpenDeadLetter | FetchLetter, shows_cells: bool, reader: Converter | None = None
 ) -> LetterRow:
-    """`reader`: of the task's records, where they are to be decoded."""
+    """`reader`: decodes the task's records; without it the row changes are not shown."""
     parts = {}
     if shows_cells:
         parts = original_of(each)
@@ -105,8 +105,8 @@ def letters_page(request: Request) -> Response:
 def _letter_count(
     bus: WebBus, task: FetchTask | LoadTask, away: dict[str, str]
 ) -> Mapping[str, Any]:
-    """`away`: by its servers, why a Kafka does not answer. It is asked only once, as waiting for it
-    takes long."""
+    """`away`: why Kafka clusters do not answer, by their servers. Each is asked only once, as
+    waiting for it takes long."""
     servers = access_of(task).servers
     if servers in away:
         return {"open": None, "newest": "", "away": away[servers]}
@@ -166,5 +166,5 @@ def drop(request: Request, task_id: str, records: Records, takes_all: TakesAll =
 
 def _chosen(records: Sequence[str], takes_all: bool) -> Sequence[str] | None:
     if not records and not takes_all:
-        raise Refused(422, "no letter was chosen; go back and tick those that are meant")
+        raise Refused(422, "no dead letter was chosen; go back and tick some")
     return None if takes_all else records

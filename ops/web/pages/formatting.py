@@ -51,8 +51,8 @@ def size(octets: float) -> str:
 
 
 def ago(stamp: str, now: float) -> Markup:
-    """How long ago a time of ZooKeeper's nodes (UTC) was, with the time itself for those who point
-    at it. A text that is no time stays as it is."""
+    """How long ago a time of a znode (UTC) was, with the time itself as a tooltip. A text that is
+    not a time stays as it is."""
     try:
         then = datetime.strptime(stamp, STAMP).replace(tzinfo=UTC)
     except ValueError:
@@ -65,7 +65,7 @@ def ago(stamp: str, now: float) -> Markup:
 
 
 def moment(epoch_seconds: float) -> str:
-    """A day and a time of it in UTC."""
+    """A day and a time of day in UTC."""
     return f"{datetime.fromtimestamp(epoch_seconds, UTC):%m-%d %H:%M}"
 
 

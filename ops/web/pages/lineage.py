@@ -36,7 +36,7 @@ def lineage_page(request: Request, q: str = "", zoom: int = 100) -> Response:
 
 
 def state_of(row: TaskRow) -> TaskState:
-    """What is said of a task in the picture, and how bad it is."""
+    """The label of a task in the diagram, and its level."""
     status = row.status
     seconds = status.stat.lag_seconds if status.stat else None
     words = status.state.value

@@ -1,4 +1,4 @@
-"""The way of rows as a picture: source table, fetch task, topic, consumer task, and on through
+"""The way of rows as a diagram: source table, fetch task, topic, consumer task, and on through
 further topics and tasks to the last target, left to right. Pure: positions and sizes only."""
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEAST, MOST, PADDING = 110, 300, 20
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
-    """How a task is. `level`: `good`, `warn`, `bad`, or empty where nothing is known."""
+    """The state of a task. `level`: `good`, `warn`, `bad`, or empty where it is unknown."""
 
     words: str
     level: str = ""
@@ -36,7 +36,7 @@ UNKNOWN = TaskState("")
 
 @dataclass(frozen=True, slots=True)
 class Station:
-    """A thing on a way; the small text tells unknown ones apart by what they are beside."""
+    """A thing on a way; the small text distinguishes unknown ones by their neighbours."""
 
     kind: str
     name: str
@@ -141,7 +141,7 @@ def stations(way: Way) -> Path:
 
 
 def _task(task_id: str, role: str, way: Way) -> Station:
-    """An unknown task is told from others by its topic."""
+    """An unknown task is distinguished from others by its topic."""
     if task_id:
         return Station(TASK, task_id)
     return Station(TASK, "", f"{role} of {way.topic}")
@@ -154,7 +154,7 @@ def _target(way: Way) -> Station:
 
 
 def text_width(text: str) -> float:
-    """The greatest width that a text has in the page's style."""
+    """The largest width that a text has in the page's style."""
     width = 0.0
     for letter in text:
         if letter in NARROWS:

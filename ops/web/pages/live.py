@@ -1,7 +1,7 @@
 """The stream behind a page: its live parts, sent as server-sent events whenever they have changed.
 
-event: parts   {"live_tasks": "<table>..."}: the parts that are others than before
-event: away    "ZooKeeper does not answer ...": a sentence; the page goes on showing what was known
+event: parts   {"live_tasks": "<table>..."}: the parts that have changed
+event: away    "ZooKeeper does not answer ...": a sentence; the page keeps showing the last state
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cdcbus.plugins.errors import CdcError
 
 EVERY_SECONDS = 2.0
 LOOK_SECONDS = 0.25
-STREAM_SECONDS = 15 * 60.0  # then the browser asks again, and shows that it is still let in
+STREAM_SECONDS = 15 * 60.0  # then the browser connects again, and is authorized again
 STREAMS = 64
 
 _open: set[int] = set()
@@ -30,8 +30,8 @@ _open: set[int] = set()
 def stream(
     request: Request, parts: Callable[[], dict[str, str]], every_seconds: float = EVERY_SECONDS
 ) -> StreamingResponse:
-    """Sends what `parts` gives, which is asked on a thread. Raises Refused (503) when too many
-    are open."""
+    """Sends what `parts` returns, which is called on a thread. Raises Refused (503) when too many
+    streams are open."""
     if len(_open) >= STREAMS:
         raise Refused(
             503,

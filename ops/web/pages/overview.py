@@ -1,4 +1,4 @@
-"""The overview of all tasks, and what is done with several of them at once."""
+"""The overview of all tasks, and actions on several of them."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ REFUSALS = 20  # shown; the rest is counted
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which tasks an overview shows, and in which order: its address says it."""
+    """The tasks that an overview shows and their order, as its address has them."""
 
     q: str = ""
     state: str = ""
@@ -93,10 +93,10 @@ def change_chosen(
     chosen: Annotated[Sequence[str], Form(alias="task", default_factory=tuple)],
     seconds: Annotated[str, Form(alias="for")] = OFF,
 ) -> Response:
-    """Does the same with each task that was ticked. One that refuses does not keep the others."""
+    """Does the same with each task that was ticked. A refusal does not stop the others."""
     bus, who = bus_of(request), operator_of(request)
     if not chosen:
-        raise Refused(422, "no task was chosen; go back and tick those that are meant")
+        raise Refused(422, "no task was chosen; go back and tick some")
     refusals = []
     for task_id in chosen:
         try:

@@ -1,5 +1,5 @@
 """Templates to pages. A page's live parts are the blocks of its template whose names begin with
-`live_`: the page shows them, its stream sends those anew that have changed."""
+`live_`: the page shows them, its stream sends those that have changed."""
 
 from __future__ import annotations
 
@@ -87,6 +87,6 @@ def live_parts(template: str, values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _with_clock(values: Mapping[str, Any]) -> dict[str, Any]:
-    """With a function `ago`, the same for the whole page."""
+    """The values with a function `ago`, which has one clock for the whole page."""
     now = time.time()
     return {"ago": lambda stamp: formatting.ago(stamp, now), **values}

@@ -1,5 +1,4 @@
-"""What several pages share: the tasks as their texts say, addresses, and what is said after an
-action."""
+"""What several pages share: the stored tasks, addresses, and the notes after an action."""
 
 from __future__ import annotations
 
@@ -27,7 +26,7 @@ DONE = {
     "and set the task's position before it is started: it would continue from where the load "
     "began.",
     "undo": "The position is the previous one again.",
-    "silence": "Alarms are silenced. What is still wrong when the time is over is sent then.",
+    "silence": "Alarms are silenced. What is still wrong at the end is sent then.",
     "told": "The silence is over.",
     "replay": "The records are appended to their partitions, and their dead letters are resolved.",
     "drop": "The dead letters are resolved.",

@@ -1,4 +1,4 @@
-"""The pages of one task: how it is, and the reset of its positions."""
+"""The pages of one task: its state, and the reset of its positions."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
 
 
 def _table_rates(status: Status) -> dict[tuple[str, str], float]:
-    """Rows a second, by swimlane and table."""
+    """Rows per second, by swimlane and table."""
     if status.stat is None:
         return {}
     return {(each.swimlane, each.table): each.rows_per_second for each in status.stat.table_rates}
@@ -119,7 +119,7 @@ def _table_rates(status: Status) -> dict[tuple[str, str], float]:
 def _delay_charts(
     bus: WebBus, task_id: str, charts: Sequence[Series], marks: Sequence[Mark]
 ) -> list[Series]:
-    """Over the time of the other charts."""
+    """The charts of delays, over the time of the other charts."""
     if not charts:
         return []
     history = DelayHistory(bus.client)
@@ -129,8 +129,8 @@ def _delay_charts(
 
 
 def _snapshots(bus: WebBus, task_id: str) -> dict[str, Snapshots | str | None]:
-    """None of them for a task that can have none. The rest of the page does not need a node that
-    somebody has damaged."""
+    """The snapshots; None for a task that cannot have any. A damaged znode is a sentence: the rest
+    of the page does not need it."""
     try:
         return {"snapshots": snapshots_of(bus.client, task_id), "no_snapshots": ""}
     except PositionUnavailable:
@@ -196,7 +196,7 @@ def snapshot(
 def reset_page(
     request: Request, task_id: str, to: str = "", topic: str = "", partition: str = ""
 ) -> Response:
-    """Without a place: asks for it. With one: says what it means, before anything is set."""
+    """Without a place, asks for it. With one, shows what it means before anything is set."""
     return _reset_page(request, task_id, to.strip(), topic.strip(), partition.strip())
 
 

@@ -44,8 +44,8 @@ router = APIRouter()
 @dataclass(frozen=True, slots=True)
 class TopicRow:
     """A topic. `task_id`: a task that says how to reach it. `records`: how many Kafka holds now;
-    None for a topic that no task names. `letters_of`: tasks that send their dead letters there;
-    `senders`: those that send rows on from other topics, with these."""
+    None for a topic that no task names. `letters_of`: tasks that send their dead letters to it;
+    `senders`: tasks that forward rows to it, with the topics that they read."""
 
     name: str
     task_id: str
@@ -99,8 +99,8 @@ def topics_of(task: FetchTask | LoadTask) -> tuple[str, ...]:
 def clusters(
     tasks: Iterable[FetchTask | LoadTask], lacking: Callable[[FetchTask | LoadTask], str]
 ) -> list[Cluster]:
-    """All clusters that tasks name. Each is reached as the first task does of which nothing is
-    `lacking` here to log in; one that does not answer takes a few seconds."""
+    """All clusters that tasks name. Each is reached by the settings of the first task that is
+    `lacking` nothing here to log in; one that does not answer takes a few seconds."""
     by_servers: dict[str, list[FetchTask | LoadTask]] = {}
     for task in tasks:
         by_servers.setdefault(access_of(task).servers, []).append(task)
@@ -144,7 +144,7 @@ def _topic(
             letters_of.append(task.task_id)
         if isinstance(task, LoadTask) and _sends_to(task, name):
             senders.append((task.task_id, task.source.topics))
-    # Only of topics that tasks name: each bound is a question to Kafka.
+    # Only of topics that tasks name: each bound is a request to Kafka.
     records = None
     if users or letters_of or senders:
         records = sum(end - low for low, end in log.bounds(name).values())
@@ -324,8 +324,8 @@ def topic_live(
 
 
 def without_login(request: Request) -> Response | None:
-    """Where to send somebody who may not see rows: where there is a token, only those who have it
-    may, also on loopback."""
+    """The redirect for somebody who may not see rows, else None: if there is a token, only those
+    who have it may, also on loopback."""
     if not bus_of(request).has_way_in or has_all_tasks(request):
         return None
     if request.state.operator is not None:

@@ -1,1 +1,1 @@
-"""Pages that look for records of a topic: by key, table, time, cell text and place."""
+"""Pages that search a topic's records: by key, table, time, cell text and offset."""

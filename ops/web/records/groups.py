@@ -1,4 +1,4 @@
-"""Kafka's own consumer groups that have committed offsets of a topic: readers that no task is."""
+"""Kafka's consumer groups that have committed offsets of a topic: readers other than tasks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 
 from cdcbus.ops.services.topics import ANSWER_SECONDS, Access, TopicLog
 
-MOST_GROUPS = 200  # asked; each is a question to Kafka
+MOST_GROUPS = 200  # asked; each is a request to Kafka
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""The page of one dead letter of a consumer task: its row beside the target's row now, and the
-replay of all letters of the row in their order."""
+"""The page of one dead letter of a consumer task: its row beside the target's current row, and the
+replay of all dead letters of the row in order."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = APIRouter()
 
 @router.get("/letters/{task_id}/row")
 def letter_row_page(request: Request, task_id: str, record: str) -> Response:
-    """For those who may see rows only. Reads the target; where it does not answer a sentence says
+    """Only for those who may see rows. Reads the target; if it does not answer, a sentence says
     so."""
     bus = bus_of(request)
     if bus.has_way_in and not is_logged_in(request):
@@ -67,8 +67,8 @@ def letter_row_page(request: Request, task_id: str, record: str) -> Response:
 
 
 def of_same_row(letters: Sequence[OpenDeadLetter], one: OpenDeadLetter) -> list[OpenDeadLetter]:
-    """The letters of one's row, in the order in which a replay puts them. Without a key nothing
-    tells which others are of its row."""
+    """The dead letters of the same row, in the order of a replay. Without a key it is unknown which
+    others belong to the row."""
     if one.key is None:
         return [one]
     return [each for each in letters if _row(each) == _row(one)]

@@ -16,7 +16,7 @@ from cdcbus.ops.web.pages.shared import task_address
 from cdcbus.ops.web.records.log_search import LEVELS, search
 
 router = APIRouter()
-FOLLOW_SECONDS = 4.0  # a search of the most that is searched takes a part of one
+FOLLOW_SECONDS = 4.0  # the longest search takes a fraction of a second
 
 
 @router.get("/tasks/{task_id}/log")

@@ -1,4 +1,4 @@
-"""Searches the log of a task, from its end backwards. Pure but for reading the file."""
+"""Searches the end of a task's log. Pure except for reading the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHADES = {"ERROR": "bad", "WARNING": "warn"}
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
-    """A line and its number in what was searched. `level`: `bad`, `warn`, or empty."""
+    """A line of the log. `level`: `bad`, `warn`, or empty."""
 
     text: str
     level: str
@@ -35,8 +35,8 @@ class FoundLines:
 
 
 def search(status: Status, word: str, level: str) -> FoundLines:
-    """The lines that contain a word, any case, and are of a level or a graver one; empty: any. What
-    follows a line without a level, as a traceback, belongs to it."""
+    """The lines that contain a word, any case, and have a level or a more severe one; empty: any.
+    Lines without a level, as in a traceback, belong to the line before them."""
     run = status.run
     if run is None or not run.log:
         return FoundLines(missing="No node has run it yet.")

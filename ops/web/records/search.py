@@ -1,5 +1,5 @@
-"""Looks for row changes in a topic, from a time or a place on, within limits; where a look ends,
-the next one can begin."""
+"""Searches a topic for row changes, from a time or an offset on, within limits; the next search can
+begin where one ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOOK_SECONDS = 8.0
 
 @dataclass(frozen=True, slots=True)
 class Sought:
-    """What is looked for; empty: anything. `text`: in a cell, before or after, any case. `since`,
+    """What is searched for; empty: anything. `text`: in a cell, before or after, any case. `since`,
     `until`: when records came into Kafka, epoch milliseconds."""
 
     tables: Sequence[str] = ()
@@ -47,7 +47,7 @@ class Sought:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A row change that was looked for, or a record that cannot be read (then `op` is empty)."""
+    """A row change that matches, or a record that cannot be read (then `op` is empty)."""
 
     partition: int
     offset: int
@@ -61,7 +61,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """`looked`: records read; `unreadable`: how many of them could not be decoded, and so not be
+    """`looked`: records read; `unreadable`: how many of them could not be decoded, and so were not
     searched. `rest`: where the next look begins, by partition; empty where nothing is left."""
 
     found: Sequence[Found]
@@ -89,7 +89,7 @@ def look(access: Access, topic: str, sought: Sought, starts: Mapping[int, int]) 
         for record in log.records(topic, rest.copy(), ends):
             looked += 1
             rest[record.partition] = record.offset + 1
-            if record.value is None:  # a mark that a compacted topic keeps of a deleted key
+            if record.value is None:  # a tombstone
                 continue
             try:
                 found += _found(record, sought, converter)

@@ -32,7 +32,7 @@ router = APIRouter()
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The form, as its address says it. `at`: places, such as 0@120."""
+    """The form, as its address has it. `at`: places, such as 0@120."""
 
     task: str = ""
     table: str = ""
@@ -69,7 +69,7 @@ def _asked(
 
 @router.get("/topics/{topic}/find")
 def find_page(request: Request, topic: str, asked: Annotated[Asked, Depends(_asked)]) -> Response:
-    """Looks once something is asked for: a topic may be long."""
+    """Searches only once something is asked for: a topic can be long."""
     if (refused := without_login(request)) is not None:
         return refused
     task = actions.stored_task(bus_of(request), asked.task or task_naming(request, topic))

@@ -29,8 +29,8 @@ def delay_charts(
     span: Series,
     marks: Sequence[Mark] = (),
 ) -> list[Series]:
-    """A chart for each stage of which rows were timed, over the time of another chart: by five
-    minutes, or by the hour where that one is."""
+    """A chart for each stage with timed rows, over the time of another chart: by five minutes, or
+    by the hour if that one is."""
     is_by_hour = span.step_seconds >= HOUR_SECONDS
     step = HOUR_SECONDS if is_by_hour else STEP_SECONDS
     start = span.start // step * step

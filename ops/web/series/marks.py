@@ -29,7 +29,7 @@ def marks_of(
     changes: Sequence[tuple[str, Change]],
     occurrences: Sequence[Occurrence] = (),
 ) -> list[Mark]:
-    """All of them by time, numbered. Occurrences note each time that a failure came, so one that is
+    """All marks by time, numbered. Occurrences record each time that a failure came, so a failure
     among them is not marked again."""
     marks = [Mark(each.at, each.kind, each.sentence) for each in occurrences]
     known = {each.sentence for each in occurrences}
@@ -46,7 +46,7 @@ def marks_of(
 
 
 def _cut(sentence: str) -> str:
-    """As an occurrence has it."""
+    """The sentence as an occurrence has it."""
     line = " ".join(sentence.split())
     if len(line) <= SENTENCE_CHARACTERS:
         return line

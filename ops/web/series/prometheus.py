@@ -1,5 +1,5 @@
-"""Questions to the Prometheus of the settings, and to no other address: what it answers is no
-instruction, so that redirects are not followed."""
+"""Queries to the Prometheus of the settings, and to no other address: redirects are not
+followed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PART_BYTES: Final = 64 << 10
 
 
 class NoAnswer(Exception):
-    """Prometheus did not answer what it was asked. A sentence, without secrets."""
+    """Prometheus did not answer a query. A sentence, without secrets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Found:
 @dataclass(frozen=True, slots=True)
 class Prometheus:
     """`url`: without the API's path. `match`: matchers for each selector, such as `env="prod"`.
-    `deadline`: of all questions, by time.monotonic. Thread-safe."""
+    `deadline`: of all queries, by time.monotonic. Thread-safe."""
 
     url: str
     user: str = ""
@@ -117,7 +117,7 @@ class Prometheus:
 
 
 def _series(body: bytes) -> list[Found] | None:
-    """None for what is no answer of Prometheus. Series of another form are left out."""
+    """The series of an answer; None if it is not one of Prometheus. Skips malformed series."""
     try:
         answer = orjson.loads(body)
         if answer["status"] != "success":

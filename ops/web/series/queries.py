@@ -1,6 +1,6 @@
 """The charts of a task from Prometheus: queries over what /metrics of a node gives.
 
-Each node tells of all tasks, so that the same series comes from several: the highest counts.
+Each node reports all tasks, so the same series comes from several nodes: the highest value counts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from cdcbus.ops.web.series.series import Mark, Series
 POINTS: Final = 240
 LEAST_STEP_SECONDS: Final = 15
 LEAST_WINDOW_SECONDS: Final = 120
-"""Two scrapes a minute apart are in it."""
+"""It contains two scrapes that are a minute apart."""
 TABLES: Final = 6
 QUANTILES: Final = {"0.5": "p50", "0.95": "p95", "0.99": "p99"}
 Values = list[float | None]
@@ -42,7 +42,7 @@ class Span:
 
     @property
     def window(self) -> str:
-        """What a rate, or the highest value, of one step is taken over."""
+        """The window over which the rate, or the highest value, of one step is taken."""
         return f"{max(self.step, LEAST_WINDOW_SECONDS)}s"
 
     def values(self, found: Found) -> Values:
@@ -55,7 +55,7 @@ class Span:
 
 
 def span_of(seconds: int, now: float) -> Span:
-    """The last so many seconds, in POINTS steps or fewer."""
+    """The last `seconds`, in POINTS steps or fewer."""
     step = max(LEAST_STEP_SECONDS, seconds // POINTS)
     end = int(now) // step * step
     return Span(end - seconds // step * step, end, step)
@@ -98,13 +98,14 @@ def selector(task_id: str, match: str, more: str = "") -> str:
 
 
 def quoted(text: str) -> str:
-    """As a string of PromQL."""
+    """The text as a PromQL string."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
     return f'"{escaped}"'
 
 
 def any_of(names: Sequence[str]) -> str:
-    """A regular expression of exactly these. RE2 takes a backslash before signs of ASCII only."""
+    """A regular expression of exactly these names. RE2 accepts a backslash only before ASCII
+    punctuation."""
     return "|".join(re.sub(r"([!-/:-@\[-^`{-~ ])", r"\\\1", name) for name in names)
 
 
@@ -138,5 +139,5 @@ def _highest(metric: str, chosen: str, span: Span, by: str = "") -> str:
 
 
 def _range(prometheus: Prometheus, query: str, span: Span) -> list[Found]:
-    """At the end of each step."""
+    """A query at the end of each step."""
     return prometheus.range(query, span.start + span.step, span.end, span.step)

@@ -1,5 +1,5 @@
-"""Where the charts of tasks come from: Prometheus where one is set and answers, asked once for all
-who look; else ZooKeeper."""
+"""Where the charts of tasks come from: Prometheus if one is set and answers, asked once for all
+readers; else ZooKeeper."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cdcbus.tasks.control.bus_settings import BusSettings
 
 KNOWN_SECONDS: Final = 15.0
 AWAY_SECONDS: Final = 30.0
-"""How long it is not asked again: each question to one that stands still takes seconds."""
+"""How long it is not asked again: each query to one that hangs takes seconds."""
 KEPT: Final = 64
 ALL_SECONDS: Final = 6.0
-"""For all questions of a page."""
+"""For all queries of a page."""
 BUSY_SECONDS: Final = 5.0
 
 
@@ -33,8 +33,8 @@ class Charted:
 
 
 def chart_source(settings: BusSettings) -> ChartSource:
-    """What the settings name. A setting that cannot be read is a sentence on the pages, which go
-    on by ZooKeeper."""
+    """The source that the settings name. A setting that cannot be read becomes a sentence on the
+    pages, which then use ZooKeeper."""
     try:
         values = settings.prometheus
     except ConfigError as error:
@@ -48,7 +48,7 @@ def chart_source(settings: BusSettings) -> ChartSource:
 
 
 class ChartSource:
-    """Thread-safe; one question at a time, as many who look want the same."""
+    """Thread-safe; one query at a time, as many readers want the same."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class ChartSource:
         why: str = "",
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`why`: why there is none though one is set."""
+        """`why`: why there is no Prometheus although one is set."""
         self._prometheus, self._why, self._clock = prometheus, why, clock
         self._known: dict[tuple[str, int], tuple[float, Sequence[Mark], Charted]] = {}
         self._away: tuple[float, Charted] | None = None
@@ -68,7 +68,7 @@ class ChartSource:
         return self._prometheus.url if self._prometheus else ""
 
     def charts(self, task_id: str, seconds: int, now: float, marks: Sequence[Mark]) -> Charted:
-        """Those of the last so many seconds. Never raises for what Prometheus does."""
+        """The charts of the last `seconds`. Never raises for what Prometheus does."""
         if self._prometheus is None:
             return Charted(None, self._why)
         if not self._lock.acquire(timeout=BUSY_SECONDS):

@@ -42,7 +42,7 @@ class _Steps:
         return self.start + self.count * self.seconds
 
     def values(self, field: str) -> Values:
-        """A field of each step; None where nothing is known of it."""
+        """A field of each step; None where the step is unknown."""
         values: list[float | None] = []
         for number in range(self.count):
             minute = self.known.get(self.start + number * self.seconds)
@@ -97,7 +97,7 @@ def _by_minute(count: int, minutes: Sequence[Minute], now: float) -> _Steps:
 
 
 def _smallest_window(minutes: Sequence[Minute], now: float) -> int:
-    """In minutes."""
+    """The smallest window that holds all minutes, in minutes."""
     oldest = (minute_of(now) - minutes[0].at) // MINUTE_SECONDS
     for window in WINDOWS_MINUTES:
         if window >= oldest:

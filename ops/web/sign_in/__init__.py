@@ -1,1 +1,1 @@
-"""The pages that people sign in and out by: with a token, and through a provider."""
+"""The pages where people sign in and out: with a token, and through a provider."""

@@ -30,7 +30,7 @@ HINT_BYTES = 3500  # of a cookie of 4 KiB; a longer token is no hint
 
 @router.get("/login/oidc")
 def begin(request: Request, next: str = "/") -> Response:
-    """Leads the browser to the provider, with what tells it from others when it comes back."""
+    """Sends the browser to the provider, with a cookie that identifies it when it comes back."""
     bus, provider = bus_of(request), _provider(bus_of(request))
     attempt = new_attempt(own_page(next), address_of(request, provider) + BACK)
     try:
@@ -68,7 +68,7 @@ def back(
     else:
         assert attempt is not None
         LOG.info("%s signed in through %s", signed_in.name, provider.host)
-        answer = onward(attempt.next, "Go on")
+        answer = onward(attempt.next, "Continue")
         keep_session(request, answer, provider.cookie(signed_in))
         _keep_hint(request, answer, signed_in)
     answer.delete_cookie(ATTEMPT, path=BACK, httponly=True, samesite="lax")
@@ -107,7 +107,7 @@ def _signed_in(
 
 
 def _refused(bus: WebBus, attempt: Attempt | None, refused: Refused) -> Response:
-    if attempt is not None:  # else anybody could fill the log
+    if attempt is not None:  # else anyone could fill the log
         LOG.warning("a sign-in was refused: %s", refused.sentence)
     sentence = refused.sentence[0].upper() + refused.sentence[1:]
     return login_form(bus, attempt.next if attempt else "/", f"{sentence}.", refused.status)

@@ -33,12 +33,12 @@ TOKEN = """<p>{sentence}</p>
 <p><label>Your token, or that of this node
 <input name="token" type="password" required autocomplete="current-password"></label></p>
 <p><button>Log in</button></p></form>"""
-BY_TOKEN = "What changes something needs the token of this node; it is its setting http.token."
+BY_TOKEN = "Changes need the token of this node, which is its setting http.token."
 OR_BY_TOKEN = "Or with a token, as http.token or http.person.NAME.token has it:"
 
 
 def login_form(bus: WebBus, next: str, refusal: str = "", status: int = 200) -> HTMLResponse:
-    """The ways in that this node has. `refusal`: why the last try did not succeed."""
+    """A page with the ways in that this node has. `refusal`: why the last attempt failed."""
     ways, after = "", html.escape(own_page(next))
     if bus.provider is not None:
         ways += PROVIDER.format(next=quote(own_page(next)), host=html.escape(bus.provider.host))
@@ -80,9 +80,9 @@ def login(
 
 @router.post("/logout")
 def logout(request: Request) -> Response:
-    """The cookie is worth nothing then, wherever it was copied to. While ZooKeeper is away the
-    answer says that only this node knows of it. Who came from a provider is led there, to log out
-    there as well."""
+    """The cookie is invalid afterwards, wherever it was copied to. While ZooKeeper is unreachable,
+    the answer says that only this node knows of it. A person who came from a provider is sent
+    there, to log out there as well."""
     bus = bus_of(request)
     found = session_of(bus, request)
     if found is not None:
@@ -91,7 +91,7 @@ def logout(request: Request) -> Response:
     if found is not None and found[1].is_from_provider and bus.provider is not None:
         after = f"{address_of(request, bus.provider)}/login"
         end = bus.provider.end_address(request.cookies.get(HINT, ""), after)
-        answer = onward(end, f"Log out at {bus.provider.host}, too") if end else answer
+        answer = onward(end, f"Also log out at {bus.provider.host}") if end else answer
         answer.delete_cookie(HINT, path="/logout", httponly=True, samesite="strict")
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=is_tls(request))
     return answer

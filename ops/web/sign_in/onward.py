@@ -1,4 +1,4 @@
-"""Going on from one site to another, where a redirect would not do."""
+"""Leads from one site to another where a redirect would not work."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>cdcb
 
 
 def onward(address: str, text: str) -> HTMLResponse:
-    """A page that goes on to another by itself. A redirect of a request that comes from another
-    site would not bring along a cookie that is SameSite=Strict, and one that answers a form may not
-    lead to another site, as our policy says `form-action 'self'`."""
+    """A page that leads to another on its own. After a request from another site, a redirect would
+    not bring along a cookie that is SameSite=Strict; after a form, it could not lead to another
+    site, as our policy says `form-action 'self'`."""
     return HTMLResponse(PAGE.format(address=html.escape(address), text=html.escape(text)))
 
 

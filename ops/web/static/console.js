@@ -1,4 +1,4 @@
-// Live parts and the theme. Without this script every page works, as it was when it was loaded.
+// Live parts and the theme. Without this script every page still works, without live updates.
 "use strict";
 
 const said = document.getElementById("said");
@@ -22,7 +22,7 @@ function morph(old, fresh) {
     if (!fresh.hasAttribute(name) && !isOurs) old.removeAttribute(name);
   }
   const isAtEnd = old.nodeName === "PRE" && old.scrollTop + old.clientHeight >= old.scrollHeight - 4;
-  // Rows that have a key keep their element wherever they go: what is ticked or in focus stays so.
+  // Rows that have a key keep their element wherever they move, and with it ticks and focus.
   const keyed = new Map();
   for (const child of old.children) if (child.dataset.key) keyed.set(child.dataset.key, child);
   const wanted = new Set([...fresh.children].map((child) => child.dataset.key));
@@ -75,7 +75,7 @@ function show(parts) {
   light();
 }
 
-// What is pointed at, or in focus, in the list of what happened or in a chart stands out in both.
+// A mark that is hovered or in focus, in the list of events or in a chart, is highlighted in both.
 let lit = null;
 function light() {
   for (const each of document.querySelectorAll("[data-mark]")) each.classList.toggle("lit", each.dataset.mark === lit);
@@ -106,15 +106,15 @@ function follow(address) {
     tell("here", "live");
     count();
   });
-  source.addEventListener("away", (event) => tell("away", `${JSON.parse(event.data)}; shown is what was known at ${last} UTC`));
-  source.onerror = () => tell("away", `this node does not answer; shown is what was known at ${last || "the start"}${last ? " UTC" : ""}`);
+  source.addEventListener("away", (event) => tell("away", `${JSON.parse(event.data)}; this is the state at ${last} UTC`));
+  source.onerror = () => tell("away", `this node does not answer; this is the state at ${last || "the start"}${last ? " UTC" : ""}`);
 }
 if (document.body.dataset.live && window.EventSource) {
   follow(document.body.dataset.live);
   addEventListener("pagehide", () => source.close());
 }
 
-// A filter acts as one types: the live parts are asked for anew, and the address says the same.
+// A filter acts while one types: it requests the live parts again, and updates the address.
 for (const form of document.querySelectorAll("form[data-instant]")) {
   let timer = 0;
   form.addEventListener("input", () => {
@@ -128,7 +128,7 @@ for (const form of document.querySelectorAll("form[data-instant]")) {
   });
 }
 
-// One tick for all that are shown, and how many are chosen.
+// One box that ticks all shown tasks, and the number of chosen ones.
 const all = document.getElementById("choose_all");
 const boxes = () => [...document.querySelectorAll('#chosen tbody input[type="checkbox"]')];
 function count() {

@@ -360,5 +360,5 @@ def test_a_task_is_started_looked_at_stopped_and_reset_in_the_browser(
     # A node that ends does so at once, and the page says that what it shows is of before.
     node.terminate()
     assert node.wait(120) == 0
-    expect_text(look, "#pulse", "this node does not answer; shown is what was known at")
+    expect_text(look, "#pulse", "this node does not answer; this is the state at")
     page.close()

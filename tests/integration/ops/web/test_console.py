@@ -162,7 +162,7 @@ def test_the_pages_show_a_task_and_hold_no_secret_and_no_cell(
         in said[f"/tasks/{load}/reset?to=latest"]
     )
     assert re.search(
-        rf"1 open letter .*{name}/0/3 .*the target refuses it", said[f"/letters/{load}"]
+        rf"1 open dead letter .*{name}/0/3 .*the target refuses it", said[f"/letters/{load}"]
     )
     assert re.search(r"242 .* 1 2\d{3}-", said["/letters"])
     log_in(web)
@@ -217,7 +217,7 @@ def test_rows_of_a_topic_are_for_those_who_have_the_token(
     log_in(web)
     assert text(web, f"/topics/{name}").count(CELL.replace("'", "&#39;")) == 10
     assert text(web, f"/topics/{name}?task={load}&newest=3&key=8").count("Ada") == 1
-    assert "No row like that" in text(web, f"/topics/{name}?op=DELETE")
+    assert "None of the newest records matches" in text(web, f"/topics/{name}?op=DELETE")
 
 
 def test_forms_ask_who_it_is_then_do_what_the_commands_do(
@@ -275,7 +275,7 @@ def test_a_letters_row_is_beside_the_targets_for_those_who_may_see_cells_only(
     log_in(web)
     assert f"/letters/{load}/row?record={name}/0/3" in web.get(f"/letters/{load}").text
     said = text(web, page)
-    assert "The target's row is not known" in said.replace("&#39;", "'")
+    assert "The target's row is unknown" in said.replace("&#39;", "'")
     assert re.search(r"127\.0\.0\.1:1\b", said) and "s3cret" not in said
     assert "this one is 1 of 1" in said and "the target refuses it" in said
     assert "no such open dead letter" in text(web, f"/letters/{load}/row?record={name}/0/4", 404)
@@ -286,7 +286,7 @@ def test_a_letters_row_is_beside_the_targets_for_those_who_may_see_cells_only(
 
 def test_letters_are_replayed_when_they_are_chosen(web: httpx.Client, load: str, name: str) -> None:
     log_in(web)
-    assert "no letter was chosen" in web.post(f"/letters/{load}/replay").text
+    assert "no dead letter was chosen" in web.post(f"/letters/{load}/replay").text
     chosen = {"record": [f"{name}/0/3"]}
     assert "back in time" in web.post(f"/letters/{load}/replay", data=chosen).text
     assert (

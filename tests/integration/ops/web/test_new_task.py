@@ -83,7 +83,7 @@ def test_steps_lead_to_a_text_that_is_checked_stored_and_started(
         "/new-task", data={**sent, "text": text.replace("Id=1084", "Id=other"), "go": "start"}
     )
     assert taken.status_code == 409
-    assert "there is a task other already" in taken.text
+    assert "task other exists already" in taken.text
 
     done = web.post("/new-task", data={**sent, "text": text + "tags=orders\n", "go": "start"})
     assert done.headers["location"] == "/tasks/1084?done=new-started"

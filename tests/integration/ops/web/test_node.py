@@ -52,7 +52,7 @@ def test_a_port_in_use_costs_a_node_its_pages_only(bus: Bus) -> None:
         bus.node("n1", CDCBUS_HTTP_BIND=f"127.0.0.1:{port}")
         wait_until(lambda: "node n1 takes tasks" in said(bus, "n1"), "the node")
     assert (
-        f"http.bind=127.0.0.1:{port} cannot be had (Address already in use); this node goes on "
+        f"http.bind=127.0.0.1:{port} cannot be bound (Address already in use); this node runs "
         "without pages" in said(bus, "n1")
     )
 

@@ -150,4 +150,4 @@ def test_a_topic_that_a_task_sends_rows_on_to_says_so(
     text += f"loader.source.topic={topic}-on\nloader.source.oggJson=false\n"
     bus.load(text)
     page = re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", web.get("/topics").text))
-    assert re.search(rf"{topic}-on 1 1 0 forward sends on from {topic} ", page)
+    assert re.search(rf"{topic}-on 1 1 0 forward forwards from {topic} ", page)

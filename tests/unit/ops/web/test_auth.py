@@ -227,7 +227,7 @@ def test_after_wrong_tokens_a_client_waits_and_even_the_right_one_is_not_looked_
         assert ask(bus, "GET", "/api/openapi.json", wrong).status_code == 401
     refused = ask(bus, "GET", "/api/openapi.json", BEARER)
     assert refused.status_code == 429
-    assert "was not looked at" in refused.json()["error"]
+    assert "was not checked" in refused.json()["error"]
     fields = {"name": "ada", "token": TOKEN}
     assert ask(bus, "POST", "/login", SAME, data=fields).status_code == 429
     # Who has a session goes on.

@@ -50,9 +50,9 @@ def answering(status: int, body: bytes, location: str = "") -> Iterator[tuple[st
 @pytest.mark.parametrize(
     ("status", "body", "sentence"),
     [
-        (200, b"<html>", "no JSON"),
+        (200, b"<html>", "not JSON"),
         (200, b"[]", "another form"),
-        (200, b"\xff", "no JSON"),
+        (200, b"\xff", "not JSON"),
         (500, b"{}", "answers HTTP 500; try again later"),
         (304, b"", "answers HTTP 304"),
     ],

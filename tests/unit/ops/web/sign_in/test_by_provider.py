@@ -220,9 +220,9 @@ NOW = int(time.time())
         ({"exp": NOW - 120}, "has ended"),
         ({"exp": None}, "lacks a claim"),
         ({"exp": "soon"}, "cannot be read"),
-        ({"iat": NOW + 3600}, "of the future"),
+        ({"iat": NOW + 3600}, "is not valid yet"),
         ({"iat": None}, "lacks a claim"),
-        ({"nbf": NOW + 3600}, "of the future"),
+        ({"nbf": NOW + 3600}, "is not valid yet"),
         ({"sub": None}, "lacks a claim"),
         ({"groups": ["nobody"]}, "none of the groups"),
         ({"groups": None}, "none of the groups"),
@@ -311,8 +311,8 @@ def test_a_provider_that_is_away_is_a_sentence_and_takes_nobody_else_along(
     ("metadata", "sentence"),
     [
         ({"issuer": "https://evil.example"}, "names another issuer"),
-        ({"token_endpoint": None}, "tells no token_endpoint"),
-        ({"token_endpoint": "http://evil.example/token"}, "tells no token_endpoint"),
+        ({"token_endpoint": None}, "publishes no token_endpoint"),
+        ({"token_endpoint": "http://evil.example/token"}, "publishes no token_endpoint"),
         ({"authorization_endpoint": "javascript://127.0.0.1/"}, "no authorization_endpoint"),
     ],
 )
