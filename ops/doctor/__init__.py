@@ -1,2 +1,2 @@
-"""Looks at each part of an installation: this machine, ZooKeeper, the brokers, what tasks
-connect to, and the nodes."""
+"""Checks each part of an installation: this machine, ZooKeeper, the brokers, what tasks connect to,
+and the nodes."""

@@ -1,4 +1,4 @@
-"""Looks at who may write to the bus's part of ZooKeeper, and at what protects nodes from it."""
+"""Checks who may write to the bus's part of ZooKeeper, and what protects nodes from it."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def check_access(bus: BusSettings) -> Iterator[CheckResult]:
 
 
 def verdict(opened: list[str], bus: BusSettings) -> CheckResult:
-    """What it means that everybody may write these znodes."""
+    """The result for the znodes that anyone may write."""
     if not opened:
         return ok(SUBJECT, "only known users may write")
     missing = [key for key in (FILES, MODULES) if key not in bus.allow_lists]
     found = (
-        f"everybody who reaches ZooKeeper may write {opened[0]}"
+        f"anyone who reaches ZooKeeper may write {opened[0]}"
         f"{f' and {len(opened) - 1} more znodes' if len(opened) > 1 else ''}, so change positions "
         "and tasks"
     )
     if missing:
         found += ", and have nodes read files and import modules of this machine"
     remedy = (
-        "Set zookeeper.auth for all nodes and commands, then give it what is there: cdcbus config "
-        "protect."
+        "Set zookeeper.auth for all nodes and commands, then give it the existing znodes: cdcbus "
+        "config protect."
     )
     if bus.zookeeper_auth:
         remedy = "Give them to the user of zookeeper.auth: cdcbus config protect."
@@ -50,7 +50,7 @@ def verdict(opened: list[str], bus: BusSettings) -> CheckResult:
 
 
 def open_nodes(client: KazooClient) -> Iterator[str]:
-    """Those znodes that say what tasks do and where they are, and that everybody may write or
+    """The znodes that define what tasks do and where they are, and that anyone may write or
     delete."""
     for path in _paths(client):
         try:
@@ -63,7 +63,7 @@ def open_nodes(client: KazooClient) -> Iterator[str]:
 
 
 def is_open(acls: Iterable[Any]) -> bool:
-    """Whether a list of rights lets everybody change the node or what is below it."""
+    """Whether an ACL lets anyone change the znode or what is below it."""
     return any(each.id.scheme == "world" and each.perms & WRITING for each in acls)
 
 

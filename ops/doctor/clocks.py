@@ -1,5 +1,5 @@
-"""Compares clocks: lags are differences between the clock of a source and that of the machine
-which measures."""
+"""Compares clocks: lags are differences between the clock of a source and that of the measuring
+machine."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CheckResult, ok, warni
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes
 from cdcbus.tasks.zookeeper.znode import get_node
 
-MOST_SECONDS = 2.0  # a node tells its time in whole seconds
+MOST_SECONDS = 2.0  # a node reports its time in whole seconds
 REMEDY = "Let all machines of the bus keep time by NTP: chronyc tracking."
 
 
 def describe_skew(subject: str, whose: str, seconds: float) -> CheckResult:
-    """`seconds`: how far that clock is before the other."""
+    """`seconds`: how far this clock is ahead of the other."""
     if abs(seconds) <= MOST_SECONDS:
         return ok(subject, f"within {MOST_SECONDS:g} s of {whose}")
     return warning(
         subject,
-        f"{abs(seconds):.1f} s {'before' if seconds > 0 else 'behind'} {whose}: lags in seconds "
+        f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'} {whose}: lags in seconds "
         "are wrong by as much",
         REMEDY,
     )
 
 
 def source_clock(config: SourceConfig) -> Iterator[CheckResult]:
-    """The source's clock against this machine's, as it was halfway through the question."""
+    """The source's clock against this machine's, as it was halfway through the request."""
     with servers.reported(config):
         connection = servers.connect(config, ANSWER_SECONDS)
         try:
@@ -44,7 +44,7 @@ def source_clock(config: SourceConfig) -> Iterator[CheckResult]:
         finally:
             connection.close()
     host, port = config.addresses[0]
-    # Their answer is taken for the middle between question and answer.
+    # Their time is assumed to be of the moment halfway between request and answer.
     skew_seconds = theirs - (asked + answered) / 2
     yield describe_skew(f"clock of source {host}:{port}", "this machine's", skew_seconds)
 

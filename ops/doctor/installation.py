@@ -57,7 +57,7 @@ def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
     targets: dict[str, LoadTask] = {}
     for task in tasks.values():
         if isinstance(task, FetchTask):
-            if task.source.added is None:  # others have no clock to look at
+            if task.source.added is None:  # others have no clock to check
                 sources[task.source.addresses] = task
         elif isinstance(task.target, JdbcTarget) and task.target.url:
             targets[task.target.url] = task
@@ -110,7 +110,7 @@ def _read(
     if words:
         seen.append(ok("tasks", f"{len(tasks)} read"))
     else:
-        seen.append(ok("tasks", "none; put one into ZooKeeper: cdcbus task import FILE"))
+        seen.append(ok("tasks", "none; import one: cdcbus task import FILE"))
     return seen
 
 

@@ -85,7 +85,7 @@ def advertised(broker: int, host: str, port: int, is_local: bool) -> CheckResult
     try:
         socket.create_connection((host, port), REACH_SECONDS).close()
     except socket.gaierror:
-        return error(subject, f"{found}, a name that is not known here", remedy)
+        return error(subject, f"{found}, a name that does not resolve here", remedy)
     except OSError as cause:
         return error(
             subject,
@@ -113,14 +113,14 @@ def replicas(topic: str, partitions: list[tuple[int, int, bool]], brokers: int) 
         return error(
             subject,
             f"{found}; {leaderless} without a leader: they can be neither read nor written",
-            "Start its brokers again.",
+            "Restart its brokers.",
         )
     behind = sum(in_sync < count for count, in_sync, _ in partitions)
     if behind:
         return warning(
             subject,
-            f"{found}; {behind} with replicas that lag or are away",
-            "Find the broker that is away or slow.",
+            f"{found}; {behind} with replicas that lag or are unavailable",
+            "Find the broker that is down or slow.",
         )
     if least == 1 < brokers:
         remedy = "Raise it to 3, with min.insync.replicas=2: kafka-reassign-partitions."
@@ -150,7 +150,7 @@ def broker_settings(
             faults += 1
             yield warning(
                 subject,
-                f"{key}=1 with {brokers} brokers: one broker away stops groups or transactions",
+                f"{key}=1 with {brokers} brokers: one broker down stops groups or transactions",
                 f"Set {key}={min(3, brokers)}.",
             )
     folders = split_list(settings.get("log.dirs") or settings.get("log.dir") or "")
@@ -159,7 +159,7 @@ def broker_settings(
             faults += 1
             yield warning(
                 subject,
-                f"keeps its records in {folder}, which systems empty",
+                f"keeps its records in {folder}, which systems clean up",
                 "Set log.dirs to a permanent folder.",
             )
     if not faults:

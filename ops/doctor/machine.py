@@ -1,5 +1,5 @@
-"""Looks at this machine: Java, Spark's Kafka connector and classes, the compiled decoder, disk,
-and how many files a process may open."""
+"""Checks this machine: Java, Spark's Kafka connector and classes, the compiled decoder, disk, and
+how many files a process may open."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _java() -> Iterator[CheckResult]:
 
 
 def _connector() -> Iterator[CheckResult]:
-    """Fetched where it is not there yet: the first consumer task would do the same."""
+    """Fetches it where it is missing, as the first consumer task would."""
     found = maven.kafka_connector_jars()
     yield ok("Spark's Kafka connector", f"{len(found)} jars in {found[0].parent}")
 
@@ -67,7 +67,7 @@ def compiled(why_not: str) -> Iterator[CheckResult]:
 
 def _free(subject: str, folder: Path, use: str) -> Iterator[CheckResult]:
     there = folder.absolute()
-    while not there.exists():  # it is made when it is needed
+    while not there.exists():  # it is created when it is needed
         there = there.parent
     free = shutil.disk_usage(there).free
     found = f"{free >> 20:,} MB free in {folder}"

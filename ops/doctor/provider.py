@@ -1,4 +1,4 @@
-"""Looks at the OpenID Connect provider that people sign in through."""
+"""Checks the OpenID Connect provider that people sign in through."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cdcbus.tasks.preflight.result import CheckResult, ok, warning
 
 
 def check_provider(bus: BusSettings) -> Iterator[CheckResult]:
-    """Nothing where there is none. One that is away stops no task: it is a warning. Raises
+    """Yields nothing without a provider. An unreachable one stops no task: it is a warning. Raises
     ConfigError."""
     settings = bus.http_oidc
     if settings is None:
@@ -22,4 +22,4 @@ def check_provider(bus: BusSettings) -> Iterator[CheckResult]:
     except Refused as refused:
         yield warning(subject, refused.sentence, "Until then people sign in with tokens only.")
     else:
-        yield ok(subject, "tells its addresses and keys")
+        yield ok(subject, "publishes its addresses and keys")

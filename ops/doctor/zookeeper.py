@@ -1,4 +1,4 @@
-"""Looks at each ZooKeeper server of the connection string, and at whether enough of them answer."""
+"""Checks each ZooKeeper server of the connection string, and whether enough of them answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def quorum(servers: int, answering: int) -> CheckResult:
     if servers == 1:
         return warning(
             subject,
-            "one server: while it is away no task starts or stores a position",
+            "one server: while it is down no task starts or stores a position",
             "Use three, and name all in the address.",
         )
     if servers % 2 == 0:
@@ -66,9 +66,7 @@ def _server(host: str, port: int) -> Iterator[CheckResult]:
     )
     subject = f"ZooKeeper {host}:{port}"
     if mode is None:
-        yield ok(
-            subject, "answers; what it is it does not say, as 4lw.commands.whitelist lacks srvr"
-        )
+        yield ok(subject, "answers; its role is unknown, as 4lw.commands.whitelist lacks srvr")
     else:
         yield ok(subject, f"{mode[1]}{f', version {version[1]}' if version else ''}")
 

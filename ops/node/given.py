@@ -1,6 +1,6 @@
 """What operators have given a task: its text with the sources that it names, and a place to start
-from. A task that waits, for a person or for its next start, is started at once when there is
-another one."""
+from. A task that waits, for an operator or for its next start, is started immediately when one of
+these changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cdcbus.tasks.zookeeper.znode import get_children, get_node
 
 
 def given(client: KazooClient, task_id: str) -> str:
-    """It as ZooKeeper's change numbers. What the task itself has written is no part of it. Raises
+    """ZooKeeper's change numbers of all that, without what the task itself has written. Raises
     PositionUnavailable, PositionError."""
     return ",".join(map(str, sorted(set(_changes(client, task_id)))))
 

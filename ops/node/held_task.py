@@ -35,7 +35,7 @@ class HeldTask:
     """A task of this node. `process` None: it waits until `start_at`. `stop_by`: it was asked to
     stop, and is killed at that time; 0: it was not asked. `last_run`: the state in which it is
     given back, None: another node has it. `is_commanded`: operators may want something else of it
-    by now, or another node may have it; `is_reported`: it has reported how it is."""
+    by now, or another node may have it; `is_reported`: it has reported its state."""
 
     offer: Offer
     run: Run

@@ -49,7 +49,7 @@ class HeldTasks:
         self._settings = settings
         self._id = settings.node_id
         self._nodes = nodes
-        self._cached = CachedReads(nodes.client)  # asked again and again while a task waits
+        self._cached = CachedReads(nodes.client)  # read again and again while a task waits
         self._complaints = complaints
         self._woken = woken
         self._spark: SparkProcess | None = None
@@ -81,7 +81,7 @@ class HeldTasks:
         self._start(task_id, held)
 
     def look_at_all(self) -> None:
-        """Has the next `care` look at all that ZooKeeper holds of the tasks."""
+        """Makes the next `care` read everything that ZooKeeper holds about the tasks."""
         for held in self.tasks.values():
             held.is_commanded = held.is_reported = True
 
@@ -109,7 +109,7 @@ class HeldTasks:
             self._stop(held, _run(held, State.STARTING, held.run.order, reason))
 
     def end(self) -> None:
-        """Stops all tasks at once. Returns when they have ended, by force after STOP_SECONDS."""
+        """Stops all tasks together. Returns when they have ended, by force after STOP_SECONDS."""
         reason = f"node {self._id} has ended"
         for held in self.tasks.values():
             self._stop(held, replace(held.run, state=State.STARTING, reason=reason, since=now()))
@@ -130,7 +130,7 @@ class HeldTasks:
         try:
             self._give_back(task_id, held)
         except CdcError as error:
-            # The node ends all the same: its claims end with its session.
+            # The node ends anyway: its claims end with its session.
             LOG.warning("task %s: %s", task_id, error)
             self.tasks.pop(task_id, None)
 
@@ -170,7 +170,7 @@ class HeldTasks:
         if not self._nodes.claim(task_id, self._id):
             self._stop(held, None)
             LOG.warning(
-                "task %s was taken by another node while this one was not heard of; it is stopped "
+                "task %s was taken by another node while this one had no connection; it is stopped "
                 "here",
                 task_id,
             )
@@ -199,7 +199,7 @@ class HeldTasks:
     def _kill(self, task_id: str, process: TaskProcess | SparkTask) -> None:
         with_it = ""
         if isinstance(process, SparkTask):
-            with_it = ", and the Spark application with it; the other tasks there are started again"
+            with_it = ", and the Spark application with it; its other tasks are started again"
         LOG.warning(
             "task %s has not stopped within %g s; it is killed%s", task_id, STOP_SECONDS, with_it
         )
@@ -223,7 +223,7 @@ class HeldTasks:
             self._failed(task_id, held, process.last_words() or f"ended with code {code}", code)
         else:
             number = -code or signal.SIGTERM
-            self._failed(task_id, held, f"ended by signal {number} of somebody else", -number)
+            self._failed(task_id, held, f"ended by signal {number} from outside", -number)
 
     def _is_done(self, task_id: str, process: TaskProcess | SparkTask) -> bool:
         """Whether it has reached its end, not been ended by a signal."""
@@ -231,7 +231,7 @@ class HeldTasks:
         return stat is not None and stat.process_id == process.pid and stat.state is State.DONE
 
     def _retry(self, task_id: str, held: HeldTask, process: TaskProcess | SparkTask) -> None:
-        """Starts a task again that ended through no fault of its own: no restart is counted."""
+        """Starts a task again that ended through no fault of its own; this counts as no restart."""
         held.start_at = time.monotonic() + FAULTLESS_PAUSE_SECONDS
         held.worked_since = 0.0
         reason = process.last_words() or "its Spark application was killed because of another task"
@@ -269,7 +269,7 @@ class HeldTasks:
         self._put(task_id, held, run)
 
     def _give_back(self, task_id: str, held: HeldTask) -> None:
-        # First of all: if ZooKeeper is away now, the task must not be started again here.
+        # First of all: if ZooKeeper is unreachable now, the task must not be restarted here.
         held.stop_by = held.stop_by or time.monotonic()
         if self._nodes.is_mine(task_id):
             if held.last_run is not None:
@@ -284,7 +284,7 @@ class HeldTasks:
 
     def _start(self, task_id: str, held: HeldTask) -> None:
         log = self._settings.log_of(task_id)
-        # before it reads them itself
+        # before the task reads them itself
         was_given = given(self._nodes.client, task_id)
         self._put(
             task_id,
@@ -345,7 +345,8 @@ class HeldTasks:
         self._note(task_id, run)
 
     def _note(self, task_id: str, run: Run) -> None:
-        """A failure, for the task's charts, which no task has to wait for."""
+        """Records a failure for the task's charts; no task waits for these, so errors are
+        ignored."""
         if occurred := failure(run.state, run.reason):
             with suppress(CdcError):
                 Occurrences(self._nodes.client).add(task_id, occurred)

@@ -1,8 +1,8 @@
 """A node: takes tasks that should run, runs each as a child process or a query of its Spark
-application, and reports to ZooKeeper how they are.
+application, and reports their states to ZooKeeper.
 
 Commands are not messages: a node compares again and again what operators want with what it runs,
-and closes the gap. So it does not matter whether it was away when a command was given. A claim only
+and closes the gap. So it does not matter whether it ran when a command was given. A claim only
 says which node runs a task; the locks held by the tasks themselves guarantee that no two processes
 ever work on one swimlane, even when a node was paused and has lost its claims.
 """
@@ -34,7 +34,7 @@ LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
 CARE_SECONDS = 15.0
 STAT_SECONDS = 5.0
-TAKE_PAUSE_SECONDS = 0.1  # for each swimlane that it has: emptier nodes are faster
+TAKE_PAUSE_SECONDS = 0.1  # for each swimlane that it has: emptier nodes take tasks faster
 
 
 class Node:
@@ -45,7 +45,7 @@ class Node:
         self._tasks = TaskNodes(client)
         self._nodes = BusNodes(client)
         self._dists = DistNodes(client)
-        self._cached = CachedReads(client)  # of tasks that wait for a person
+        self._cached = CachedReads(client)  # of tasks that wait for an operator
         self._wish = NodeWish()
         self._woken = Event()
         self._complaints = Complaints()
@@ -83,7 +83,7 @@ class Node:
             stop.wait(0.5)
 
     def _look(self) -> None:
-        """Cares for the tasks of which ZooKeeper reports a change, and now and then for all."""
+        """Handles the tasks that ZooKeeper reports a change of, and all tasks now and then."""
         try:
             if time.monotonic() - self._cared_at > CARE_SECONDS:
                 self._cared_at = time.monotonic()
@@ -119,7 +119,7 @@ class Node:
             self._take_one()
 
     def _take_one(self) -> None:
-        """Takes one task at a time, so that a task goes to the node that has the fewest."""
+        """Takes one task at a time, so that a task goes to the node with the fewest."""
         used = self._held.used
         free = self._limit() - used
         for task_id in self._tasks.ids(self._wake):
@@ -147,8 +147,8 @@ class Node:
         return claimed_by != self._id or not self._tasks.is_mine(task_id)
 
     def _consider(self, task_id: str, desired: DesiredState, free: int) -> bool:
-        """Takes a task, if this node may and can. Whether it had the task, if only to report an
-        error."""
+        """Takes a task, if this node may and can run it. Returns whether it had the task, if only
+        to report an error."""
         before = self._tasks.run(task_id)
         if before is not None and before.order != desired.order:
             before = None  # of an earlier command
@@ -187,7 +187,7 @@ class Node:
         if not self._tasks.claim(task_id, self._id):
             return False
         self._complain(task_id, "")
-        # A task that moves on while it fails again and again keeps its count.
+        # A task that moves to another node while it keeps failing keeps its count.
         if before is not None:
             fresh = replace(fresh, restarts=before.restarts)
         self._held.take(task_id, offer, fresh)
@@ -199,7 +199,7 @@ class Node:
         return bool(before.given) and is_anew(given(self._cached, task_id), before.given)
 
     def _limit(self) -> int:
-        """What operators have set by command wins over the node's settings."""
+        """The work limit: what operators have set by command wins over the node's settings."""
         if self._wish.work_limit is None:
             return self._settings.work_limit
         return self._wish.work_limit

@@ -22,8 +22,8 @@ CLOSE_SECONDS = 10.0
 
 
 class SparkTask:
-    """A started task that shares its process with others. `is_faultless`: it has ended because
-    of another, or because it had to."""
+    """A started task that shares its process with others. `is_faultless`: it ended because of
+    another, or because the process had to end."""
 
     def __init__(self, number: int, process: SparkProcess) -> None:
         self.number, self._process = number, process
@@ -35,12 +35,12 @@ class SparkTask:
         return self._process.pid
 
     def ended(self) -> int | None:
-        """Its exit code, negative for the signal that has ended the whole process; None while it
+        """Its exit code, negative for the signal that ended the whole process; None while it
         runs."""
         return None if self._end is None else self._end[0]
 
     def ask_to_stop(self) -> None:
-        """It stores its position and ends; the others go on."""
+        """It stores its position and ends; the others continue."""
         if self._end is None:
             self._process.order({"stop": self.number})
 
@@ -51,7 +51,7 @@ class SparkTask:
             self._process.kill(self)
 
     def last_words(self) -> str:
-        """The sentence that it ended with, as far as it said one."""
+        """The sentence that it ended with; empty without one."""
         return "" if self._end is None else self._end[1]
 
     def end(self, code: int, sentence: str, is_faultless: bool) -> None:
@@ -60,8 +60,8 @@ class SparkTask:
 
 
 class SparkProcess:
-    """The process; made on the thread that the node lives by, as it ends with it. `log`: of all
-    that is no task's own. `on_end` is called when tasks have ended."""
+    """The shared process. Create it on the thread that lives as long as the node, as it ends with
+    that thread. `log`: for what belongs to no task. `on_end` is called when tasks have ended."""
 
     def __init__(
         self, node_id: str, environment: Mapping[str, str], log: Path, on_end: Callable[[], object]
@@ -105,16 +105,16 @@ class SparkProcess:
         return task
 
     def order(self, fields: Mapping[str, object]) -> None:
-        with suppress(OSError):  # that it has ended is told by `_listen`
+        with suppress(OSError):  # `_listen` notices that it has ended
             self._connection.sendall(orjson.dumps(fields) + b"\n")
 
     def kill(self, blamed: SparkTask) -> None:
-        """For the sake of one task; the others end by no fault of theirs."""
+        """Kills the process because of one task; the others end by no fault of theirs."""
         self._blamed = blamed
         self._process.kill()
 
     def close(self) -> None:
-        """Returns when it has ended; to be called when its tasks have."""
+        """Returns when the process has ended. Call it once its tasks have ended."""
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
         self._listener.join(CLOSE_SECONDS)
@@ -129,7 +129,7 @@ class SparkProcess:
                     task.end(fields["code"], fields["sentence"], is_faultless=False)
                     self._on_end()
         self._process.wait(CLOSE_SECONDS)
-        self._process.kill()  # what it left behind
+        self._process.kill()  # and what it left running
         code = self._process.ended() or -signal.SIGTERM
         sentence = self._lost or (self._process.last_words() if code > 0 else "")
         with self._changing:

@@ -1,15 +1,15 @@
 """The process in which a node runs its consumer tasks: a thread each, and one Spark application for
 all, from the first backlog of one of them on. `cdcbus node spark`.
 
-Its standard input is a socket, on which it is told what to do and tells what has ended, each a line
+Its standard input is a socket, on which it receives orders and reports ended tasks, each as a line
 of JSON:
 
     {"start":7,"task":"1084","log":"/var/log/1084.log"}   {"stop":7}
     {"ended":7,"code":1,"sentence":"..."}                 {"lost":"..."} all have ended, by no fault
                                                           of theirs
 
-A start has a number, so that what is said late is about that start only. The process ends when the
-socket does.
+A start has a number, so that late messages are about that start only. The process ends when the
+socket is closed.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ from cdcbus.tasks.zookeeper.positions import connect
 
 LOG = logging.getLogger(__name__)
 WAIT_SECONDS = 0.2
-# Short, so that of many threads those that prove the locks get their turn in time.
+# Short, so that among many threads those that prove the locks get their turn in time.
 SWITCH_SECONDS = 0.001
 FORMAT = "%(asctime)s %(levelname)s %(message)s"
 
 
 def run_spark_tasks(bus: BusSettings) -> None:
-    """Until the node hangs up, SIGTERM, or SIGINT; then all tasks are stopped, with their
-    positions stored. Raises ConfigError when Java or the Kafka connector are missing."""
+    """Runs tasks until the node closes the socket, SIGTERM, or SIGINT; then all tasks are stopped,
+    with their positions stored. Raises ConfigError when Java or the Kafka connector are missing."""
     if NODE_VARIABLE not in os.environ:
         raise ConfigError("this process is started by a node; start that one: cdcbus node run")
-    # What Spark lacks is found now, not with the first backlog.
+    # Fails now if Spark lacks something, not at the first backlog.
     java()
     class_path()
     end_with_node()
@@ -103,16 +103,16 @@ def run_spark_tasks(bus: BusSettings) -> None:
 
 
 def _end_at_once(channel: _Channel, lost: str) -> None:
-    """Ends all work of this process and of its JVM, in whatever thread. `lost`: why this is no
-    fault of the tasks; empty: it is a crash."""
+    """Ends all work of this process and of its JVM, in all threads. `lost`: why this is no fault of
+    the tasks; empty: it is a crash."""
     if lost:
         channel.send_at_once({"lost": lost})
     os.killpg(0, signal.SIGKILL)
 
 
 class _Channel:
-    """Lines of JSON to and from the node. `tell` may be called on any thread, and is silent when
-    the node has hung up."""
+    """Lines of JSON to and from the node. `tell` can be called on any thread, and does nothing once
+    the node has closed the socket."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -123,7 +123,7 @@ class _Channel:
             self._connection.sendall(orjson.dumps(fields) + b"\n")
 
     def send_at_once(self, fields: Mapping[str, Any]) -> None:
-        """Without waiting for anything."""
+        """Sends without waiting for anything."""
         with suppress(OSError):
             if select.select([], [self._connection], [], 0)[1]:
                 self._connection.send(orjson.dumps(fields) + b"\n", socket.MSG_DONTWAIT)
@@ -169,13 +169,13 @@ class _Tasks:
     ) -> None:
         self._bus, self._client, self._guard = bus, client, guard
         self.is_spark_wanted = Event()
-        self.spark: Future[OpenSpark] = Future()  # it starts while tasks go on
+        self.spark: Future[OpenSpark] = Future()  # it starts while tasks continue
         self._channel, self._logs = channel, logs
         self._running: dict[int, tuple[Thread, Stop]] = {}
 
     def give_spark(self, opening: AbstractContextManager[OpenSpark], stop: Event) -> None:
-        """Starts Spark for all who ask for it, until `stop` is set. Where it does not start, those
-        who have asked are told, and it is tried again for the next one."""
+        """Starts Spark for all tasks that ask for it, until `stop` is set. If it does not start,
+        the tasks that have asked get the error, and the next one that asks starts it again."""
         try:
             with opening as open_spark:
                 self.spark.set_result(open_spark)
@@ -243,8 +243,8 @@ class _Tasks:
         except Exception as error:
             code = FAILED
             sentence = (
-                f"unexpected {type(error).__name__}; please report it, with what `cdcbus "
-                f"--debug task run {task_id}` prints"
+                f"unexpected {type(error).__name__}; please report it with the output of `cdcbus "
+                f"--debug task run {task_id}`"
             )
         self._logs.close_of(task_id, sentence)
         self._channel.tell({"ended": number, "code": code, "sentence": sentence})
@@ -252,7 +252,7 @@ class _Tasks:
 
 
 class _StoppedBefore(Exception):
-    """A task is to stop before there is Spark."""
+    """A task was asked to stop before Spark had started."""
 
 
 def _obey(channel: _Channel, tasks: _Tasks, stop: Event) -> None:

@@ -1,4 +1,4 @@
-"""How a task tells its node that it has ended with an error: by its exit code, and a sentence."""
+"""How a task reports to its node that it ended with an error: an exit code, and a sentence."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def end_of(error: CdcError, task_id: str) -> tuple[int, str]:
 
 @contextmanager
 def told_to_node(task_id: str) -> Iterator[None]:
-    """Ends the process where the block raises a CdcError and a node has started it: what was
-    printed before, as warnings about settings, is no part of the sentence."""
+    """Ends the process where the block raises a CdcError and a node has started it. A marker keeps
+    what was printed before, such as warnings about settings, out of the sentence."""
     try:
         yield
     except CdcError as error:

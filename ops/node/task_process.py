@@ -1,4 +1,4 @@
-"""A task that a node runs, as a child process: `cdcbus task run ID`. All that it prints goes to
+"""A task that a node runs, as a child process: `cdcbus task run ID`. Everything it prints goes to
 one log file, which is rotated."""
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def start_task(
     log: Path,
     on_end: Callable[[], object],
 ) -> TaskProcess:
-    """Starts a task; to be called on the thread that the node lives by, as the task ends with
-    it. `on_end` is called when it has ended."""
+    """Starts a task. Call it on the thread that lives as long as the node, as the task ends with
+    that thread. `on_end` is called when the task has ended."""
     process = subprocess.Popen(
         [sys.executable, "-m", "cdcbus", "task", "run", task_id],
         stdin=subprocess.DEVNULL,
@@ -46,7 +46,7 @@ def start_task(
 
 
 def child_environment(environment: Mapping[str, str], node_id: str) -> dict[str, str]:
-    """Of a process that a node starts, and that ends with it."""
+    """The environment of a process that a node starts, and that ends with the node."""
     return {
         **environment,
         NODE_VARIABLE: node_id,
@@ -58,7 +58,7 @@ def child_environment(environment: Mapping[str, str], node_id: str) -> dict[str,
 class TaskProcess:
     """A started task."""
 
-    is_faultless = False  # whatever ends it is its own doing
+    is_faultless = False  # whatever ends it is its own fault
 
     def __init__(
         self, process: subprocess.Popen[bytes], log: Path, on_end: Callable[[], object]
@@ -78,7 +78,7 @@ class TaskProcess:
         code = self._process.poll()
         if code is None or code < 0:
             return code
-        self._reader.join(1)  # not longer: a process that it left behind may hold the pipe
+        self._reader.join(1)  # not longer: a process that it left running can hold the pipe
         return code
 
     def ask_to_stop(self) -> None:
@@ -87,7 +87,7 @@ class TaskProcess:
             self._process.terminate()
 
     def wait(self, seconds: float) -> None:
-        """Returns when it has ended, or that time has passed."""
+        """Returns when it has ended, or after that time."""
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(seconds)
 
@@ -98,7 +98,7 @@ class TaskProcess:
         self._process.wait()
 
     def last_words(self) -> str:
-        """The sentence that it ended with, as far as it said one."""
+        """The sentence that it ended with; empty without one."""
         words: list[str] = []
         for line in reversed(self._last):
             if line == SENTENCE_FOLLOWS or _LOGGED.match(line):
@@ -118,8 +118,8 @@ class TaskProcess:
 
 
 class RotatedLog:
-    """Appends to a file; at LOG_BYTES it becomes `.1`, what was `.1` becomes `.2`, and so on to
-    LOG_FILES. What the disk does not take is lost: a full disk stops no task."""
+    """Appends to a file. At LOG_BYTES the file becomes `.1`, the old `.1` becomes `.2`, and so on
+    to LOG_FILES. Lines that the disk does not take are lost: a full disk stops no task."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -165,8 +165,8 @@ class RotatedLog:
 
 
 def _opened(path: Path) -> int:
-    """To append. For owner and group only, also where it was there with more rights: logs name
-    tables, hosts and users."""
+    """Opens a log to append. For owner and group only, also if the file existed with more rights:
+    logs name tables, hosts and users."""
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, LOG_MODE)
     with suppress(OSError):  # somebody else's file
         os.fchmod(file, LOG_MODE)

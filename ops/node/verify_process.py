@@ -19,8 +19,8 @@ PATIENCE_SECONDS: Final = 60.0
 
 
 def verify_task(task_id: str, throttle: int, bus: BusSettings) -> None:
-    """Compares all tables of a task, and stores what was found. Raises CdcError where the task
-    cannot be compared at all; the node, which sees the sentence, stores that."""
+    """Compares all tables of a task, and stores the result. Raises CdcError where the task cannot
+    be compared at all; the node, which gets the sentence, stores that."""
     end_with_node()
     os.nice(NICENESS)  # whatever else runs here goes first
     with opened(task_id, bus, None) as both:

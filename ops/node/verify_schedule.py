@@ -1,9 +1,9 @@
 """`verify.schedule`: a node verifies the tasks that it runs, one after the other, each in a process
 of its own.
 
-When it was begun last is in ZooKeeper, and so goes on with the next node that has the task. A
-verify whose node has ended before it is begun again; one that was missed while no node had the task
-is done once.
+ZooKeeper keeps when the last one was begun, so the next node that has the task continues the
+schedule. A verify whose node ended before it is begun again; one that was missed while no node had
+the task is done once.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ SCHEDULE, THROTTLE = "verify.schedule", "verify.throttle"
 
 
 def verifying(client: KazooClient, settings: NodeSettings) -> AbstractContextManager[None]:
-    """Verifies while the block runs; then what is under way ends."""
+    """Verifies while the block runs; a verify in progress ends with it."""
     schedule = VerifySchedule(client, settings)
     return repeating("verify", LOOK_SECONDS, schedule.look)
 
 
 @dataclass(frozen=True, slots=True)
 class VerifyOrder:
-    """What a task's text says."""
+    """What a task's text orders."""
 
     schedule: Schedule
     throttle: int
@@ -54,7 +54,7 @@ class VerifyOrder:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A verify under way."""
+    """A verify in progress."""
 
     task_id: str
     begun: Begun
@@ -62,7 +62,7 @@ class Running:
 
 
 class VerifySchedule:
-    """Used on one thread, with which a verify under way ends."""
+    """Used on one thread; a verify in progress ends with it."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class VerifySchedule:
         settings: NodeSettings,
         start: Callable[[str, VerifyOrder, NodeSettings], TaskProcess] | None = None,
     ) -> None:
-        cached = CachedReads(client)  # most of what it looks at stays as it is
+        cached = CachedReads(client)  # most of what it reads stays as it is
         self._tasks, self._dists = TaskNodes(cached), DistNodes(cached)
         self._nodes = VerifyNodes(client)  # not cached: what was just written counts
         self._settings, self._complain = settings, Complaints().complain
@@ -78,7 +78,7 @@ class VerifySchedule:
         self._running: Running | None = None
 
     def look(self) -> None:
-        """Begins what is due, sees what has ended. Never raises a CdcError."""
+        """Starts a verify that is due, handles one that has ended. Never raises a CdcError."""
         try:
             if self._running is not None:
                 self._see(self._running)
@@ -116,7 +116,7 @@ class VerifySchedule:
         self._nodes.put_last(running.task_id, failed)
 
     def _begin(self) -> None:
-        """Verifies the task that has waited longest."""
+        """Starts to verify the task that has waited longest."""
         due: list[tuple[float, str, VerifyOrder]] = []
         for task_id in self._tasks.ids():
             if not self._is_own(task_id):
@@ -142,7 +142,7 @@ class VerifySchedule:
     def _due_at(self, task_id: str, wanted: VerifyOrder) -> float:
         begun = self._nodes.begun(task_id)
         if begun is None:
-            # A schedule that is new counts from now on.
+            # A new schedule counts from now on.
             begun = Begun(time.time())
             self._nodes.put_begun(task_id, begun)
         if not begun.is_over:
@@ -158,7 +158,7 @@ class VerifySchedule:
 
 
 def start_verify(task_id: str, wanted: VerifyOrder, settings: NodeSettings) -> TaskProcess:
-    """The process; it ends with the thread that starts it."""
+    """Starts the process; it ends with the thread that starts it."""
     words = [sys.executable, "-m", "cdcbus", "node", "verify", task_id]
     process = subprocess.Popen(
         [*words, "--throttle", str(wanted.throttle)],
@@ -172,8 +172,8 @@ def start_verify(task_id: str, wanted: VerifyOrder, settings: NodeSettings) -> T
 
 
 def wanted_of(dist: Mapping[str, Any], environ: Mapping[str, str]) -> VerifyOrder | None:
-    """None where the task is not to be verified, or is none that can be. Raises ConfigError for a
-    value that cannot be used."""
+    """What a task's text orders; None where it orders no verify, or the task cannot be verified.
+    Raises ConfigError for a value that cannot be used."""
     consumer = dist.get("consumer")
     is_load = isinstance(consumer, dict) and consumer.get("consumerName") == "KafkaFetch"
     if not is_load or not dist.get(SCHEDULE):

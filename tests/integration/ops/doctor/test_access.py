@@ -48,7 +48,7 @@ def test_an_open_zookeeper_is_a_finding_until_it_belongs_to_a_user(
     bus.load(resting_text("5201", kafka, name))
     found = access(bus)
     assert found["outcome"] == "warning"
-    assert found["found"].startswith("everybody who reaches ZooKeeper may write /datas and ")
+    assert found["found"].startswith("anyone who reaches ZooKeeper may write /datas and ")
     assert "have nodes read files and import modules" in found["found"]
     assert "Set node.files and node.modules" in found["cure"]
     limited = access(bus, CDCBUS_NODE_FILES="none", CDCBUS_NODE_MODULES="none")

@@ -86,7 +86,7 @@ def test_settings_that_ask_for_more_brokers_than_there_are_or_keep_records_in_a_
 
 
 @pytest.mark.parametrize(
-    ("seconds", "word"), [(0.5, "within"), (-7.25, "7.2 s behind"), (7.25, "7.2 s before")]
+    ("seconds", "word"), [(0.5, "within"), (-7.25, "7.2 s behind"), (7.25, "7.2 s ahead of")]
 )
 def test_a_clock_that_is_seconds_off_is_told_with_its_direction(seconds: float, word: str) -> None:
     assert word in describe_skew("clock", "this machine's", seconds).found
