@@ -1,4 +1,4 @@
-"""From options and answers to what is to be copied: each answer is tried before the next one."""
+"""From options and answers to a copy: each answer is tried before the next question."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ class Wishes:
 
 
 def draft_tasks(copy: Copy, bus: BusSettings, files: Files | None = None) -> Tasks:
-    """Both tasks as they would be read from their files, which are not there yet.
-    Raises ConfigError for a name that they cannot hold."""
+    """Both tasks as they would be read from their files, which do not exist yet. Raises ConfigError
+    for a name that they cannot hold."""
     files = files or Files(Path(), copy.name, copy.target.kind)
     try:
         filled = texts(copy, files, in_environment())
@@ -72,8 +72,8 @@ def draft_tasks(copy: Copy, bus: BusSettings, files: Files | None = None) -> Tas
 
 
 def answered(wishes: Wishes, asked: Questions, bus: BusSettings) -> Copy:
-    """All that is to be known, and whether source, Kafka and target let us in. Raises UsageError
-    for what is missing where nobody is asked, BadParameter and CdcError for what is wrong."""
+    """Collects all answers, and checks that source, Kafka and target let us in. Raises UsageError
+    for a missing answer where nobody is asked, BadParameter and CdcError for a wrong one."""
     source, tables_by_schema = _source(wishes, asked, bus)
     tables = _tables(wishes, asked, source, tables_by_schema)
     schemas = sorted({each.partition(".")[0] for each in tables})
@@ -94,13 +94,13 @@ def answered(wishes: Wishes, asked: Questions, bus: BusSettings) -> Copy:
     if copy.target.address == source.address and schema in ("", copy.schema):
         raise ConfigError(
             f"source and target are the same tables, {copy.schema} at {source.address}: name "
-            "another server or another database behind --target"
+            "another server or another database with --target"
         )
     return replace(copy, target_schema=schema, variables=frozenset(asked.variables))
 
 
 def _name(wishes: Wishes, schema: str) -> str:
-    """Of files, tasks and topic, so of letters that all of them can have."""
+    """The name of files, tasks and topic, in characters that all of them can have."""
     if wishes.name is None:
         return re.sub(r"[^A-Za-z0-9_-]+", "-", schema).strip("-") or "copy"
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,200}", wishes.name):
@@ -154,7 +154,7 @@ def _user(asked: Questions, side: str) -> str:
 def _tables(
     wishes: Wishes, asked: Questions, source: Server, found: Mapping[str, list[str]]
 ) -> list[str]:
-    """As SCHEMA.TABLE or SCHEMA.*, each of which is there."""
+    """The tables as SCHEMA.TABLE or SCHEMA.*, each of which exists."""
     if not found:
         raise ConfigError(
             f"source {source.address} shows user {source.user} no table: GRANT SELECT on those to "

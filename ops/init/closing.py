@@ -1,4 +1,4 @@
-"""What `cdcbus init` says at its end: how to go on."""
+"""What `cdcbus init` prints at its end: how to continue."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def commands(tasks: Tasks, bus: BusSettings, variables: list[str]) -> list[str]:
 
 
 def print_how_to_go_on(tasks: Tasks, bus: BusSettings, variables: list[str]) -> None:
-    click.echo("\nTo go on, whenever you like:", err=True)
+    click.echo("\nTo continue later:", err=True)
     for line in commands(tasks, bus, variables):
         click.echo(f"  {line}", err=True)

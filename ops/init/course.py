@@ -1,4 +1,4 @@
-"""The course of `cdcbus init`: answers, a look at it all, files, topic, tables, tasks, proof."""
+"""The course of `cdcbus init`: answers, checks, files, topic, tables, tasks, comparison."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ CREATED = re.compile(
 
 
 def take_course(wishes: Wishes, bus: BusSettings) -> int:
-    """The exit code. Raises CdcError at the first step that fails. What was made before stays, and
-    the next call continues after it."""
+    """Runs the command and returns its exit code. Raises CdcError at the first step that fails.
+    What was made before stays, and the next call continues after it."""
     asked = Questions(not wishes.yes)
     files = _earlier(wishes, asked)
     if files is not None:
@@ -81,7 +81,7 @@ def take_course(wishes: Wishes, bus: BusSettings) -> int:
 
 
 def _earlier(wishes: Wishes, asked: Questions) -> Files | None:
-    """The files of an earlier call that is to go on: where no servers are given."""
+    """The files of an earlier call to continue, if no servers are given."""
     if wishes.source is not None or wishes.target is not None:
         return None
     found = found_files(wishes.folder, wishes.name)
@@ -94,9 +94,10 @@ def _earlier(wishes: Wishes, asked: Questions) -> Files | None:
         raise click.UsageError(f"there are several copies here ({names}): choose with --name")
     files = found[0]
     names = f"{click.format_filename(files.fetch)} and {click.format_filename(files.load)}"
-    if asked.is_asking and not asked.confirm(f"{names} are here: go on with them?", default=True):
+    question = f"{names} are here: continue with them?"
+    if asked.is_asking and not asked.confirm(question, default=True):
         return None
-    click.echo(f"{CHECK} {names} are there: going on with them", err=True)
+    click.echo(f"{CHECK} {names} exist: continuing with them", err=True)
     return files
 
 
@@ -120,8 +121,8 @@ def _tasks_of(files: Files, bus: BusSettings) -> Tasks:
 
 
 def _looked_at(wishes: Wishes, asked: Questions, tasks: Tasks, client: KazooClient) -> SchemaPlan:
-    """The tables to be made, once all has been looked at. Raises ConfigError for what would fail or
-    lose rows later."""
+    """Checks everything, and returns the tables to create. Raises ConfigError for what would fail
+    or lose rows later."""
     results = check_tasks(tasks)
     print_results(results)
     refuse_failed(results)
@@ -134,18 +135,16 @@ def _looked_at(wishes: Wishes, asked: Questions, tasks: Tasks, client: KazooClie
 
 
 def _ask_about_rows(asked: Questions, found: Sequence[str]) -> None:
-    """`found`: what the copy would write into that is not its own."""
+    """`found`: tables and topics with foreign rows that the copy would write into."""
     if not found:
         return
     sentence = "; ".join(found)
     if not asked.is_asking:
         raise ConfigError(
-            f"{sentence}: that is not overwritten unasked; choose another --target-schema or "
-            "--topic, or say --existing"
+            f"{sentence}: these are not overwritten unasked; choose another --target-schema or "
+            "--topic, or add --existing"
         )
-    question = (
-        f"{sentence}. Copy into them all the same? Of a key that both have, the source's row stays"
-    )
+    question = f"{sentence}. Copy into them anyway? For a key that both have, the source's row wins"
     if not asked.confirm(question, default=False):
         raise click.Abort
 
@@ -154,7 +153,7 @@ def _ask_to_begin(asked: Questions, files: Files, plan: SchemaPlan) -> None:
     missing = [str(each.definition.id) for each in plan.tables if not each.is_there]
     names = f": {', '.join(missing)}" if missing else ""
     click.echo(
-        f"\nTo be made: {files.fetch} and {files.load}, the topic if it is missing, and "
+        f"\nTo be created: {files.fetch} and {files.load}, the topic if it is missing, and "
         f"{len(missing)} of {len(plan.tables)} target tables{names}",
         err=True,
     )
@@ -163,7 +162,7 @@ def _ask_to_begin(asked: Questions, files: Files, plan: SchemaPlan) -> None:
 
 
 def _write(wishes: Wishes, asked: Questions, copy: Copy, files: Files, bus: BusSettings) -> Tasks:
-    """Writes what is missing, and gives the tasks as the files then have them."""
+    """Writes what is missing, and returns the tasks in the files."""
     places = places_of(copy, files)
     wishes.folder.mkdir(parents=True, exist_ok=True)
     _keep(wishes, asked, copy, files)
@@ -173,7 +172,7 @@ def _write(wishes: Wishes, asked: Questions, copy: Copy, files: Files, bus: BusS
 
 
 def _keep(wishes: Wishes, asked: Questions, copy: Copy, files: Files) -> None:
-    """The passwords that the environment does not have."""
+    """Stores the passwords that the environment does not have."""
     kept = kept_passwords(files)
     new = {}
     changed = {}
@@ -197,10 +196,10 @@ def _put(wishes: Wishes, asked: Questions, file: Path, text: str) -> None:
     if file.exists():
         old = file.read_text(encoding="utf-8")
         if old == text:
-            click.echo(f"{CHECK} {file} is there already", err=True)
+            click.echo(f"{CHECK} {file} exists already", err=True)
             return
         keys = ", ".join(changed_keys(old, text)) or "remarks only"
-        if not _may_overwrite(wishes, asked, f"{file} is there, and says something else ({keys})"):
+        if not _may_overwrite(wishes, asked, f"{file} exists, and differs ({keys})"):
             click.echo(f"{CHECK} {file} stays as it is", err=True)
             return
     write_new(file, text, force=True)
@@ -212,15 +211,15 @@ def _may_overwrite(wishes: Wishes, asked: Questions, what: str) -> bool:
         return True
     if not asked.is_asking:
         raise ConfigError(
-            f"{what}: it is not overwritten unasked; --force does it, --name begins a copy beside "
-            "it, and without --source and --target this command goes on with what is there"
+            f"{what}: it is not overwritten unasked; --force overwrites it, --name begins a copy "
+            "beside it, and without --source and --target this command continues with it"
         )
-    return asked.confirm(f"{what}. Overwrite it? No goes on with it as it is", default=False)
+    return asked.confirm(f"{what}. Overwrite it? No continues with it as it is", default=False)
 
 
 @contextmanager
 def _nothing_made() -> Iterator[None]:
-    """Says so at Ctrl-C."""
+    """At Ctrl-C, says that nothing was made."""
     try:
         yield
     except (KeyboardInterrupt, click.Abort):
@@ -230,30 +229,31 @@ def _nothing_made() -> Iterator[None]:
 
 @contextmanager
 def _interruptible(files: Files) -> Iterator[None]:
-    """Says at Ctrl-C how to go on."""
+    """At Ctrl-C, says how to continue."""
     try:
         yield
     except BaseException as error:
         if not isinstance(error, click.Abort) and not is_interrupted(error):
             raise
         click.echo(
-            f"\ninterrupted; what is made stays: cdcbus init --name {files.name} goes on", err=True
+            f"\ninterrupted; what is made stays: cdcbus init --name {files.name} continues",
+            err=True,
         )
         raise
 
 
 def _make(tasks: Tasks, plan: SchemaPlan) -> None:
-    """Topic and tables, those that are missing."""
+    """Creates the topic and the tables that are missing."""
     config = tasks.fetch.publish
     with KafkaPublisher(config, make_converter(config.converter), Event()):
         topic = ", ".join(tasks.load.source.topics)
-    click.echo(f"{CHECK} topic {topic} is there", err=True)
+    click.echo(f"{CHECK} topic {topic} exists", err=True)
     for sql in apply_plan(tasks.load, plan):
         made = CREATED.match(sql.splitlines()[0])
         if made:  # comments and indexes need no lines
-            click.echo(f"{CHECK} {made['what'].lower()} {made['name']} is made", err=True)
+            click.echo(f"{CHECK} {made['what'].lower()} {made['name']} is created", err=True)
     if not plan.statements:
-        click.echo(f"{CHECK} all {len(plan.tables)} target tables are there", err=True)
+        click.echo(f"{CHECK} all {len(plan.tables)} target tables exist", err=True)
 
 
 def _run(
@@ -286,7 +286,7 @@ def _copy(
     bus: BusSettings,
     client: KazooClient,
 ) -> Sequence[TableReport]:
-    """Runs both tasks until source and target are equal; longer where that is wanted."""
+    """Runs both tasks until source and target are equal, and longer if that is wanted."""
     sources = set[TableId]()
     for each in plan.tables:
         sources.update(each.definition.sources)
@@ -298,8 +298,8 @@ def _copy(
         is_equal = exit_code(list(reports)) == 0
         if is_equal and processes and _stays(wishes, asked):
             click.echo(
-                "Both tasks go on: change rows at the source, and look at the target. Ctrl-C ends "
-                "them.",
+                "Both tasks keep running: change rows at the source, and look at the target. "
+                "Ctrl-C ends them.",
                 err=True,
             )
             try:
@@ -311,8 +311,8 @@ def _copy(
 
 def raise_different(tasks: Tasks, bus: BusSettings, variables: list[str]) -> None:
     raise CdcError(
-        "source and target are not proven to be equal, as said above; once the reason is gone, "
-        f"call this command again, or: {commands(tasks, bus, variables)[-1]}"
+        "source and target are not proven to be equal, see above; once the cause is fixed, run "
+        f"this command again, or: {commands(tasks, bus, variables)[-1]}"
     )
 
 
@@ -320,12 +320,12 @@ def _stays(wishes: Wishes, asked: Questions) -> bool:
     if wishes.stays is not None:
         return wishes.stays
     return asked.is_asking and asked.confirm(
-        "Equal. Let both tasks go on here, until Ctrl-C?", default=True
+        "Equal. Let both tasks keep running here, until Ctrl-C?", default=True
     )
 
 
 def _variables(tasks: Tasks) -> list[str]:
-    """Those that the tasks take from the environment."""
+    """The variables that the tasks take from the environment."""
     text = tasks.fetch_file.read_text(encoding="utf-8")
     text += tasks.load_file.read_text(encoding="utf-8")
     return [name for name in (SOURCE_VARIABLE, TARGET_VARIABLE) if f"${{env:{name}}}" in text]

@@ -1,4 +1,4 @@
-"""What is found at source, Kafka, ZooKeeper and target before anything is made. Changes nothing."""
+"""Checks of source, Kafka, ZooKeeper and target before anything is made. They change nothing."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SIGNS = {
 
 @dataclass(frozen=True, slots=True)
 class Tasks:
-    """Both tasks as they are read from their texts, and where each stands."""
+    """Both tasks as they are read from their texts, and their files."""
 
     fetch: FetchTask
     load: LoadTask
@@ -66,8 +66,8 @@ class Tasks:
 def read_tasks(
     texts: Mapping[Path, str], bus: BusSettings, passwords: Mapping[str, str] | None = None
 ) -> Tasks:
-    """The tasks of two texts, the fetch task's first. `passwords`: by variable, beside those of the
-    environment. Raises ConfigError where they are none that belong together."""
+    """The tasks of two texts, the fetch task's first. `passwords`: by variable, besides those of
+    the environment. Raises ConfigError unless the tasks belong together."""
     fetch_file, load_file = texts
     filling = {**bus.filling, **(passwords or {})}
     read = []
@@ -84,8 +84,8 @@ def read_tasks(
 
 
 def tables_at(fetch: FetchTask) -> dict[str, list[str]]:
-    """The tables by schema that the user sees at the source, which may be none. Raises CdcError
-    where nobody can log in."""
+    """The tables by schema that the user sees at the source; possibly none. Raises CdcError where
+    the user cannot log in."""
     source = replace(fetch.source, connect_timeout_seconds=CONNECT_SECONDS)
     found: dict[str, list[str]] = {}
     with source_connection(source, ANSWER_SECONDS) as connection:
@@ -112,8 +112,8 @@ def replicas_at(servers: str) -> int:
 
 
 def check_tasks(tasks: Tasks) -> list[CheckResult]:
-    """All results of the source and of the topic. What is no surprise before a first start is left
-    out: there is no position."""
+    """All results of the source and of the topic, except what is normal before a first start: there
+    is no position."""
     short = replace(
         tasks.fetch, source=replace(tasks.fetch.source, connect_timeout_seconds=CONNECT_SECONDS)
     )
@@ -121,7 +121,7 @@ def check_tasks(tasks: Tasks) -> list[CheckResult]:
 
 
 def print_results(results: Iterable[CheckResult]) -> None:
-    """What is wrong, with its remedy, and which tables are read. What is as it should be needs no
+    """Prints what is wrong, with its remedy, and which tables are read. What is right needs no
     lines."""
     for each in results:
         if each.outcome is Outcome.OK and each.subject != FILTER:
@@ -132,16 +132,16 @@ def print_results(results: Iterable[CheckResult]) -> None:
 
 
 def refuse_failed(results: Sequence[CheckResult]) -> None:
-    """Raises ConfigError that counts what has been printed."""
+    """Raises ConfigError with the number of errors, which have been printed."""
     if has_failed(results):
         count = sum(each.outcome is Outcome.ERROR for each in results)
         what = "this is" if count == 1 else f"these {count} are"
-        raise ConfigError(f"nothing was made: {what} to be corrected first, as the → say")
+        raise ConfigError(f"nothing was made: {what} to be corrected first, see the lines with →")
 
 
 def plan_tables(tasks: Tasks) -> tuple[SchemaPlan, list[CheckResult]]:
-    """The target's tables as they should be, and what is wrong with those that are there. Raises
-    CdcError where the target cannot be asked, or a table cannot be made."""
+    """The target's tables as they should be, and what is wrong with the existing ones. Raises
+    CdcError where the target does not answer, or a table cannot be created."""
     plan = make_plan(tasks.load, tasks.feeds, with_indexes=False, with_schemas=True)
     refuse_impossible(plan)
     seen: list[CheckResult] = []
@@ -151,7 +151,7 @@ def plan_tables(tasks: Tasks) -> tuple[SchemaPlan, list[CheckResult]]:
             outcome = Outcome.ERROR if difference.is_lost else Outcome.WARNING
             column = f"column {difference.column} " if difference.column else ""
             remedy = f"{difference.remedy};" if difference.remedy else ""
-            found = f"is there, and {column}{difference.what}"
+            found = f"exists, and {column}{difference.what}"
             seen.append(CheckResult(outcome, subject, found, remedy))
         if not each.is_there:
             seen += [warning(subject, note, "") for note in each.definition.notes]
@@ -161,8 +161,8 @@ def plan_tables(tasks: Tasks) -> tuple[SchemaPlan, list[CheckResult]]:
 
 
 def foreign_rows(tasks: Tasks, plan: SchemaPlan, client: KazooClient) -> list[str]:
-    """What the copy would write into though it is not its own: target tables with rows, a topic
-    with records. Nothing where the tasks have run before."""
+    """What the copy would write into although it is not its own: target tables with rows, a topic
+    with records. Empty where the tasks have run before."""
     found = []
     if not stored_positions(client, tasks.load.task_id) and not _has_applied(tasks, plan):
         there = [each.definition.id for each in plan.tables if each.is_there]
@@ -201,7 +201,7 @@ def _with_records(tasks: Tasks) -> list[str]:
             except BusError as error:
                 if type(error) is not BusError:
                     raise
-                continue  # there is none yet
+                continue  # the topic does not exist yet
             for partition in partitions:
                 low, high = logs.bounds(partition)
                 if low < high:
@@ -212,6 +212,6 @@ def _with_records(tasks: Tasks) -> list[str]:
 
 def try_target(load: LoadTask) -> None:
     """Raises CdcError where the target does not let the task's user in. The database that MySQL's
-    address names need not be there yet."""
+    address names need not exist yet."""
     with target_database(load) as database, database.reported("login"):
         database.engine.connect().close()

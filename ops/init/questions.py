@@ -1,4 +1,4 @@
-"""What `cdcbus init` asks a person, and what it takes where nobody is asked."""
+"""What `cdcbus init` asks a person, and what it assumes where nobody is asked."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Questions:
     variables: set[str] = field(default_factory=set)
 
     def text(self, question: str, default: str, choices: Sequence[str] = ()) -> str:
-        """An answer; its default where nobody is asked."""
+        """An answer; the default where nobody is asked."""
         if not self.is_asking:
             return default
         answer: str = click.prompt(
@@ -40,8 +40,8 @@ class Questions:
         return click.confirm(question, default=default, err=True)
 
     def until_good(self, once: Callable[[], Answer]) -> Answer:
-        """What `once` gives; asked again for as long as it ends with an error that a person has
-        read."""
+        """What `once` returns; it is repeated while it raises an error that a person can read and
+        answer."""
         while True:
             try:
                 return once()
@@ -50,7 +50,7 @@ class Questions:
                     raise
                 sentence = error.message if isinstance(error, click.BadParameter) else str(error)
                 click.secho(sentence, fg="red", err=True)
-                click.echo("Once more, or Ctrl-C:", err=True)
+                click.echo("Try again, or Ctrl-C:", err=True)
 
 
 def given_server(url: str | None, side: str) -> Server | None:
@@ -111,5 +111,5 @@ def with_password(
 
 
 def default_server(kind: str) -> Server:
-    """What is proposed where nothing is known."""
+    """The proposed server where nothing is known."""
     return Server(kind, "127.0.0.1", PORTS[kind], "cdc")

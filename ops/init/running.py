@@ -69,7 +69,7 @@ class Progress:
 
 @contextmanager
 def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[list[TaskProcess]]:
-    """Starts both tasks, but for one that runs already, here or on a node. At the end of the block
+    """Starts both tasks, except one that runs already, here or on a node. At the end of the block
     those that were started are stopped; the kernel does so if this process is killed."""
     scratch = Path(tempfile.mkdtemp(prefix="cdcbus-init-"))
     started: list[TaskProcess] = []
@@ -106,8 +106,8 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
 
 
 def _holder(client: KazooClient, task_id: str) -> str:
-    """The machine on which a task runs; empty where it does not, also where its lock is one that a
-    killed process has left."""
+    """The machine on which a task runs; empty where it does not, even if a killed process has left
+    its lock."""
     locks = TaskNodes(client).locks(task_id).values()
     running_on = [node.text("hostName") or "?" for node in locks if not is_gone(node.fields)]
     return ", ".join(dict.fromkeys(running_on))
@@ -121,8 +121,9 @@ def until_equal(
     table_count: int,
     patience: float,
 ) -> list[TableReport]:
-    """What `cdcbus verify` says once the rows have been copied, equal or not. Raises CdcError where
-    a task ends by itself, a table cannot be read, or nothing moves for `patience` seconds."""
+    """What `cdcbus verify` reports once the rows have been copied, equal or not. Raises CdcError
+    where a task ends on its own, a table cannot be read, or nothing moves for `patience`
+    seconds."""
     with Progress().shown() as progress:
         _await_snapshot(tasks, processes, client, table_count, patience, progress)
         with opened(str(tasks.load_file), bus, str(tasks.fetch_file)) as both:
@@ -143,7 +144,7 @@ def _await_target(
     patience: float,
     progress: Progress,
 ) -> None:
-    """Until the target has what the source has now."""
+    """Waits until the target has what the source has now."""
     moment = both.lag.now()
     moved: dict[str, str] = {}
     moved_at = time.monotonic()
@@ -156,8 +157,8 @@ def _await_target(
             moved, moved_at = stored, time.monotonic()
         elif time.monotonic() - moved_at > patience:
             raise CdcError(
-                f"for {patience:g} s the target has got no further, and has not all rows yet; see "
-                f"{_logs(processes)}, or wait longer with --patience"
+                f"the target has made no progress for {patience:g} s, and does not have all rows "
+                f"yet; see {_logs(processes)}, or wait longer with --patience"
             )
         progress.say("the target applies rows")
         time.sleep(LOOK_SECONDS)
@@ -182,7 +183,7 @@ def _await_snapshot(
             if state is TableState.FAILED:
                 raise CdcError(
                     f"the rows of table {each.table} cannot be read: {each.progress.reason}; "
-                    "once the reason is gone: cdcbus snapshot start "
+                    "once the cause is fixed: cdcbus snapshot start "
                     f"{tasks.fetch.task_id} --table {each.table}, then this command again"
                 )
             done += state in (TableState.DONE, TableState.DROPPED)
@@ -194,7 +195,7 @@ def _await_snapshot(
             moved, moved_at = rows, time.monotonic()
         elif time.monotonic() - moved_at > patience:
             raise CdcError(
-                f"for {patience:g} s no row has come from the source: {done} of {table_count} "
+                f"no row has come from the source for {patience:g} s: {done} of {table_count} "
                 f"tables are read; see {_logs(processes)}, or wait longer with --patience"
             )
         progress.say(
@@ -215,7 +216,7 @@ def _snapshots(client: KazooClient, task_id: str) -> Sequence[TableSnapshot]:
 
 
 def stay(processes: Sequence[TaskProcess]) -> None:
-    """Until Ctrl-C, or a task ends by itself, which raises CdcError."""
+    """Waits until Ctrl-C, or until a task ends on its own, which raises CdcError."""
     while True:
         for task in processes:
             task.check()

@@ -33,8 +33,8 @@ class Server:
 
 
 def read_server(url: str, kinds: Mapping[str, str]) -> Server:
-    """The server of an address; `jdbc:` before it is passed over. Raises ValueError with a
-    sentence, which never repeats the address: it may hold a password."""
+    """The server of an address; a leading `jdbc:` is ignored. Raises ValueError with a sentence,
+    which never repeats the address: it may hold a password."""
     if url.startswith(("jdbc:oracle", "oracle:")):
         raise ValueError(
             "Oracle is not set up by this command, as its tables are made by hand: "
@@ -45,7 +45,7 @@ def read_server(url: str, kinds: Mapping[str, str]) -> Server:
         parts = urlsplit(url.removeprefix("jdbc:"))
         host, port = parts.hostname or "", parts.port
     except ValueError:
-        # of a password with / ? # [ ] that is not escaped, as of a port that is no number
+        # a password with / ? # [ ] that is not escaped, or a port that is not a number
         raise ValueError(
             "cannot be read; a password with one of / ? # [ ] @ : % in it is better left out of "
             "the address"

@@ -41,7 +41,7 @@ class Files:
 
 
 def found_files(folder: Path, name: str | None) -> list[Files]:
-    """The copies that an earlier call has written whole; `name`: only this one."""
+    """The copies that an earlier call has written completely; `name`: only this one."""
     found = []
     for fetch in sorted(folder.glob(f"*{FETCH_ENDING}")):
         own = fetch.name.removesuffix(FETCH_ENDING)
@@ -54,9 +54,9 @@ def found_files(folder: Path, name: str | None) -> list[Files]:
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What is to be copied, from where to where. `tables`: as `cdcbus task new` takes them, such as
-    shop.*; `target_schema`: what becomes of the one schema that they are of; empty: each keeps its
-    name. `variables`: passwords that the environment has, which stand in no file."""
+    """What is copied, from where to where. `tables`: as `cdcbus task new` takes them, such as
+    shop.*; `target_schema`: the target's name for their one schema; empty: each keeps its name.
+    `variables`: passwords that the environment has, which are in no file."""
 
     name: str
     source: Server
@@ -71,7 +71,7 @@ class Copy:
     variables: frozenset[str] = field(default=frozenset())
 
     def passwords(self) -> dict[str, str]:
-        """By the name of their variable."""
+        """The passwords by the names of their variables."""
         return {
             SOURCE_VARIABLE: self.source.password or "",
             TARGET_VARIABLE: self.target.password or "",
@@ -79,8 +79,8 @@ class Copy:
 
 
 def texts(copy: Copy, files: Files, places: Mapping[str, str]) -> dict[Path, str]:
-    """Both texts by file. `places`: where each password stands, as a placeholder; an empty one
-    stands nowhere."""
+    """Both texts by file. `places`: where each password is, as a placeholder; an empty password has
+    none."""
     secrets = copy.passwords()
     passwords = {name: places[name] if secret else "" for name, secret in secrets.items()}
     fetch_keys = {
@@ -150,8 +150,8 @@ def in_environment() -> dict[str, str]:
 
 
 def places_of(copy: Copy, files: Files) -> dict[str, str]:
-    """Where the passwords are to stand: in the environment if they came from there, else in the
-    file of passwords. Raises ConfigError where that file cannot be named in a task file."""
+    """Where the passwords must be: in the environment if they came from it, else in the file of
+    passwords. Raises ConfigError where that file cannot be named in a task file."""
     file = str(files.passwords.absolute())
     places = in_environment()
     for name in places:
@@ -166,7 +166,7 @@ def places_of(copy: Copy, files: Files) -> dict[str, str]:
 
 
 def kept_passwords(files: Files) -> dict[str, str]:
-    """What the file of passwords has; nothing where there is none. Raises ConfigError."""
+    """The passwords in the file of passwords; empty if it does not exist. Raises ConfigError."""
     try:
         return dict(javaproperties.loads(files.passwords.read_text(encoding="utf-8")))
     except FileNotFoundError:
@@ -179,7 +179,7 @@ def kept_passwords(files: Files) -> dict[str, str]:
 
 
 def keep_passwords(files: Files, passwords: Mapping[str, str]) -> None:
-    """Writes them, readable for their owner only, beside those that are kept for other keys."""
+    """Writes passwords, readable for their owner only, beside those of other keys in the file."""
     text = javaproperties.dumps({**kept_passwords(files), **passwords}, timestamp=False)
     write_new(files.passwords, text, force=True, is_secret=True)
 

@@ -50,7 +50,7 @@ def answer_all(person: Dialogue, stack: Addresses, schema: str) -> None:
     person.answer("server to read, HOST:PORT", f"{source.host}:{source.port}")
     person.answer("User there", source.user)
     person.answer(f"Password of {source.user} (not shown)", "wrong-" + source.password)
-    person.answer("Once more, or Ctrl-C:")
+    person.answer("Try again, or Ctrl-C:")
     person.answer("User there")
     person.answer(f"Password of {source.user} (not shown)", source.password)
     person.answer("Schema to copy", schema)
@@ -96,20 +96,20 @@ def test_ctrl_c_or_a_kill_at_any_step_leaves_what_the_next_call_goes_on_with(
         person.wait_for(f"task {name}-to-mysql is started")
         person.interrupt(at_prompt=False)
         assert person.end() == 130, person.said
-        assert f"cdcbus init --name {name} goes on" in person.said
+        assert f"cdcbus init --name {name} continues" in person.said
     assert (tmp_path / f"{name}.passwords").stat().st_mode & 0o777 == 0o600
     with dialogue(["init", "--zookeeper", stack.zookeeper], tmp_path, variables) as person:
-        person.answer(f"{name}-to-mysql.properties are here: go on with them?")
+        person.answer(f"{name}-to-mysql.properties are here: continue with them?")
         person.wait_for(f"task {name}-to-mysql is started")
         person.kill()
     with dialogue(["init", "--zookeeper", stack.zookeeper], tmp_path, variables) as person:
-        person.answer(f"{name}-to-mysql.properties are here: go on with them?")
-        person.wait_for("all 2 target tables are there")
+        person.answer(f"{name}-to-mysql.properties are here: continue with them?")
+        person.wait_for("all 2 target tables exist")
         person.wait_for(f"task {name}-to-kafka is started")
         person.wait_for(f"task {name}-to-mysql is started")
         person.wait_for(f"{name}.a: equal, 2 rows")
         person.wait_for(f"{name}.log: equal, 2 rows")
-        person.answer("Let both tasks go on here, until Ctrl-C?", "y")
+        person.answer("Let both tasks keep running here, until Ctrl-C?", "y")
         source_cursor.execute("UPDATE a SET n = 'y' WHERE id = 2")
 
         def has_changed() -> bool:

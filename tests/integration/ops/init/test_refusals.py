@@ -144,7 +144,7 @@ def test_target_tables_and_topics_of_others(
         target.execute(f"CREATE SCHEMA {name}".encode())
         try:
             target.execute(f"CREATE TABLE {name}.a (id INT PRIMARY KEY)".encode())
-            refused(init(), f"target table {name}.a: is there, and column n", "ALTER TABLE")
+            refused(init(), f"target table {name}.a: exists, and column n", "ALTER TABLE")
             target.execute(f"ALTER TABLE {name}.a ADD n TEXT".encode())
             target.execute(f"INSERT INTO {name}.a VALUES (1, 'theirs')".encode())
             make_topic(name)
@@ -173,17 +173,15 @@ def test_called_again_it_keeps_what_is_there_and_overwrites_nothing_unasked(
         try:
             first = init()
             assert first.exit_code == 0, first.output
-            assert f'table "{name}"."a" is made' in first.output
+            assert f'table "{name}"."a" is created' in first.output
             again = init()
             assert again.exit_code == 0, again.output
-            assert f"{fetch} is there already" in again.output
-            assert "all 1 target tables are there" in again.output
+            assert f"{fetch} exists already" in again.output
+            assert "all 1 target tables exist" in again.output
             kept = fetch.read_text(encoding="utf-8")
             other = init(partitions="2")
             assert other.exit_code == 1
-            assert f"{fetch} is there, and says something else (loader.source.createTopic)" in (
-                other.output
-            )
+            assert f"{fetch} exists, and differs (loader.source.createTopic)" in other.output
             assert fetch.read_text(encoding="utf-8") == kept
             forced = init("--force", "--json", partitions="2")
             assert forced.exit_code == 0

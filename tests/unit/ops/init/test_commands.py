@@ -12,7 +12,7 @@ from cdcbus.ops.cli.main import main
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "this is no terminal: add --yes, with --source and --target"),
+        ([], "this is not a terminal: add --yes, with --source and --target"),
         (["--yes"], "--source is missing"),
         (["--json"], "--json cannot ask: add --yes"),
         (["--yes", "--no-run", "--stay"], "--no-run starts nothing"),
