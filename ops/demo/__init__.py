@@ -1,1 +1,1 @@
-"""`cdcbus demo`: the whole way on real servers, from a changing database to equal copies."""
+"""`cdcbus demo`: the whole pipeline on real servers, from a changing database to equal copies."""

@@ -1,4 +1,4 @@
-"""What is said at the end: the verdict, and where to look further."""
+"""What is printed at the end: the verdict, and where to look further."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def print_verdict(comparisons: Comparisons | Verified, console: Console) -> None
 
 
 def print_closing(options: Options, console: Console, *, is_up: bool) -> None:
-    """Where to look further; `is_up`: the servers still run."""
+    """Prints where to look further; `is_up`: the servers still run."""
     home = options.home
     if options.keep:
-        console.print("[bold]All of it is still running.[/] Stop it with")
+        console.print("[bold]Everything is still running.[/] Stop it with")
         _print_commands([command("demo", "--stop", home=home)], console)
     elif not is_up:
         console.print("The servers are stopped, with all data kept. Start them again with")

@@ -44,13 +44,13 @@ def _default_home() -> Path:
     default=1,
     show_default=True,
     metavar="N",
-    help="Another number, other changes.",
+    help="Seed of the random changes.",
 )
 @click.option(
     "--snapshot",
     is_flag=True,
-    help="Begin with tables that have rows: `schema apply` makes the targets', a snapshot carries "
-    "what is there, `verify` compares at the end.",
+    help="Begin with tables that have rows: `schema apply` creates the target tables, a snapshot "
+    "copies the rows, `verify` compares at the end.",
 )
 @click.option("--keep", is_flag=True, help="Leave servers and tasks running at the end.")
 @click.option(
@@ -64,13 +64,16 @@ def _default_home() -> Path:
     help="Folder that holds the servers' data, task files and logs.",
 )
 @click.option(
-    "--json", "as_json", is_flag=True, help="The verdict as JSON; all else goes to standard error."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print the verdict as JSON; everything else goes to standard error.",
 )
 @click.option(
     "--picture",
     type=click.Path(dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="Keep what was to be seen as an SVG file.",
+    help="Save what was shown as an SVG file.",
 )
 def demo(
     seconds: float,
@@ -83,13 +86,13 @@ def demo(
     as_json: bool,
     picture: Path | None,
 ) -> None:
-    """Show the whole way on real servers: rows change in a MariaDB and arrive in a PostgreSQL and
-    another MariaDB.
+    """Run the whole pipeline on real servers: rows change in a MariaDB and arrive in a PostgreSQL
+    and another MariaDB.
 
-    Starts the servers, makes a small shop in the source, runs one task from its binlog to Kafka and
-    one from Kafka to each target, and changes rows. Meanwhile it kills each task once with SIGKILL
-    and starts it again. At the end it compares source and targets row by row: exit code 0 says that
-    all rows are equal. Ctrl-C stops everything.
+    Starts the servers, creates a small shop in the source, runs one task from its binlog to Kafka
+    and one from Kafka to each target, and changes rows. Meanwhile it kills each task once with
+    SIGKILL and restarts it. At the end it compares source and targets row by row: exit code 0 says
+    that all rows are equal. Ctrl-C stops everything.
     """
     from rich.console import Console
 
@@ -110,7 +113,7 @@ def demo(
 
 
 def _show(options: Options, console: Console, as_json: bool, picture: Path | None) -> bool:
-    """The demo; whether all was equal."""
+    """Runs the demo. Returns whether all rows were equal."""
     from cdcbus.ops.demo.closing import print_closing, print_verdict, verdict
     from cdcbus.ops.demo.picture import save_picture
     from cdcbus.ops.demo.run import run, servers

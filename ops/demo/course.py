@@ -19,8 +19,8 @@ from cdcbus.plugins.errors import CdcError
 
 SAMPLE_SECONDS = 0.5
 QUIET_SECONDS = 180.0  # without any progress, however slow the machine is
-LONGEST_SECONDS = 3600.0  # with some, which never ends
-DOWN_SECONDS = 1.0  # how long a killed task stays away
+LONGEST_SECONDS = 3600.0  # even with some progress
+DOWN_SECONDS = 1.0  # how long a killed task stays down
 LOG_LINES = 5
 FIRST_TRANSACTIONS = 2000  # before the tasks of a first copy start
 
@@ -36,7 +36,8 @@ class Course:
         screen: Screen,
         is_copied: Callable[[], bool] | None = None,
     ) -> None:
-        """`is_copied`: the shop is full already, and whether a snapshot has sent all of it."""
+        """`is_copied`: whether a snapshot has sent the whole shop, which then has rows from the
+        start; None: the shop starts empty."""
         self._tasks, self._load, self._meter, self._screen = tasks, load, meter, screen
         self._is_copied = is_copied
         self._states = dict.fromkeys(tasks, State.STARTING)
@@ -44,11 +45,11 @@ class Course:
         self._started: dict[str, tuple[float, Sample]] = {}
         self._kills: dict[str, float] = {}
         self._restarts: dict[str, float] = {}
-        self.scene: list[RenderableType] = []  # what was to be seen while one task was away
+        self.scene: list[RenderableType] = []  # what was shown while one task was down
 
     def run(self, seconds: float, seed: int) -> None:
-        """Returns when every task has done all there is for it. Raises CdcError when the source
-        refuses a change, when a task ends by itself, or when one does not get on."""
+        """Returns when every task has nothing left to do. Raises CdcError when the source refuses a
+        change, when a task ends on its own, or when one makes no progress."""
         if self._is_copied is not None:
             self._load.open_shop()
             self._load.fill(FIRST_TRANSACTIONS)
@@ -73,7 +74,7 @@ class Course:
         self._look(Phase("all has arrived", self._screen.elapsed))
 
     def _change(self, seconds: float) -> None:
-        """While rows change: until the time is over and every kill is done."""
+        """Watches while rows change, until the time is over and every kill is done."""
         begun = time.monotonic()
         while (elapsed := time.monotonic() - begun) < seconds or self._kills or self._restarts:
             self._interrupt(elapsed)
@@ -84,8 +85,8 @@ class Course:
             _pause()
 
     def _watch(self, title: str, is_over: Callable[[], bool]) -> None:
-        """Looks until it is over; raises CdcError saying what is stuck when a task does not get
-        on."""
+        """Looks until it is over. Raises CdcError that says what is stuck when a task makes no
+        progress."""
         begun = time.monotonic()
         moved = {task_id: (begun, self._progress(task_id)) for task_id in self._tasks}
         while True:
@@ -103,7 +104,8 @@ class Course:
             _pause()
 
     def _progress(self, task_id: str) -> object:
-        """What changes while a task gets on: what it is, where it is, how much it has logged."""
+        """What changes while a task makes progress: its state, its position, the size of its
+        log."""
         return (
             self._states[task_id],
             self._sample.position_of(task_id),
@@ -166,7 +168,7 @@ class Course:
         return all(self._sample.is_done(task_id) for task_id in self._tasks)
 
     def _stuck(self, title: str, seconds: float, quiet_seconds: float) -> str:
-        """Which tasks did not get on, how far they are, and the last they said."""
+        """Which tasks made no progress, how far they are, and the ends of their logs."""
         lines = [
             f"{title}: not over after {seconds:.0f} s, without any progress for the last "
             f"{quiet_seconds:.0f} s"
@@ -198,5 +200,5 @@ def _due(times: Mapping[str, float], elapsed: float) -> list[str]:
 
 
 def _pause() -> None:
-    # From outside, nothing says that ZooKeeper or Kafka have changed: this is the picture's rate.
+    # Nothing notifies us of a change in ZooKeeper or Kafka: this is the rate of the screen.
     Event().wait(SAMPLE_SECONDS)

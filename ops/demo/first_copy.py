@@ -24,7 +24,7 @@ IS_TOLD = (0, 1)  # exit codes of `verify` that say whether all is equal
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What `cdcbus verify` says of each target: its fields by table."""
+    """What `cdcbus verify` says about each target: its fields by table."""
 
     targets: Mapping[Target, Sequence[Mapping[str, Any]]]
 
@@ -78,12 +78,12 @@ def _sentence(target: Target, tables: Sequence[Mapping[str, Any]]) -> Text:
 
 
 def make_tables(file: Path, zookeeper: str) -> None:
-    """Makes the target tables of a consumer task from the source's. Raises CdcError."""
+    """Creates the target tables of a consumer task from the source's. Raises CdcError."""
     _output(["schema", "apply", str(file), "--schemas", "--indexes", "--yes"], zookeeper, (0,))
 
 
 def verified(file: Path, zookeeper: str) -> Sequence[Mapping[str, Any]]:
-    """What is said of each table of a consumer task. Raises CdcError where it cannot be told."""
+    """The result for each table of a consumer task. Raises CdcError where there is none."""
     found = orjson.loads(_output(["verify", str(file), "--json"], zookeeper, IS_TOLD))
     return list(found["tables"])
 

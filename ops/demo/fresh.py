@@ -32,14 +32,14 @@ def empty_shop(server: str, database: Database) -> None:
 
 
 def no_shop(server: str, database: Database) -> None:
-    """Drops the shop, and does not make it again."""
+    """Drops the shop, and does not create it again."""
     kind = "SCHEMA" if server == "postgresql" else "DATABASE"
     cascade = " CASCADE" if server == "postgresql" else ""
     sql.execute(server, database, f"DROP {kind} IF EXISTS {SCHEMA}{cascade}")
 
 
 def forget_offsets(database: Database, task_id: str) -> None:
-    """Removes what PostgreSQL holds of how far the task was; MariaDB holds it in the shop."""
+    """Removes the task's applied offsets from PostgreSQL; MariaDB holds them in the shop."""
     [(table,)] = sql.execute("postgresql", database, "SELECT to_regclass('cdcbus_position')").rows
     if table is not None:
         sql.execute("postgresql", database, f"DELETE FROM cdcbus_position WHERE task = '{task_id}'")
@@ -52,7 +52,7 @@ def binlog_end(source: Database) -> BinlogPosition:
 
 
 def forget_tasks(client: KazooClient, task_ids: Iterable[str]) -> None:
-    """Removes what ZooKeeper holds of these tasks."""
+    """Removes what ZooKeeper holds about these tasks."""
     for task_id in task_ids:
         if client.exists(f"{ROOT}/task/{task_id}"):
             client.delete(f"{ROOT}/task/{task_id}", recursive=True)
@@ -87,7 +87,7 @@ def _delete(admin: AdminClient) -> None:
 
 
 def _is_answering(admin: AdminClient) -> bool:
-    """Whether each partition has a leader that knows of it: a new topic is there before it."""
+    """Whether each partition has a leader that knows it: a new topic exists before that."""
     end = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     partitions = [confluent_kafka.TopicPartition(TOPIC, number) for number in range(PARTITIONS)]
     wanted = dict.fromkeys(partitions, end)
@@ -100,7 +100,7 @@ def _is_answering(admin: AdminClient) -> bool:
 
 
 def _is_created(admin: AdminClient) -> bool:
-    """False while the topic of before is still being deleted."""
+    """False while the old topic is still being deleted."""
     try:
         admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)], operation_timeout=PATIENCE_SECONDS)[
             TOPIC

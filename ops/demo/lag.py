@@ -18,14 +18,14 @@ LOOK_SECONDS = 0.05
 
 
 class Arrivals:
-    """What is known of one target's heartbeat row. Times are UTC without zone."""
+    """What is known about one target's heartbeat row. Times are UTC without zone."""
 
     def __init__(self) -> None:
         self.beat: datetime | None = None
         self._travelled_seconds = 0.0
 
     def seen(self, beat: datetime | None, now: datetime) -> None:
-        """The row holds this time now."""
+        """Records that the row holds this time now."""
         if beat is not None and beat != self.beat:
             self._travelled_seconds = (now - beat).total_seconds()
             self.beat = beat
@@ -66,7 +66,7 @@ class HeartbeatWatch:
         self._connection.close()
 
     def _run(self) -> None:
-        with suppress(*sql.unreachable()):  # the lag then grows, which says it
+        with suppress(*sql.unreachable()):  # the lag then grows, which shows it
             while not self._stop.wait(LOOK_SECONDS):
                 self._arrivals.seen(_beat(self._connection), _now())
 

@@ -73,8 +73,8 @@ class Sample:
 
     @property
     def counts(self) -> dict[str, int]:
-        """The counts of which rates are made: rows at the source, records in Kafka, records applied
-        by each task."""
+        """The counts that rates are computed from: rows at the source, records in Kafka, records
+        applied by each task."""
         counts = {"source": self.rows_changed, "kafka": sum(self.ends)}
         for task_id, consumed in self.consumed.items():
             counts[task_id] = sum(consumed.next_offsets)
@@ -120,7 +120,7 @@ class Meter:
         self._open.close()
 
     def sample(self) -> Sample:
-        """The present measurements."""
+        """The current measurements."""
         # Positions are read before the ends that they are compared with, so no lag is too small.
         stored = self._stored(FETCH, SCHEMA)
         consumed = {}
@@ -158,7 +158,7 @@ class Meter:
             return tuple(ends)
         except KafkaException as error:
             raise BusUnavailable(
-                f"Kafka does not tell the end of topic {TOPIC}: {error.args[0].str()}"
+                f"Kafka does not return the end of topic {TOPIC}: {error.args[0].str()}"
             ) from error
 
 

@@ -19,8 +19,7 @@ from cdcbus.ops.demo.screen import WIDTH
 def save_picture(
     file: Path, scene: Sequence[RenderableType], verdict: Sequence[RenderableType]
 ) -> None:
-    """Writes an SVG file, whole in itself: nothing is loaded from elsewhere when it is looked
-    at."""
+    """Writes a self-contained SVG file: nothing is loaded from elsewhere when it is viewed."""
     console = Console(
         record=True, width=WIDTH, file=io.StringIO(), force_terminal=True, highlight=False
     )

@@ -57,7 +57,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How it ended: the comparison of each target, or what `cdcbus verify` says, and a scene of
+    """How it ended: the comparison of each target, or the result of `cdcbus verify`, and a scene of
     the course for a picture."""
 
     comparisons: Comparisons | Verified
@@ -65,8 +65,8 @@ class Outcome:
 
 
 def run(options: Options, addresses: Addresses, console: Console) -> Outcome:
-    """Runs the demo on started servers, up to the comparison. The tasks run on after it with
-    `keep`, else they have ended.
+    """Runs the demo on started servers, up to the comparison. With `keep` the tasks keep running
+    after it, else they have ended.
 
     Raises CdcError when something fails on the way; Ctrl-C ends the tasks in any case.
     """
@@ -97,7 +97,7 @@ def _compared(
 def prepare(
     options: Options, addresses: Addresses, client: KazooClient, console: Console
 ) -> Mapping[str, TaskProcess]:
-    """Makes the empty shop, the empty topic and the task files; the tasks are not started."""
+    """Creates the empty shop, the empty topic and the task files; the tasks are not started."""
     where = "at the source" if options.snapshot else "at the source and at the targets"
     with console.status(f"making an empty shop {where}"):
         options.folder.mkdir(parents=True, exist_ok=True)
@@ -162,14 +162,14 @@ def _take_course(
 
 
 def _is_copied(client: KazooClient) -> bool:
-    """Whether each of the shop's tables has been sent whole."""
+    """Whether each of the shop's tables has been sent completely."""
     states = [each.state for each in tables_of(client, snapshot_path(FETCH, SCHEMA)).values()]
     return len(states) == len(TABLES) and all(state is TableState.DONE for state in states)
 
 
 @contextmanager
 def servers(options: Options, console: Console) -> Iterator[Addresses]:
-    """The stack, started; stopped at the end unless it is to be kept or was running before."""
+    """The started stack; it is stopped at the end unless it must be kept or was running before."""
     was_running = all(server.running for server in stack.status(options.home))
     is_kept = options.keep or was_running
     try:
@@ -191,8 +191,8 @@ def _zookeeper(addresses: Addresses) -> Iterator[KazooClient]:
 
 @contextmanager
 def _running(tasks: Sequence[TaskProcess], keep: bool, console: Console) -> Iterator[None]:
-    """Whatever of the tasks runs at the end is stopped, unless it is to be kept; Ctrl-C stops it
-    in any case."""
+    """Stops the tasks that still run at the end, unless they must be kept; Ctrl-C stops them in any
+    case."""
     try:
         yield
     except BaseException as error:

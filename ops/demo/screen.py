@@ -1,5 +1,5 @@
-"""What is seen of the running demo: a live table on a terminal, lines elsewhere; events stand
-above it."""
+"""What the running demo shows: a live table on a terminal, lines elsewhere, with events above
+it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WIDTH = 80
 
 
 class State(StrEnum):
-    """How a task process is."""
+    """The state of a task process."""
 
     STARTING = "starting"
     WORKING = "working"
@@ -38,7 +38,7 @@ _DOTS = {State.STARTING: "[yellow]◌[/]", State.WORKING: "[green]●[/]", State
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What goes on, for how long already, and how long it lasts where that is known."""
+    """What is happening, for how long already, and its duration where that is known."""
 
     title: str
     elapsed: float
@@ -77,13 +77,13 @@ class Screen:
         return time.monotonic() - self._started
 
     def event(self, sign: str, style: str, sentence: str) -> None:
-        """A line that stays: when, and what has happened."""
+        """Prints a line that stays: when, and what has happened."""
         event = Text.assemble((f"{self.elapsed:5.1f} s  ", "dim"), (f"{sign} ", style), sentence)
         self.events.append(event)
         self.console.print(event, soft_wrap=True)
 
     def show(self, phase: Phase, sample: Sample, states: Mapping[str, State]) -> RenderableType:
-        """The present state; gives what a terminal shows."""
+        """Shows the current state, and returns what a terminal shows."""
         self._rates.add(sample.at, sample.counts)
         picture = Group(_header(phase), _table(sample, self._rates, states))
         if self._live:
@@ -178,7 +178,7 @@ def _offsets(offsets: Offsets) -> Text:
 
 
 def plain_line(phase: Phase, sample: Sample, rates: Rates, states: Mapping[str, State]) -> str:
-    """The table in one line, for where there is no terminal."""
+    """The table in one line, for output without a terminal."""
     parts = [
         f"{phase.title}: {rates.per_second('source'):,.0f} rows/s changed, "
         f"{rates.per_second('kafka'):,.0f} out"

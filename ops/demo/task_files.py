@@ -17,8 +17,8 @@ FETCH = "demo-fetch"
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A database that the demo writes to: its name on the command line, the stack's server, how
-    people call it."""
+    """A database that the demo writes to: its name on the command line, the stack's server, its
+    name for people."""
 
     name: str
     server: str
@@ -50,7 +50,7 @@ def write_task_files(
     snapshot: bool = False,
 ) -> dict[str, Path]:
     """Writes one file per task, and beside them one with the passwords, which only its owner can
-    read; gives the files by task id. `snapshot`: the shop has rows already."""
+    read. Returns the files by task id. `snapshot`: the shop has rows already."""
     secrets = folder / "passwords.properties"
     _write_secrets(secrets, addresses)
     texts = {
@@ -76,15 +76,15 @@ def _write_secrets(file: Path, addresses: Addresses) -> None:
 
 
 SNAPSHOT = """\
-# Where to start while ZooKeeper holds no position: here what comes from now on.
+# Where to start while ZooKeeper holds no position: here with the changes from now on.
 consumer.offset=latest
-# And the rows that are there already, once, while the binlog is followed.
+# And the existing rows, once, while the binlog is followed.
 consumer.snapshot=initial"""
 
 
 def _offset(start: BinlogPosition) -> str:
     return f"""\
-# Where to start while ZooKeeper holds no position: here the shop's tables were made, still empty.
+# Where to start while ZooKeeper holds no position: here the shop's tables were created, still empty.
 consumer.offset={start}"""
 
 
@@ -118,7 +118,7 @@ loader.source.servers={addresses.kafka}
 loader.source.topic={TOPIC}
 # false: canalRow (canal's form, with types), true: oggJson (GoldenGate's form).
 loader.source.oggJson=false
-# A row's primary key decides its partition, and so what it is kept in order with. Two tables are faster with more than that:
+# A row's primary key decides its partition, and so which rows it stays in order with. Two tables are faster with a coarser key:
 # all lines of an order stay together,
 loader.source.partitionKey.{SCHEMA.upper()}.ORDER_LINES=ORDER_ID
 # and things that change places with each other, as (aisle, place) is a unique key: in several partitions they would wait.

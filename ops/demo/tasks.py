@@ -19,7 +19,7 @@ _COMMAND = ("-m", "cdcbus", "task", "run")
 
 
 class TaskProcess:
-    """One task that can be started, killed and started again; all that it prints goes to one log
+    """One task that can be started, killed and restarted; everything it prints goes to one log
     file."""
 
     def __init__(self, task_id: str, file: Path, log: Path, zookeeper: str, scratch: Path) -> None:
@@ -50,19 +50,18 @@ class TaskProcess:
             )
 
     def kill(self) -> None:
-        """SIGKILL to it and its children, as when the machine fails; returns when it is gone."""
+        """SIGKILL to it and its children, as when the machine fails; returns when it has ended."""
         if self._process:
             _signal_group(self._process.pid, signal.SIGKILL)
             self._process.wait()
 
     def check(self) -> None:
-        """Raises CdcError, with the last line that it logged, when it has ended by itself."""
+        """Raises CdcError, with the last line that it logged, when it has ended on its own."""
         if self._process and (code := self._process.poll()) is not None:
             lines = self.last_lines(1)
             said = f": {lines[0]}" if lines else ""
             raise CdcError(
-                f"{self.task_id} has ended by itself (exit code {code}){said}\nAll it says: "
-                f"{self.log}"
+                f"{self.task_id} has ended on its own (exit code {code}){said}\nIts log: {self.log}"
             )
 
     def ask_to_stop(self) -> None:
@@ -82,7 +81,7 @@ class TaskProcess:
 
     @property
     def logged_bytes(self) -> int:
-        """How much it has logged."""
+        """The size of its log."""
         return self.log.stat().st_size if self.log.exists() else 0
 
     def last_lines(self, count: int) -> list[str]:
@@ -94,7 +93,7 @@ class TaskProcess:
 
 
 def stop_tasks(tasks: Sequence[TaskProcess]) -> list[str]:
-    """Stops all at once; returns when all are gone, with a sentence for each that did not end
+    """Stops all together. Returns when all have ended, with a sentence for each that did not end
     well. A second Ctrl-C kills them."""
     try:
         for task in tasks:
@@ -108,7 +107,7 @@ def stop_tasks(tasks: Sequence[TaskProcess]) -> list[str]:
 
 
 def leftovers(folder: Path) -> list[int]:
-    """The processes that an earlier demo has left running: whatever runs a task file of this
+    """The processes that an earlier demo has left running: all that run a task file of this
     folder."""
     found = []
     for entry in Path("/proc").iterdir():
@@ -121,7 +120,7 @@ def leftovers(folder: Path) -> list[int]:
 
 
 def stop_leftovers(folder: Path) -> int:
-    """Stops them, first politely; returns how many there were, when they are gone."""
+    """Stops them, first politely. Returns how many there were, when they have ended."""
     pids = leftovers(folder)
     _signal_all(pids, signal.SIGTERM)
     deadline = time.monotonic() + STOP_SECONDS
@@ -145,7 +144,7 @@ def _signal_all(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
-    """Children of a task, such as Spark's Java process, are in its group; the group may be gone
+    """Children of a task, such as Spark's Java process, are in its group; the group may have ended
     already."""
     with suppress(ProcessLookupError):
         os.killpg(pid, number)

@@ -25,7 +25,7 @@ def command(*words: str, home: Path, rest: Sequence[str] = ()) -> str:
 
 
 def _program() -> str:
-    """`cdcbus` where the shell finds it, else the path that was called."""
+    """`cdcbus` if the shell finds it, else the path that was called."""
     called = Path(sys.argv[0])
     if shutil.which("cdcbus") or called.name != "cdcbus":
         return "cdcbus"

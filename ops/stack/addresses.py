@@ -70,21 +70,21 @@ class Plan:
         return plan
 
     def with_new_port(self, name: str) -> "Plan":
-        """The same with another free port for `name`."""
+        """The same plan with another free port for `name`."""
         return replace(self, ports={**self.ports, name: free_port(self.ports.values())})
 
     @property
     def workers(self) -> int:
-        """How many of Spark there are."""
+        """The number of Spark workers."""
         return sum(1 for name in self.ports if name.startswith(SPARK_WORKER)) // 2
 
     @property
     def spark(self) -> str:
-        """The address of Spark's master; "" where there is none."""
+        """The address of Spark's master; "" without one."""
         return f"spark://{self.address(SPARK_MASTER)}" if SPARK_MASTER in self.ports else ""
 
     def with_spark(self, workers: int) -> "Plan":
-        """The same with so many workers of Spark; those that are there keep their ports."""
+        """The same plan with this number of Spark workers; existing ones keep their ports."""
         names = [SPARK_MASTER, *map(spark_worker, range(1, workers + 1))] if workers else []
         wanted = (*PORT_NAMES, *(port for name in names for port in (name, f"{name}-page")))
         plan = replace(
@@ -96,7 +96,7 @@ class Plan:
         return plan
 
     def taken(self, names: Iterable[str]) -> list[str]:
-        """Those of `names` whose port somebody listens on."""
+        """Those of `names` whose port is in use."""
         return [name for name in names if not is_free(self.ports[name])]
 
     def address(self, name: str) -> str:
@@ -157,7 +157,7 @@ def save(home: Path, plan: Plan) -> None:
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen there now."""
+    """Whether a server could listen on it now."""
     with socket.socket() as probe:
         # as servers do: closed connections do not count
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -169,7 +169,7 @@ def is_free(port: int) -> bool:
 
 
 def free_port(others: Collection[int]) -> int:
-    """A free port that is none of `others`."""
+    """A free port that is not among `others`."""
     candidates = random.sample(_PORTS, len(_PORTS))
     port = next((port for port in candidates if port not in others and is_free(port)), None)
     if port is None:

@@ -28,7 +28,7 @@ _home = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     default=_default_home,
     show_default="$CDCBUS_STACK_HOME, or a folder of this user",
-    help="Folder that holds all of the stack: data, settings, logs.",
+    help="Folder that holds the whole stack: data, settings, logs.",
 )
 _arguments = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 _STATE = {True: "[green]running[/]", False: "[red]stopped[/]"}
@@ -37,7 +37,7 @@ _pass_through = {"ignore_unknown_options": True, "allow_interspersed_args": Fals
 
 @click.group()
 def stack() -> None:
-    """Real servers on this machine, to try things with and for tests.
+    """Run real servers on this machine, for trials and tests.
 
     ZooKeeper, Kafka, a MariaDB to read from, a PostgreSQL and a MariaDB to write to: without Docker
     and without root, each its own process, on ports of 127.0.0.1 that are chosen once.
@@ -50,13 +50,13 @@ def stack() -> None:
     "--spark",
     type=click.IntRange(0, 99),
     metavar="WORKERS",
-    help="Have a Spark cluster with so many workers as well; 0: none any more.",
+    help="Also run a Spark cluster with this many workers; 0: remove it.",
 )
 def up(home: Path, spark: int | None) -> None:
     """Start all servers.
 
-    Those that run already are left alone, and a Spark cluster stays once it was asked for. Returns
-    when every server answers. The first time it downloads the programs, some 215 MB, from Maven
+    Those that run already are left alone, and a Spark cluster stays once it was requested. Returns
+    when every server answers. The first time it downloads the programs, about 215 MB, from Maven
     Central; they are kept for all stacks.
     """
     from rich.console import Console
@@ -69,7 +69,7 @@ def up(home: Path, spark: int | None) -> None:
 
 @stack.command()
 @_home
-@click.option("--purge", is_flag=True, help="Remove all that is stored as well.")
+@click.option("--purge", is_flag=True, help="Also remove everything that is stored.")
 def down(home: Path, purge: bool) -> None:
     """Stop all servers."""
     from rich.console import Console
@@ -81,7 +81,9 @@ def down(home: Path, purge: bool) -> None:
 
 @stack.command()
 @_home
-@click.option("--json", "as_json", is_flag=True, help="All of it as JSON, passwords included.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print everything as JSON, passwords included."
+)
 def status(home: Path, as_json: bool) -> None:
     """Show what runs where, and commands to paste."""
     from cdcbus.ops.stack import stack as servers
@@ -114,7 +116,7 @@ def status(home: Path, as_json: bool) -> None:
 
 @stack.command()
 @_home
-@click.option("--json", "as_json", is_flag=True, help="The rows as a JSON list of objects.")
+@click.option("--json", "as_json", is_flag=True, help="Print the rows as a JSON list of objects.")
 @click.argument("database", type=click.Choice(["source", "mariadb", "postgresql"]))
 @click.argument("statement")
 def sql(home: Path, as_json: bool, database: str, statement: str) -> None:
@@ -137,9 +139,9 @@ def sql(home: Path, as_json: bool, database: str, statement: str) -> None:
 @_home
 @_arguments
 def zkcli_command(home: Path, arguments: tuple[str, ...]) -> None:
-    """ZooKeeper's own client.
+    """Run ZooKeeper's own client.
 
-    Alone it gives a prompt; or it runs a command:
+    Without arguments it opens a prompt; with arguments it runs a command:
 
     \b
     cdcbus stack zkcli ls /datas/task
@@ -174,8 +176,8 @@ def _plan(home: Path) -> Plan:
 
 
 def _running(home: Path, name: str) -> str:
-    """The address of a server; raises ConfigError when it does not run, before a client tries
-    that for a long time."""
+    """The address of a server. Raises ConfigError when it does not run, where a client would retry
+    for a long time."""
     address = _plan(home).address(name)
     if not processes.is_running(home / name):
         raise ConfigError(f"{name} does not run: start it with `{_cdcbus(home, 'up')}`")
@@ -183,7 +185,7 @@ def _running(home: Path, name: str) -> str:
 
 
 def _replace_process(jars: JarSet, command: Callable[[], list[str]]) -> None:
-    """Becomes the Java program, which so has this terminal's input, output and signals."""
+    """Becomes the Java program, which so gets this terminal's input, output and signals."""
     fetch([jars])
     line = command()
     sys.stdout.flush()
@@ -231,7 +233,7 @@ def _print_table(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Non
 
     console = Console()
     if not console.is_terminal:
-        console = Console(width=10_000)  # whole lines for whatever reads them
+        console = Console(width=10_000)  # whole lines for programs that read them
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")

@@ -23,7 +23,7 @@ _POSTGRESQL = Coordinate.parse(
 MARIADB_JARS = JarSet("MariaDB", (_MARIADB,), megabytes=149)
 POSTGRESQL_JARS = JarSet("PostgreSQL", (_POSTGRESQL,), megabytes=15)
 
-# The scripts of mariadb-install-db, but for the texts of the HELP command.
+# The scripts of mariadb-install-db, except for the texts of the HELP command.
 _MARIADB_SCRIPTS = (
     "mariadb_system_tables.sql",
     "mariadb_performance_tables.sql",
@@ -148,8 +148,8 @@ def _prepare_postgresql(place: ServerFolder) -> list[str]:
     with making(place.data) as part:
         if part is not None:
             _initialize_postgresql(programs, part, place)
-    # It would not start where a process has by chance the number noted there; that none uses the
-    # data is known already.
+    # It would not start if another process happened to have the process id in this file; that no
+    # server uses the data is known already.
     (place.data / "postmaster.pid").unlink(missing_ok=True)
     settings = {**_POSTGRESQL_SETTINGS, "port": str(place.port)}
     options = [f"--{name}={value}" for name, value in settings.items()]

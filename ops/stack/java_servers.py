@@ -48,7 +48,7 @@ _TOOL = (
     *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx256m"),
     *(f"{_LOG}.showThreadName=false", f"{_LOG}.showShortLogName=true"),
 )
-# Kafka's tools warn of a topic that does not exist, and wait. zkCli tells of an error itself, then
+# Kafka's tools warn about a topic that does not exist, and wait. zkCli prints an error itself, then
 # logs that it ends.
 _KAFKA_TOOL = (*_TOOL, f"{_LOG}.defaultLogLevel=warn")
 _ZOOKEEPER_TOOL = (

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def side_by_side(
     jobs: Mapping[str, Callable[[Event], str]], doing: str, console: "Console"
 ) -> None:
-    """Runs all jobs at once; each returns what to say when it is done, and gives up soon when the
-    event it gets is set.
+    """Runs all jobs concurrently; each returns what to print when it is done, and gives up soon
+    when the event it gets is set.
 
     Returns when all have ended; raises CdcError with the sentences of those that failed.
     """
@@ -48,7 +48,7 @@ def side_by_side(
                 if not console.is_terminal:
                     console.print(line, highlight=False)
         except BaseException:
-            # Ctrl-C, or an error nobody foresaw: leaving the block waits for the jobs
+            # Ctrl-C, or an unforeseen error: leaving the block waits for the jobs
             cancelled.set()
             raise
     if failures:

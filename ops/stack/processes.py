@@ -1,9 +1,9 @@
 """Server processes that outlive the program that starts them.
 
 Each server holds a lock on the file `pid` in its folder: it inherits the locked descriptor, and the
-kernel frees the lock when the last process that has it is gone. So "does it run" is a question to
-the kernel, which no reboot, kill -9 or reused process id makes wrong, and it is about the server
-with all its children.
+kernel frees the lock when the last process that has it has ended. So the kernel answers whether a
+server runs, which no reboot, kill -9 or reused process id makes wrong, and the answer is about the
+server with all its children.
 """
 
 import fcntl
@@ -47,7 +47,7 @@ class Account:
         return 0o010 if status.st_gid == self.gid else 0o001
 
     def give(self, path: Path) -> None:
-        """Makes `path` this user's."""
+        """Makes this user the owner of `path`."""
         os.chown(path, self.uid, self.gid)
 
 
@@ -142,21 +142,20 @@ def pid(folder: Path) -> int | None:
 
 
 def stop(folder: Path, politely: signal.Signals, patience_seconds: float) -> None:
-    """Asks the server to end, kills it when it has not after that time; returns when it and its
-    children are gone."""
+    """Asks the server to end, and kills it when it has not after that time. Returns when it and its
+    children have ended."""
     _signal(folder, politely)
     if not _await(lambda: not is_running(folder), patience_seconds):
         kill(folder)
 
 
 def kill(folder: Path) -> None:
-    """SIGKILL; returns when the server and its children are gone. Raises CdcError when they are
+    """SIGKILL; returns when the server and its children have ended. Raises CdcError when they have
     not after 30 s."""
     _signal(folder, signal.SIGKILL)
     if not _await(lambda: not is_running(folder), 30):
         raise CdcError(
-            f"what was started in {folder} was killed, and still some process of it runs: end it "
-            "by hand"
+            f"the server in {folder} was killed, but a process of it still runs: end it by hand"
         )
 
 
@@ -171,7 +170,7 @@ def umask(mask: int) -> Iterator[None]:
 
 
 def log_file(folder: Path) -> Path:
-    """The output of the server. That of the run before is beside it, as log.old."""
+    """The output of the server. That of the previous run is beside it, as log.old."""
     return folder / "log"
 
 

@@ -1,5 +1,5 @@
-"""What the stack knows of a server: the words that `java_servers` and `databases` fill in and
-`stack` uses."""
+"""What the stack knows about a server: `java_servers` and `databases` fill it in, `stack` uses
+it."""
 
 import signal
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from cdcbus.ops.stack.processes import Account
 
 
 class NotAnswering(Exception):
-    """A server does not do its work yet; the text says how one can tell."""
+    """A server does not serve clients yet; the text says what shows that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,14 +15,14 @@ from cdcbus.ops.stack.server import NotAnswering, Server, ServerFolder
 
 WORKER_CORES, WORKER_MEMORY = 2, "2g"
 _HEAP = ("-XX:+UseSerialGC", "-Xmx256m")
-# A master that is started again knows its workers and applications.
+# A master that is restarted knows its workers and applications.
 _RECOVERY = "-Dspark.deploy.recoveryMode=FILESYSTEM"
 # Each application leaves a copy of its jars with each worker.
 _CLEANUP = ("-Dspark.worker.cleanup.enabled=true", "-Dspark.worker.cleanup.appDataTtl=3600")
 
 
 def spark_servers(workers: int) -> tuple[Server, ...]:
-    """The master and its workers; none where there are none."""
+    """The master and its workers; empty for 0 workers."""
     return (_MASTER, *map(_worker, range(1, workers + 1))) if workers else ()
 
 

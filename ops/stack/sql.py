@@ -12,7 +12,8 @@ DATABASES = ("source", "mariadb", "postgresql")
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What a statement gave: `columns` is empty and `affected` counts rows if it was no query."""
+    """The result of a statement; if it is not a query, `columns` is empty and `affected` counts
+    rows."""
 
     columns: list[str]
     rows: list[tuple[Any, ...]]

@@ -50,8 +50,8 @@ class ServerStatus:
 
 
 def default_home() -> Path:
-    """`$CDCBUS_STACK_HOME`, or a folder of the user's; for root one where the database servers'
-    user can get to."""
+    """`$CDCBUS_STACK_HOME`, or a folder of the user's; for root one that the database servers' user
+    can enter."""
     if chosen := os.environ.get("CDCBUS_STACK_HOME"):
         return Path(chosen).absolute()
     if os.geteuid() == 0:
@@ -60,14 +60,14 @@ def default_home() -> Path:
 
 
 def servers_of(plan: Plan | None) -> tuple[Server, ...]:
-    """The servers of a stack: SERVERS, and those of Spark where it has some."""
+    """The servers of a stack: SERVERS, and those of Spark if it has some."""
     return SERVERS + spark_servers(plan.workers if plan else 0)
 
 
 def up(home: Path, console: "Console", *, spark: int | None = None) -> Addresses:
     """Starts the servers that do not run and returns when every server answers clients. Reports on
-    `console`. `spark`: how many workers of Spark the stack is to have from now on, beside their
-    master; None: as many as it has.
+    `console`. `spark`: the number of Spark workers from now on, besides their master; None: as many
+    as it has.
 
     A second call changes nothing; a concurrent one waits. Raises CdcError with a sentence for each
     server that does not start. The others keep running, and the next `up` or `down` continues from
@@ -96,7 +96,7 @@ def down(home: Path, *, purge: bool, console: "Console") -> None:
         _say(console, f"there is no stack in {home}")
         return
     with _locked(home):
-        # of a home whose plan is gone, too
+        # also of a home whose plan is missing
         everything = SERVERS + spark_servers(len([*home.glob(f"{SPARK_WORKER}*")]))
         running = [each for each in everything if processes.is_running(home / each.name)]
         if running:
@@ -110,7 +110,7 @@ def down(home: Path, *, purge: bool, console: "Console") -> None:
 
 
 def status(home: Path) -> list[ServerStatus]:
-    """The present state of all servers, from the operating system; the servers are not asked."""
+    """The current state of all servers, from the operating system; the servers are not asked."""
     plan = addresses.load(home)
     result = []
     for server in servers_of(plan):
@@ -121,7 +121,7 @@ def status(home: Path) -> list[ServerStatus]:
 
 
 def kill(home: Path, name: str) -> None:
-    """SIGKILLs one server and returns when it is gone; `up` brings it back on the same port with
+    """SIGKILLs one server and returns when it has ended; `up` brings it back on the same port with
     its data."""
     names = [server.name for server in servers_of(addresses.load(home))]
     if name not in names:
@@ -169,7 +169,7 @@ def _plan(home: Path, stopped: Sequence[Server], console: "Console") -> Plan:
         if len(stopped) < len(SERVERS):
             lost = addresses.plan_file(home)
             raise ConfigError(
-                f"servers run, but {lost}, which tells where, is gone: run `cdcbus stack down` "
+                f"servers run, but {lost}, which says where, is missing: run `cdcbus stack down` "
                 "first"
             )
         plan = Plan.new()
@@ -187,7 +187,7 @@ def _plan(home: Path, stopped: Sequence[Server], console: "Console") -> Plan:
 
 
 def _change_spark(home: Path, workers: int) -> None:
-    """Remembers how many workers there are to be; ends those that are too many."""
+    """Remembers the number of workers; ends surplus ones."""
     before = addresses.load(home)
     if before is None and any(processes.is_running(home / each.name) for each in SERVERS):
         return  # `_plan` says what is wrong
@@ -217,7 +217,7 @@ def _starting(server: Server, place: ServerFolder) -> Callable[[Event], str]:
         if not _serves(server, place, cancelled):
             log = processes.log_file(place.folder)
             said = processes.relevant_line(log.read_text(errors="replace"))
-            raise CdcError(f"{server.label} ended while starting: {said}; all it says: {log}")
+            raise CdcError(f"{server.label} ended while starting: {said}; its log: {log}")
         return f"answers at {address}"
 
     return start
@@ -244,9 +244,7 @@ def _serves(server: Server, place: ServerFolder, cancelled: Event) -> bool:
         except NotAnswering as error:
             if time.monotonic() > deadline:
                 late = f"{server.label} does not answer after {_START_SECONDS} s ({error})"
-                raise CdcError(
-                    f"{late}; all it says: {processes.log_file(place.folder)}"
-                ) from error
+                raise CdcError(f"{late}; its log: {processes.log_file(place.folder)}") from error
         if cancelled.wait(0.1):
             raise CdcError(f"{server.label} was not waited for")
     return False
@@ -257,7 +255,7 @@ def _say(console: "Console", sentence: str) -> None:
 
 
 def _purge(home: Path, servers: Sequence[Server]) -> None:
-    """Removes only what `up` and the demo create: the folder may hold files of somebody else."""
+    """Removes only what `up` and the demo create: the folder may hold other files."""
     for name in [*(server.name for server in servers), DEMO]:
         if (home / name).exists():
             shutil.rmtree(home / name)

@@ -1,6 +1,6 @@
 """One text for one value, whichever database it comes from: what rows are compared by. Pure.
 
-Drivers give the same value in different clothes: a PostgreSQL `bit(8)` is text of 0 and 1, a
+Drivers return the same value in different forms: a PostgreSQL `bit(8)` is text of 0 and 1, a
 MariaDB one bytes; `jsonb` forgets the order of keys; numbers come with and without trailing zeros.
 Two values are equal when their canonical texts are; NULL stays None.
 """
@@ -18,8 +18,8 @@ from cdcbus.ops.demo.shop.schema import Kind
 
 
 def canonical(kind: Kind, value: Any) -> str | None:
-    """The text of a driver's value of a column of this kind. Raises ValueError or TypeError for
-    a value that is none of it."""
+    """The text of a driver's value of a column of this kind. Raises ValueError or TypeError for a
+    value of another kind."""
     return None if value is None else _TEXTS[kind](value)
 
 

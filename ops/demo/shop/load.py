@@ -70,18 +70,18 @@ class Load:
         self._beats = Paced(self._beat, BEAT_SECONDS)
 
     def open_shop(self) -> None:
-        """Inserts the first rows; from now on the heart beats."""
+        """Inserts the first rows, and starts the heartbeat."""
         for transaction in self._shop.opening():
             self._apply(transaction)
         self._beats.start()
 
     def fill(self, transactions: int) -> None:
-        """Changes rows at once, as in a shop that has been open for a while."""
+        """Changes rows without a pause, as in a shop that has been open for a while."""
         for _ in range(transactions):
             self._apply(self._shop.next())
 
     def start(self) -> None:
-        """Begins to change rows."""
+        """Starts to change rows."""
         self._changes.start()
 
     def check(self) -> None:
@@ -90,7 +90,7 @@ class Load:
         self._beats.check()
 
     def stop_changes(self) -> None:
-        """Returns when no row changes any more but the heartbeat."""
+        """Returns when no row changes any more, except the heartbeat."""
         self._changes.stop()
 
     def stop(self) -> None:
@@ -127,7 +127,7 @@ class Load:
 
 
 def _execute(connection: Any, statement: str, values: tuple[object, ...] = ()) -> int:
-    """Rows that the statement has changed."""
+    """Runs a statement. Returns the number of rows that it has changed."""
     with connection.cursor() as cursor:
         cursor.execute(statement, values or None)
         return int(cursor.rowcount)

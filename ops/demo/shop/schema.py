@@ -179,5 +179,5 @@ def _create(table: Table, columns: list[str]) -> str:
 
 
 def _null(column: Column) -> str:
-    # NULL is written out, too: without it, a TIMESTAMP of an older server would set itself.
+    # NULL is also written out: without it, a TIMESTAMP of an older server would set itself.
     return "NULL" if column.is_nullable else "NOT NULL"

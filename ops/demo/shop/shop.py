@@ -51,7 +51,7 @@ class Transaction:
 
 @dataclass(slots=True)
 class Order:
-    """What must be known of an order to change it later: the numbers of its lines, and its
+    """What must be known about an order to change it later: the numbers of its lines, and its
     payment."""
 
     lines: list[int]
@@ -140,7 +140,7 @@ class Shop:
         return [update("orders", {"id": id}, state="paid", paid=values.moment()), payment]
 
     def cancel_order(self) -> list[Statement]:
-        """An order goes, with all that belongs to it."""
+        """An order is deleted, with everything that belongs to it."""
         if len(self.orders) <= FEWEST:
             return self.place_order()
         id = self._some_order()
@@ -167,7 +167,7 @@ class Shop:
         ]
 
     def drop_line(self) -> list[Statement]:
-        """One line of an order goes; another may get its number again later."""
+        """One line of an order is deleted; another may get its number again later."""
         id = self._some_order()
         if len(self.orders[id].lines) < 2:
             return self.pay_order()
@@ -197,7 +197,7 @@ class Shop:
         return [change]
 
     def forget_customer(self) -> list[Statement]:
-        """A customer goes."""
+        """A customer is deleted."""
         if len(self.customers) <= FEWEST:
             return self.greet_customer()
         return [delete("customers", id=self.values.taken_out(self.customers))]
@@ -224,12 +224,12 @@ class Shop:
         return [change]
 
     def rename_product(self) -> list[Statement]:
-        """A product's key changes, and at once a new product gets the old key."""
+        """A product's key changes, and a new product immediately gets the old key."""
         old, new = self.values.one_of(self.products), self._new_sku()
         return [update("products", {"sku": old}, sku=new), self._product(old)]
 
     def drop_product(self) -> list[Statement]:
-        """A product goes."""
+        """A product is deleted."""
         if len(self.products) <= FEWEST:
             return self.add_product()
         return [delete("products", sku=self.values.taken_out(self.products))]
@@ -275,7 +275,7 @@ class Shop:
         return [delete("shelf_places", id=gone), self._new_place(id, aisle, place)]
 
     def clear_and_regret(self) -> list[Statement]:
-        """All goes, and then nothing has happened: the transaction is rolled back."""
+        """Everything is deleted, but nothing has happened: the transaction is rolled back."""
         return [
             (f"DELETE FROM {SCHEMA}.shelf_places", ()),
             (f"UPDATE {SCHEMA}.customers SET credit = 0", ()),

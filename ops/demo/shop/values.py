@@ -58,11 +58,11 @@ class Values:
         return Decimal(self.random.randrange(10**6)) / 100
 
     def decimal(self, digits: int, scale: int) -> Decimal:
-        """Any number of so many digits, negative ones among them."""
+        """Any number with at most this many digits, also a negative one."""
         return Decimal(self.random.randrange(-(10**digits) + 1, 10**digits)).scaleb(-scale)
 
     def moment(self, *, digits: int = 6) -> datetime:
-        """A time within some years, with at most so many digits of fraction."""
+        """A time within some years, with at most this many fractional digits."""
         step = 10 ** (6 - digits)
         return EPOCH + timedelta(
             seconds=self.random.randrange(10**8),

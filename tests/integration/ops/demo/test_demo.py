@@ -126,7 +126,7 @@ def test_a_task_that_ends_by_itself_ends_the_demo(stack_home: Path, stack: Addre
             os.kill(pid, signal.SIGKILL)
     said, _ = demo.communicate(timeout=LIMIT_SECONDS)
     assert demo.returncode == 1, said
-    assert "demo-fetch has ended by itself" in said
+    assert "demo-fetch has ended on its own" in said
     assert "demo-fetch.log" in said
     assert not leftovers(stack_home / "demo")
     sql.execute("source", stack.source, "SELECT 1")

@@ -43,7 +43,7 @@ class Task:
 
     def check(self) -> None:
         if not self.is_up:
-            raise CdcError(f"{self.task_id} has ended by itself")
+            raise CdcError(f"{self.task_id} has ended on its own")
 
     @property
     def logged_bytes(self) -> int:
@@ -171,7 +171,7 @@ def test_a_task_that_ends_by_itself_ends_the_demo(monkeypatch: pytest.MonkeyPatc
         world.tasks[FETCH].is_up = False
 
     monkeypatch.setattr(world, "start", end)
-    with pytest.raises(CdcError, match="has ended by itself"):
+    with pytest.raises(CdcError, match="has ended on its own"):
         world.run()
 
 

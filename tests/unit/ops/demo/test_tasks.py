@@ -63,7 +63,7 @@ def test_a_task_that_ends_by_itself_is_told_with_its_last_line(task: TaskProcess
     task.start()
     assert task.await_stop() == 1
     with pytest.raises(
-        CdcError, match=r"demo-fetch has ended by itself \(exit code 1\): .*demo-fetch\.properties"
+        CdcError, match=r"demo-fetch has ended on its own \(exit code 1\): .*demo-fetch\.properties"
     ):
         task.check()
     assert stop_tasks([task]) == ["demo-fetch ended with exit code 1"]
