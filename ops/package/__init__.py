@@ -1,8 +1,8 @@
 """A change-data-capture bus: binlog to Kafka to tables.
 
 The names in `__all__` are the public API, described in docs/api.md: what formats, event processors
-and programs of other packages use. They are imported when they are first asked for, so that `import
-cdcbus` costs nothing.
+and programs of other packages use. They are imported on first access, so that `import cdcbus` costs
+nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a plug-in must keep, as checks that its author's own tests call. They need no test
+"""Checks that a plug-in keeps its contract, for the tests of its author. They need no test
 framework and no server of ours; each raises AssertionError, which says what is broken.
 
     from cdcbus.testing import check_source
@@ -35,14 +35,14 @@ from cdcbus.plugins.rowchange import Cell, Row, RowChange, TableId
 
 READS = 1000
 QUIET_SECONDS = 10.0
-"""Longer nobody waits for a source to say something; the contract says 1, and machines are busy."""
+"""How long a source may be silent; the contract says 1, but machines are busy."""
 
 __all__ = ["check_channel", "check_converter", "check_loader", "check_source"]
 
 
 def check_converter(converter: Converter, changes: Sequence[RowChange]) -> None:
-    """A format: what it writes of these changes it reads again, many at a time as one by one, and
-    what it cannot read it refuses."""
+    """Checks a format: it reads what it writes of these changes, many at a time as one by one, and
+    refuses what it cannot read."""
     values = [converter.to_bytes(change) for change in changes]
     read = [converter.from_bytes(value) for value in values]
     for change, found in zip(changes, read, strict=True):
@@ -61,7 +61,7 @@ def check_converter(converter: Converter, changes: Sequence[RowChange]) -> None:
 
 
 def _check_columns(converter: ColumnarConverter, values: Sequence[bytes]) -> None:
-    """Also where records are mixed with none and with junk."""
+    """The same for many at a time, also where records are mixed with None and junk."""
     several: list[bytes | None] = [*values, None, b"\xff\xfe", b"?", *reversed(values)]
     columns = converter.read_columns(pa.array(several, pa.binary()))
     seen = [*columns.rest]
@@ -72,11 +72,12 @@ def _check_columns(converter: ColumnarConverter, values: Sequence[bytes]) -> Non
             assert value is not None, f"record {record} has no value, and was read"
             [change] = converter.from_bytes(value)
             assert facts == _facts(change), f"columns have {facts}, from_bytes {change}"
-    assert sorted(seen) == list(range(len(several))), "a record is lost, or is there twice"
+    assert sorted(seen) == list(range(len(several))), "a record is lost, or comes twice"
 
 
 def _facts(change: RowChange) -> tuple[Any, ...]:
-    """What a reader of rows goes by. Whether an update tells its row before, is the format's."""
+    """What a reader of rows relies on. Whether an update has its row before depends on the
+    format."""
     before = change.before if change.after is None else None
     return change.table.id, change.op, _cells(before), _cells(change.after)
 
@@ -97,16 +98,16 @@ def _rows(group: RowGroup) -> list[tuple[Any, ...]]:
 
 
 def check_source(make: Callable[[], RecordSource], word: str) -> None:
-    """A source that has some rows behind the place that `word` stands for, and gets no more while
-    this runs. `make` makes it anew, as a start of its task does."""
+    """Checks a source that has some rows after the place that `word` stands for, and gets no more
+    while this runs. `make` makes a new one, as a start of its task does."""
     make().close()
     source = make()
     start = source.start(word)
     source.check(start)
     assert source.start(str(start)) == start, f"it does not know its own place {start}"
     rows, places = _read(source, start)
-    assert rows, f"there is no row behind {start}"
-    assert places, "there is no place behind the rows, so that they come again for ever"
+    assert rows, f"there is no row after {start}"
+    assert places, "there is no place after the rows, so they come again forever"
     source.close()
     source.close()
     for place, count in ((start, 0), *places):
@@ -114,21 +115,21 @@ def check_source(make: Callable[[], RecordSource], word: str) -> None:
         again.check(place)
         assert again.start(str(place)) == place, f"it does not know its own place {place}"
         found, _ = _read(again, place)
-        assert found == rows[count:], f"behind {place} there are other rows than before"
+        assert found == rows[count:], f"after {place} there are other rows than before"
         again.close()
 
 
 def _read(
     source: RecordSource, start: SourcePlace
 ) -> tuple[list[RowChange], list[tuple[SourcePlace, int]]]:
-    """All rows, until there is nothing new; places, and how many rows are before each."""
+    """All rows, until there is nothing new; and places, each with the number of rows before it."""
     rows: list[RowChange] = []
     places: list[tuple[SourcePlace, int]] = []
     asked = time.monotonic()
     for found in islice(source.read(start), READS):
         seconds = time.monotonic() - asked
         assert seconds < QUIET_SECONDS, f"nothing for {seconds:.0f} s: it cannot be stopped"
-        assert isinstance(found, SourceRows), f"{found!r} is no SourceRows"
+        assert isinstance(found, SourceRows), f"{found!r} is not a SourceRows"
         rows += found.changes
         if found.place is not None:
             places.append((found.place, len(rows)))
@@ -139,7 +140,7 @@ def _read(
 
 
 def check_loader(make: Callable[[], Loader], name: TableId) -> None:
-    """A loader. The table is empty, and has two columns of text: `id`, its key, and `v`."""
+    """Checks a loader. The table is empty, and has two columns of text: `id`, its key, and `v`."""
     loader = make()
     table = loader.table(name)
     assert table is not None, f"there is no table {name}"
@@ -167,7 +168,7 @@ def _check_rows(loader: Loader, table: TargetTable) -> None:
     assert (counts.written, counts.missed) == (0, 1), "an update inserted its row"
     with loader.transaction() as transaction:
         counts = transaction.write(TableBatch(table, deletes=[("1",), ("8",)]))
-        assert (counts.deleted, counts.missed) == (1, 1), f"deletes of one row there: {counts}"
+        assert (counts.deleted, counts.missed) == (1, 1), f"deletes of one existing row: {counts}"
         try:
             with transaction.savepoint():
                 transaction.write(TableBatch(table, deletes=[("2",)]))
@@ -204,7 +205,7 @@ def _check_offsets(make: Callable[[], Loader], loader: Loader, table: TargetTabl
             raise _Undone
     except _Undone:
         pass
-    assert loader.applied_offsets() == [first], "an offset stayed of a transaction that raised"
+    assert loader.applied_offsets() == [first], "the offset of a transaction that raised was kept"
     _refuses(loader, table, later, None, "one that has seen no offset")
     [fenced] = make().fence() or [first]
     assert fenced.epoch > first.epoch, "fence began no new epoch"
@@ -229,12 +230,12 @@ def _refuses(
         counts = transaction.write(
             TableBatch(table, writes=[Writes(("id", "v"), [("5", "e")], may_insert=False)])
         )
-        assert counts.missed == 0, f"rows of {who} were written all the same"
+        assert counts.missed == 0, f"rows of {who} were written nevertheless"
 
 
 def check_channel(channel: AlarmChannel) -> None:
-    """An alarm channel that can reach its people: a message with all that there may be, and one
-    without receivers."""
+    """Checks an alarm channel that can reach its people: with a message that has every part, and
+    one without receivers."""
     fields = {"task": "7", "rule": "error", "sentence": "no topic t", "severity": "critical"}
     people = (Receiver("李雷, owner", "owner@example.com"), Receiver("on call", phone="+49 30 1"))
     for receivers in (people, ()):
@@ -242,4 +243,4 @@ def check_channel(channel: AlarmChannel) -> None:
             said = channel.send(Message("task 7: error: no topic t", fields, receivers))
         except NotAccepted as refusal:
             raise AssertionError(f"it refuses a message: {refusal}") from refusal
-        assert said is None or isinstance(said, str), f"it gave {said!r}"
+        assert said is None or isinstance(said, str), f"it returned {said!r}"
