@@ -1,13 +1,13 @@
-"""All benchmarks of cdcbus in one go: `make bench`.
+"""All benchmarks of cdcbus in one run: `make bench`.
 
     .venv/bin/python -m tests.bench [--only delay --only start] [--runs 5] [--json FILE]
                                     [--home STACK] [--baseline]
 
 They run one after the other on one stack, `--runs` times each. Ratios are to the baseline of the
-same run: a bare COPY, a bare loop, python-mysql-replication, a dump. Shown are the least, the median
-and the most of each figure, beside the bar that cdcbus sets itself and what a peer took for the same
-on a machine like that. `--baseline` compares ratios with those that are stored, and exits with 1 where
-one is a quarter worse; `--store` writes them.
+same run: a bare COPY, a bare loop, python-mysql-replication, a dump. The table shows the least, the
+median and the most of each figure, beside the bar that cdcbus sets itself and what a peer took for
+the same on a machine like that. `--baseline` compares ratios with the stored ones, and exits with 1
+where one is a quarter worse; `--store` writes them.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ PEERS = {
 
 
 def run(bench: Bench, home: Path | None, python: str = sys.executable) -> list[Figure]:
-    """What one run of it tells. Raises CalledProcessError."""
+    """The figures of one run. Raises CalledProcessError."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "figures"
         command = [python, "-m", f"tests.bench.{bench.module}", *bench.words]
@@ -113,14 +113,14 @@ class Found:
         return median(self.values)
 
     def is_worse_than(self, stored: float) -> bool:
-        """By so much that something has happened."""
+        """Whether it is worse by more than WORSE, which is beyond noise."""
         if self.figure.is_less_better:
             return self.middle > stored * (1 + WORSE)
         return self.middle < stored / (1 + WORSE)
 
 
 def gathered(runs: Iterable[list[Figure]]) -> dict[str, Found]:
-    """By name."""
+    """The figures of all runs, by name."""
     found: dict[str, Found] = {}
     for figures in runs:
         for figure in figures:
@@ -130,7 +130,7 @@ def gathered(runs: Iterable[list[Figure]]) -> dict[str, Found]:
 
 
 def machine() -> dict[str, str]:
-    """What it was measured with."""
+    """What the figures were measured with."""
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),
         "cores": str(os.cpu_count()),
@@ -140,7 +140,7 @@ def machine() -> dict[str, str]:
 
 
 def table(found: dict[str, Found]) -> Table:
-    """For people."""
+    """The figures as a table."""
     shown = Table("figure", "unit", "least", "median", "most", "bar", "peer")
     for name, each in found.items():
         numbers = (min(each.values), each.middle, max(each.values))
@@ -155,7 +155,7 @@ def table(found: dict[str, Found]) -> Table:
 
 
 def worse(found: dict[str, Found], stored: dict[str, float]) -> list[str]:
-    """A sentence for each ratio that is worse than it was."""
+    """A sentence for each ratio that is worse than the stored one."""
     return [
         f"{name}: {found[name].middle:.3g}, stored is {value:.3g}"
         for name, value in stored.items()

@@ -31,7 +31,7 @@ _DELETE = f"DELETE FROM {TABLE} WHERE id BETWEEN first AND last"
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Row changes between two transaction edges."""
+    """Row changes between two transaction boundaries."""
 
     inserts: int
     updates: int

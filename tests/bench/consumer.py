@@ -1,5 +1,5 @@
-"""How fast a topic gets into tables, beside what the bare database driver needs for the same net
-rows: in one run, as ratios.
+"""How fast a topic is applied to tables, beside what the bare database driver needs for the same
+net rows: in one run, as ratios.
 
     .venv/bin/python -m tests.bench.consumer [--inserts 400000] [--home STACK] [--partitions 1]
     [--spark-master 'local[*]']
@@ -87,7 +87,7 @@ def _mariadb(addresses: Addresses) -> Any:
 
 
 def emptied(addresses: Addresses, target: str) -> None:
-    """The target table, new and empty; nothing is left to be written of what was before."""
+    """Creates the target table, new and empty, with nothing left to write from before."""
     with postgresql(addresses) if target == "postgresql" else _mariadb(addresses) as connection:
         cursor = connection.cursor()
         if target == "postgresql":
@@ -110,7 +110,7 @@ def emptied(addresses: Addresses, target: str) -> None:
 def _net_batches(
     kafka: str, topic: str, partitions: int
 ) -> Iterator[tuple[int, dict[str, Row | None]]]:
-    """Per BATCH records: how many, and the last row of each key, None for a deleted one."""
+    """Per BATCH records: their number, and the last row of each key, None for a deleted one."""
     consumer = Consumer(
         {"bootstrap.servers": kafka, "group.id": "bench", "enable.auto.commit": False}
     )
@@ -181,7 +181,7 @@ def _bare_mariadb(connection: Any, rows: dict[str, Row | None]) -> None:
 
 
 def _bare(addresses: Addresses, target: str, topic: str, partitions: int) -> float:
-    """Changes per second of the bare driver; what makes the net rows is no part of it."""
+    """Changes per second of the bare driver; computing the net rows does not count."""
     emptied(addresses, target)
     connect, write = (
         (postgresql, _bare_postgresql) if target == "postgresql" else (_mariadb, _bare_mariadb)
@@ -199,7 +199,7 @@ def _bare(addresses: Addresses, target: str, topic: str, partitions: int) -> flo
 def load_task(
     addresses: Addresses, target: str, topic: str, file: Path, master: str, **more: str
 ) -> LoadTask:
-    """As `file` has it then; `more`: keys that it has as well, or instead."""
+    """The task as written to `file`; `more`: additional or changed keys."""
     database = getattr(addresses, target)
     kind, name = (
         ("postgresql", database.database) if target == "postgresql" else ("mysql", backlogs.SCHEMA)
@@ -253,7 +253,7 @@ def _measured(task: LoadTask, changes: int) -> dict[str, float]:
 
 
 def in_a_process(file: Path, changes: int, target: JdbcTarget) -> dict[str, float]:
-    """What `_measured` gives, and the rate `later` of what the target's offsets tell."""
+    """What `_measured` returns, and the rate `later`, from the target's offsets."""
     command = [
         sys.executable,
         "-m",

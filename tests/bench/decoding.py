@@ -3,9 +3,9 @@ queue: step by step, in one thread.
 
     .venv/bin/python -m tests.bench.decoding [--inserts 60000] [--home STACK] [--rounds 5]
 
-The backlog is that of tests.bench.producer, read once from the stack's MariaDB and worked through
-from memory, so that no other process counts. What there is in Python and compiled is measured in
-turn; the least time of all rounds, and the median of the ratios.
+The backlog is that of tests.bench.producer, read once from the stack's MariaDB and processed from
+memory, so that no other process counts. Code that exists both in Python and compiled is measured in
+turns; figures are the least time of all rounds, and the median of the ratios.
 """
 
 from __future__ import annotations
@@ -91,13 +91,13 @@ class Recorded:
             yield from dump_stream.packets(lambda _: next(chunks, b""), dump_stream.READ_BYTES)
 
     def read_seconds(self) -> float:
-        """Packets to row events and transaction edges."""
+        """Packets to row events and transaction boundaries."""
         with (
             patch.object(binlog_source, "open_stream", lambda *_: iter(self.events)),
             BinlogSource(self._task) as opened,
         ):
             batches = until_the_end(opened, self._backlog)
-            next(batches)  # once all is asked of the server
+            next(batches)  # once everything is requested from the server
             return seconds(batches)
 
     def records(self, name: str, make_plan: MakePlan | None) -> Iterator[list[Record]]:
@@ -114,7 +114,7 @@ class Recorded:
 
 
 def queue_seconds(records: list[Record]) -> float:
-    """Records to the Kafka client's queue, which nobody empties."""
+    """Records to the Kafka client's queue, which nothing empties."""
     options = {
         "queue.buffering.max.messages": 10_000_000,
         "queue.buffering.max.kbytes": 2_000_000,

@@ -1,12 +1,12 @@
-"""How long a row takes from its commit at the source until the target shows it: the whole way, one
-row after the other.
+"""How long a row takes from its commit at the source until the target shows it: end to end, one row
+after the other.
 
     .venv/bin/python -m tests.bench.delay [--target postgresql] [--rows 600] [--pause-ms 50] [--home
     STACK]
 
 A fetch task and a consumer task run as they do for users, with their defaults. Delay is from the
-return of the INSERT at the source to the first look at the target that finds the row; one looks all
-the time. The first third of the rows lets Java's compiler learn, and does not count.
+return of the INSERT at the source to the first look at the target that finds the row; the target is
+polled without a pause. The first third of the rows warms up Java's compiler, and does not count.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ PATIENCE_SECONDS = 240.0
 
 
 def _seen(shop: Shop, target: str, rows: int) -> list[float]:
-    """When each row was first seen there."""
+    """When each row was first seen at the target."""
     at, seen = getattr(shop.addresses, target), list[float]()
     login = {
         "host": at.host,

@@ -3,10 +3,10 @@
     .venv/bin/python -m tests.bench.direct [--rows 1000000] [--home STACK] [--readers 4]
 
 The same rows both ways, into an empty table with a primary key on PostgreSQL. By hand: the server
-writes the table into a file (SELECT INTO OUTFILE, as `mysqldump --tab` has it), then psycopg copies
-the file as it is; the first of the two takes no network at all. The load is the whole command, and
-beside that its own time without the start of Python and Spark: from the first chunk's SELECT to the
-last commit.
+writes the table into a file (SELECT INTO OUTFILE, as `mysqldump --tab` does), then psycopg copies
+the file as it is; the first step uses no network at all. The load is the whole command, and beside
+that its own time without the start of Python and Spark: from the first chunk's SELECT to the last
+commit.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How long rows take that exchange unique values across partitions: `python -m
+"""How long it takes to apply rows that exchange unique values across partitions: `python -m
 tests.bench.exchanges ADDRESS...`
 
 Each ADDRESS is a target: `postgresql://user:password@host:port/database` or `mysql://...`. Partitions

@@ -4,10 +4,10 @@ the libraries, in turns within one run.
     .venv/bin/python -m tests.bench.fetch_delay [--rows 100] [--rounds 5] [--pause-ms 100]
                                                 [--beside PYTHON] [--home STACK]
 
-A delay is from the return of the INSERT, which commits, until a consumer that asks all the time has
-the record: it gets records that are acknowledged. `bare decoding` is python-mysql-replication alone,
-until it has the row; `bare loop` sends and flushes each of its rows. `--beside` names the Python of
-another installation, whose fetch task takes turns with this one's.
+A delay is from the return of the INSERT, which commits, until a consumer that polls without a pause
+has the record: it gets acknowledged records. `bare decoding` is python-mysql-replication alone,
+until it has the row; `bare loop` also sends and flushes each of its rows. `--beside` names the
+Python of another installation, whose fetch task takes turns with this one's.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _watch(kafka: str, topic: str, seen: Seen, stop: threading.Event) -> None:
 
 
 def _decoding(source: Database, schema: str, each: Callable[[], object]) -> Callable[[], None]:
-    """What runs until `each`, which is called for each row from now on, gives False."""
+    """A loop that calls `each` for each row from now on, until that returns False."""
     with pymysql.connect(**_login(source)) as connection:
         end = servers.latest_position(connection)
     reader = BinLogStreamReader(

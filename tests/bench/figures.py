@@ -1,4 +1,4 @@
-"""What a benchmark has found, for whoever runs several of them: a line of JSON each."""
+"""The figures of a benchmark, for a program that runs several: a line of JSON each."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 FIGURES = "CDCBUS_FIGURES"
-"""The file for them; without it nobody asks."""
+"""The file for figures; without it none are written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +33,6 @@ def tell(name: str, value: float, unit: str = "", *, is_less_better: bool = Fals
 
 
 def told(path: Path) -> list[Figure]:
-    """All that were told into this file."""
+    """All figures in this file."""
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     return [Figure(**json.loads(line)) for line in lines]

@@ -9,8 +9,8 @@ to stop.
     backlog      the task has run and is stopped; then 2,000 tables have rows, an ALTER, and rows
     transaction  one of 1.5 GB
 
-The task runs as people run it, by `cdcbus task run`, on the stack's MariaDB. Time in all ends when
-the position behind all is stored.
+The task runs as users run it, by `cdcbus task run`, on the stack's MariaDB. Time in all ends when
+the position after everything is stored.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Bench:
         self._admin.delete_topics([self.topic])[self.topic].result()
 
     def run(self, what: str, start: BinlogPosition, end: BinlogPosition) -> Cost:
-        """From `start`, or where the task has stopped before, until the position behind `end` is
+        """Runs the task from `start`, or where it stopped before, until the position at `end` is
         stored."""
         text = TASK.format(
             topic=self.topic,
@@ -154,7 +154,7 @@ class Bench:
 
 
 def _peak_mb(pid: int) -> float:
-    """The most that a process has had in memory."""
+    """The peak memory of a process."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -166,14 +166,14 @@ def _peak_mb(pid: int) -> float:
 
 
 def _end(cursor: Cursor, connection: Connection) -> BinlogPosition:
-    """Behind a last small transaction: a large one may have ended its file, so that the end of
-    the binlog is in one where nothing ends."""
+    """The end after a last small transaction: a large one may have ended its file, so that the end
+    of the binlog is in a file in which no transaction ends."""
     cursor.execute(f"CREATE OR REPLACE TABLE {SCHEMA}.last (id INT)")
     return latest_position(connection)
 
 
 def _looped(cursor: Cursor, count: int, statement: str) -> None:
-    """On the server itself, for i from 1 on; `statement` is SQL for it, in a transaction of its
+    """Runs `statement` on the server itself, for i from 1 on, each time in a transaction of its
     own."""
     cursor.execute(f"DROP PROCEDURE IF EXISTS {SCHEMA}.loops")
     cursor.execute(
@@ -275,7 +275,7 @@ CASES = {case.__name__: case for case in (wide, tables, backlog, transaction)}
 
 @contextmanager
 def empty_schema(source: Database) -> Iterator[Connection]:
-    """An empty one, on a server that need not outlive a power loss; gone at the end."""
+    """An empty schema, on a server that need not survive a power loss; dropped at the end."""
     connection = pymysql.connect(
         host=source.host,
         port=source.port,

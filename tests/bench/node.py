@@ -1,5 +1,5 @@
 """What one node costs with many consumer tasks, and how fast they are: memory and CPU of idle
-tasks, delay of rows that come slowly.
+tasks, delay of rows that arrive slowly.
 
     .venv/bin/python -m tests.bench.node [--idle 50] [--active 20] [--rows 5] [--seconds 30] [--home
     STACK]
@@ -75,7 +75,7 @@ def _cores(pids: dict[str, list[int]], seconds: float) -> dict[str, float]:
 def _send(
     producer: Producer, schema: str, tasks: list[str], rows: float, seconds: float, first: int
 ) -> int:
-    """Rows for all tasks by turns, with ids from `first` on; the next id."""
+    """Sends rows for all tasks in turn, with ids from `first` on. Returns the next id."""
     count, begun = 0, time.monotonic()
     while (due := time.monotonic() - begun) < seconds:
         while count < due * rows * len(tasks):
@@ -104,7 +104,7 @@ def _send(
 def _delays(
     run: Callable[[str], Any], schema: str, tasks: list[str], first: int, count: int
 ) -> list[float]:
-    """Of the rows from id `first` on, once all `count` are there."""
+    """The delays of the rows from id `first` on, once all `count` have arrived."""
     all_rows = " UNION ALL ".join(
         f"SELECT id, sent, arrived FROM {schema}.{task}" for task in tasks
     )
@@ -125,7 +125,7 @@ def _delays(
 def _start(
     bus: Bus, addresses: Addresses, run: Callable[[str], Any], schema: str, tasks: list[str]
 ) -> None:
-    """Tasks with a topic and a table each, all at work on one node."""
+    """Starts tasks with a topic and a table each, all working on one node."""
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
     for future in admin.create_topics(
         [NewTopic(f"{schema}-{task}", 1, 1) for task in tasks]

@@ -1,4 +1,4 @@
-"""What the kernel says of processes and all that they have started."""
+"""What the kernel says about processes and all that they have started."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def check(pids: list[int]) -> None:
 
 
 def cpu_seconds(pids: list[int]) -> float:
-    """Of processes and all that they have started."""
+    """The CPU time of processes and all that they have started."""
     ticks = 0
     for pid in (each for given in pids for each in family(given)):
         with suppress(OSError):
@@ -31,7 +31,7 @@ def cpu_seconds(pids: list[int]) -> float:
 
 
 def megabytes(pids: list[int]) -> float:
-    """The most that each has had, in all."""
+    """The sum of each process's peak memory."""
     found = 0
     for pid in (each for given in pids for each in family(given)):
         with suppress(OSError, StopIteration):

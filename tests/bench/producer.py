@@ -63,7 +63,7 @@ def fetch_task(source: Database, kafka: str, topic: str, converter: str) -> Fetc
 
 
 def until_the_end(source: BinlogSource, backlog: Backlog) -> Iterator[Batch]:
-    """What the source gives out up to the backlog's end."""
+    """What the source yields up to the backlog's end."""
     for batch in source.batches(backlog.start):
         yield batch
         if batch.edge is not None and (batch.edge.file, batch.edge.pos) >= (
@@ -99,7 +99,7 @@ def peer(source: Database, backlog: Backlog) -> int:
 
 
 def decode(task: FetchTask, backlog: Backlog) -> int:
-    """Row changes decoded and written as records, which are thrown away."""
+    """Row changes decoded and written as records, which are discarded."""
     converter = make_converter(task.publish.converter)
     writers: dict[Any, TableWriter] = {}
     count = 0

@@ -56,7 +56,7 @@ FILLED = (
 
 @contextmanager
 def filled(source: Database, name: str, rows: int) -> Iterator[tuple[BinlogPosition, int]]:
-    """A table of so many rows; where its binlog begins, and how many bytes that is."""
+    """A table with this number of rows; where its binlog begins, and its size in bytes."""
     with connect(source) as connection, connection.cursor() as cursor:
         cursor.execute(f"CREATE DATABASE {name}")
         cursor.execute(f"USE {name}")
@@ -99,8 +99,8 @@ def dump(program: str, source: Database, name: str) -> None:
 
 
 def fetched(stack: Addresses, task: FetchTask, end: int) -> None:
-    """Runs the task with a topic and a position of its own: to its end, or up to the place `end`
-    in the binlog."""
+    """Runs the task with a topic and a position of its own: to its end, or up to `end` in the
+    binlog."""
     topic, stop = "bench" + uuid.uuid4().hex[:8], Event()
     admin = AdminClient({"bootstrap.servers": stack.kafka})
     admin.create_topics([NewTopic(topic, 3, 1)])[topic].result(30)

@@ -1,11 +1,11 @@
-"""How soon a consumer task that has kept up applies its next row: after its start, and after a
-kill -9 on a node.
+"""How soon a consumer task without lag applies its next row: after its start, and after a kill -9
+on a node.
 
     .venv/bin/python -m tests.bench.start [--starts 6] [--kills 3] [--home STACK]
 
 Start: from the start of a process of its own until PostgreSQL has the row that came into Kafka
 before it; the process is killed and stopped in turn. Kill: from the kill -9 of the process in which
-a node runs the task until PostgreSQL has a row that came into Kafka right behind it.
+a node runs the task until PostgreSQL has a row that came into Kafka right after it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PATIENCE_SECONDS = 60.0
 
 @contextmanager
 def open_table(addresses: Addresses, folder: Path) -> Iterator[tuple[Shop, Callable[[int], None]]]:
-    """A shop with a table and a topic of its name, and what sends a row to the topic."""
+    """A shop with a table and a topic of its name, and a function that sends a row to the topic."""
     name, source = f"bench{time.time_ns()}", addresses.source
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)

@@ -36,7 +36,7 @@ from tests.bench.producer import fetch_task
 
 
 def write(source: Database, rows: int, width: int) -> tuple[BinlogPosition, BinlogPosition]:
-    """The places before and behind the rows."""
+    """Writes rows. Returns the positions before and after them."""
     connection = pymysql.connect(
         host=source.host,
         port=source.port,
@@ -70,7 +70,7 @@ def rate(
     *,
     transactional: bool,
 ) -> float:
-    """Rows per second until the position behind them is stored."""
+    """Rows per second until the position after them is stored."""
     topic = f"bench-{time.time_ns()}"
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
     for future in admin.create_topics([NewTopic(topic, 1, 1)]).values():
@@ -103,7 +103,7 @@ def rate(
 @click.option("--rounds", default=3, show_default=True)
 @click.option("--home", type=click.Path(path_type=Path), help="Use the stack in this folder.")
 def main(rows: int, width: int, rounds: int, home: Path | None) -> None:
-    """Prints both rates and their ratio, each way first by turns."""
+    """Prints both rates and their ratio; each takes turns at being first."""
     place = home or Path(tempfile.mkdtemp(prefix="cdcbus-bench-"))
     place.chmod(0o755)
     try:

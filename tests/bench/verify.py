@@ -44,7 +44,7 @@ FILLED = (
 
 @contextmanager
 def copied(stack: Addresses, name: str, rows: int) -> Iterator[None]:
-    """The same rows at the target."""
+    """Copies the same rows to the target."""
     at = stack.postgresql
     with psycopg.connect(
         host=at.host,
@@ -66,7 +66,7 @@ def copied(stack: Addresses, name: str, rows: int) -> Iterator[None]:
 
 
 def task_files(stack: Addresses, name: str, folder: Path) -> Path:
-    """A fetch task and a consumer task; gives the second."""
+    """Writes a fetch task and a consumer task. Returns the second file."""
     source, target = stack.source, stack.postgresql
     fetch = {
         "taskId": f"{name}-fetch",

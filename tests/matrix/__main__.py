@@ -4,8 +4,8 @@ and source and target are equal afterwards by `cdcbus verify`.
     .venv/bin/python -m tests.matrix [--minutes 30] [--seed N] [--cell "TEXT" ...]
                                      [--seconds 30] [--json FILE] [--markdown FILE]
 
-Cells come in an order that the seed gives, until the minutes are over. Exit code 1 where one of
-them ends otherwise than promised.
+The seed gives the order of the cells, which run until the minutes are over. Exit code 1 where one
+of them does not end as promised.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def main(
                         wrong = "; ".join(found[-1].wrong)
                         took = f"equal after {found[-1].seconds:.0f} s"
                         console.print(f"{cell}: {wrong or took}", highlight=False)
-                        if wrong:  # the next ones begin with a world that is whole
+                        if wrong:  # the next ones begin with an intact world
                             kept = Path(tempfile.mkdtemp(prefix="cdcbus-cell-")) / "said.log"
                             kept.write_text(world.bus.said())
                             console.print(f"what nodes and tasks have said is in {kept}")

@@ -1,4 +1,4 @@
-"""The cells of the fault matrix: who is hurt, how, and what goes on meanwhile. Pure."""
+"""The cells of the fault matrix: which part is hurt, how, and under which load. Pure."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Victim(StrEnum):
 
 
 class Fault(StrEnum):
-    """KILL is SIGKILL, after which a server is started again, and a task by its node. STOP is
-    SIGSTOP, and SIGCONT after a while. CUT ends all connections to a server and refuses new ones
-    for a while; SLOW lets little through."""
+    """KILL is SIGKILL, after which a server is restarted, and a task by its node. STOP is SIGSTOP,
+    and SIGCONT after a while. CUT ends all connections to a server and refuses new ones for a
+    while; SLOW lets little through."""
 
     KILL = "killed"
     STOP = "stopped"
@@ -32,7 +32,7 @@ class Fault(StrEnum):
 
 
 class Load(StrEnum):
-    """STEADY: rows that change all the time; it goes on beside HUGE (one large transaction), DDL
+    """STEADY: rows that change all the time; it continues beside HUGE (one large transaction), DDL
     and SNAPSHOT. GEARS: bursts, between which a consumer task changes its gear."""
 
     IDLE = "idle"
@@ -64,8 +64,8 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`wrong`: a sentence for each thing that is not as promised. `seconds`: from the end of the
-    fault until source and target were equal and both tasks worked."""
+    """`wrong`: a sentence for each broken promise. `seconds`: from the end of the fault until
+    source and target were equal and both tasks worked."""
 
     cell: Cell
     seconds: float
@@ -106,7 +106,7 @@ def all_cells() -> Iterator[Cell]:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """As Markdown: a row for who was hurt and how, a column for what went on."""
+    """The outcomes as Markdown: a row for each victim and fault, a column for each load."""
     found = {outcome.cell: outcome for outcome in outcomes}
     lines = [
         f"| | {' | '.join(Load)} |",

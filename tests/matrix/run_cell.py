@@ -11,7 +11,7 @@ from tests.support.waiting import wait_until
 
 
 def outcome(world: World, cell: Cell, seconds: float, chance: random.Random) -> Outcome:
-    """Raises nothing: what goes wrong is a sentence."""
+    """Runs a cell. Raises nothing: what goes wrong is a sentence."""
     wrong = []
     starts = world.starts()
     ended = time.monotonic()

@@ -47,7 +47,7 @@ TASKS = ("fetch", "load")
 
 
 class Way:
-    """To a server: a line that can be cut behind a link that can be slow."""
+    """The way to a server: a line that can be cut behind a link that can be slow."""
 
     def __init__(self, host: str, port: int, stack: ExitStack) -> None:
         self.line = Line(f"{host}:{port}")
@@ -129,7 +129,7 @@ class World:
         )
 
     def _state(self, task: str) -> State | None:
-        with suppress(Exception):  # ZooKeeper may be away
+        with suppress(Exception):  # ZooKeeper may be down
             return self.bus.status(task).state
         return None
 
@@ -141,8 +141,8 @@ class World:
         return "" if found.exit_code == 0 else found.output
 
     def prepare(self, victim: Victim, load: Load) -> None:
-        """Rows that only a snapshot brings are missing at the target. Spark is up where it is to
-        be hurt."""
+        """Brings Spark up if it will be hurt. For a snapshot, deletes the rows from the target that
+        only the snapshot brings, and starts it."""
         if victim is Victim.SPARK:
             wait_until(self._spark_is_up, "a backlog to bring Spark up", PATIENCE_SECONDS)
         if load is Load.SNAPSHOT:
@@ -155,7 +155,7 @@ class World:
         return bool(self._pids(Victim.SPARK))
 
     def at_target(self, sql: str) -> None:
-        """On a connection of its own, as the server may be killed."""
+        """Runs SQL on a connection of its own, as the server may be killed."""
         at = self.addresses.postgresql
         with psycopg.connect(
             host=at.host, port=at.port, user=at.user, password=at.password, dbname=at.database
@@ -163,7 +163,7 @@ class World:
             connection.execute(sql.encode())
 
     def hurt(self, victim: Victim, fault: Fault, seconds: float) -> str:
-        """Returns when it is over; a sentence where there is nothing to hurt."""
+        """Hurts a victim. Returns when it is over; a sentence if there is nothing to hurt."""
         if fault in (Fault.CUT, Fault.SLOW):
             way = self._ways[victim]
             if fault is Fault.CUT:
@@ -213,12 +213,12 @@ class World:
         return log.read_text(errors="replace").count("reads the binlog from")
 
     def end(self) -> int:
-        """Of the topic."""
+        """The end offset of the topic."""
         with self._reading() as consumer:
             return int(consumer.get_watermark_offsets(TopicPartition(self.name, 0), 60)[1])
 
     def went_back(self, start: int) -> list[str]:
-        """Rows of which the topic has an older state behind a newer one, from an offset on."""
+        """Rows that have an older state after a newer one in the topic, from an offset on."""
         newest: dict[tuple[str, str], int] = {}
         found = []
         for row, key in self._rows(start, self.end()):

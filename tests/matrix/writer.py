@@ -1,4 +1,4 @@
-"""What goes on at the source while something is hurt."""
+"""The changes at the source while something is hurt."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PAUSE_SECONDS = {Load.GEARS: 3.0}
 
 
 class Writer:
-    """Numbers that only grow are written into column `n`, so that a reader of the topic sees it
-    where a row goes back in time."""
+    """Writes numbers that only grow into column `n`, so that a reader of the topic sees where a row
+    goes back in time."""
 
     def __init__(self, source: Database, schema: str, seed: int) -> None:
         self._source, self._schema = source, schema
@@ -30,7 +30,7 @@ class Writer:
 
     @contextmanager
     def writing(self, load: Load) -> Iterator[None]:
-        """As long as the block lasts. A source that is away is waited for."""
+        """Writes while the block runs. Waits for a source that is unavailable."""
         over = Event()
         thread = Thread(target=self._run, args=(load, over))
         thread.start()
@@ -41,7 +41,7 @@ class Writer:
             thread.join()
 
     def write(self, load: Load) -> None:
-        """A step of a load, at once."""
+        """Makes one step of a load, immediately."""
         with connect(self._source) as connection, connection.cursor() as cursor:
             for statement in self._statements(load):
                 cursor.execute(statement)

@@ -8,7 +8,7 @@ Two buses read one source, each a node with a fetch task and a consumer task. Th
 are killed or stopped for some seconds in turn; those of the second live as long as the soak.
 Sampled are memory, threads and open files of each process with those below it, nodes in ZooKeeper,
 temporary files, binlog dumps at the source and sessions at the target. Exit code 1 where something
-grows or rows differ; what is said, and the curves, tell what.
+grows or rows differ; the output and the curves show what.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Soak:
         return time.monotonic() - self.began
 
     def sample(self) -> None:
-        """What there is now."""
+        """Takes a sample now."""
         for name, bus in self._buses.items():
             processes = {"node": bus.nodes["n1"].pid}
             processes |= {task: bus.runner(task) for task in ("fetch", "load")}
@@ -141,8 +141,8 @@ def _count(bus: Bus, path: str = "/") -> int:
 
 @contextmanager
 def writing(addresses: Addresses, name: str, seed: int) -> Iterator[None]:
-    """Rows that change, from a few a second to two hundred and back within minutes; now and then
-    many at once."""
+    """Changes rows, from a few a second to two hundred and back within minutes; now and then many
+    in one statement."""
     over = Event()
 
     def run() -> None:
@@ -202,7 +202,7 @@ def _started(addresses: Addresses, name: str, schema: str, bus: Bus) -> None:
 def soaked(
     addresses: Addresses, folder: Path, seconds: float, kill_seconds: float, console: Console
 ) -> tuple[Soak, list[str]]:
-    """The samples, and a sentence for all that is wrong."""
+    """The samples, and a sentence for each thing that is wrong."""
     name, seed = "soak" + uuid.uuid4().hex[:8], random.randrange(10**9)
     console.print(f"seed {seed}")
     chance = random.Random(seed)
@@ -251,7 +251,7 @@ def soaked(
 def main(
     hours: float, kill_seconds: float, home: Path | None, file: Path | None, picture: Path | None
 ) -> None:
-    """Says what has grown, and whether all rows are there."""
+    """Prints what has grown, and whether all rows have arrived."""
     console = Console()
     with tempfile.TemporaryDirectory(prefix="cdcbus-soak-") as scratch:
         folder = Path(scratch)

@@ -18,7 +18,7 @@ svg { font: 12px system-ui, sans-serif; fill: #24292f; background: #fff }
 
 
 def chart(series: Series, kills: Sequence[float], seconds: float) -> str:
-    """One of them, from 0 up."""
+    """One chart, from 0 up."""
     top = max((value for _, value in series.values), default=1.0) * 1.15 or 1.0
     points = " ".join(
         f"{at / seconds * WIDTH:.1f},{HEIGHT - value / top * HEIGHT:.1f}"
@@ -40,7 +40,7 @@ def chart(series: Series, kills: Sequence[float], seconds: float) -> str:
 
 
 def svg(all_series: Sequence[Series], kills: Sequence[float], seconds: float) -> str:
-    """All of them; short red lines are kills."""
+    """All charts; short red lines are kills."""
     rows = -(-len(all_series) // COLUMNS)
     width, height = COLUMNS * (WIDTH + GAP) + GAP, rows * (HEIGHT + 2 * GAP) + GAP
     charts = "".join(

@@ -1,4 +1,4 @@
-"""What processes and servers hold, sampled over hours, and whether it stays."""
+"""What processes and servers hold, sampled over hours, and whether it grows."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from pathlib import Path
 PAGE = os.sysconf("SC_PAGE_SIZE")
 GROWTH = 0.15
 EARLY, LATE = (0.25, 0.45), (0.8, 1.0)
-"""The parts of a run that are compared: behind the starts, and the end."""
+"""The parts of a run that are compared: after the starts, and at the end."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """`values`: (seconds since the start, what it was). `slack`: growth that means nothing."""
+    """`values`: (seconds since the start, value). `slack`: growth that means nothing."""
 
     name: str
     unit: str
@@ -24,9 +24,9 @@ class Series:
     values: Sequence[tuple[float, float]]
 
     def most(self, part: tuple[float, float]) -> float | None:
-        """What nine in ten samples of this part of the run do not exceed; None where nothing was
-        sampled. A median would tell how often Spark is up in a process that is killed each few
-        minutes, not what it takes."""
+        """The 90th percentile of the samples in this part of the run; None without samples. A
+        median would show how often Spark is up in a process that is killed every few minutes, not
+        what it takes."""
         end = self.values[-1][0] if self.values else 0.0
         found = sorted(value for at, value in self.values if part[0] * end <= at <= part[1] * end)
         return found[len(found) * 9 // 10] if found else None
@@ -43,7 +43,7 @@ class Series:
 
 
 def family(pid: int) -> list[int]:
-    """A process and all below it; those that are gone are left out."""
+    """A process and all below it, without those that have ended."""
     found = [pid]
     for pid_ in found:
         with suppress(OSError):
@@ -53,7 +53,7 @@ def family(pid: int) -> list[int]:
 
 
 def held(pid: int) -> dict[str, float]:
-    """Memory in MB, threads and open files of a family; empty where it is gone."""
+    """Memory in MB, threads and open files of a family; empty if it has ended."""
     memory = threads = files = 0
     for each in family(pid):
         with suppress(OSError):

@@ -1,5 +1,5 @@
-"""Has a consumer task leave to Spark whatever it can, where a test is about executors: else the tail
-gear may be through before Spark is up."""
+"""Makes a consumer task leave everything it can to Spark, for tests of executors: else the tail gear
+may be done before Spark is up."""
 
 from __future__ import annotations
 

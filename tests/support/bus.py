@@ -58,7 +58,7 @@ NOWHERE = "loader.source.url=jdbc:postgresql://127.0.0.1:1/none\n"
 
 
 class Bus:
-    """`folder` is the current one of all nodes."""
+    """`folder` is the current folder of all nodes."""
 
     def __init__(
         self, address: str, client: KazooClient, folder: Path, environment: dict[str, str]
@@ -75,7 +75,7 @@ class Bus:
         self.tasks = TaskNodes(client)
 
     def __call__(self, *words: object, code: int = 0) -> Result:
-        """A command, which must end with this exit code."""
+        """Runs a command, which must end with this exit code."""
         result = CliRunner(env={"CDCBUS_ZOOKEEPER": self.address}).invoke(main, [*map(str, words)])
         assert result.exit_code == code, result.output
         return result
@@ -117,7 +117,7 @@ class Bus:
         return data.decode()
 
     def said(self) -> str:
-        """All that nodes and tasks have logged."""
+        """Everything that nodes and tasks have logged."""
         logs = [*self.folder.glob("*.log"), *self.folder.glob("logs/*.log")]
         return "\n".join(
             f"==== {log.name}\n{log.read_text(encoding='utf-8', errors='replace')}" for log in logs
@@ -183,7 +183,7 @@ def load_text(task_id: str, stack: Addresses, topic: str, **keys: str) -> str:
 
 
 def resting_text(task_id: str, kafka: str, topic: str, **keys: str) -> str:
-    """A consumer task that is not to run: its target is not there."""
+    """A consumer task that must not run: its target does not exist."""
     return (FROM_KAFKA + NOWHERE).format(
         task_id=task_id, kafka=kafka, topic=topic, more=_lines(keys)
     )
@@ -213,7 +213,7 @@ def published(kafka: str, topic: str) -> list[dict[str, Any]]:
             message = consumer.poll(10)
             assert message is not None
             if (error := message.error()) is not None:
-                # behind the end there are only transaction markers
+                # after the end there are only transaction markers
                 assert error.code() == KafkaError._PARTITION_EOF
                 break
             found.append(json.loads(message.value() or b"{}"))

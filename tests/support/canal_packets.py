@@ -1,5 +1,5 @@
-"""What canal writes with `canal.mq.flatMessage=false`, letter by letter by the field numbers of its
-own schema: nothing of what reads it is used. And the same changes as canal's flat messages."""
+"""What canal writes with `canal.mq.flatMessage=false`, byte by byte by the field numbers of its own
+schema, without any code that reads it. And the same changes as canal's flat messages."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ def _varint(number: int) -> bytes:
 
 
 def packet(entries: Iterable[Fields], batch_id: int = 7) -> bytes:
-    """A record's value, as canal makes it of entries."""
+    """A record's value, as canal builds it from entries."""
     body = {"batch_id": batch_id, "messages": list(entries)}
     return encoded("Packet", {"version": 1, "type": "MESSAGES", "body": body})
 

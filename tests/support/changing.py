@@ -16,8 +16,8 @@ KEYS = 50
 
 @contextmanager
 def changing(source: Database, schema: str) -> Iterator[None]:
-    """Inserts, updates and deletes rows (id, n) of table t, a hundred a second and of few keys,
-    so that order counts, as long as the block lasts."""
+    """Inserts, updates and deletes rows (id, n) of table t while the block runs, a hundred a second
+    and of few keys, so that order counts."""
     over = threading.Event()
     changes = threading.Thread(target=_change, args=(source, schema, over))
     changes.start()

@@ -1,6 +1,6 @@
-"""A virtual environment as `pip install cdcbus` makes it, without the minutes and the gigabyte:
-what cdcbus declares to need, and what that needs, is linked from the environment of the tests;
-nothing else is there."""
+"""A virtual environment as `pip install cdcbus` makes it, without the minutes and the gigabyte: it
+links what cdcbus requires, directly and not, from the environment of the tests, and has nothing
+else."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from packaging.utils import canonicalize_name
 
 
 def make_environment(folder: Path) -> Path:
-    """Its Python, with pip, and all that cdcbus needs but cdcbus itself."""
+    """Its Python, with pip, and everything that cdcbus needs except cdcbus itself."""
     subprocess.run([sys.executable, "-m", "venv", folder], check=True)
     [packages] = folder.glob("lib/python3.*/site-packages")
     for distribution in needed("cdcbus"):

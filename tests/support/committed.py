@@ -9,8 +9,8 @@ from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
 
 def committed(kafka: str, topic: str) -> list[Message]:
-    """All committed records that come before the end, or before an open transaction, partition
-    by partition."""
+    """All committed records before the end, or before an open transaction, partition by
+    partition."""
     options = {
         "isolation.level": "read_committed",
         "enable.partition.eof": True,
@@ -39,5 +39,5 @@ def committed(kafka: str, topic: str) -> list[Message]:
 
 
 def committed_canal(kafka: str, topic: str) -> list[dict[str, Any]]:
-    """The same of a canalRow topic, as JSON."""
+    """The same for a canalRow topic, as JSON."""
     return [json.loads(message.value() or b"") for message in committed(kafka, topic)]

@@ -1,4 +1,4 @@
-"""The console in a real browser, without a node: pages that are looked at by axe, too."""
+"""The console in a real browser, without a node: pages that axe also checks."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def open_browser() -> Iterator[Browser]:
 
 @contextmanager
 def open_page(browser: Browser, base: str) -> Iterator[Page]:
-    """A page of somebody who is logged in. At the end no script must have failed on it."""
+    """A page of a person who is logged in. Fails at the end if a script has failed on it."""
     page = browser.new_page(viewport=WIDE)  # type: ignore[arg-type]
     page.set_default_timeout(PATIENCE_MS)
     wrong: list[str] = []
@@ -75,7 +75,7 @@ def stumbles_everywhere(page: Page) -> list[str]:
 
 
 def put_tasks(client: KazooClient, texts: Mapping[str, str]) -> None:
-    """Imports many tasks at once, by id."""
+    """Imports many tasks in few transactions, by id."""
     dists = {}
     for task_id, text in texts.items():
         inspection = inspect_text(text, {}, sources=lambda _: None)

@@ -13,14 +13,14 @@ CASES = sorted(FOLDER.glob("*.sql"))
 
 @dataclass(slots=True)
 class DdlStep:
-    """A statement and, where the case says it, what its text makes of the table."""
+    """A statement and, where the case says it, the table after it."""
 
     sql: str
     expected: str = ""
 
 
 def steps(path: Path) -> tuple[str, list[DdlStep]]:
-    """For which server (empty: both), and the statements of a case. Raises ValueError."""
+    """The server (empty: both) and the statements of a case. Raises ValueError."""
     only, lines, found = "", list[str](), list[DdlStep]()
     for line in path.read_text(encoding="utf-8").splitlines():
         if line.startswith("-- only: "):
@@ -38,7 +38,7 @@ def steps(path: Path) -> tuple[str, list[DdlStep]]:
 
 
 def shown(table: TableSchema | None) -> str:
-    """As a case says it."""
+    """The table as a case writes it."""
     return (
         "unknown"
         if table is None

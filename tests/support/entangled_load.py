@@ -34,13 +34,12 @@ def create_tables(shop: Shop) -> None:
 
 
 def scratch_topic(name: str) -> str:
-    """That of the table that is emptied now and then; it has one partition."""
+    """The topic of the table that is emptied now and then; it has one partition."""
     return f"{name}_scratch"
 
 
 def fetch_keys(name: str) -> dict[str, str]:
-    """What a fetch task needs, so that rows that forbid each other something are in one
-    partition."""
+    """The keys of a fetch task that keep rows which block each other in one partition."""
     return {
         f"loader__source__partitionKey__{name.upper()}__SEATS": "HALL",
         f"loader__source__partitionKey__{name.upper()}__CHILDREN": "PARENT",
@@ -49,8 +48,8 @@ def fetch_keys(name: str) -> dict[str, str]:
 
 
 class EntangledLoad(Thread):
-    """Changes rows of `TABLES` until it is `done`, in a few hundred statements a second at most;
-    every now and then thousands at once."""
+    """Changes rows of `TABLES` until it is `done`, with a few hundred statements a second at most;
+    every now and then thousands in one statement."""
 
     def __init__(self, source: Database, schema: str, seed: int) -> None:
         super().__init__(daemon=True)
@@ -111,8 +110,8 @@ class EntangledLoad(Thread):
         cursor.execute("DELETE FROM log WHERE level >= %s LIMIT 4", (self._choose.randrange(10),))
 
     def _change_seats(self, cursor: Cursor) -> None:
-        """Unique values wander: within a statement, a transaction, or from one transaction to
-        the next."""
+        """Unique values move between rows: within a statement, a transaction, or from one
+        transaction to the next."""
         hall = self._choose.choice(HALLS)
         cursor.execute("SELECT id, seat FROM seats WHERE hall = %s ORDER BY id", (hall,))
         (one, one_seat), (other, other_seat) = self._choose.sample(cursor.fetchall(), 2)
@@ -135,8 +134,8 @@ class EntangledLoad(Thread):
         cursor.execute("COMMIT")
 
     def _change_families(self, cursor: Cursor) -> None:
-        """Parents come with children, and go after them; children, and parents before they have
-        any, change their keys."""
+        """Parents are inserted with children, and deleted after them; children, and parents
+        without children, change their keys."""
         family = self._choose.randrange(FAMILIES)
         cursor.execute(self._choose.choice(("BEGIN", "DO 0")))
         if family in self._families:

@@ -1,4 +1,4 @@
-"""A backlog in one topic, and a task that sends it on to another: what tests of such tasks need."""
+"""A backlog in one topic, and a task that forwards it to another: what tests of such tasks need."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class Forward:
     processes: list[TaskProcess]
 
     def put(self, numbers: range, table: str = "orders", partitions: int = 1) -> None:
-        """An insert of each number into a partition of its customer's, of whom there are ten;
-        committed at that millisecond. Odd ones are in a header as well."""
+        """Sends an insert of each number to the partition of its customer, one of ten, committed at
+        that millisecond. Odd numbers are also in a header."""
         producer = Producer({"bootstrap.servers": self.kafka})
         of = Table(TableId("shop", table), COLUMNS, ("id",))
         for number in numbers:
@@ -59,7 +59,7 @@ class Forward:
         assert producer.flush(30) == 0
 
     def task(self, **keys: str) -> TaskProcess:
-        """Not started yet; killed when the test ends. `__` in a key is `.`."""
+        """A task that is not started yet, and killed when the test ends. `__` in a key is `.`."""
         lines = {
             "taskId": self.name,
             "consumer.consumerName": "KafkaFetch",

@@ -1,8 +1,8 @@
-"""oracledb as its callers see it, with H2 in its Oracle mode behind it: what is said to the driver
-is recorded, held to two grammars of Oracle's SQL, and really run.
+"""oracledb as its callers see it, backed by H2 in its Oracle mode: statements are recorded, checked
+against two grammars of Oracle's SQL, and really run.
 
-Only what the loader and SQLAlchemy use. H2 runs in a JVM of its own and is spoken to by JDBC
-through py4j.
+It has only what the loader and SQLAlchemy use. H2 runs in a JVM of its own, reached by JDBC through
+py4j.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ CATALOG = (
     "information_schema.tables",
     "CREATE VIEW PUBLIC.SESSION_PRIVS AS SELECT 'CREATE TABLE' AS privilege FROM dual",
 )
-# H2 SQLSTATE -> (Oracle's number, its text with the names that H2 tells)
+# H2 SQLSTATE -> (Oracle's number, its text with the names that H2 reports)
 ERRORS = {
     "23505": (1, "unique constraint (X) violated"),
     "23502": (1400, 'cannot insert NULL into ("{column}")'),
@@ -303,7 +303,7 @@ def _plain(result: Any, at: int) -> Any:
 
 
 def _as_oracle(error: Py4JJavaError) -> oracledb.Error:
-    """The error that Oracle would give, with a text that quotes a cell, as Oracle's do."""
+    """The error that Oracle would raise, with a text that quotes a cell, as Oracle's do."""
     cause = error.java_exception
     state, said = cause.getSQLState(), cause.getMessage()
     code, text = ERRORS["22003" if "NUMERIC" in said else state]

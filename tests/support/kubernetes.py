@@ -1,8 +1,8 @@
-"""A Kubernetes on this machine: API server, scheduler and one node, whose containers are real; etcd
-and containerd behind them.
+"""A Kubernetes on this machine: API server, scheduler and one node, whose containers are real, with
+etcd and containerd.
 
 Kubernetes and etcd are built with Go, which takes minutes, and kept in the cache; containerd and
-runc are the machine's. All needs root.
+runc are the machine's. Everything needs root.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ exec %(java)s "${options[@]}" -Xms"$SPARK_EXECUTOR_MEMORY" -Xmx"$SPARK_EXECUTOR_
 
 @dataclass(frozen=True)
 class Kubernetes:
-    """All that belongs to it is in `folder`."""
+    """A running Kubernetes; everything that belongs to it is in `folder`."""
 
     folder: Path
     port: int
@@ -93,7 +93,7 @@ class Kubernetes:
         return self.folder / "kubernetes.pem"
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None, *, method: str = "GET") -> Any:
-        """The API server's answer to one who may do all."""
+        """The API server's answer to a client with all rights."""
         data = None if body is None else json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {OPERATOR}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
@@ -110,7 +110,7 @@ class Kubernetes:
         }
 
     def delete_pod(self, name: str) -> None:
-        """As an operator does, or Kubernetes where it wants a node for others."""
+        """Deletes a pod, as an operator does, or Kubernetes to free a node for others."""
         self.ask(f"/api/v1/namespaces/default/pods/{name}", method="DELETE")
 
     def kill_pod(self, name: str) -> None:
@@ -124,8 +124,8 @@ class Kubernetes:
         raise AssertionError(f"no executor of {name} runs")
 
     def start_task(self, name: str, task: TaskProcess, folder: Path) -> None:
-        """In a pod of this name and with its service account. It has the machine's network and
-        programs, and may write to `folder`, where all that the task needs is."""
+        """Starts a task in a pod of this name and with its service account. It has the machine's
+        network and programs, and may write to `folder`, which holds all that the task needs."""
         command = f"exec {sys.executable} -m cdcbus task run {task.file} > {task.log} 2>&1"
         environment = {
             **{key: value for key, value in task.environment.items() if key.startswith("CDCBUS_")},
@@ -205,7 +205,7 @@ class Kubernetes:
 
 
 def missing() -> list[str]:
-    """What this machine lacks of what it takes."""
+    """The requirements that this machine lacks."""
     programs = [
         name
         for name in ("go", "containerd", "ctr", "runc", "unshare")
@@ -216,7 +216,7 @@ def missing() -> list[str]:
 
 @contextmanager
 def open_kubernetes(folder: Path) -> Iterator[Kubernetes]:
-    """`folder` is made. All that runs there is killed at the end."""
+    """Starts it in `folder`, which is created. Everything in it is killed at the end."""
     program, pause = _programs()
     folder.mkdir()
     ports: list[int] = []
@@ -307,7 +307,7 @@ def _api_options(folder: Path, key: Path, etcd: int, port: int) -> list[str]:
         "--service-cluster-ip-range=10.96.0.0/24",
         f"--token-auth-file={folder}/tokens.csv",
         "--authorization-mode=RBAC",
-        # Who makes service accounts, and takes a new node's taints away, does not run here.
+        # The controller that creates service accounts and removes a new node's taints does not run.
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
     ]
 
@@ -403,7 +403,7 @@ def _answers(kubernetes: Kubernetes) -> bool:
 
 
 def _programs() -> tuple[Path, Path]:
-    """Kubernetes and the pause program, built when they are not in the cache."""
+    """Kubernetes and the pause program, built if they are not in the cache."""
     sources = sorted([*SOURCES.glob("*.go"), *SOURCES.glob("go.*"), *SOURCES.glob("*/*.go")])
     built = (
         cache_folder()
@@ -468,7 +468,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _remove_control_group(name: str) -> None:
-    """With those of its containers, once these are gone."""
+    """Removes it with those of its containers, once these have ended."""
 
     def is_removed() -> bool:
         groups = sorted(Path("/sys/fs/cgroup").glob(f"**/{name}/**"), reverse=True)

@@ -33,7 +33,7 @@ class Line:
                 continue
             try:
                 far = socket.create_connection(self._target)
-            except ConnectionRefusedError:  # the server is not there just now
+            except ConnectionRefusedError:  # the server is down just now
                 near.close()
                 continue
             self._open += [near, far]

@@ -26,7 +26,7 @@ Rows = dict[Key, dict[str, Cell]]
 
 @dataclass(frozen=True)
 class ForeignKey:
-    """`child.column` names a row of `parent`, by its one key column."""
+    """`child.column` references a row of `parent`, by its one key column."""
 
     child: TableId
     column: str
@@ -87,7 +87,7 @@ class MemoryTarget:
             transaction.check_at_once()
 
     def end_other_sessions(self) -> None:
-        """There are none."""
+        """Does nothing: there are none."""
 
     def applied_offsets(self) -> list[AppliedOffset]:
         return list(self.offsets.values())

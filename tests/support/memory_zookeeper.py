@@ -1,5 +1,5 @@
-"""A ZooKeeper in memory, as far as what is reported to each other needs one: a stand-in of a kazoo
-client, whose requests are answered when they are made, or, while it is silent, not at all."""
+"""A ZooKeeper in memory, as far as reports need one: a stand-in for a kazoo client, whose requests
+are answered immediately, or, while it is silent, not at all."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Watch = Callable[[object], None]
 
 @dataclass(slots=True)
 class Stat:
-    """What of a znode's stat is read."""
+    """The part of a znode's stat that is read."""
 
     version: int = 0
     mzxid: int = 0
@@ -64,7 +64,7 @@ class MemoryZooKeeper:
         self._numbers = count()
 
     def put(self, path: str, fields: object) -> None:
-        """As another client does; a text as it is."""
+        """Writes as another client does; a text as it is."""
         data = fields.encode() if isinstance(fields, str) else fields
         self._make(path, data if isinstance(data, bytes) else orjson.dumps(data))
 
@@ -74,20 +74,20 @@ class MemoryZooKeeper:
         self.changed(path)
 
     def changed(self, path: str) -> None:
-        """Tells who watches the node or its parent, once."""
+        """Notifies the watchers of the node or its parent, once."""
         for each in (path, path.rpartition("/")[0]):
             for watch in self.watches.pop(each, []):
                 watch(None)
 
     def speak(self) -> None:
-        """All that waits is answered."""
+        """Answers all waiting requests."""
         self.is_silent = False
         for request in self.waiting:
             request.is_ready = True
         self.waiting = []
 
     def texts(self) -> dict[str, str]:
-        """All that is stored, by path."""
+        """All stored texts, by path."""
         return {path: data.decode() for path, data in self.nodes.items()}
 
     def fields(self, path: str) -> Any:
@@ -112,7 +112,7 @@ class MemoryZooKeeper:
         pass
 
     def _request(self, what: str, path: str, answer: Callable[[], Any]) -> Any:
-        """The request is done when it is made, if there is anybody to do it."""
+        """Answers the request immediately, unless it is silent."""
         self.asked.append(f"{what} {path}")
         if self.is_silent:
             self.waiting.append(Request(answer, is_ready=False))

@@ -10,7 +10,7 @@ from importlib.abc import MetaPathFinder
 
 @contextmanager
 def module_searches() -> Iterator[list[str]]:
-    """The names of those that are looked for inside the block, but are not loaded yet."""
+    """The names of modules that are searched for inside the block, but are not loaded yet."""
     names: list[str] = []
 
     class Listener(MetaPathFinder):

@@ -1,6 +1,6 @@
 """A small OpenID Connect provider over real HTTP: it signs real tokens, checks secret, redirect
-address and PKCE, and gives each code once. Its user is signed in, and asked by a page with one
-button only where a test wants that; a test may have it say something wrong."""
+address and PKCE, and accepts each code once. Its user is signed in already, and asked by a page
+with one button only if a test wants that; a test can make it say something wrong."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ Claims = dict[str, Any]
 
 @dataclass
 class TestProvider:
-    """`claims`: what its tokens say of the user, beside what they must. `altered` makes other
-    claims of these, `signed` another token, `metadata` another description of itself."""
+    """`claims`: what its tokens say about the user, besides what they must. `altered` changes these
+    claims, `signed` the token, `metadata` the description of itself."""
 
     __test__ = False
 
@@ -48,7 +48,7 @@ class TestProvider:
     key_id: str = "1"
 
     def reset(self) -> None:
-        """As it was when it was started, but for its key."""
+        """Resets it to its state at the start, except for its key."""
         vars(self).update(vars(TestProvider(self.address, key=self.key, key_id=self.key_id)))
 
     def rotate(self) -> None:

@@ -1,8 +1,8 @@
 """Two grammars of Oracle's SQL, which a statement must follow: that of Apache ShardingSphere, made
 from Oracle's manual with ANTLR, and that of Alibaba's Druid, written by hand.
 
-They know no table and no column, and each of them takes some of what Oracle refuses; hardly
-anything is let pass by both.
+They know no tables and columns, and each of them accepts some of what Oracle refuses; hardly
+anything of that is accepted by both.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ WITHOUT: Final = (
     *("shardingsphere-infra-database-oracle", "shardingsphere-infra-spi", "guava"),
     *("commons-lang3", "lombok", "slf4j-api", "jcl-over-slf4j"),
 )
-"""Of ShardingSphere the grammar alone is used."""
+"""Only the grammar of ShardingSphere is used."""
 NOT_IN_SHARDINGSPHERE: Final = re.compile("ALTER SESSION SET ISOLATION_LEVEL=READ COMMITTED")
 NOT_IN_DRUID: Final = re.compile("SAVEPOINT |SET CONSTRAINTS ALL ")
-"""What Oracle's manual has and one of them does not know."""
+"""What Oracle's manual allows and one of them does not know."""
 
 
 class Grammars:
@@ -40,7 +40,7 @@ class Grammars:
         self.followed: set[str] = set()
 
     def check(self, sql: str) -> None:
-        """The failure of the test whose statement it is, unless both take it."""
+        """Fails the test unless both accept the statement."""
         if sql not in self.followed:
             refused = self.refusals(sql)
             assert not refused, f"{'; '.join(refused)}: {sql}"

@@ -40,8 +40,8 @@ class PrivateBroker:
         processes.kill(self._place.folder)
 
     def cut(self, topic: str, partition: int, offset: int) -> None:
-        """Kills it, and takes what a log holds from an offset on: the beginning of a batch, or
-        the end. To be started again."""
+        """Kills it, and cuts off a log from an offset on: the beginning of a batch, or the end.
+        Start it again afterwards."""
         self.kill()
         folder = self._place.data / f"{topic}-{partition}"
         (log,) = folder.glob("*.log")

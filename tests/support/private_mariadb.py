@@ -1,4 +1,4 @@
-"""A MariaDB source of a test's own, that may be hurt."""
+"""A MariaDB source of a test's own, which the test may hurt."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class PrivateMariadb:
         return self._place.data / name
 
     def execute(self, *statements: str) -> BinlogPosition:
-        """In a session of its own; the end of the binlog afterwards."""
+        """Runs statements in a session of their own; returns the end of the binlog afterwards."""
         with connect(self.database) as connection, connection.cursor() as cursor:
             for statement in statements:
                 cursor.execute(statement)
@@ -51,7 +51,7 @@ class PrivateMariadb:
 
 @contextmanager
 def private_mariadb(*options: str) -> Iterator[PrivateMariadb]:
-    """A new one that runs."""
+    """A new server that runs."""
     with open_folder() as folder:
         server = PrivateMariadb(place_of(SOURCE, folder, Plan.new()), options)
         try:

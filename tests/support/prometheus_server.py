@@ -1,4 +1,4 @@
-"""A small HTTP server that answers as the HTTP API of Prometheus does: what a test tells it to."""
+"""A small HTTP server that answers as the HTTP API of Prometheus does, with what a test sets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Answer = Callable[[str, dict[str, str]], Any]
 
 @dataclass
 class PrometheusServer:
-    """`asked`: path and arguments of each request; `headers`: of the last one. `answer` gives the
+    """`asked`: path and arguments of each request; `headers`: of the last one. `answer` returns the
     result of a query (path, arguments); `status`, `body` and `more_headers`: another answer."""
 
     address: str = ""

@@ -13,7 +13,7 @@ DAEMON = re.compile(
 
 
 def python_workers(session: int) -> list[int]:
-    """Process ids of those in a session of processes, and of their parent."""
+    """Process ids of the workers in a session of processes, and of their parent."""
     found = []
     for folder in Path("/proc").iterdir():
         try:

@@ -155,7 +155,7 @@ class RandomTable:
 
 @dataclass(slots=True)
 class Writers:
-    """Threads that change the tables. `errors`: what no writer of its kind meets by right."""
+    """Threads that change the tables. `errors`: errors that a writer of its kind must not meet."""
 
     source: Database
     schema: str
@@ -203,7 +203,7 @@ class Writers:
 def writing(
     source: Database, schema: str, tables: list[RandomTable], seed: int, count: int = 3
 ) -> Iterator[None]:
-    """While the block runs. Raises what a writer has met."""
+    """Writes while the block runs. Raises what a writer has met."""
     over, writers = Event(), Writers(source, schema, tables)
     threads = [Thread(target=writers.write, args=(seed + number, over)) for number in range(count)]
     for thread in threads:

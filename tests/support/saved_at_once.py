@@ -1,4 +1,4 @@
-"""Saves that are done when they have been begun, for tests that look right behind them."""
+"""Saves that are done when they return, for tests that look immediately afterwards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdcbus.plugins.saved_aside import SavedAside
 
 
 class SavedAtOnce(SavedAside):
-    """Still on a thread of its own, which is waited for."""
+    """Saves on a thread of its own, as always, but waits for it."""
 
     def save(self, write: Callable[[], None]) -> None:
         super().save(write)

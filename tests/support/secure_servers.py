@@ -34,7 +34,7 @@ class Authority:
 
     @classmethod
     def new(cls, folder: Path, name: str) -> Authority:
-        """One that nobody else knows; its own certificate is `ca`."""
+        """An authority that nobody else knows; its own certificate is `ca`."""
         key = ec.generate_private_key(ec.SECP256R1())
         authority = cls(folder, _signed(name, name, key, key, is_authority=True), key)
         authority.ca.write_bytes(authority.certificate.public_bytes(serialization.Encoding.PEM))
@@ -96,7 +96,7 @@ def _signed(
 
 @contextmanager
 def open_folder() -> Iterator[Path]:
-    """One that the databases' user may enter, as pytest's own is not."""
+    """A folder that the databases' user may enter, unlike pytest's own."""
     folder = Path(tempfile.mkdtemp(prefix="cdcbus-test-"))
     folder.chmod(0o755)
     try:

@@ -20,7 +20,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.tasks.zookeeper.positions import connect, position_path
 
-Query = Any  # runs a statement, gives its rows
+Query = Any  # runs a statement, returns its rows
 
 
 @dataclass(slots=True)
@@ -37,7 +37,7 @@ class Shop:
     processes: list[TaskProcess]
 
     def create(self, table: str, mysql: str, postgresql: str | None = None) -> None:
-        """Makes a table at the source and in both targets."""
+        """Creates a table at the source and in both targets."""
         self.cursor.execute(f"CREATE TABLE {table} ({mysql})")
         self.mariadb(f"CREATE TABLE {self.name}.{table} ({mysql})")
         self.postgresql(f'CREATE TABLE {self.name}."{table}" ({postgresql or mysql})')
@@ -102,8 +102,8 @@ class Shop:
         return position_path(task.task_id, swimlane or self.name)
 
     def position(self, task: TaskProcess, swimlane: str = "") -> str | None:
-        """The stored JSON of a task; of the topic called as the schema unless told. Some tests
-        kill ZooKeeper."""
+        """The stored JSON of a task, by default of the topic that is named like the schema. Some
+        tests kill ZooKeeper."""
         patient, path = (
             KazooRetry(max_tries=-1, max_delay=1, deadline=60),
             self.path(task, swimlane),
@@ -146,7 +146,7 @@ class Shop:
 
 @contextmanager
 def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> Iterator[Shop]:
-    """The shop's schemas are gone and its processes dead at the end."""
+    """Opens a shop. Its schemas are dropped and its processes killed at the end."""
     pg, my = addresses.postgresql, addresses.mariadb
     with ExitStack() as stack:
         zookeeper = connect(addresses.zookeeper)
@@ -154,7 +154,7 @@ def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> 
         stack.callback(zookeeper.stop)
 
         def run_postgresql(sql: str) -> list[Any]:
-            """On a connection of its own: some tests kill the server."""
+            """Uses a connection of its own: some tests kill the server."""
             with psycopg.connect(
                 host=pg.host, port=pg.port, user=pg.user, password=pg.password, dbname=pg.database
             ) as connection:
@@ -162,7 +162,7 @@ def open_shop(name: str, addresses: Addresses, cursor: Cursor, folder: Path) -> 
                 return found.fetchall() if found.description else []
 
         def run_mariadb(sql: str) -> list[Any]:
-            """As well."""
+            """The same."""
             with (
                 pymysql.connect(
                     host=my.host,

@@ -1,4 +1,4 @@
-"""A TCP connection that is as slow as a test wants it."""
+"""A TCP connection that is as slow as a test needs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ READ_BYTES = 65_536
 
 @dataclass(slots=True)
 class SlowLink:
-    """Listens on a port of this machine, passes all on. `bytes_per_second`: what one connection
-    brings from the server, at most; 0 for no limit; may be changed at any time."""
+    """Listens on a port of this machine, and forwards everything. `bytes_per_second`: what one
+    connection brings from the server, at most; 0 for no limit; can be changed at any time."""
 
     port: int
     bytes_per_second: float = 0
@@ -29,7 +29,7 @@ class SlowLink:
         thread.start()
 
     def _close(self) -> None:
-        """All ends, and waits for those who passed on between them."""
+        """Closes all connections, and waits for the threads that forward between them."""
         for end in self._ends:
             with suppress(OSError):
                 end.shutdown(SHUT_RDWR)
@@ -61,7 +61,7 @@ class SlowLink:
 
 @contextmanager
 def slow_link(host: str, port: int, bytes_per_second: float) -> Iterator[SlowLink]:
-    """To that server. All is cut at the end."""
+    """A link to that server. All connections are cut at the end."""
     listener = create_server(("127.0.0.1", 0))
     link = SlowLink(listener.getsockname()[1], bytes_per_second)
     link._ends.append(listener)

@@ -28,20 +28,20 @@ from tests.support.waiting import wait_until
 
 SMALL_CHUNKS: Final = Path(__file__).with_name("small_chunks")
 BYTES_PER_SECOND: Final = 250_000
-"""More than the writers change: a stream that is far behind holds a snapshot up."""
+"""More than the writers change: a stream with a large lag holds up a snapshot."""
 INSERTED_AT_ONCE: Final = 200
 Rows = dict[tuple[str | None, ...], tuple[str | None, ...]]
 
 
 def seed_of_this_run() -> int:
-    """CDCBUS_TEST_SEED, else another one each time; printed, so that a failure can be repeated."""
+    """CDCBUS_TEST_SEED, else a new one each time; printed, so that a failure can be repeated."""
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
     print(f"CDCBUS_TEST_SEED={seed}")
     return seed
 
 
 def play(shop: Shop, target: str, seed: int, *, tables: int, rows: int, kills: int) -> None:
-    """Kills fetch and consumer task, each so often."""
+    """Kills fetch and consumer task, `kills` times each."""
     choose = random.Random(seed)
     made = [RandomTable.make(f"t{number}", choose) for number in range(tables)]
     shop.cursor.execute("SET sql_mode = ''")
@@ -72,7 +72,7 @@ def play(shop: Shop, target: str, seed: int, *, tables: int, rows: int, kills: i
 def kill(
     shop: Shop, tasks: list[TaskProcess], link: SlowLink, choose: random.Random, kills: int
 ) -> None:
-    """At random moments; the fetch task first while the snapshot is under way."""
+    """Kills at random moments; the fetch task first while the snapshot is in progress."""
     fetch = tasks[0]
     for task in tasks:
         task.start()
@@ -131,7 +131,7 @@ def at_source(shop: Shop, table: RandomTable) -> Rows:
 
 
 def in_topic(shop: Shop, table: RandomTable) -> Rows:
-    """The rows that somebody has who reads the topic from its start."""
+    """The rows that a reader of the topic has who starts at its beginning."""
     found: Rows = {}
     for record in committed_canal(shop.addresses.kafka, shop.name):
         if record["table"] != table.name:

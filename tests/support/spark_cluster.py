@@ -18,15 +18,15 @@ from tests.support.waiting import wait_until
 
 @dataclass(frozen=True)
 class Cluster:
-    """A master, and what belongs to it, in `folder`."""
+    """A master, and everything that belongs to it, in `folder`."""
 
     url: str
     folder: Path
     processes: list[subprocess.Popen[bytes]]
 
     def add_worker(self, memory: str) -> int:
-        """With two cores. Returns its process id, which is also that of the session to which its
-        executors belong."""
+        """Starts a worker with two cores. Returns its process id, which is also that of the session
+        to which its executors belong."""
         log = _start(
             self.folder,
             self.processes,
@@ -62,8 +62,8 @@ def executors(session: int) -> list[int]:
 
 @contextmanager
 def open_cluster(folder: Path) -> Iterator[Cluster]:
-    """A master without workers. `folder` is made, for logs and what executors need. All is
-    killed at the end."""
+    """A master without workers. `folder` is created, for logs and what executors need. Everything
+    is killed at the end."""
     folder.mkdir()
     processes: list[subprocess.Popen[bytes]] = []
     try:
@@ -79,7 +79,7 @@ def open_cluster(folder: Path) -> Iterator[Cluster]:
 
 
 def _start(folder: Path, processes: list[subprocess.Popen[bytes]], name: str, *words: str) -> Path:
-    """Of the log of what is started."""
+    """Starts a process and returns its log."""
     home = Path(pyspark.__file__).parent
     environment = {
         **os.environ,

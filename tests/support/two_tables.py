@@ -36,8 +36,7 @@ class TwoTables:
         return tables
 
     def change(self, seed: int) -> None:
-        """Rows with a key, and rows that are equal to each other and have none; all are in Kafka
-        then."""
+        """Changes rows with a key, and equal rows without one. Returns when all are in Kafka."""
         cursor, choose = self.shop.cursor, random.Random(seed)
         for number in range(60):
             cells = [(choose.randrange(5), choose.choice("abA")) for _ in range(20)]
@@ -86,8 +85,8 @@ class TwoTables:
             yield
 
     def assert_arrived(self, load: TaskProcess) -> None:
-        """That the consumer task applies everything, each change once, and meets nothing
-        unforeseen."""
+        """Asserts that the consumer task applies everything, each change once, without unexpected
+        errors."""
         wait_until(lambda: self.shop.is_applied(load), "the consumer task to apply everything", 360)
         for table in ("orders", "log"):
             rows = self.shop.rows(table)

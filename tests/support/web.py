@@ -21,7 +21,7 @@ def pages(
     bind: str = "127.0.0.1:0",
     **environ: str,
 ) -> Iterator[httpx.Client]:
-    """A client of the pages of a bus; `client.base_url` says where. It is not logged in, and
+    """A client of the pages of a bus; `client.base_url` is their address. It is not logged in, and
     does not follow redirects."""
     options = {"zookeeper": zookeeper, "http.bind": bind} | ({"http.token": token} if token else {})
     with serving(read_bus_settings(options, None, environ), node_id) as address:

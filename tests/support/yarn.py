@@ -24,13 +24,13 @@ RESOURCE_MANAGER, NODE_MANAGER = "resourcemanager.ResourceManager", "nodemanager
 
 @dataclass(frozen=True)
 class Yarn:
-    """All that belongs to it, and runs in it, is in `folder`."""
+    """Everything that belongs to it, or runs in it, is in `folder`."""
 
     folder: Path
 
     @property
     def configuration(self) -> Path:
-        """What HADOOP_CONF_DIR names to those who use the cluster."""
+        """The folder that users of the cluster name in HADOOP_CONF_DIR."""
         return self.folder / "conf"
 
     def executors(self) -> list[Path]:
@@ -44,7 +44,7 @@ class Yarn:
 
 @contextmanager
 def open_yarn(folder: Path) -> Iterator[Yarn]:
-    """`folder` is made. All that runs there is killed at the end."""
+    """Starts it in `folder`, which is created. Everything in it is killed at the end."""
     yarn = Yarn(folder)
     yarn.configuration.mkdir(parents=True)
     (yarn.configuration / "yarn-site.xml").write_text(_site(folder), encoding="utf-8")
@@ -61,7 +61,7 @@ def open_yarn(folder: Path) -> Iterator[Yarn]:
 
 
 def kill(folder: Path) -> None:
-    """SIGKILL to whatever has its working directory there, or below."""
+    """SIGKILL to every process whose working directory is in the folder."""
     while pids := _processes(folder):
         for pid in pids:
             with suppress(ProcessLookupError):

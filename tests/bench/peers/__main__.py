@@ -10,7 +10,7 @@ Maven Central (CDCBUS_MAVEN names a mirror), or from `--jars`: a folder with `co
 `plugins/NAME/*.jar`.
 
 Rates are by the clock from the last look that saw no row to the first that saw all, so without the
-start; processor time is that of all processes meanwhile. Each program is at work alone.
+start; processor time is that of all processes meanwhile. Each program runs alone.
 """
 
 from __future__ import annotations

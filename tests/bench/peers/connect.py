@@ -65,14 +65,14 @@ SINK_TUNING = {"batch.size": "5000", "use.reduction.buffer": "true"}
 
 @dataclass(frozen=True, slots=True)
 class Jars:
-    """Folders of jars: Kafka Connect itself, and one above a folder of each connector."""
+    """Folders of jars: that of Kafka Connect itself, and the parent of each connector's folder."""
 
     connect: Path
     plugins: tuple[Path, ...]
 
     @classmethod
     def fetched(cls) -> Jars:
-        """From Maven Central, or where CDCBUS_MAVEN says."""
+        """Fetches jars from Maven Central, or from CDCBUS_MAVEN."""
         fetch([CONNECT, SOURCE, SINK])
         return cls(CONNECT.folder, (SOURCE.folder, SINK.folder))
 
@@ -130,7 +130,8 @@ def sink_settings(addresses: Addresses, topic: str, table: str) -> dict[str, str
 
 
 def _end_with_its_task(process: subprocess.Popen[bytes], log: Path) -> None:
-    """A connector that has failed leaves Connect idle: whoever waits is to see an end."""
+    """Ends Connect when a connector has failed, which would leave it idle: waiters must see an
+    end."""
     while process.poll() is None:
         if "Task is being killed" in log.read_text(errors="replace"):
             process.kill()
@@ -141,7 +142,7 @@ def _end_with_its_task(process: subprocess.Popen[bytes], log: Path) -> None:
 def connect(
     jars: Jars, addresses: Addresses, folder: Path, *connectors: Mapping[str, str]
 ) -> Iterator[int]:
-    """Runs them; gives the process id. Its offsets, settings and log are in `folder`."""
+    """Runs connectors; yields the process id. Offsets, settings and log are in `folder`."""
     plugins = folder / "plugins"
     plugins.mkdir(exist_ok=True)
     for jar_folder in jars.plugins:

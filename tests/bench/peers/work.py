@@ -1,5 +1,5 @@
-"""The same work for cdcbus and for its peer, and what is looked at meanwhile: the topic's end, the
-target's rows, and what the kernel says of the processes."""
+"""The same work for cdcbus and for its peer, and what is observed meanwhile: the topic's end, the
+target's rows, and what the kernel says about the processes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ ROW = (
     "INSERT INTO {table} VALUES ({number}, 1, 2, 'new', 1.50, 3, 'note', 'address', NOW(3), NOW())"
 )
 
-# A pipeline, or a half of one, at work: gives the ids of its processes.
+# A running pipeline, or half of one: yields the ids of its processes.
 Running = AbstractContextManager[list[int]]
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """One of those that are compared. Each function begins in `folder`; the topic and the target
-    schema are its own. `fetching` goes on from where it was, or begins at the binlog's end;
-    `loading` begins at the topic's beginning; `snapshot` takes the table that is there."""
+    """One of the compared programs. Each function begins in `folder`; the topic and the target
+    schema are its own. `fetching` resumes where it was, or begins at the binlog's end; `loading`
+    begins at the topic's beginning; `snapshot` reads the existing table."""
 
     name: str
     topic: str
@@ -58,9 +58,9 @@ class Rate:
 
 
 def rate_until(pids: list[int], wanted: int, count: Callable[[], int]) -> Rate:
-    """Looks until `count` has grown by so much. Raises AssertionError where it takes too long."""
+    """Looks until `count` has grown by `wanted`. Raises AssertionError if it takes too long."""
     base = count()
-    # a few rows may come all at once: the last look before them is the time that is known
+    # a few rows may arrive together: the last look before them is the known time
     begun, used = time.perf_counter(), cpu_seconds(pids)
 
     def is_there() -> bool:
@@ -84,14 +84,14 @@ class Work:
     inserts: int
 
     def ends(self, topic: str) -> int:
-        """Of a topic with one partition; 0 where there is none yet."""
+        """The end of a topic with one partition; 0 if it does not exist yet."""
         looking = Consumer({"bootstrap.servers": self.addresses.kafka, "group.id": "look"})
         with closing(looking), suppress(KafkaException):
             return int(looking.get_watermark_offsets(TopicPartition(topic, 0), 10)[1])
         return 0
 
     def is_at_work(self, pids: list[int], topic: str) -> bool:
-        """One more change, of a table that both read: has it come?"""
+        """Whether one more change, of a table that both read, has arrived."""
         check(pids)
         before = self.ends(topic)
         with self.source() as cursor:
@@ -115,19 +115,19 @@ class Work:
         return int(self.wanted()[0])
 
     def done(self, peer: Peer, changes: int) -> int:
-        """All of these once the target is equal, before that one if it has anything."""
+        """All changes once the target is equal; before that 1 if it has any rows."""
         rows = self.rows(peer)
         return changes if rows == self.wanted() else int(rows[0] != "0")
 
     def empty(self, peer: Peer) -> None:
-        """Its target schema, with an empty table."""
+        """Creates its target schema, with an empty table."""
         with postgresql(self.addresses) as connection:
             connection.execute(f"DROP SCHEMA IF EXISTS {peer.schema} CASCADE")
             connection.execute(f"CREATE SCHEMA {peer.schema}")
             connection.execute(f"CREATE TABLE {peer.schema}.{TABLE} ({POSTGRESQL_COLUMNS})")
 
     def rows(self, peer: Peer) -> tuple[str, ...]:
-        """What the target has, in short."""
+        """The target's number of rows, and sums over them."""
         with postgresql(self.addresses) as connection:
             return self._sums(connection.cursor(), f"{peer.schema}.{TABLE}")
 
@@ -144,8 +144,8 @@ class Work:
 
 
 def delays(work: Work, peer: Peer, rows: int, pause: float) -> dict[str, float]:
-    """Milliseconds from the return of an INSERT to the first look at the target that finds its
-    row. The first third lets Java's compiler learn."""
+    """Milliseconds from the return of an INSERT to the first look at the target that finds its row.
+    The first third warms up Java's compiler."""
     found = []
     at = work.addresses.postgresql
     with (
