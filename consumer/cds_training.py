@@ -30,7 +30,7 @@ from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.positions import TopicPartition
 
 NOBODY = "127.0.0.1:9"
-# Kafka's client gives up soon.
+# Makes Kafka's client give up quickly.
 AT_ONCE = {"default.api.timeout.ms": "1000", "request.timeout.ms": "500"}
 COLUMNS = (
     "'topic' AS topic",
@@ -90,8 +90,8 @@ def _look_for_kafka(spark: SparkSession, scratch: Path, task: LoadTask) -> None:
 
 
 def _load(java: Any, jars: Iterable[Path]) -> None:
-    """Loads the classes of the jars: without a Kafka most of the code that reads from it has not
-    run. Classes that cannot be loaded are left out."""
+    """Loads the classes of the jars, as without a Kafka most of the code that reads from it has not
+    run. Skips classes that cannot be loaded."""
     loader = java.java.lang.Thread.currentThread().getContextClassLoader()
     for jar in jars:
         with ZipFile(jar) as contents:

@@ -21,32 +21,32 @@ from cdcbus.plugins.transform.table_list import TableList, is_selected, matches_
 
 @dataclass(frozen=True, slots=True)
 class TopicConfig:
-    """What is read."""
+    """The topics that a task reads, and how it connects to their Kafka."""
 
     servers: str
     topics: tuple[str, ...]
     # Only these partitions of each topic, in order; empty: all.
     partitions: tuple[int, ...] = ()
     group: str = ""
-    # The Java client's, passed through.
+    # Options of the Java client, passed through.
     kafka_options: Mapping[str, str] = field(default_factory=dict, repr=False)
-    # How librdkafka connects, for questions about the topics.
+    # Options of librdkafka, which looks the topics up.
     look_up_options: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
 class SchemaChange(StrEnum):
-    """What happens with a source column that the target lacks."""
+    """What happens to a source column that the target lacks."""
 
-    # It is dropped.
+    # It is left out.
     IGNORE = "ignore"
     # It is added to the target.
     EVOLVE = "evolve"
-    # The task waits until somebody has added it.
+    # The task waits until an operator has added it.
     STOP = "stop"
 
 
 class OnError(StrEnum):
-    """What happens with a record that cannot be read or that the target rejects."""
+    """What happens to a record that cannot be read or that the target rejects."""
 
     STOP = "stop"
     DEADLETTER = "deadletter"
@@ -57,7 +57,7 @@ class DeadLetterConfig:
     """Where dead letters go, in the Kafka that the task reads."""
 
     topic: str = "cdcbus-deadletters"
-    # With more open letters than these the task stops.
+    # The task stops when more dead letters than this are open.
     limit: int = 1000
 
 
@@ -77,17 +77,17 @@ class LoadTask:
     # `module:function` or an entry point that sees rows before they are mapped; empty: none.
     processor: str = ""
     insert_on_update_error: bool = True
-    # Otherwise each change is written by itself, in source order.
+    # Otherwise each change is written on its own, in source order.
     merge: bool = True
-    # Target table, SCHEMA.TABLE or TABLE in upper case -> its place inside a batch: light tables
-    # are written first and deleted from last.
+    # Target table, SCHEMA.TABLE or TABLE in upper case -> its rank inside a batch: light tables are
+    # written first and deleted from last.
     weights: Mapping[str, int] = field(default_factory=dict)
     schema_change: SchemaChange = SchemaChange.STOP
     on_error: OnError = OnError.STOP
     dead_letters: DeadLetterConfig = DeadLetterConfig()
     # `consumer.offset`.
     start: KafkaStart | None = None
-    # Where a task begins when nothing else says so; None: it refuses.
+    # Where a task begins when nothing else decides it; None: it refuses to start.
     first_consume_from: Edge | None = None
     allow_offset_reset: bool = False
     max_records_per_batch: int = 50_000
@@ -96,16 +96,16 @@ class LoadTask:
     heartbeats: TableId | None = None
     # Where the run ends; None: nowhere.
     until: KafkaStart | None = None
-    # The same as an offset for each partition, once these are known: the run ends when everything
+    # `until` as an offset for each partition, once these are known: the run ends when everything
     # before them is in the target.
     ends: Mapping[TopicPartition, int] | None = None
     # The zone of times in records that name none; empty: UTC.
     time_zone: str = ""
-    # If there are some, one of them must match a table as well.
+    # If not empty, one of them must match a table as well.
     regexes: tuple[str, ...] = ()
     include_patterns: tuple[str, ...] = ()
     exclude_patterns: tuple[str, ...] = ()
-    # Row changes of these are left out.
+    # Row changes of these operations are left out.
     skipped_operations: frozenset[Op] = frozenset()
     # The zone of local times in the target's columns without a zone; empty: UTC.
     target_zone: str = ""
@@ -117,15 +117,15 @@ class LoadTask:
 
     @property
     def mapper(self) -> Mapper:
-        """A new mapper, which caches what it finds of each table. Raises ConfigError."""
+        """A new mapper, which caches what it learns about each table. Raises ConfigError."""
         zone = None
         if self.target_zone:
             zone = zone_of(self.target_zone, KEY)
         return Mapper(self.rules, self.named_tables, self.excludes, zone)
 
     def is_heartbeat(self, table: TableId) -> bool:
-        """Whether rows of this source table are heartbeats, any case: they are timed, not
-        applied."""
+        """Whether rows of this source table are heartbeats, which are timed, not applied. Names
+        match in any case."""
         if self.heartbeats is None:
             return table.table.lower() == "cdcbus_heartbeat"
         return str(table).lower() == str(self.heartbeats).lower()
@@ -135,7 +135,7 @@ class LoadTask:
         return not self.is_heartbeat(table) and self.selects(table)
 
     def selects(self, table: TableId) -> bool:
-        """Whether filter and lists of the task file let this source table through."""
+        """Whether the task file's filter and lists let this source table through."""
         name = str(table)
         if self.regexes and not matches_any(name, self.regexes):
             return False
@@ -144,9 +144,9 @@ class LoadTask:
 
     @property
     def named_tables(self) -> frozenset[str]:
-        """`includes`, where these are all tables that the task can take; else none."""
+        """`includes` where it lists every table that the task can take; otherwise empty."""
         return frozenset() if self.include_patterns else self.includes
 
     def weight(self, table: TableId) -> int:
-        """The place of a target table inside a batch; 0 unless the task file says otherwise."""
+        """The rank of a target table inside a batch; 0 unless the task file sets one."""
         return self.weights.get(str(table).upper(), self.weights.get(table.table.upper(), 0))

@@ -4,13 +4,13 @@ committed.
     take_over.find_starts              fences the task's predecessor at the target, then reads the
                                        target's offsets; an edit in ZooKeeper takes precedence over
                                        these, a start rule counts at the first start only
-        -> take_over.take_over         where to go on: to the target, then to ZooKeeper
-        -> one of two gears, from the offset at which the other has stopped:
+        -> take_over.take_over         writes the start offsets to the target, then to ZooKeeper
+        -> one of two gears, each from the offset at which the other stopped:
 
-           tail.follow                 while little is left to read: the driver reads what comes
-                                       into Kafka, and applies it immediately
-               | a backlog builds up   Spark starts beside the tail, which runs until Spark is up
-               v                       ^ what is left is small again
+           tail.follow                 while little is left to read: the driver reads records as
+                                       they arrive in Kafka and applies them immediately
+               | a backlog builds up   Spark starts while the tail keeps reading, until Spark is up
+               v                       ^ the rest is small again
            bulk.stream_backlog         Spark Structured Streaming: executors read and apply their
                                        partitions in micro-batches
 
@@ -20,10 +20,10 @@ committed.
                                        transaction, dead letters before its commit; a Forwarder,
                                        where the target is Kafka
         -> StoredPositions             every second; if an operator has set the node meanwhile,
-                                       reading starts again from there
+                                       reading restarts from the position set
 
-The target is the authority: what a gear believes to have read does not count when the task starts
-again, and Spark's checkpoint is a throw-away folder of each query.
+The target is the authority: a restart ignores how far a gear had read, and each Spark query has a
+throw-away checkpoint folder.
 """
 
 from __future__ import annotations
@@ -74,12 +74,12 @@ def run(
     """Runs until `stop` is set or a bounded replay or run has reached its end. `stores`: one per
     topic.
 
-    The first look at target, Kafka and ZooKeeper must succeed. Later any of them may be away for as
-    long as it likes, and a table or column that the target lacks is waited for. `status` is given
-    the task's state; `report` is called when reading begins, and after each batch. Raises
-    ConfigError, PositionError, PositionLost, BusError, DataError, TargetError: no position moves
-    past a row that the target has not committed. `open_spark` gives the session of a Spark
-    application for the length of a block, once a backlog needs one; None: one of the task's own.
+    The first access to target, Kafka and ZooKeeper must succeed. Later the task waits indefinitely
+    for any of them, and for a table or column that the target lacks. `status` receives the task's
+    state; `report` is called when reading begins, and after each batch. Raises ConfigError,
+    PositionError, PositionLost, BusError, DataError, TargetError: no position moves past a row that
+    the target has not committed. `open_spark` opens the session of a Spark application for the
+    length of a block, once a backlog needs one; None: the task starts its own application.
     """
     task = bounded(task)
     progress = Progress()
@@ -87,14 +87,14 @@ def run(
     name = f"task {task.task_id}"
 
     def start() -> tuple[Starts, bool]:
-        """Where to begin, and whether in the bulk gear."""
+        """Returns where to begin, and whether in the bulk gear."""
         reached = NOWHERE
         passed = NOTHING_PASSED
         if positions.has_begun:
             reached = progress.next_offsets
             passed = progress.last
         with TopicLogs(task) as logs:
-            # Before the logs are compared: a leader that comes later has another epoch.
+            # Before the logs are compared: a leader elected later has another epoch.
             progress.leader_epochs = leader_epochs(task.source, logs.all_partitions())
             starts = find_starts(task, logs, applier, stores, reached, passed)
             progress.begin(task.task_id, starts)
@@ -136,15 +136,16 @@ def run(
                     LOG.info("%s: Spark leaves off, %s", name, shown(progress.next_offsets))
 
     def is_spark_up() -> bool:
-        """A backlog has built up. A dry run has no part in executors."""
+        """Starts Spark unless it has been started; returns whether it is up. Called when a backlog
+        has built up. A dry run never uses executors."""
         if applier.is_dry_run:
             return False
         spark.start(len(progress.next_offsets))
         return spark.is_ready
 
     def keep(starts: Starts, found: Refilled | None) -> None:
-        """Makes the next start refuse, too. Otherwise it would compare the records that were
-        applied since, which the log still holds."""
+        """Stores the record that the log no longer holds, so that the next start refuses, too.
+        Otherwise it would compare the records applied since, which the log still holds."""
         if found and not applier.is_dry_run:
             last = {**progress.last, found.partition: found.last}
             with suppress(CdcError):

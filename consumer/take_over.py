@@ -1,6 +1,6 @@
-"""How a task takes its partitions over, in this order: it fences its predecessor at the target,
-reads what the target knows, decides where to go on, and writes that to the target and then to
-ZooKeeper. If it dies in between, the next start comes to the same result.
+"""Takes a task's partitions over, in this order: fences the predecessor at the target, reads the
+target's offsets, decides where to resume, and writes that to the target and then to ZooKeeper. If
+the process dies in between, the next start comes to the same result.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ def find_starts(
     reached: Mapping[TopicPartition, int],
     passed: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
 ) -> Starts:
-    """Fences the predecessor, and returns where to go on. `reached` and `passed`: how far this
-    process has come, and the last records before that. Raises what `starting_offsets`, `same_logs`
+    """Fences the predecessor, and returns where to resume. `reached` and `passed`: how far this
+    process has read, and the last records before that. Raises what `starting_offsets`, `same_logs`
     and `applied_offsets` raise."""
     applied = applier.applied_offsets()
     starts = starting_offsets(task, logs, stores, applied, topic_ids(task.source), reached, passed)
@@ -37,8 +37,9 @@ def find_starts(
 
 
 def take_over(applier: Applier, positions: StoredPositions, starts: Starts) -> None:
-    """Writes where the task goes on. ZooKeeper comes last, so that an edit counts until the target
-    knows of it. Raises OffsetConflict, and what StoredPositions raises."""
+    """Writes the offsets at which the task resumes to the target and then to ZooKeeper. ZooKeeper
+    comes last, so that an edit counts until the target knows of it. Raises OffsetConflict, and what
+    StoredPositions raises."""
     taken: list[AppliedOffset] = []
     marks: dict[str, Mark] = {}
     for partition, offset in starts.offsets.items():
