@@ -1,5 +1,5 @@
-"""Batches into the target, one after the other: each partition's part in its own transaction, then
-the task's progress, and after that the stored positions."""
+"""Applies batches to the target, one after the other: each partition's part in its own transaction,
+then the task's progress, and after that the stored positions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOG = logging.getLogger(__name__)
 FORGET_SECONDS = 60.0
 LOG_SECONDS = 1.0
 
-# Up to which offset each partition is applied.
+# The offset up to which each partition is applied, exclusive.
 Goals = dict[TopicPartition, int]
 
 
@@ -72,10 +72,11 @@ class BatchApplier:
         *,
         is_held: bool = False,
     ) -> bool:
-        """Applies the records that were read of partitions, up to the offsets where reading ended.
-        Returns whether all of them were applied; otherwise partitions wait for each other, and go
-        on from where `progress` says. Raises what `Applier.apply` raises, and TargetUnavailable
-        where no partition made progress, unless it `is_held`."""
+        """Applies the records read from partitions, up to the offsets where reading ended.
+
+        Returns whether all of them were applied; otherwise partitions wait for each other, and
+        resume at the offsets in `progress`. Raises what `Applier.apply` raises, and
+        TargetUnavailable where no partition made progress, unless it `is_held`."""
         is_hasty = is_held or len(ends) > 1
         apply = partial(self._apply_partitions, partitions, is_hasty)
         return self.apply(apply, ends, is_held=is_held)
@@ -87,8 +88,8 @@ class BatchApplier:
         *,
         is_held: bool,
     ) -> bool:
-        """The same by `apply`, which gets the goal of each partition. `is_held`: partitions that
-        wait for each other are no error, as they are applied in another way next."""
+        """Does the same by calling `apply` with the goal of each partition. `is_held`: partitions
+        that wait for each other are not an error, as they are applied in another way next."""
         self.progress.batch_since = time.time()
         self._is_torn = True
         try:
@@ -100,15 +101,16 @@ class BatchApplier:
         return not waiting
 
     def look_around(self) -> None:
-        """To be called regularly between batches: stores positions that are due, and logs what
-        was applied. Raises PositionError, and PositionConflict where an operator has set one."""
+        """Stores positions that are due, and logs what was applied. Must be called regularly
+        between batches. Raises PositionError, and PositionConflict where an operator has set a
+        position."""
         self._log()
         self._positions.save_if_due(self.progress.next_offsets, self.progress.last)
 
     @contextmanager
     def saved_in_the_end(self) -> Iterator[None]:
-        """Stores positions after a block, whatever ends it. Raises PositionError where nothing
-        else has gone wrong."""
+        """Stores positions after a block, however it ends. Raises PositionError where nothing else
+        has failed."""
         try:
             yield
         except PositionError:
@@ -120,7 +122,7 @@ class BatchApplier:
         else:
             self._save()
         finally:
-            # Nothing may be written any more once somebody reads them again.
+            # Nothing may be written any more once the next attempt reads them.
             self._positions.rest()
 
     def close(self) -> None:
@@ -128,14 +130,14 @@ class BatchApplier:
         self._partitions.shutdown()
 
     def scatter(self, new: Sequence[TopicPartition]) -> None:
-        """Partitions have been found while reading: what is read from them may be newer than what
-        is still to be read from the others."""
+        """Adds partitions that were found while reading. Their records can be newer than those that
+        the others still hold."""
         topic, number = new[0]
         self._applier.scatter(f"partition {number} was added to topic {topic}")
         self.progress.next_offsets = {**dict.fromkeys(new, 0), **self.progress.next_offsets}
 
     def position_version(self, partition: TopicPartition) -> int:
-        """The version of the stored position that has the partition."""
+        """The version of the stored position that holds the partition."""
         return self._positions.position_version(partition)
 
     def _save(self) -> None:
@@ -157,14 +159,14 @@ class BatchApplier:
         *,
         is_held: bool,
     ) -> list[Outcome]:
-        """The partitions that wait."""
+        """Applies a batch, and returns the outcomes of partitions that wait."""
         known = self.progress.next_offsets
         goals = {}
         for partition, last in ends.items():
             end = min(last, self._limit)
             if end > known.get(partition, -1):
                 goals[partition] = end
-        # None, where the rest of a bounded replay is in partitions without new records.
+        # No goals where the rest of a bounded replay is in partitions without new records.
         outcomes = apply(goals) if goals else []
         batch = BatchReport()
         for outcome in outcomes:
@@ -184,9 +186,9 @@ class BatchApplier:
         return waiting
 
     def _forget_versions(self) -> None:
-        """Forgets versions of rows where all partitions are beyond their changes; once in
-        FORGET_SECONDS at most."""
-        # With one partition there are none.
+        """Forgets the versions of rows whose changes all partitions have passed; at most once in
+        FORGET_SECONDS."""
+        # A single partition keeps no versions.
         if len(self.progress.next_offsets) <= 1:
             return
         if time.monotonic() - self._forgot <= FORGET_SECONDS:
@@ -197,8 +199,9 @@ class BatchApplier:
             self._applier.forget_versions(before_ms)
 
     def _wait_for_others(self, waiting: Sequence[Outcome], *, is_held: bool) -> None:
-        """The rest of the batch is read again. Raises TargetUnavailable when that does not help
-        immediately: no partition made progress, and what these wait for may still come."""
+        """Raises the low watermarks of waiting partitions; the rest of the batch is read again.
+        Raises TargetUnavailable when that does not help immediately: no partition made progress,
+        and the records that they wait for can still come."""
         progress = self.progress
         has_risen = False
         for outcome in waiting:
@@ -207,20 +210,20 @@ class BatchApplier:
             found = low_watermark_of(self._task, outcome.partition, progress.next_offsets)
             now = max(before, found)
             progress.low_watermarks[outcome.partition] = now
-            # Beyond the record that waits: read again, it waits no more.
+            # The watermark is now beyond the record that waits: read again, it waits no longer.
             has_risen |= before <= outcome.end < now
         if not (is_held or has_risen):
             raise TargetUnavailable(waiting[0].waits)
 
-    # Partitions whose records are here
+    # Partitions whose records the driver holds
 
     def _apply_partitions(
         self, partitions: Mapping[TopicPartition, Records], is_hasty: bool, goals: Goals
     ) -> list[Outcome]:
-        """Partitions that wait for others, or that the target has not taken because others were in
-        the way, are applied again once the others are, as long as one of them makes progress.
-        `is_hasty`: a partition that waits is not tried any further by itself, as it may be applied
-        with others."""
+        """Applies the partitions side by side, and repeats those that wait for others or that the
+        target refused because of others, as long as one of them makes progress. `is_hasty`: a
+        partition that waits is not tried any further on its own, as it may be applied with
+        others."""
         outcomes: dict[TopicPartition, Outcome] = {}
         for partition in goals:
             outcomes[partition] = Outcome(partition, self.progress.next_offsets.get(partition, 0))
@@ -228,7 +231,7 @@ class BatchApplier:
         before: list[int] | None = None
         while goals:
             now = [outcomes[partition].end for partition in goals]
-            # The round before has brought none of them any further.
+            # The last round has moved none of them.
             if now == before:
                 break
             before = now
@@ -237,7 +240,7 @@ class BatchApplier:
             if is_hasty and any(outcomes[partition].waits for partition in goals):
                 if is_alone:
                     break
-                # Together first, else once more each by itself, now with patience.
+                # Together first; failing that, once more each on its own, now with patience.
                 if self._apply_together(outcomes, partitions, goals):
                     break
                 is_hasty = False
@@ -255,7 +258,7 @@ class BatchApplier:
         goals: Goals,
         is_hasty: bool,
     ) -> None:
-        """Side by side; a single one on this thread."""
+        """Applies the partitions side by side; a single one on this thread."""
         calls = []
         for partition, end in goals.items():
             records = partitions.get(partition, NO_RECORDS)
@@ -266,7 +269,7 @@ class BatchApplier:
             calls[0]()
             return
         futures = [self._partitions.submit(call) for call in calls]
-        # For all of them, even if one has failed: none may go on once its batch is given up.
+        # For all of them, even if one has failed: none may continue once its batch is abandoned.
         wait(futures)
         for future in futures:
             future.result()
@@ -277,9 +280,9 @@ class BatchApplier:
         partitions: Mapping[TopicPartition, Records],
         goals: Mapping[TopicPartition, int],
     ) -> bool:
-        """Applies partitions that wait for each other in one transaction, and those with them that
-        were refused for another reason. Returns whether they made progress: the rest is better read
-        together with what it lacks."""
+        """Applies partitions that wait for each other in one transaction, together with those that
+        were refused for another reason. Returns whether they made progress: then the rest is better
+        read again, together with the records that it lacks."""
         parts: list[tuple[TopicPartition, Records, int, int]] = []
         late: dict[TopicPartition, Int64Array] = {}
         for partition, end in goals.items():
@@ -307,8 +310,8 @@ class BatchApplier:
     def _apply_partition(
         self, outcome: Outcome, records: Records, end: int, is_hasty: bool
     ) -> None:
-        """Applies what is left of a partition's records. `end` lies inside the batch where a
-        bounded replay ends."""
+        """Applies the partition's remaining records. `end` lies inside the batch where a bounded
+        replay ends."""
         outcome.error = None
         left, late = self._left(outcome, records, end)
         apply = partial(
@@ -327,15 +330,15 @@ class BatchApplier:
             outcome.error = error
 
     def _left(self, outcome: Outcome, records: Records, end: int) -> tuple[Records, Int64Array]:
-        """The records of a partition that are still to be applied, and the offsets of those that
-        were sent too late."""
+        """The partition's records that remain to be applied, and the offsets of those that were
+        sent too late."""
         left = records.before(end)[len(records.before(outcome.end)) :]
         begun = self.progress.begun.setdefault(outcome.partition, {})
         return without_late(outcome.partition, left, self._task.converter, begun)
 
 
 def _unfinished(goals: Goals, outcomes: Mapping[TopicPartition, Outcome]) -> Goals:
-    """The goals of partitions that wait, or that the target has not taken."""
+    """The goals of partitions that wait, or that the target has refused."""
     left: Goals = {}
     for partition, end in goals.items():
         if outcomes[partition].waits or outcomes[partition].error:

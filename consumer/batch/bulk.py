@@ -1,5 +1,5 @@
-"""The bulk gear: a backlog streams through Spark, one micro-batch after the other, and executors
-apply their partitions. The records never come to the driver."""
+"""The bulk gear: Spark streams a backlog in micro-batches, and executors apply their partitions.
+The records never reach the driver."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ from cdcbus.plugins.task_status import TaskStatus
 LOG = logging.getLogger(__name__)
 POLL_SECONDS = 0.1
 LOOK_SECONDS = 1.0
-QUIET_SECONDS, FIRST_SECONDS = 1.0, 30.0  # without a batch, and until the first one, at most
-# Where many tasks share Spark's cores, a free one goes to the pool that has the fewest, and of
-# those that have none to the first by name, always. So each task has a pool of its own.
+# The query ends after this long without a batch, or without a first one.
+QUIET_SECONDS, FIRST_SECONDS = 1.0, 30.0
+# Where many tasks share Spark's cores, a free core goes to the pool that has the fewest; among
+# pools without any, always to the first by name. So each task has a pool of its own.
 POOL = "spark.scheduler.pool"
 
 
@@ -52,20 +53,20 @@ def stream_backlog(
     status: TaskStatus,
     stop: Event,
 ) -> None:
-    """Runs one streaming query until what is left is small, no batch comes, batches of another
-    size fit better, partitions wait for each other, a bounded replay has reached its end, or `stop`
-    is set; a batch that has begun is finished first, but for the latter. Raises what ended the
-    query."""
+    """Runs one streaming query until the rest is small, no batch comes, batches of another size fit
+    better, partitions wait for each other, a bounded replay has reached its end, or `stop` is set.
+    Finishes a batch that has begun, except when `stop` is set. Raises what ended the query."""
     try:
         session, scratch = spark.session
-        # gone with its query: there may be many in a day
+        # Deleted after each query, as there can be many in a day.
         with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as checkpoint:
             micro_batches = _MicroBatches(task, Executors(task, applier), batches, size, stop)
             next_offsets = batches.progress.next_offsets
             begin_at(Path(checkpoint), next_offsets)
             stream = kafka_stream(session, task, next_offsets, size.records)
             writer = stream.writeStream.foreachBatch(micro_batches)
-            session.sparkContext.setLocalProperty(POOL, task.task_id)  # of what this thread starts
+            # For the jobs that this thread starts.
+            session.sparkContext.setLocalProperty(POOL, task.task_id)
             query = micro_batches.start(
                 writer.option("checkpointLocation", Path(checkpoint).as_uri())
             )
@@ -80,7 +81,8 @@ def stream_backlog(
             raise micro_batches.error
         executor_watch.look()
     except JVM_ENDED as error:
-        if not stop.is_set():  # else the signal has gone to Spark as well, and nothing is lost
+        # Otherwise the signal has reached Spark as well, and nothing is lost.
+        if not stop.is_set():
             raise jvm_ended(task, error) from error
 
 
@@ -105,8 +107,8 @@ def _await_end(
 
 
 class _MicroBatches:
-    """What Spark calls with each micro-batch, on a thread of its own. After the first error it
-    takes no more."""
+    """Spark calls this with each micro-batch, on a thread of its own. It takes none after the first
+    error."""
 
     def __init__(
         self,
@@ -124,7 +126,7 @@ class _MicroBatches:
         self._quiet_at = monotonic() + FIRST_SECONDS
 
     def start(self, writer: DataStreamWriter) -> StreamingQuery:
-        """Starts the query; its first batch waits until the query itself is known."""
+        """Starts the query; its first batch waits until the query object is known."""
         self._query = writer.start()
         self._is_started.set()
         return self._query
@@ -146,16 +148,16 @@ class _MicroBatches:
                 self.ended.set()
 
     def fail(self, error: Exception) -> None:
-        """Ends with this error, unless the end has come already, or the task is to stop: then
-        Spark may have been told so too."""
+        """Ends with this error, unless the query has ended already, or the task must stop: then the
+        error may come from Spark's own stop."""
         if not self.ended.is_set() and not self._stop.is_set():
             self.error = error
         self.ended.set()
 
     def look_around(self) -> None:
-        """Ends the query when it is to stop: a batch may last long, or wait for executors, so it
-        is broken off, and the target knows how far it came. And when no batch has come for a
-        while, as its last one had all that was there."""
+        """Ends the query when the task must stop, or when no batch has come for a while, as the
+        last one held everything. A stop cancels a batch in progress, which can last long or wait
+        for executors; the target knows how far it came."""
         if self._stop.is_set():
             self._query.stop()
             self.ended.set()
@@ -165,7 +167,7 @@ class _MicroBatches:
             self._working.release()
 
     def end(self) -> None:
-        """Returns when no batch is at work and none will begin."""
+        """Returns when no batch is in progress and none will begin."""
         self.ended.set()
         with self._working:
             pass
@@ -188,7 +190,8 @@ class _MicroBatches:
             )
             self._size.hold()
             self.ended.set()
-        elif new and len(ends) - len(new) == 1:  # this query was told nothing of keys
+        elif new and len(ends) - len(new) == 1:
+            # A query of one partition reads no keys, which several partitions need.
             self.ended.set()
 
     def _apply(self, frame: DataFrame, goals: Goals) -> list[Outcome]:
@@ -205,7 +208,7 @@ class _MicroBatches:
             )
             for partition, end in goals.items()
         }
-        # this thread is Spark's, and not the one that has started the query
+        # This is Spark's thread, not the one that started the query.
         frame.sparkSession.sparkContext.setLocalProperty(POOL, self._task.task_id)
         outcomes = self._executors.apply(frame, spans)
         begun.update((outcome.partition, outcome.begun) for outcome in outcomes if outcome.begun)
@@ -219,6 +222,6 @@ class _MicroBatches:
         value_bytes = sum(outcome.value_bytes for outcome in outcomes)
         is_cut = any(outcome.end < goals[outcome.partition] for outcome in outcomes)
         seconds = max((outcome.seconds for outcome in outcomes), default=0.0)
-        # a query goes on behind what it was given, and is told once how much that is
+        # A query continues after the whole batch, and its batch size is fixed at its start.
         if self._size.learn(count, value_bytes, is_cut, seconds) or is_cut:
             self.ended.set()

@@ -1,12 +1,11 @@
-"""Partitions applied where Spark runs them: each Kafka partition is one Spark task, and its records
-never come to the driver.
+"""Applies partitions on Spark executors: each Kafka partition is one Spark task, and its records
+never reach the driver.
 
-A partition's part of a batch comes as a stream, and is applied in slices. However many records it
+A partition's part of a batch arrives as a stream, and is applied in slices. However many records it
 has and however large they are, only a few slices are in memory: one is read, one decoded, one
 written. Each slice is a transaction of the target with its offset. So a Spark task that is repeated
-because its executor was lost goes on after what has been committed; and the task of an executor
-that was only thought to be lost is undone, as the offset in the target is not the one that it has
-seen.
+because its executor was lost resumes after the last commit; and the task of an executor that was
+only presumed lost is undone, as the offset in the target is not the one that it has seen.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ FIRST_SLICE_BYTES = 3 << 20
 SLICE_BYTES = 16 << 20
 SLICES_AHEAD = 1
 OUTCOME = StructType([StructField("outcome", BinaryType())])
-# How many tasks' connections a Python worker keeps.
+# The number of tasks whose connections a Python worker keeps.
 TASKS = 8
 
 
@@ -60,17 +59,17 @@ class Span:
 
     start: int
     end: int
-    # These three: see Applier.apply.
+    # For these three see Applier.apply.
     position_version: int
     low_watermark: int = 0
     is_hasty: bool = False
-    # Where epochs of fetch tasks began.
+    # Where the epochs of fetch tasks began.
     begun: Begun = field(default_factory=dict)
 
 
 def warm_up(spark: SparkSession, partitions: int) -> None:
     """Starts Python workers for these partitions while Spark starts the query, which takes a second
-    or two. Returns immediately; an error is left for the first batch to meet."""
+    or two. Returns immediately; an error is left to the first batch to report."""
     tasks = min(partitions, spark.sparkContext.defaultParallelism)
 
     def start() -> None:
@@ -85,14 +84,14 @@ class Executors:
     """Applies the micro-batches of one task. Not thread-safe."""
 
     def __init__(self, task: LoadTask, applier: Applier) -> None:
-        """`applier` is the driver's, for whatever needs no executor."""
+        """`applier` is the driver's, for what needs no executor."""
         self._task = pickle.dumps(task)
         self._applier = applier
 
     def apply(self, frame: DataFrame, spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
-        """The outcome of each partition. Columns that are `same_in_all` of them may be missing in
-        the frame. Writes the executors' log lines. Raises the error that one of them has met: only
-        the target knows then how far each partition has been applied."""
+        """Applies the spans, writes the executors' log lines, and returns each partition's outcome.
+        Columns that are `same_in_all` partitions can be missing in the frame. Raises the first
+        executor's error; then only the target knows how far each partition has been applied."""
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
         self._applier.let_go()
         seen = {
@@ -111,8 +110,8 @@ class Executors:
                 raise outcome.error
             if outcome.seen:
                 self._applier.seen[outcome.partition] = outcome.seen
-        # Partitions without an outcome have transaction markers only, which Spark does not hand
-        # out: the driver moves their offsets.
+        # Partitions without an outcome have transaction markers only, which Spark does not return:
+        # the driver moves their offsets.
         for partition in spans.keys() - {outcome.partition for outcome in outcomes}:
             end = spans[partition].end
             version = spans[partition].position_version
@@ -124,7 +123,7 @@ class Executors:
 def map_in_arrow(
     frame: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> DataFrame:
-    """Does what `DataFrame.mapInArrow` does, which demands pandas without needing it."""
+    """Does the same as `DataFrame.mapInArrow`, which requires pandas without using it."""
     mapped: Any = UserDefinedFunction(
         function, OUTCOME, "apply_partition", PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     )
@@ -133,12 +132,13 @@ def map_in_arrow(
     return DataFrame(rows, frame.sparkSession)
 
 
-# In an executor's Python worker, which applies one partition after the other, of whichever task.
+# From here on: in an executor's Python worker, which applies one partition after the other, of any
+# task.
 
 
 def no_outcome(_: Iterable[int]) -> Iterator[bytes]:
-    """For `warm_up`: to unpickle this function, a worker loads the module, and with it all that
-    `apply_partition` needs."""
+    """Returns nothing, for `warm_up`: to unpickle this function, a worker imports this module, and
+    with it everything that `apply_partition` needs."""
     return iter(())
 
 
@@ -148,6 +148,8 @@ def apply_partition(
     seen: Mapping[TopicPartition, AppliedOffset],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
+    """Applies one partition's records, and yields one row with its pickled `Outcome`, errors
+    included; nothing where there are no records or the partition has no span."""
     task: LoadTask = pickle.loads(pickled)
     slices = _slices(batches, task.max_records_per_batch)
     first = next(slices, None)
@@ -155,7 +157,7 @@ def apply_partition(
         return
     partition = topic_partition_of(first, spans)
     if partition not in spans:
-        # A bounded replay is done with this one, while others go on.
+        # A bounded replay has finished this partition, but not others.
         return
     span = spans[partition]
     outcome = Outcome(partition, span.start, begun=span.begun)
@@ -166,7 +168,7 @@ def apply_partition(
         except CdcError as error:
             outcome.error = error
         except Exception as error:
-            # Its type and place only: its text may hold cells.
+            # Only its type and line: its text can hold cells.
             *_, (frame, line) = walk_tb(error.__traceback__)
             where = f"{frame.f_code.co_filename}:{line}"
             outcome.error = CdcError(
@@ -177,8 +179,8 @@ def apply_partition(
 
 
 def _slices(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
-    """The records in order, as many together as may be one transaction. The first slices are small,
-    so that reading, decoding and writing soon run side by side."""
+    """Yields the records in order, in slices that fit into one transaction. The first slices are
+    small, so that reading, decoding and writing soon run side by side."""
     parts: list[pa.RecordBatch] = []
     slice_bytes = min(FIRST_SLICE_BYTES, SLICE_BYTES)
     for batch in batches:
@@ -212,9 +214,9 @@ def _apply(
 def _begin(
     applier: Applier, outcome: Outcome, span: Span, seen: Mapping[TopicPartition, AppliedOffset]
 ) -> None:
-    """Where the target has committed a part of the span, an executor was lost meanwhile: the
-    partition goes on after it. Otherwise the target holds what the driver has seen, or the first
-    transaction finds that it does not."""
+    """Looks at the target's offset. Where it has committed a part of the span, an executor was lost
+    meanwhile: the partition resumes after that part. Otherwise the target holds the offset that the
+    driver has seen, or the first transaction finds that it does not."""
     known = seen.get(outcome.partition)
     applier.begin(outcome.partition, known)
     found = applier.seen.get(outcome.partition)
@@ -230,7 +232,7 @@ def _begin(
 def _apply_slices(
     applier: Applier, outcome: Outcome, span: Span, slices: Iterable[pa.Table], converter: str
 ) -> None:
-    """One slice is written while the next is decoded and the one after that is read. After
+    """Writes one slice while the next is decoded and the one after that is read. After
     TURN_SECONDS, or twice TURN_BYTES, the partition leaves the rest of the batch for later."""
     partition = outcome.partition
     at = outcome.end
@@ -243,7 +245,7 @@ def _apply_slices(
         end: int,
         late: int = 0,
     ) -> None:
-        # The slice before has failed, or waits, and says why.
+        # The former slice has failed or waits, and says why.
         if outcome.end != begin or outcome.waits:
             return
         apply = prepared.result()
@@ -273,7 +275,7 @@ def _apply_slices(
                 break
         else:
             if at < span.end:
-                # Transaction markers, which are no records.
+                # The span ends with transaction markers, which are no records.
                 prepared = preparing.submit(applier.prepare, partition, NO_RECORDS)
                 written.append(writing.submit(write, NO_RECORDS, prepared, at, span.end))
         for future in written:
@@ -287,7 +289,7 @@ def _applier(pickled: bytes) -> Applier:
 
     def put_dead_letters(dead_letters: Sequence[DeadLetter]) -> None:
         with DeadLetterTopic(task) as topic:
-            # Counts the open ones: other executors may have put some meanwhile.
+            # Counts the open ones, as other executors may have put some meanwhile.
             topic.open()
             topic.put(dead_letters)
 
@@ -298,7 +300,7 @@ def _applier(pickled: bytes) -> Applier:
 
 @contextmanager
 def _kept_log(kept: list[tuple[str, int, str]]) -> Iterator[None]:
-    """Keeps what is logged inside the block, from INFO on."""
+    """Adds to `kept` what is logged inside the block, from INFO on."""
 
     class Keeper(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:

@@ -1,7 +1,7 @@
-"""The records of a task's partitions as they come into Kafka: the tail gear's eyes.
+"""Reads the records of a task's partitions as they arrive in Kafka, for the tail gear.
 
-A client of librdkafka's, one for each task: fifty that wait for records take together some 1 % of a
-core and 35 MB, where one for all would take 0.1 % and 1 MB, but could not read a partition for two
+Each task has a librdkafka client of its own: fifty that wait for records take about 1 % of a core
+and 35 MB together. One for all would take 0.1 % and 1 MB, but could not read a partition for two
 tasks at different offsets.
 """
 
@@ -24,18 +24,25 @@ from cdcbus.plugins.kafka.client_errors import Refusals
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 
-READ_BYTES = 8 << 20  # of records that come with one reading, or one record
-QUEUED_KB = READ_BYTES >> 10  # of records that wait in the client
-FULL_WAIT_MS = 5  # until a client that has had enough looks whether it may fetch more
-FETCHED_BYTES = 256 << 10  # of an answer for a partition: LZ4 may have packed it 250 times smaller
-FETCH_WAIT_MS = 1000  # for what is not there; what comes is told at once
-OTHERS_SECONDS = 2 * FETCH_WAIT_MS / 1000  # a broker has answered by then
-LARGEST_BYTES = 1 << 30  # of an answer: a record may be larger than librdkafka expects
+# The size of the records that one read returns; a larger record comes alone.
+READ_BYTES = 8 << 20
+# The size of the records that wait in the client.
+QUEUED_KB = READ_BYTES >> 10
+# How long a client with a full queue waits until it checks whether it can fetch more.
+FULL_WAIT_MS = 5
+# The size of a response for one partition: LZ4 can have packed it 250 times smaller.
+FETCHED_BYTES = 256 << 10
+# How long a broker waits for new records; it answers immediately once there are some.
+FETCH_WAIT_MS = 1000
+# Every broker has answered by then.
+OTHERS_SECONDS = 2 * FETCH_WAIT_MS / 1000
+# The largest response: a record can be larger than librdkafka expects.
+LARGEST_BYTES = 1 << 30
 _HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
 class _Troubles(Refusals):
-    """`is_cut_off`: no broker can be reached."""
+    """Also notes in `is_cut_off` that no broker can be reached."""
 
     is_cut_off = False
 
@@ -46,18 +53,18 @@ class _Troubles(Refusals):
 
 
 class KafkaReader:
-    """Reads what is committed. A context manager."""
+    """Reads committed records. A context manager."""
 
     def __init__(self, task: LoadTask, offsets: Mapping[TopicPartition, int], most: int) -> None:
-        """From `offsets` on, `most` records at most with one reading. Raises ConfigError."""
+        """Reads from `offsets` on, at most `most` records at a time. Raises ConfigError."""
         source = task.source
         self._servers = source.servers
         self._troubles = _Troubles()
         self._with_headers = isinstance(task.target, PublishConfig)
         self._next, self._most = dict(offsets), most
-        # Of the last reading: where it began in each partition, and its messages. Those that have
-        # not been applied come again with the next one: a seek would wait for the answer that is
-        # under way, which may take FETCH_WAIT_MS.
+        # Where the last read began in each partition, and its messages. Messages that have not been
+        # applied are returned again by the next read: a seek would wait for the response in
+        # progress, which can take FETCH_WAIT_MS.
         self._begun = dict(offsets)
         self._last: list[Any] = []
         self._again: list[Any] = []
@@ -108,11 +115,12 @@ class KafkaReader:
     def read(
         self, wait_seconds: float, *, from_all: bool = False
     ) -> tuple[dict[TopicPartition, Records], dict[TopicPartition, int]]:
-        """The records that are there, in offset order in each partition, as soon as there is one;
-        and the offset behind what was read of each partition, transaction markers included.
-        `from_all`: of each partition that has some, which is waited for a moment. Raises
-        BusRejected, and BusUnavailable where Kafka is away, or holds no record at the offset: the
-        next start says what is wrong."""
+        """Returns the available records, in offset order in each partition, as soon as there is
+        one; and the offset after the last one read of each partition, transaction markers included.
+
+        `from_all`: waits a moment for records of every partition that has some. Raises BusRejected,
+        and BusUnavailable where Kafka is unreachable, or holds no record at the offset: the next
+        start says what is wrong."""
         messages, self._again, self._last = self._again, [], []
         if not messages:
             first = self._consumer.poll(wait_seconds)
@@ -126,7 +134,8 @@ class KafkaReader:
         if from_all and len(self._next) > 1:
             messages += self._of_others(messages)
         self._begun, self._last = dict(self._next), messages
-        # By plain tuples: a NamedTuple made for each record takes longer than all else in the loop.
+        # Keyed by plain tuples: making a NamedTuple for each record takes longer than the rest of
+        # the loop.
         by_partition = dict[tuple[str, int], list[Any]]()
         ends = dict[TopicPartition, int]()
         for message in messages:
@@ -147,7 +156,7 @@ class KafkaReader:
         return found, ends
 
     def go_back(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Partitions are read again from these offsets, where they have been read further. Raises
+        """Reads partitions again from these offsets, where they have been read further. Raises
         BusUnavailable."""
         again: set[TopicPartition] = set()
         for partition, offset in offsets.items():
@@ -170,7 +179,7 @@ class KafkaReader:
             raise self._unavailable(error.args[0]) from error
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
-        """These are read as well, from their beginning."""
+        """Reads these partitions as well, from their beginning."""
         new = list(partitions)
         self._next |= dict.fromkeys(new, 0)
         self._consumer.incremental_assign(
@@ -178,15 +187,17 @@ class KafkaReader:
         )
 
     def ahead(self) -> int:
-        """How many offsets Kafka has behind what was read, as far as it has told with its last
-        answers."""
+        """The number of offsets that Kafka holds after those read, according to its last
+        responses."""
         return sum(
             max(0, end - self._next[partition]) for partition, end in self._known_ends().items()
         )
 
     def _with_more(self, first: list[Any]) -> list[Any]:
-        """What is not here yet is not waited for, and what is beyond READ_BYTES stays here."""
-        messages, bytes_ = list(first), sum(len(message.value() or b"") for message in first)
+        """Adds the messages that the client holds, without waiting, up to READ_BYTES or `most`; the
+        rest stays in the client."""
+        messages = list(first)
+        bytes_ = sum(len(message.value() or b"") for message in first)
         while len(messages) < self._most and bytes_ < READ_BYTES:
             fitting = READ_BYTES * len(messages) // max(1, bytes_)
             count = max(1, min(fitting, self._most) - len(messages))
@@ -198,7 +209,8 @@ class KafkaReader:
         return messages
 
     def _of_others(self, messages: list[Any]) -> list[Any]:
-        """What comes from the partitions that have given nothing, until each has."""
+        """Waits for messages of the partitions that hold some and are missing in `messages`; at
+        most OTHERS_SECONDS."""
         lacking = {
             partition
             for partition, end in self._known_ends().items()
@@ -214,8 +226,7 @@ class KafkaReader:
         return found
 
     def _known_ends(self) -> dict[TopicPartition, int]:
-        """Where partitions end, as Kafka has told with its last answers; -1: it has told nothing
-        yet."""
+        """Where partitions end, according to Kafka's last responses; -1: there was none yet."""
         ends = {}
         for partition in self._next:
             bounds: Any = self._consumer.get_watermark_offsets(
@@ -229,15 +240,7 @@ class KafkaReader:
         if len(self._next) > 1:
             keys = pa.array([message.key() for message in messages], pa.binary())
         if self._with_headers:
-            headers = pa.array(
-                [
-                    [{"key": key, "value": value} for key, value in found]
-                    if (found := message.headers())
-                    else None
-                    for message in messages
-                ],
-                _HEADERS,
-            )
+            headers = pa.array([_headers(message) for message in messages], _HEADERS)
         return Records(
             pa.array([message.offset() for message in messages], pa.int64()),
             pa.array([message.value() for message in messages], pa.binary()),
@@ -256,3 +259,11 @@ class KafkaReader:
 
     def _unavailable(self, error: KafkaError) -> BusError:
         return self._troubles.unanswered(self._consumer, self._servers, KafkaException(error))
+
+
+def _headers(message: Any) -> list[dict[str, Any]] | None:
+    """A message's headers as Arrow takes them; None: it has none."""
+    headers = message.headers()
+    if not headers:
+        return None
+    return [{"key": key, "value": value} for key, value in headers]

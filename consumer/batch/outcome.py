@@ -1,4 +1,4 @@
-"""What became of one partition's part of a batch."""
+"""The outcome of one partition's part of a batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from cdcbus.plugins.positions import TopicPartition
 
 @dataclass(slots=True)
 class Outcome:
-    """What became of a partition's part of a batch."""
+    """How far one partition's part of a batch was applied, and why no further."""
 
     partition: TopicPartition
     # It was applied up to here.
@@ -25,22 +25,22 @@ class Outcome:
     # How much was applied, and how long it took.
     value_bytes: int = 0
     seconds: float = 0.0
-    # What the target holds now.
+    # The offset that the target holds now.
     seen: AppliedOffset | None = None
     # The last record before `end`, if some were read.
     last: Landmark | None = None
-    # Why it waits there for other partitions; empty: it does not.
+    # Why it waits for other partitions at `end`; empty: it does not wait.
     waits: str = ""
     # Why it was not applied.
     error: CdcError | None = None
-    # As in Span, afterwards.
+    # As in Span, after the batch.
     begun: Begun = field(default_factory=dict)
     # Lines for the task's log: logger, level, text.
     log: list[tuple[str, int, str]] = field(default_factory=list)
 
     def take(self, apply: Callable[[], BatchReport], end: int, records: Records) -> None:
-        """Applies the next records, which are these, up to `end` or to where the partition
-        waits."""
+        """Applies `records`, the partition's next ones, by calling `apply`; moves to `end`, or to
+        where the partition waits."""
         self.waits = ""
         try:
             self.report.add(apply())

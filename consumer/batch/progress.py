@@ -1,4 +1,4 @@
-"""How far a consumer task is."""
+"""How far a consumer task has come, and what it has done."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
-# How many ends of batches are kept until somebody compares them: the last.
+# How many ends of batches are kept until they are compared; the oldest are dropped.
 PASSED = 10_000
-# The same of changes of tables.
+# How many changes of tables are kept until they are reported.
 DDL_KEPT = 200
 
 
@@ -35,47 +35,49 @@ class Passed(NamedTuple):
 
 @dataclass(slots=True)
 class Progress:
-    """What a consumer task has done since it started, and how far it is. Times are in epoch
+    """What a consumer task has done since it started, and how far it has come. Times are in epoch
     seconds."""
 
     total: BatchReport = field(default_factory=BatchReport)
     # The last batch.
     batch: BatchReport = field(default_factory=BatchReport)
     swimlanes: dict[str, BatchReport] = field(default_factory=dict)
-    # When the batch in progress was begun; 0 between batches.
+    # When the batch in progress began; 0 between batches.
     batch_since: float = 0.0
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    # The last record before each of them.
+    # The last record before each next offset.
     last: dict[TopicPartition, Landmark] = field(default_factory=dict)
-    # Where batches have ended, for the check whether the logs are still the same.
+    # Where batches have ended, to check that the logs are still the same.
     passed: deque[Passed] = field(default_factory=lambda: deque(maxlen=PASSED))
-    # As they were before the logs were compared with what was read of them.
+    # Read before the logs are compared with the last records.
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
-    # Of a partition that has waited for others, the offset before which it waits no more.
+    # Partitions that have waited for others -> the offset before which they no longer wait.
     low_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
-    # Where epochs of fetch tasks began.
+    # Where the epochs of fetch tasks began.
     begun: dict[TopicPartition, Begun] = field(default_factory=dict)
-    # From the source's clock when it wrote the last heartbeat to this machine's clock when the
-    # target had committed everything before it; None without one.
+    # The time from the last heartbeat's write, by the source's clock, until the target had
+    # committed everything before it, by this machine's clock; None without a heartbeat.
     lag_seconds: float | None = None
     # What the target was found to have lost, and when.
     lost: str = ""
     lost_at: float = 0.0
-    # When records were left out last because they came too late.
+    # When records were last left out because they came too late.
     late_at: float = 0.0
     since: float = field(default_factory=time.time)
-    # How long records were in Kafka before their batch was begun, of those that came since `since`.
+    # How long records were in Kafka before their batch began; only records that arrived after
+    # `since`.
     taken: Latency = field(default_factory=Latency)
-    # How long it took from there until the target had committed them.
+    # How long it took from the beginning of a batch until the target had committed it.
     applied: Latency = field(default_factory=Latency)
-    # How target tables were altered or emptied, and when. Whoever reports an entry removes it.
+    # How target tables were altered or emptied, and when. The reporter removes the entries that it
+    # reports.
     ddl: deque[tuple[float, str]] = field(default_factory=lambda: deque(maxlen=DDL_KEPT))
 
     def begin(self, task_id: str, starts: Starts) -> None:
-        """The task goes on from there. Warns once of what the target has lost."""
+        """Resumes at these offsets. Warns once about commits that the target has lost."""
         self.next_offsets = starts.offsets
         self.last = starts.last
-        # They depend on where partitions were before.
+        # They depend on the former offsets.
         self.low_watermarks = {}
         self.passed.clear()
         if not starts.lost:
@@ -84,15 +86,15 @@ class Progress:
         for partition, (there, written) in sorted(starts.lost.items()):
             sentences.append(lost_commits(partition, there, written))
         lost = "; ".join(sentences)
-        # A start looks twice.
+        # Further attempts can find the same loss.
         if lost != self.lost:
             LOG.warning("task %s: %s", task_id, lost)
         self.lost = lost
         self.lost_at = time.time()
 
     def move(self, partition: TopicPartition, end: int, last: Landmark | None) -> None:
-        """A batch has ended there. Where it held nothing but markers, the last record is still the
-        one before."""
+        """Moves a partition to the end of a batch. `last` is None where the batch held transaction
+        markers only: then the last record stays the former one."""
         self.next_offsets = {**self.next_offsets, partition: end}
         if last:
             self.last = {**self.last, partition: last}
@@ -100,7 +102,7 @@ class Progress:
 
     @property
     def done(self) -> int:
-        """How many records were applied."""
+        """The number of records applied."""
         return self.total.records
 
     def __str__(self) -> str:
@@ -116,7 +118,7 @@ class Progress:
         now = time.time()
         if batch.records and self.batch_since:
             self.applied.record(now - self.batch_since, batch.records)
-            # The first and the last record stand for half of the batch each.
+            # The first and the last record each stand for half of the batch.
             for came_ms in (batch.first_kafka_ms, batch.last_kafka_ms):
                 if came_ms / 1000 >= self.since:
                     self.taken.record(self.batch_since - came_ms / 1000, batch.records / 2)
@@ -132,8 +134,8 @@ class Progress:
 
 
 def is_done(task: LoadTask, progress: Progress) -> bool:
-    """Whether a bounded replay or run has reached its end. A replay takes nothing from beyond it; a
-    run may, as rows may wait for a change there."""
+    """Whether a bounded replay or run has reached its end. A replay applies nothing beyond it; a
+    run can, as rows may wait for a change there."""
     reached = progress.next_offsets
     if task.ends is not None:
         left = [each for each, end in task.ends.items() if reached.get(each, 0) < end]
@@ -145,7 +147,7 @@ def is_done(task: LoadTask, progress: Progress) -> bool:
 
 
 def shown(next_offsets: Mapping[TopicPartition, int]) -> str:
-    """Offsets as text for people."""
+    """Offsets as text for operators."""
     return ", ".join(
         f"{partition} from {offset}" for partition, offset in sorted(next_offsets.items())
     )

@@ -1,4 +1,4 @@
-"""What a consumer task does with its batches: rows into a database, or records into other
+"""The contract of what applies a consumer task's batches: rows to a database, or records to other
 topics."""
 
 from __future__ import annotations
@@ -24,57 +24,58 @@ from cdcbus.plugins.transform.processor import make_processor
 class Applier(Protocol):
     """Applies partitions, several side by side.
 
-    `seen`: what the target is known to hold of each partition; whatever is applied to a partition
-    of which it holds something else is undone.
+    `seen`: the offset that the target is known to hold for each partition. A transaction is undone
+    if the target turns out to hold another one for its partition.
     """
 
     seen: dict[TopicPartition, AppliedOffset]
     keeps_offsets: bool
-    """Whether the target has an offset of each partition that was ever taken over, as far as
-    `applied_offsets` has told."""
+    """Whether the target has an offset of each partition that was ever taken over, as of the last
+    `applied_offsets`."""
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether it changes nothing: then no stored position may move."""
+        """Whether it changes nothing; then no stored position may move."""
         ...
 
     @property
     def partitions_at_once(self) -> int:
-        """How many partitions at most make sense side by side."""
+        """The largest number of partitions worth applying side by side."""
         ...
 
     def check_targets(self) -> None:
-        """Raises what is wrong with the target as far as the task file names it."""
+        """Checks the parts of the target that the task file names, and raises what is wrong."""
         ...
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """How far each partition has been applied, as the target knows it. Before that, whoever has
-        run the task until now is fenced: what it is about to commit is waited for or undone.
-        Called before the stored positions are read."""
+        """Fences the process that has run the task until now, and returns how far each partition
+        has been applied, as the target knows it. A commit of that process in progress is waited for
+        or undone. Called before the stored positions are read."""
         ...
 
     def begin(self, partition: TopicPartition, seen: AppliedOffset | None) -> None:
-        """On an executor, of a partition of which the driver has `seen` this: makes `seen` what the
-        target holds by now."""
+        """On an executor: sets `seen` to what the target holds for the partition by now. The driver
+        has last seen `seen` there."""
         ...
 
     def let_go(self) -> None:
-        """Before executors apply partitions, and on an executor behind each: keeps nothing that
-        another process needs for them."""
+        """Releases everything that another process needs to apply partitions. Called before
+        executors apply any, and on an executor after each."""
         ...
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
-        """Partitions go on from there, which the target knows from now on. Raises OffsetConflict
-        when somebody has taken them over since `applied_offsets` was called."""
+        """Stores at the target the offsets at which partitions resume. Raises OffsetConflict when
+        another process has taken them over since `applied_offsets` was called."""
         ...
 
     def scatter(self, reason: str) -> None:
-        """Records of any row may be in several partitions from now on, for this reason. Raises
+        """From now on expects records of any row in several partitions, for this reason. Raises
         TargetError."""
         ...
 
     def forget_versions(self, before_ms: int) -> None:
-        """All records that came into Kafka before that time have been applied."""
+        """Forgets versions of rows: all records that arrived in Kafka before that time have been
+        applied."""
         ...
 
     def apply(
@@ -88,27 +89,28 @@ class Applier(Protocol):
     ) -> BatchReport:
         """Applies a partition's part of a batch, which began while the stored position was at
         `position_version`; returns once it is durable. Raises PartitionWaits when it has applied a
-        part and the rest is to wait for other partitions, but never for a record before
-        `low_watermark`. `is_hasty`: it waits at once, as partitions that wait are to be applied
+        part and the rest must wait for other partitions, but never for a record before
+        `low_watermark`. `is_hasty`: it waits immediately, as partitions that wait are then applied
         together."""
         ...
 
     def apply_together(
         self, partitions: Sequence[tuple[TopicPartition, Records, int, int]]
     ) -> dict[TopicPartition, tuple[int, BatchReport]]:
-        """Partitions that wait for each other, each with its records, end and position_version, in
-        one transaction; how far each came, or nothing where that does not help."""
+        """Applies partitions that wait for each other, each with its records, end and
+        position_version, in one transaction. Returns the end that each reached with its report, or
+        nothing where that does not help."""
         ...
 
     def prepare(
         self, partition: TopicPartition, records: Records
     ) -> Callable[[int, int, int, bool], BatchReport]:
-        """The same in two halves: what can be done before the records before these are applied,
-        and, as its result, the rest."""
+        """Does `apply` in two halves: prepares these records while the ones before them are being
+        applied, and returns a function that does the rest."""
         ...
 
     def close(self) -> None:
-        """Gives back all connections. May be called twice."""
+        """Releases all connections. Can be called twice."""
         ...
 
 
@@ -117,8 +119,8 @@ def make_applier(
     stop: Event,
     put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
 ) -> Applier:
-    """A task's applier, made of the task alone; it connects at first use. `put_dead_letters`:
-    see there. Raises ConfigError."""
+    """Makes a task's applier, from the task alone; it connects at first use. `put_dead_letters`:
+    see `DeadLetterTopic.put`. Raises ConfigError."""
     converter, process = task.reader, make_processor(task.processor)
     if isinstance(task.target, JdbcTarget):
         loader, partitions_at_once = make_loader(task.loader, task.target), task.target.pool_size

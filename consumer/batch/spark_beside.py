@@ -1,5 +1,5 @@
-"""Spark, started beside a task that works already: it takes seconds, and a task that is never
-behind has no need of it."""
+"""Starts Spark beside a task that is already reading: the start takes seconds, and a task without a
+backlog never needs Spark."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ LOG = logging.getLogger(__name__)
 
 
 class SparkBeside:
-    """One session for a task, at most. A context manager, which ends it."""
+    """At most one Spark session for a task. A context manager, which closes it."""
 
     def __init__(self, task: LoadTask, open_spark: OpenSpark | None, stop: Event) -> None:
-        """`open_spark` gives the session of a Spark application; None: one of the task's own.
-        Raises ConfigError when Java or the Kafka connector are missing."""
-        # now, and not when the first backlog comes, which may be in the night
+        """`open_spark` opens the session of a Spark application; None: the task starts its own.
+        Raises ConfigError when Java or the Kafka connector is missing."""
+        # Now rather than at the first backlog, which may come at night.
         java()
         class_path()
         self._task, self._open_spark, self._stop = task, open_spark, stop
@@ -50,26 +50,26 @@ class SparkBeside:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Waits for a start that is under way."""
+        """Closes the session; waits for a start in progress."""
         if self._is_asked_for and self._session.exception() is None and self._opened:
             self._opened.__exit__(kind, error, trace)
 
     def start(self, partitions: int) -> None:
-        """Returns at once, also where it has been started before. `partitions`: so many will be
-        read."""
+        """Starts Spark unless it has been started. Returns immediately. `partitions`: the number
+        that will be read."""
         if not self._is_asked_for:
             self._is_asked_for = True
             Thread(target=self._start, args=(partitions,), name="spark-start", daemon=True).start()
 
     @property
     def is_ready(self) -> bool:
-        """Whether `session` returns at once, or raises."""
+        """Whether `session` returns, or raises, without waiting."""
         return self._session.done()
 
     @property
     def session(self) -> tuple[SparkSession, Path]:
-        """The session, and an empty folder for checkpoints. Raises why it did not start; where its
-        cluster was away, the next `start` tries anew."""
+        """The session, and an empty folder for checkpoints. Waits for the start, and raises why it
+        failed; if the cluster was unavailable, the next `start` tries again."""
         try:
             return self._session.result()
         except SparkUnavailable:
@@ -80,7 +80,7 @@ class SparkBeside:
     def _start(self, partitions: int) -> None:
         TASK_AT_WORK.set(self._task.task_id)
         try:
-            # PySpark takes a while to import, too
+            # Imported on this thread, as PySpark takes a while to import, too.
             from cdcbus.consumer.batch.executor_batch import warm_up
             from cdcbus.consumer.spark.session import spark_session
 

@@ -1,5 +1,5 @@
-"""The tail gear: the driver reads what comes into Kafka with a native client, and applies it at
-once. Spark has no part in it."""
+"""The tail gear: the driver reads records as they arrive in Kafka, with a native client, and
+applies them immediately, without Spark."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from cdcbus.consumer.batch.progress import is_done
 from cdcbus.consumer.batch.topic_watch import TopicWatch
 from cdcbus.consumer.config import LoadTask
 
-WAIT_SECONDS = 1.0  # until a task that has nothing to read sees that it is to stop
+# How long a task without records to read takes to notice that it must stop.
+WAIT_SECONDS = 1.0
 LOOK_SECONDS = 1.0
 
 
@@ -26,15 +27,15 @@ def follow(
     stop: Event,
     is_too_much: Callable[[], bool],
 ) -> None:
-    """Applies records as they come, until a backlog has built up that `is_too_much`, which is
-    asked about each one, a bounded replay has reached its end, or `stop` is set. Raises what is
-    wrong with the topics, the target or the stored positions; nothing is lost then."""
+    """Applies records as they arrive, until a backlog has built up and `is_too_much`, which is
+    called for every backlog seen, returns true; until a bounded replay has reached its end; or
+    until `stop` is set. Raises what is wrong with the topics, the target or the stored positions;
+    nothing is lost then."""
     progress = batches.progress
     looked_at = monotonic()
     with KafkaReader(task, progress.next_offsets, size.few_records) as reader:
         while not (stop.is_set() or is_done(task, progress)):
-            # What a partition waits for may be the next record of another one, which was not here
-            # yet.
+            # A partition may be waiting for the next record of another one, which had not arrived.
             is_from_all = size.is_held or len(progress.next_offsets) == 1
             partitions, ends = reader.read(WAIT_SECONDS, from_all=is_from_all)
             if ends:

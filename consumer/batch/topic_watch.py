@@ -1,5 +1,5 @@
-"""Checks, while a task reads, whether its topics are still those that it began with, and whether
-it gets what they hold."""
+"""Checks, while a task reads, that its topics are still the ones that it began with, and that it
+receives what they hold."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from cdcbus.plugins.positions import TopicPartition
 
 LOG_LOOK_SECONDS = 1.0
 EPOCH_SECONDS = 1.0
-# How many batches may have been read before a change of leader and be applied after it: the one in
-# progress, and what the client has fetched ahead.
+# The number of batches that can be read before a change of leader and applied after it: the one in
+# progress, and those that the client has fetched ahead.
 UNDER_WAY = 4
 STALL_SECONDS = 30.0
 ANSWER_SECONDS = 10.0
 
 
 class TopicWatch:
-    """Watches the topics of one task. `look` is to be called about every second."""
+    """Watches the topics of one task. `look` must be called about every second."""
 
     def __init__(self, task: LoadTask, topic_ids: Mapping[str, str], progress: Progress) -> None:
         self._task = task
@@ -42,7 +42,7 @@ class TopicWatch:
         self._stall = _Stall(task, progress)
 
     def look(self) -> CdcError | None:
-        """The error where something is wrong. Each check asks Kafka at its own interval only.
+        """Returns the error where something is wrong. Each check queries Kafka at its own interval.
         Raises BusError."""
         remade = self._identity.look()
         if remade:
@@ -53,27 +53,29 @@ class TopicWatch:
         return self._stall.look()
 
     def new_partitions(self) -> list[TopicPartition]:
-        """Partitions that were added to topics of which the task reads all."""
+        """Partitions that were added to the task's topics; none if the task reads listed partitions
+        only."""
         if self._task.source.partitions:
             return []
         return sorted(self._identity.partitions - self._progress.next_offsets.keys())
 
 
 class _Stall:
-    """A reader that gets nothing although Kafka has something, as when its broker hangs."""
+    """Detects a reader that receives nothing although Kafka holds records, as when a broker
+    hangs."""
 
     def __init__(self, task: LoadTask, progress: Progress) -> None:
         self._task = task
         self._progress = progress
         self._offsets: Mapping[TopicPartition, int] = {}
-        # When the offsets moved last, and when Kafka was asked last.
+        # When the offsets last moved, and when Kafka was last queried.
         self._since = monotonic()
         self._looked_at = self._since
         self._is_suspect = False
 
     def look(self) -> BusUnavailable | None:
-        """The error where Kafka had more twice in a row, STALL_SECONDS apart, and no record was
-        read in between."""
+        """Returns the error where Kafka held more twice in a row, STALL_SECONDS apart, and no
+        record was read in between."""
         now = monotonic()
         if self._offsets != self._progress.next_offsets or self._progress.batch_since:
             self._offsets = self._progress.next_offsets
@@ -88,12 +90,12 @@ class _Stall:
         if not (behind and was_suspect):
             return None
         return BusUnavailable(
-            f"Kafka at {self._task.source.servers} gives no records of {behind[0]}, though it has "
-            f"some, or does not tell, for {STALL_SECONDS:g} s"
+            f"Kafka at {self._task.source.servers} gives no records of {behind[0]}, although it "
+            f"has some, or does not answer, for {STALL_SECONDS:g} s"
         )
 
     def _behind(self) -> list[str]:
-        """Partitions that Kafka has more of, or gives no answer for."""
+        """Partitions of which Kafka holds more, or about which it does not answer."""
         try:
             ends = ends_of(self._task.source, self._offsets, ANSWER_SECONDS)
         except KafkaException:
@@ -109,8 +111,8 @@ class _Stall:
 def leader_epochs(
     source: TopicConfig, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int]:
-    """How often each partition has had a new leader. Partitions that Kafka gives no answer for are
-    missing; before Kafka 2.1 all are."""
+    """The leader epoch of each partition. Partitions about which Kafka does not answer are missing;
+    before Kafka 2.1 all are."""
     found: dict[TopicPartition, int] = {}
     with suppress(KafkaException):
         for partition, end in ends_of(source, partitions, EPOCH_SECONDS).items():
@@ -120,30 +122,32 @@ def leader_epochs(
 
 
 class LogWatch:
-    """Checks, while a task runs, whether the logs are still those that were read. A log is cut off
-    only where its leader changes, so the ends of batches are compared then, one by one: where these
-    are small and many, that takes seconds and holds the task up."""
+    """Checks, while a task runs, that the logs are still the ones that were read. A log is cut off
+    only when its leader changes, so the ends of batches are compared only then, one by one: with
+    many small batches that takes seconds and delays the task."""
 
     def __init__(self, task: LoadTask, progress: Progress) -> None:
         self._task = task
         self._progress = progress
         self._epochs = dict(progress.leader_epochs)
-        # Where batches of each partition have ended since its last comparison, and the end before.
+        # Where batches of each partition have ended since its last comparison, and the last end
+        # before that.
         self._passed: dict[TopicPartition, list[Passed]] = {}
         for partition, last in progress.last.items():
             if partition in progress.next_offsets:
                 end = progress.next_offsets[partition]
                 self._passed[partition] = [Passed(partition, last, end)]
-        # Of partitions with a new leader, how many batches are still compared.
+        # Partitions with a new leader -> how many more of their batches are compared.
         self._under_way: dict[TopicPartition, int] = {}
-        # Ends that the last look at Kafka has not covered.
+        # How many ends of each partition the last look has not covered.
         self._new = Counter[TopicPartition]()
         self._looked_at = monotonic()
         self.found: Refilled | None = None
 
     def look(self) -> Refilled | None:
-        """A log that was filled again. Asks once in LOG_LOOK_SECONDS, and only about partitions
-        that were read since; about one that Kafka gives no answer for, again. Raises BusError."""
+        """Returns a log that was filled again. Queries Kafka at most once in LOG_LOOK_SECONDS, and
+        only about partitions read since; about a partition without an answer, again. Raises
+        BusError."""
         is_something_new = self._progress.passed or self._new
         if not is_something_new or monotonic() - self._looked_at < LOG_LOOK_SECONDS:
             return None
@@ -159,15 +163,15 @@ class LogWatch:
             if is_new_leader or self._under_way.get(partition):
                 compared.append(self._passed[partition])
         self.found = self._compared(compared)
-        # Only now: a comparison that fails is repeated as a whole.
+        # Only now, so that a comparison that fails is repeated as a whole.
         for partition, epoch in epochs.items():
             self._settle(partition, epoch)
         self._epochs |= epochs
         return self.found
 
     def _settle(self, partition: TopicPartition, epoch: int) -> None:
-        """The partition's ends have been compared, or need not be: the last is kept for the next
-        comparison."""
+        """Drops the partition's ends, which have been compared or need not be, except the last,
+        which the next comparison needs."""
         count = self._new.pop(partition)
         if epoch != self._epochs.get(partition):
             self._under_way[partition] = UNDER_WAY
@@ -176,8 +180,8 @@ class LogWatch:
         del self._passed[partition][:-1]
 
     def _compared(self, passed: Iterable[Iterable[Passed]]) -> Refilled | None:
-        """The first difference. Compares one record of each partition at a time, as a client reads
-        a partition from one place only."""
+        """Returns the first difference. Compares one record of each partition at a time, as a
+        client reads a partition from one offset only."""
         rounds = list(zip_longest(*passed))
         if not rounds:
             return None
