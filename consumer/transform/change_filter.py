@@ -1,5 +1,5 @@
-"""What a task wants of a record: its row changes, filtered, and what the event processor makes
-of them."""
+"""Selects the row changes of a record that a task applies, and passes them through its event
+processor."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ class ChangeFilter:
     def __init__(self, task: LoadTask, converter: Converter, process: Processor | None) -> None:
         self._task, self._converter, self._process = task, converter, process
         self.table = cache(task.wants)
-        """Whether rows of this source table are wanted."""
+        """Whether rows of this source table are applied."""
 
     def changes(self, value: bytes, report: BatchReport, came_ms: int = 0) -> Iterator[RowChange]:
-        """The row changes of a record, in order; heartbeats among them are only noted in the
-        report. `came_ms`: when the record came into Kafka, 0 where that is not known. Raises
+        """Yields the row changes of a record, in order; heartbeats among them are only noted in the
+        report. `came_ms`: when the record arrived in Kafka, 0 where that is unknown. Raises
         DataError."""
         for change in self._converter.from_bytes(value):
             report.committed(change.origin.commit_ms, change.origin.commit_ms)

@@ -1,5 +1,5 @@
-"""Heartbeats at the end of their way: rows that a fetch task writes at the source, so that their
-way can be timed."""
+"""Reads heartbeats: rows that a fetch task writes at the source so that their way to the target can
+be timed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from cdcbus.plugins.rowchange import RowChange
 
 
 def read_beat(change: RowChange) -> tuple[str, float] | None:
-    """Which source has written a heartbeat, by its server id, and when, in epoch seconds by the
-    source's clock; None for a row that does not say it."""
+    """The server id of the source that wrote a heartbeat, and the time of the write, in epoch
+    seconds by the source's clock; None for a row without a valid time."""
     cells = {name.lower(): cell for name, cell in (change.after or {}).items()}
     try:
         seconds = datetime.fromisoformat(cells.get("beat_at") or "").replace(tzinfo=UTC).timestamp()

@@ -1,4 +1,4 @@
-"""How rows of a source table become rows of its target tables, as these are now."""
+"""Plans how rows of a source table become rows of its target tables, as those are defined now."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.route import Route
 
 LOG = logging.getLogger(__name__)
-ALTERED_KEPT = 50  # until somebody takes them
+# The sentences kept until they are taken; the oldest are dropped.
+ALTERED_KEPT = 50
 
 
 class TargetPlans:
@@ -50,16 +51,16 @@ class TargetPlans:
             return known
         columns = route.columns(table)
         is_dropping = self._task.schema_change is SchemaChange.IGNORE
-        # Columns of a rule that may drop them are not missed.
+        # A rule without forceMatched may drop columns, so nothing is added for it.
         is_evolving = self._task.schema_change is SchemaChange.EVOLVE and route.rule.force_matched
         try:
             if is_evolving and (lacking(target, columns) or too_narrow(target, columns)):
                 target = self._evolved(target, columns)
-                # A dry run has only said what it would add.
+                # A dry run has only logged what it would add.
                 is_dropping = self._loader.is_dry_run
             plan = route.plan(table, target, is_dropping)
         except UnmappedColumn:
-            # somebody may add the column: the next attempt looks again
+            # An operator may add the column, so the next attempt looks again.
             self._loader.refresh(route.target)
             raise
         if plan.dropped:
@@ -73,9 +74,10 @@ class TargetPlans:
         return plan
 
     def take_altered(self) -> list[str]:
-        """What was altered since the last call, as sentences."""
+        """Returns how target tables were altered since the last call, as sentences."""
         taken = []
-        with suppress(IndexError):  # other partitions take some, too
+        # Pops until the queue is empty, as other partitions' threads take some, too.
+        with suppress(IndexError):
             while True:
                 taken.append(self._altered.popleft())
         return taken
@@ -97,6 +99,7 @@ class TargetPlans:
                 "with mapper[i].schema and mapper[i].table"
             )
         if table.unsafe:
-            self._loader.refresh(route.target)  # the next attempt looks again
+            # The next attempt looks again.
+            self._loader.refresh(route.target)
             raise TargetMisconfigured(table.unsafe)
         return table
