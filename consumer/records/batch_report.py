@@ -1,4 +1,5 @@
-"""Counters of what was loaded, per target table: of a batch, or of a task since its start."""
+"""Counters of loaded records and rows, per target table: for a batch, or for a task since its
+start."""
 
 from __future__ import annotations
 
@@ -13,24 +14,24 @@ from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
 @dataclass(slots=True)
 class TableReport:
-    """Row changes that came for one table."""
+    """Counts of the row changes for one table."""
 
-    # All of them: those that were applied, and those that failed.
+    # All changes, applied or failed.
     rows: int = 0
-    # Applied, by what happened at the source.
+    # Applied changes, by their operation at the source.
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
     truncated: int = 0
-    # Changes that went to dead letters.
+    # Changes that became dead letters.
     failed: int = 0
-    # Updates and deletes that hit no row.
+    # Updates and deletes that matched no row.
     missed: int = 0
     # Rows with a column that the target lacks, which was left out.
     dropped: int = 0
-    # Changes that another row blocked, and that a later change of the same row made void.
+    # Changes that another row blocked and that a later change of the same row made obsolete.
     superseded: int = 0
-    # Milliseconds for the net effect, and for the statements.
+    # Milliseconds for merging to the net effect, and for the statements.
     merge_ms: float = 0.0
     write_ms: float = 0.0
 
@@ -72,12 +73,12 @@ COUNTERS = (
     "superseded",
 )
 
-# Sentences on altered tables that a report keeps: the last.
+# A report keeps this many sentences on altered tables, the newest ones.
 ALTERED_KEPT = 50
 
 
 def earliest(one_ms: int, other_ms: int) -> int:
-    """The earlier of two times; 0 is none."""
+    """The earlier of two times; 0 stands for no time."""
     if one_ms and other_ms:
         return min(one_ms, other_ms)
     return one_ms or other_ms
@@ -86,31 +87,31 @@ def earliest(one_ms: int, other_ms: int) -> int:
 class Beat(NamedTuple):
     """A heartbeat; times in epoch seconds."""
 
-    # When its record came into Kafka; 0 where that is unknown.
+    # When its record arrived in Kafka; 0 where that is unknown.
     came: float
-    # When the source wrote the row, by its own clock, which may be wrong.
+    # When the source wrote the row, by its own clock, which can be wrong.
     written: float
 
 
 @dataclass(slots=True)
 class BatchReport:
-    """What was done with a batch, or with a partition's part of it."""
+    """Counts and times of a batch, or of one partition's part of it."""
 
     records: int = 0
     tables: dict[TableId, TableReport] = field(default_factory=dict)
-    # Records that went to dead letters because nothing could be read from them.
+    # Records that became dead letters because they could not be read.
     unread: int = 0
     # Records that were left out because their sender had lost its lock.
     late: int = 0
-    # Stages, added up over partitions, which run side by side: reading and mapping records,
-    # everything inside the target's transaction, ending the transaction.
+    # The time of each stage, summed over partitions, which run side by side: reading and mapping
+    # records, all work inside the target's transaction, ending the transaction.
     decode_ms: float = 0.0
     apply_ms: float = 0.0
     commit_ms: float = 0.0
     # The earliest and the latest commit of the row changes at the source; 0 without one.
     first_commit_ms: int = 0
     last_commit_ms: int = 0
-    # The same of the records' times in Kafka.
+    # The earliest and the latest arrival of the records in Kafka; 0 without one.
     first_kafka_ms: int = 0
     last_kafka_ms: int = 0
     # The last heartbeat of each source, by server id.
@@ -137,12 +138,12 @@ class BatchReport:
             self.table(table).add(report)
 
     def committed(self, first_ms: int, last_ms: int) -> None:
-        """Notes row changes that were committed between two times; 0: unknown."""
+        """Notes row changes committed between two times; 0: unknown."""
         self.first_commit_ms = earliest(self.first_commit_ms, first_ms)
         self.last_commit_ms = max(self.last_commit_ms, last_ms)
 
     def came(self, first_ms: int, last_ms: int) -> None:
-        """Notes records that came into Kafka between two times; 0: unknown."""
+        """Notes records that arrived in Kafka between two times; 0: unknown."""
         self.first_kafka_ms = earliest(self.first_kafka_ms, first_ms)
         self.last_kafka_ms = max(self.last_kafka_ms, last_ms)
 

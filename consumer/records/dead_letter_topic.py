@@ -54,7 +54,7 @@ class DeadLetterTopic:
         self._reader = RecordReader(
             {**self._options, "group.id": f"cdcbus-{task.task_id}"}, self._servers, self._refusals
         )
-        # The records of the open letters, as far as they are known.
+        # The records of the open letters, as far as known.
         self._open: set[str] = set()
         self._lock = Lock()
         try:
@@ -87,14 +87,14 @@ class DeadLetterTopic:
         self._producer.purge()
 
     def open(self) -> None:
-        """Makes the topic where it is missing, and counts the task's open letters: needed before
-        the first `put`. Raises BusError."""
+        """Creates the topic where it is missing, and counts the task's open letters. Must be called
+        before the first `put`. Raises BusError."""
         self._make_topic()
         self._open = self._open_records()
 
     def put(self, dead_letters: Sequence[DeadLetter]) -> None:
-        """Returns when Kafka has acknowledged a letter for each. Raises DataError beyond the
-        limit, and then puts none; BusError."""
+        """Puts a letter for each, and returns when Kafka has acknowledged them. Raises DataError
+        beyond the limit, and then puts none; BusError."""
         with self._lock:
             records = self._within_limit(dead_letters)
             now = _now()
@@ -111,12 +111,11 @@ class DeadLetterTopic:
             )
 
     def _within_limit(self, dead_letters: Sequence[DeadLetter]) -> set[str]:
-        """The records of all letters that will be open. Raises DataError where they are too
-        many."""
+        """The records of all letters that will be open. Raises DataError if there are too many."""
         new = {dead_letter.record for dead_letter in dead_letters}
         limit = self._config.limit
         if len(self._open | new) > limit:
-            # Somebody may have resolved some meanwhile.
+            # An operator may have resolved some meanwhile.
             self._open = self._open_records()
         records = self._open | new
         if len(records) > limit:
@@ -132,8 +131,8 @@ class DeadLetterTopic:
         return {each.dead_letter.record for each in self.dead_letters()}
 
     def dead_letters(self) -> list[OpenDeadLetter]:
-        """The task's open letters, by topic, partition and key, those of one row in the order in
-        which they first came. Raises BusError."""
+        """The task's open letters, sorted by topic, partition and key; those of one row in the
+        order in which they first came. Raises BusError."""
         found: dict[bytes, OpenDeadLetter | None] = {}
         own = letter_key(self._task_id, "")
         for message in self._reader.all_records(self._config.topic):
@@ -143,9 +142,9 @@ class DeadLetterTopic:
         return sorted((each for each in found.values() if each), key=_by_row)
 
     def replay(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
-        """Puts the original records to the ends of their partitions, in order, each acknowledged
-        before its letter is resolved. A crash in between leaves letters that have been replayed.
-        Raises BusError."""
+        """Appends the original records to their partitions, in order, each acknowledged before its
+        letter is resolved. A crash in between leaves letters open that have been replayed. Raises
+        BusError."""
         ordered = sorted(dead_letters, key=_by_origin)
         now = _now()
         records = []
@@ -159,8 +158,8 @@ class DeadLetterTopic:
     def outdated(
         self, dead_letters: Iterable[OpenDeadLetter], tell: Callable[[str], None] = LOG.info
     ) -> dict[str, str]:
-        """Letters that a replay would put after a newer record with the same key: the reason, by
-        the letter's record. Raises BusError."""
+        """Finds letters that a replay would put after a newer record with the same key; returns the
+        reason, by the letter's record. Raises BusError."""
         return find_outdated(self._reader, dead_letters, tell)
 
     def drop(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
@@ -232,7 +231,7 @@ class DeadLetterTopic:
 
 
 def dead_letters_of(task: LoadTask) -> AbstractContextManager[DeadLetterTopic | None]:
-    """Where the task puts dead letters, once that is opened; None where it stops instead. Raises
+    """The task's dead letter topic, not yet opened; None where the task stops instead. Raises
     ConfigError."""
     return nullcontext() if task.on_error is OnError.STOP else DeadLetterTopic(task)
 

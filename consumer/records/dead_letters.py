@@ -1,9 +1,9 @@
-"""Dead letters: records that could not be applied, kept in a Kafka topic until somebody replays or
-drops them.
+"""Dead letters: records that could not be applied, kept in a Kafka topic until they are replayed or
+dropped.
 
-A letter is the original record, with its bytes and headers, and headers of ours that say where it
-comes from and why. Its key names the task and the record, so that a letter that is put twice counts
-once; an empty value under that key resolves it.
+A dead letter is the original record, with its bytes and headers, plus headers of ours that say
+where it comes from and why. Its key names the task and the record, so that a letter put twice
+counts once; a null value under that key resolves it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Headers = list[tuple[str, bytes | None]]
 
 
 class DeadLetter(NamedTuple):
-    """Which record could not be applied, and why; the reason holds no cell values."""
+    """A record that could not be applied, and the reason, which holds no cell values."""
 
     topic: str
     partition: int
@@ -38,17 +38,17 @@ class DeadLetter(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class OpenDeadLetter:
-    """A letter as the topic holds it."""
+    """A dead letter as stored in the topic."""
 
     dead_letter: DeadLetter
-    # When it was put.
+    # When it was put into the topic.
     time: str
     # Key, value and headers are the original record's.
     key: bytes | None
     value: bytes
     headers: Headers
-    # The offset at which the record came first. It differs from the letter's where the record was
-    # replayed before; the row's state is of that earlier time.
+    # The offset at which the record first came. It differs from the letter's offset where the
+    # record has been replayed before; the row's state is of that earlier time.
     origin: int
 
 
@@ -58,20 +58,19 @@ def refuse(
     offset: int,
     error: DataError | TargetRejected,
 ) -> None:
-    """Makes a letter of a record. Without a list for letters, raises the error, naming the
-    record."""
+    """Adds a dead letter for a record. Without a list, raises the error, naming the record."""
     if dead_letters is None:
         raise type(error)(f"record {partition}@{offset}: {error}") from error
     dead_letters.append(DeadLetter(*partition, offset, str(error)))
 
 
 def letter_key(task_id: str, record: str) -> bytes:
-    """The key of a letter; without a record, how the keys of all of a task's letters begin."""
+    """The key of a dead letter; with an empty record, the prefix of all keys of the task."""
     return f"{task_id}\n{record}".encode()
 
 
 def letter_headers(task_id: str, dead_letter: DeadLetter, time: str, original: Message) -> Headers:
-    """The original record's headers, and after them ours."""
+    """The original record's headers, followed by ours."""
     headers: Headers = list(cast(Headers, original.headers() or []))
     ours = {"task": task_id, **dead_letter._asdict(), "time": time}
     for name, value in ours.items():
@@ -82,13 +81,13 @@ def letter_headers(task_id: str, dead_letter: DeadLetter, time: str, original: M
 
 
 def read_letter(message: Message) -> OpenDeadLetter:
-    """The letter that a record of the topic is."""
+    """The dead letter in a record of the topic."""
     ours: dict[str, bytes] = {}
     original: Headers = []
     for name, value in headers_of(message):
         if name.startswith(PREFIX):
-            # Of equal names the last counts: a record that was replayed and refused again brings
-            # those of its first time.
+            # The last of equal names counts: a record that was replayed and refused again also
+            # carries the headers of its first refusal.
             ours[name.removeprefix(PREFIX)] = value or b""
         else:
             original.append((name, value))
@@ -106,7 +105,7 @@ def read_letter(message: Message) -> OpenDeadLetter:
 
 
 def replayed_record(letter: OpenDeadLetter, value: bytes, time: str) -> dict[str, Any]:
-    """The original record as it is sent again. `value`: the letter's, without the epoch."""
+    """The original record as it is sent again. `value`: the letter's value, without the epoch."""
     noted = [(REPLAYED, time.encode()), (REPLAYED_OFFSET, str(letter.origin).encode())]
     return {
         "topic": letter.dead_letter.topic,
@@ -118,12 +117,12 @@ def replayed_record(letter: OpenDeadLetter, value: bytes, time: str) -> dict[str
 
 
 def origin_of(message: Message) -> int:
-    """The offset at which a record of a source topic came first."""
+    """The offset at which a record of a source topic first came."""
     return int(dict(headers_of(message)).get(REPLAYED_OFFSET) or message.offset() or 0)
 
 
 def headers_of(message: Message) -> Headers:
-    """A record's headers; values as bytes."""
+    """A record's headers, with values as bytes."""
     found: Headers = []
     for name, value in cast(Headers, message.headers() or []):
         found.append((name, None if value is None else to_bytes(value)))
@@ -131,5 +130,5 @@ def headers_of(message: Message) -> Headers:
 
 
 def to_bytes(value: str | bytes | None) -> bytes:
-    """What the Kafka client gives as text or bytes."""
+    """A value of the Kafka client, which can be text, as bytes; None becomes empty."""
     return value.encode() if isinstance(value, str) else value or b""

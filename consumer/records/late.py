@@ -1,8 +1,8 @@
-"""Records that come too late: a process sent them after it had lost its fetch task's lock, so they
-stand after records of the lock's present holder.
+"""Leaves out records that come too late: a process sent them after it had lost its fetch task's
+lock, so they follow records of the lock's present holder.
 
-They are recognized by their epochs (`plugins/epoch.py`) and by where each epoch began in the
-partition, which is the same however often the partition is read.
+They are recognized by their epochs (`plugins/epoch.py`) and by the offset where each epoch began in
+the partition, which is the same however often the partition is read.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from cdcbus.plugins.epoch import epochs
 from cdcbus.plugins.positions import TopicPartition
 
 LOG = logging.getLogger(__name__)
-# How many epochs of a fetch task are kept of a partition: the highest.
+# The number of a fetch task's epochs that are kept per partition, the highest ones.
 KEPT: Final = 16
-# How many offsets before a start are looked at.
+# The number of offsets before a start that are searched for epochs.
 LOOK_BACK: Final = 100
 
 Begun = dict[str, dict[str, int]]
@@ -32,9 +32,9 @@ Begun = dict[str, dict[str, int]]
 def without_late(
     partition: TopicPartition, records: Records, converter: str, begun: Begun
 ) -> tuple[Records, pa.Array]:
-    """The records that count, and the offsets of those that came too late. `begun` learns from the
-    records. Where it does not go back far enough, a late record may pass; a record that counts is
-    never left out."""
+    """Returns the records that count, and the offsets of those that came too late. Adds to `begun`
+    what the records show. Where that does not go back far enough, a late record can pass; a record
+    that counts is never left out."""
     found = epochs(records.values, converter)
     if found is None:
         return records, records.offsets[:0]
@@ -66,8 +66,8 @@ def without_late(
 def begun_before(
     logs: TopicLogs, offsets: Mapping[TopicPartition, int], converter: str
 ) -> dict[TopicPartition, Begun]:
-    """What the LOOK_BACK records before these offsets say, for a task that begins there. Raises
-    BusError."""
+    """Where epochs began, according to the LOOK_BACK records before these offsets, for a task that
+    begins there. Raises BusError."""
     begun: dict[TopicPartition, Begun] = {}
     for record in logs.before(offsets, LOOK_BACK):
         found = epochs(pa.array([record.value], pa.binary()), converter)
@@ -77,8 +77,8 @@ def begun_before(
 
 
 def is_late(begun: Begun, offset: int, value: bytes | None, converter: str) -> bool:
-    """Whether one record comes too late, where records are read one by one; `begun` learns from
-    it."""
+    """Whether a record comes too late, where records are read one by one. Adds to `begun` what the
+    record shows."""
     found = epochs(pa.array([value], pa.binary()), converter)
     if found is None:
         return False
@@ -98,8 +98,8 @@ def _learn(begun: Begun, kind: bytes, offset: int) -> None:
 def _late(
     records: Records, found: pa.BinaryArray, kind: bytes, begun: Begun
 ) -> pa.BooleanArray | None:
-    """Whether each record is of this epoch, and after the beginning of a later one; None where
-    there is no later one."""
+    """Whether each record is of this epoch and follows the beginning of a later one; None where no
+    later epoch has begun."""
     epoch, _, task = kind.decode().partition("-")
     later = [first for other, first in begun[task].items() if other > epoch]
     if not later:

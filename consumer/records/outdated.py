@@ -1,4 +1,4 @@
-"""Which dead letters a replay would put after newer records of their rows."""
+"""Finds dead letters that a replay would put after newer records of their rows."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PROGRESS_SECONDS: Final = 5.0
 
 
 class Newest(NamedTuple):
-    """The newest record of a key: where it came first, and where it is."""
+    """The newest record of a key: the offset at which it first came, and its offset now."""
 
     origin: int
     offset: int
@@ -27,11 +27,11 @@ class Newest(NamedTuple):
 def find_outdated(
     reader: RecordReader, dead_letters: Iterable[OpenDeadLetter], tell: Callable[[str], None]
 ) -> dict[str, str]:
-    """Why letters are outdated, by their records.
+    """Returns why dead letters are outdated, by their `record`.
 
-    Reads each partition once, from the oldest of its letters to the end, and reports its progress
-    to `tell`. Records that are replayed together keep their order. Records that Kafka no longer
-    holds may have been newer. Raises BusError.
+    Reads each partition once, from its oldest letter to its end, and reports progress to `tell`.
+    Records that are replayed together keep their order. Records that Kafka no longer holds could
+    have been newer. Raises BusError.
     """
     found: dict[str, str] = {}
     partitions: defaultdict[TopicPartition, list[OpenDeadLetter]] = defaultdict(list)
@@ -57,7 +57,7 @@ def _newest(
     end: int,
     tell: Callable[[str], None],
 ) -> dict[bytes | None, Newest]:
-    """By key of a letter, the newest record that is not one of the letters' own."""
+    """The newest record of each letter's key, by key, except replays of the letters themselves."""
     keys = {each.key for each in dead_letters}
     replayed = {each.origin for each in dead_letters}
     newest: dict[bytes | None, Newest] = {}
@@ -79,16 +79,16 @@ def _newest(
 
 
 def _why_outdated(letter: OpenDeadLetter, newest: Newest | None, begin: int, end: int) -> str:
-    """Empty where the letter's record is known to be the newest of its key. The partition has
-    the offsets from `begin` to `end`."""
+    """The reason why a letter is outdated; empty where its record is known to be the newest of its
+    key. The partition has the offsets from `begin` to `end`."""
     partition = TopicPartition(letter.dead_letter.topic, letter.dead_letter.partition)
     if newest is not None and newest.origin > letter.origin:
         record = f"record {partition.topic}/{partition.partition}/{newest.offset}"
         if letter.key is None:
-            return f"{record} is newer, and without keys none tells which row it is of"
+            return f"{record} is newer, and without a key its row is unknown"
         return f"{record} with the same key is newer"
     if end <= letter.dead_letter.offset:
         return f"{partition} ends at {end}, so it is another log than the one that had the record"
     if begin > letter.origin + 1:
-        return f"{partition} begins at {begin} by now, and what it had before may have been newer"
+        return f"{partition} begins at {begin} by now, and earlier records may have been newer"
     return ""

@@ -1,4 +1,4 @@
-"""Reads records of Kafka again: those that letters are made of, or all of a topic."""
+"""Reads records from Kafka again: the originals of dead letters, or all records of a topic."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from cdcbus.plugins.positions import TopicPartition
 
 LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 WAIT_SECONDS: Final = 30.0
-# A fetch brings as much anyway.
+# Skipping this much is cheaper than a seek, as one fetch returns as much anyway.
 NEAR_BYTES: Final = 1 << 20
-# What skipping a record costs beside its bytes: a small one takes its time, too.
+# The cost of skipping a record in addition to its bytes, as small ones take time, too.
 SKIP_BYTES: Final = 1024
 
 
 class RecordReader:
-    """Opens a client for each look."""
+    """Reads records with a new client for each use."""
 
     def __init__(self, options: Mapping[str, Any], servers: str, refusals: Refusals) -> None:
-        """`options`: of the Kafka client, with its group; `refusals` is their `error_cb`."""
+        """`options`: settings of the Kafka client, including its group; `refusals` is their
+        `error_cb`."""
         self._options = options
         self._servers = servers
         self._refusals = refusals
@@ -44,7 +45,7 @@ class RecordReader:
             "enable.partition.eof": True,
             "auto.offset.reset": "earliest",
             "isolation.level": "read_committed",
-            # Before another place can be read, the client waits for a fetch at a partition's end.
+            # A seek waits for a fetch in progress, also for one at a partition's end.
             "fetch.wait.max.ms": 10,
         }
         consumer = Consumer(options)
@@ -54,7 +55,7 @@ class RecordReader:
             consumer.close()
 
     def originals(self, dead_letters: Sequence[DeadLetter]) -> list[Message]:
-        """The records themselves, in the letters' order. Raises BusError where Kafka no longer
+        """The original records, in the dead letters' order. Raises BusError where Kafka no longer
         holds one."""
         found: dict[str, Message] = {}
         by_record = {dead_letter.record: dead_letter for dead_letter in dead_letters}
@@ -67,8 +68,9 @@ class RecordReader:
     def _originals_of(
         self, consumer: Consumer, dead_letters: Iterable[DeadLetter]
     ) -> dict[str, Message]:
-        """By record, of letters of one partition in the order of offsets. Reads on from letter to
-        letter where they are near each other: another place costs a fetch."""
+        """The original records of dead letters of one partition, by `record`. The letters are
+        ordered by offset. Reads on from one letter to the next where they are near each other, as a
+        seek costs a fetch."""
         found: dict[str, Message] = {}
         records: Iterator[Message] = iter(())
         for dead_letter in dead_letters:
@@ -99,7 +101,7 @@ class RecordReader:
                 raise self._refusals.unanswered(consumer, self._servers, error) from error
 
     def bounds(self, consumer: Consumer, partition: TopicPartition) -> tuple[int, int]:
-        """The first offset that Kafka holds, and the end. Raises BusError."""
+        """The first offset that Kafka holds, and the end offset. Raises BusError."""
         asked = confluent_kafka.TopicPartition(*partition)
         try:
             low, high = consumer.get_watermark_offsets(asked, timeout=WAIT_SECONDS)
@@ -108,8 +110,8 @@ class RecordReader:
         return low, high
 
     def read(self, consumer: Consumer, topic: str) -> Iterator[Message]:
-        """The records of the assigned partition to its end. Raises BusError, also where none comes
-        for WAIT_SECONDS."""
+        """Yields the records of the assigned partition up to its end. Raises BusError, also where
+        none arrives for WAIT_SECONDS."""
         deadline = monotonic() + WAIT_SECONDS
         while True:
             message = consumer.poll(max(0.0, deadline - monotonic()))
@@ -122,7 +124,7 @@ class RecordReader:
             if error is None:
                 deadline = monotonic() + WAIT_SECONDS
                 yield message
-            # Without the topic there are no letters yet.
+            # Without the topic there are no dead letters yet.
             elif error.code() in (KafkaError._PARTITION_EOF, KafkaError.UNKNOWN_TOPIC_OR_PART):
                 return
             else:

@@ -23,9 +23,9 @@ COLUMNS = ("offset", "value", "headers", "key", "kafka_ms")
 
 
 class Records(Sequence[Record]):
-    """Equally long columns: offsets (int64), values (binary, null for a tombstone), and headers
-    as Spark reads them, null for none; keys (binary) where the task reads more than one partition,
-    None elsewhere; and the time when each record came into Kafka (int64, epoch milliseconds)."""
+    """Columns of equal length: offsets (int64); values (binary, null for a tombstone); headers as
+    Spark reads them, null for none; keys (binary), None unless the task reads more than one
+    partition; and the time when each record arrived in Kafka (int64, epoch milliseconds)."""
 
     def __init__(
         self,
@@ -36,8 +36,8 @@ class Records(Sequence[Record]):
         times: pa.Array | None = None,
         read: tuple[pa.Array, pa.Array] | None = None,
     ) -> None:
-        """`read`: offsets and times of all records that were read, also of those that have been
-        left out since."""
+        """`read`: offsets and times of all records that were read, including those left out
+        since."""
         self.offsets = offsets
         self.values = values
         self.headers = pa.nulls(len(offsets)) if headers is None else headers
@@ -47,8 +47,8 @@ class Records(Sequence[Record]):
 
     @classmethod
     def of(cls, table: pa.Table) -> Records:
-        """The records of a table with columns of these names, all of one partition. Only offset
-        and value must be among them."""
+        """The records of one partition, from a table that has some of COLUMNS, at least offset and
+        value."""
         found: dict[str, pa.Array] = {}
         for name in COLUMNS:
             if name in table.column_names:
@@ -85,7 +85,7 @@ class Records(Sequence[Record]):
         return self.offsets[index].as_py(), self.values[index].as_py()
 
     def take(self, places: Sequence[int]) -> Records:
-        """The records at these places."""
+        """The records at these indexes."""
         chosen = pa.array(places, pa.int64())
         keys = None if self.keys is None else self.keys.take(chosen)
         columns = (
@@ -107,13 +107,13 @@ class Records(Sequence[Record]):
         return self[: count_before(self.offsets, end)]
 
     def kafka_times(self) -> tuple[int, int]:
-        """When the first and the last of all records that were read came into Kafka; 0 where that
-        is unknown."""
+        """When the first and the last of all records read arrived in Kafka, in epoch milliseconds;
+        0 where that is unknown."""
         times = pc.min_max(self._read[1]).as_py()
         return max(0, times["min"] or 0), max(0, times["max"] or 0)
 
     def last_before(self, end: int) -> Landmark | None:
-        """The last record below `end` that was read, even if it has been left out since."""
+        """The last record read with an offset below `end`, even if it has been left out since."""
         offsets, times = self._read
         count = count_before(offsets, end)
         if not count:
@@ -125,8 +125,8 @@ class Records(Sequence[Record]):
 
 
 def count_before(offsets: pa.Array, end: int) -> int:
-    """How many of these ascending offsets are below `end`."""
-    # Faster than Arrow's comparison with a number, which looks for a module on each call.
+    """The number of these ascending offsets that are below `end`."""
+    # Faster than Arrow's comparison with a number, which looks up a module on each call.
     return bisect_left(offsets, end, key=methodcaller("as_py"))
 
 
@@ -150,7 +150,7 @@ def same_in_all(partitions: Iterable[TopicPartition]) -> list[str]:
 
 
 def topic_partition_of(batch: pa.Table, partitions: Iterable[TopicPartition]) -> TopicPartition:
-    """The partition of a table's records, which all are of one. A column that the table lacks is
+    """The partition of a table's records, which are all of one. A column that the table lacks is
     `same_in_all` of these partitions."""
     topic, number = next(iter(partitions))
     if "topic" in batch.column_names:
