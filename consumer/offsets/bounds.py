@@ -1,5 +1,5 @@
-"""Where a bounded run ends (`--until`, `consumer.stopAt`): an offset for each partition, as of the
-run's start."""
+"""Finds where a bounded run ends (`--until`, `consumer.stopAt`): an offset for each partition, as
+of the run's start."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def bounded(task: LoadTask) -> LoadTask:
         return task
     if isinstance(task.until, AtTime) and task.until.epoch_ms > time.time() * 1000:
         raise ConfigError(
-            "--until or consumer.stopAt: this time has not come yet, so nothing says when all "
-            "before it is there: give a time before, or now"
+            "--until or consumer.stopAt: this time has not come yet, so records before it can "
+            "still arrive; give an earlier time, or now"
         )
     ends: dict[TopicPartition, int] = {}
     with TopicLogs(task) as logs:
@@ -41,7 +41,7 @@ def _end(task: LoadTask, logs: TopicLogs, partition: TopicPartition) -> int:
             if offset >= high:
                 raise ConfigError(
                     f"--until or consumer.stopAt {offset}: {partition} ends before it, at "
-                    f"{high}; give an offset that is there, or now"
+                    f"{high}; give an offset below that, or now"
                 )
             return offset + 1
     return high

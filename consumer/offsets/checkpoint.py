@@ -1,10 +1,10 @@
-"""A consumer task's positions in ZooKeeper, a node for each topic.
+"""Stores a consumer task's positions in ZooKeeper, in one node for each topic.
 
 While batches come, positions are written once in SAVE_SECONDS instead of after each batch, on a
-thread of their own: the target itself knows how far it is beyond them, and a start goes on from
-there. A target that keeps no offsets has only the node; so nothing is written while a batch is
-applied, nor after it has failed. Where the task begins and where it ends is written before
-anything else happens.
+thread of their own: the target knows how far beyond them it is, and a start resumes from there. A
+target that keeps no offsets depends on the node; so nothing is written while a batch is applied,
+nor after it has failed. The positions at which the task begins and ends are written before anything
+else happens.
 """
 
 from __future__ import annotations
@@ -38,14 +38,15 @@ class StoredPositions:
         self._saved_at = 0.0
         self._aside = SavedAside(", ".join(store.path for store in stores.values()))
         self.has_begun = False
-        """Whether the task goes on from where it is, and not from a start rule."""
+        """Whether `begin` has stored where the task is, so that no start rule applies any more."""
 
     def position_version(self, partition: TopicPartition) -> int:
-        """The version of the stored position that has the partition, as last read or written."""
+        """The version of the stored position that holds the partition, as last read or written."""
         return self._stores[partition.topic].position_version
 
     def edit(self) -> PositionConflict | None:
-        """The conflict where somebody has set a position since it was read or written last."""
+        """Returns the conflict where somebody else has set a position since it was last read or
+        written."""
         for store in self._stores.values():
             if store.is_edited():
                 return PositionConflict(
@@ -60,9 +61,9 @@ class StoredPositions:
         marks: Mapping[str, Mark] = NO_MARKS,
         last: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
     ) -> None:
-        """Writes all positions before reading begins. `unread`: positions of partitions that are
-        not read, which are kept as they are; `marks`: of each topic; `last`: as in `save`, also of
-        partitions that are not read. Raises what `save` raises."""
+        """Writes all positions before reading begins. `unread`: positions of partitions that the
+        task does not read, which are kept as they are; `marks`: one for each topic; `last`: as in
+        `save`, including partitions that are not read. Raises what `save` raises."""
         self._saved = {}
         self._unread = unread
         self._marks = marks
@@ -74,8 +75,8 @@ class StoredPositions:
         next_offsets: Mapping[TopicPartition, int],
         last: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
     ) -> None:
-        """Saves once SAVE_SECONDS have passed since the last time, without waiting: an error of
-        the write is raised by a later call. Raises PositionConflict at any time."""
+        """Saves once SAVE_SECONDS have passed since the last save, without waiting: an error of the
+        write is raised by a later call. Any call can raise PositionConflict."""
         edit = self.edit()
         if edit:
             raise edit
@@ -92,9 +93,10 @@ class StoredPositions:
         next_offsets: Mapping[TopicPartition, int],
         last: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
     ) -> None:
-        """Writes the positions of topics that have moved since they were written. `last`: the last
-        records before them, which are noted where the target knows none. Raises PositionConflict
-        where somebody has set one meanwhile, PositionUnavailable, PositionError."""
+        """Writes the positions of topics that have moved since they were last written. `last`: the
+        last records before them, which are noted where the target keeps none. Raises
+        PositionConflict where somebody else has set one meanwhile, PositionUnavailable,
+        PositionError."""
         self._aside.settle()
         moved = self._moved(next_offsets, last)
         if moved:
@@ -117,7 +119,7 @@ class StoredPositions:
             if offsets == _of_topic(topic, self._saved):
                 continue
             named = _of_topic(topic, self._unread) | offsets
-            # The stored offset is of the last record that was applied, as in porter.
+            # As in porter, the stored offset is that of the last record applied.
             text = kafka_positions_to_json(
                 KafkaPosition(topic, number, offset - 1) for number, offset in named.items()
             )

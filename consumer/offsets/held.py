@@ -1,4 +1,4 @@
-"""What the target is known to hold of each partition."""
+"""The offset that the target is known to hold for each partition."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ class HeldOffsets:
         self.by_partition: dict[TopicPartition, AppliedOffset] = {}
 
     def set(self, offsets: Iterable[AppliedOffset]) -> None:
-        """The target holds these, and no others."""
-        # A new dict instead of a cleared one: threads of other partitions read it meanwhile.
+        """Replaces all offsets: the target holds these, and no others."""
+        # A new dict, not a cleared one, as threads of other partitions read it meanwhile.
         self.by_partition = {offset.topic_partition: offset for offset in offsets}
 
     def get(self, partition: TopicPartition) -> AppliedOffset | None:
-        """None: the target holds nothing of the partition."""
+        """The partition's offset; None: the target holds none."""
         return self.by_partition.get(partition)
 
     def next_offsets(self) -> list[tuple[TopicPartition, int]]:
-        """A copy, as threads of other partitions may change the offsets meanwhile."""
+        """The next offset of each partition, as a copy: threads of other partitions can change the
+        offsets meanwhile."""
         return [(partition, held.next_offset) for partition, held in [*self.by_partition.items()]]
 
     def after(
@@ -36,8 +37,8 @@ class HeldOffsets:
         position_version: int,
         last: Landmark | None,
     ) -> AppliedOffset:
-        """What the target keeps of a partition from now on, under the present epoch. `last`: the
-        last record before `end_offset`, None where none was read."""
+        """The offset to store for a partition that has been applied up to `end_offset`, in its
+        present epoch. `last`: the last record before `end_offset`, None where none was read."""
         held = self.get(partition) or AppliedOffset(*partition, 0, 0)
         details = replace(held.details, last=last or held.details.last)
         return replace(
@@ -45,7 +46,7 @@ class HeldOffsets:
         )
 
     def taken_over(self, offset: AppliedOffset) -> AppliedOffset:
-        """What the target keeps of a partition that goes on from an offset."""
+        """The offset to store for a partition that is taken over at `offset`."""
         held = self.get(offset.topic_partition)
         if held is None:
             return replace(offset, epoch=1)

@@ -1,5 +1,5 @@
-"""Questions to Kafka other than reading: one client for all tasks of this process that read from
-the same brokers."""
+"""Queries Kafka without reading records, with one client for all tasks of this process that read
+from the same brokers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MAKING = Lock()
 
 
 def admin_of(source: TopicConfig) -> AdminClient:
-    """The client for a source's brokers and settings; made once."""
+    """The client for a source's brokers and settings; created at its first use."""
     options = {**source.look_up_options, "bootstrap.servers": source.servers}
     key = tuple(sorted(options.items()))
     with _MAKING:
@@ -35,9 +35,9 @@ def admin_of(source: TopicConfig) -> AdminClient:
 def ends_of(
     source: TopicConfig, partitions: Collection[TopicPartition], answer_seconds: float
 ) -> dict[TopicPartition, Any]:
-    """Where partitions end for a reader of committed records: `offset`, and its `leader_epoch`.
-    Partitions that Kafka gives no answer for are missing; where the leader has moved, the next call
-    finds the new one. Raises KafkaException."""
+    """The ends of partitions for a reader of committed records: `offset`, and its `leader_epoch`.
+    Partitions about which Kafka does not answer are missing; where the leader has moved, the next
+    call finds the new one. Raises KafkaException."""
     admin = admin_of(source)
     asked = {confluent_kafka.TopicPartition(*partition): _LATEST for partition in partitions}
     answers = admin.list_offsets(
@@ -48,6 +48,6 @@ def ends_of(
         with suppress(KafkaException):
             found[TopicPartition(each.topic, each.partition)] = answer.result()
     if len(found) < len(asked):
-        # Without new metadata the client asks the old leader for minutes.
+        # Without new metadata the client would query the old leader for minutes.
         admin.list_topics(timeout=answer_seconds)
     return found

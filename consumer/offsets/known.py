@@ -1,4 +1,4 @@
-"""What is known of where a partition goes on."""
+"""Collects what is known about where each partition resumes, and decides which of it counts."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ NOTHING_PASSED: Mapping[TopicPartition, Landmark] = {}
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of where a partition goes on: next offsets, None where nothing is known."""
+    """What is known about where a partition resumes: next offsets, None where unknown."""
 
-    # As the position in ZooKeeper has it now.
+    # From the position in ZooKeeper as it is now.
     node: int | None = None
-    # As the task itself has written it into ZooKeeper last.
+    # From what the task itself last wrote to ZooKeeper.
     written: int | None = None
-    # As the target keeps it.
+    # From the target.
     target: AppliedOffset | None = None
-    # How far this process has come.
+    # How far this process has read.
     reached: int | None = None
-    # What the task has noted beside `written`.
+    # What the task noted along with `written`.
     mark: Mark = NO_MARK
     # The last record before `reached`.
     passed: Landmark | None = None
@@ -40,15 +40,16 @@ class Known:
 
     @property
     def is_edited(self) -> bool:
-        """Whether somebody has set the node, and no batch was applied from there yet. A command
-        removes what it sets from `written`, so the two differ then."""
+        """Whether somebody has set the node, and no batch has been applied from that offset yet. A
+        command removes from `written` what it sets, so the two differ then."""
         if self.node is None or self.is_noted:
             return False
         return self.node != self.written or self.is_set_again
 
     @property
     def offset(self) -> int | None:
-        """An edit holds, else the target knows best, then this process, then ZooKeeper."""
+        """The next offset: of an edit, else of the target, else of this process, else of
+        ZooKeeper."""
         if self.is_edited:
             return self.node
         if self.target is not None:
@@ -59,8 +60,8 @@ class Known:
 
     @property
     def last(self) -> Landmark | None:
-        """The last record before `offset`, if its origin knows it. An edit has none: whoever sets
-        a position accepts the log as it is."""
+        """The last record before `offset`, if the origin of the offset knows it. An edit has none:
+        an operator who sets a position accepts the log as it is."""
         if self.is_edited:
             return None
         if self.target is not None:
@@ -73,13 +74,13 @@ class Known:
 
     @property
     def in_zookeeper(self) -> int | None:
-        """The node's offset; where the node was deleted, what the task had written there."""
+        """The node's offset; where the node was deleted, the one that the task had written."""
         return self.written if self.node is None else self.node
 
     @property
     def lost(self) -> tuple[int, int] | None:
-        """The offsets of target and ZooKeeper where the target has fewer commits than the task
-        knows to have made there."""
+        """The offsets of target and ZooKeeper where the target has lost commits that the task has
+        made; otherwise None."""
         if self.target is None or self.written is None or self.is_edited:
             return None
         if self.target.next_offset >= self.written:
@@ -88,15 +89,15 @@ class Known:
 
     @property
     def is_replaced(self) -> bool:
-        """Whether the target keeps offsets and has lost this partition's: it is another target, or
-        its table is."""
+        """Whether the target keeps offsets and has lost this partition's: then the target, or its
+        table, has been replaced."""
         if self.is_edited or self.target is not None:
             return False
         return self.mark.is_kept and self.written is not None
 
     def is_remade(self, topic_id: str) -> bool:
-        """Whether the offset is one of a topic with another id. Whoever sets the node is taken to
-        know the topic as it is now."""
+        """Whether the offset belongs to a topic with another id. An operator who sets the node is
+        taken to know the topic as it is now."""
         if not topic_id or self.is_edited:
             return False
         is_set = self.node is not None and not (self.is_own or self.is_noted)
@@ -118,8 +119,8 @@ def known_partitions(
     reached: Mapping[TopicPartition, int],
     passed: Mapping[TopicPartition, Landmark],
 ) -> dict[TopicPartition, Known]:
-    """What anybody knows of the topic's partitions. `text`: as loaded from the store. Raises
-    PositionError."""
+    """Collects what node, task, target and process know about the topic's partitions. `text`: as
+    loaded from the store. Raises PositionError."""
     node = _stored(topic, text, store.path)
     mark = NO_MARK
     before: dict[int, int] = {}
@@ -127,7 +128,7 @@ def known_partitions(
     if store.written is not None:
         mark = store.written.mark
         before = _stored(topic, store.written.position, store.path)
-        # Only where all partitions agree: else it is clear which of them were edited.
+        # Only where all partitions agree; otherwise the differences show which were edited.
         is_same_text = all(before.get(number) == offset for number, offset in node.items())
         is_set_again = is_same_text and not store.is_own
 
@@ -153,7 +154,7 @@ def known_partitions(
 
 
 def _stored(topic: str, text: str | None, path: str) -> dict[int, int]:
-    """The next offsets by partition. Raises PositionError."""
+    """The next offsets in a stored position, by partition number. Raises PositionError."""
     if text is None or text == "[]":
         return {}
     try:

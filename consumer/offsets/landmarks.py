@@ -1,9 +1,10 @@
-"""Whether a log still holds what was read of it. A log that lost its end, as after an unclean
-leader election, and was filled again has other records at the same offsets, under the same topic
-id.
+"""Checks that a log still holds the records that were read from it. A log that lost its end, as
+after an unclean leader election, and was filled again has other records at the same offsets, under
+the same topic id.
 
-The last record that was read shows it: the record at its offset now came into Kafka at another
-time, or a record follows it where none was. A record that Kafka no longer holds shows nothing.
+The last record read reveals it: the record now at its offset arrived in Kafka at another time, or
+another record follows it before the end of what was read. A record that Kafka no longer holds
+reveals nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from cdcbus.plugins.positions import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Refilled:
-    """A partition that was read up to offset `end`; `last` was its last record, and `found` stands
-    there now."""
+    """A partition that was read up to offset `end`; `last` was its last record, and `found` is in
+    its place now."""
 
     partition: TopicPartition
     last: Landmark
@@ -61,7 +62,7 @@ def _at(landmark: Landmark) -> str:
 def refilled(
     logs: TopicLogs, last: Mapping[TopicPartition, Landmark], ends: Mapping[TopicPartition, int]
 ) -> Refilled | None:
-    """The first partition whose log was filled again. `last`: the last record that was read before
+    """Returns the first partition whose log was filled again. `last`: the last record read before
     `ends`. Raises BusError."""
     begins = {partition: landmark.offset for partition, landmark in last.items()}
     if not begins:
@@ -73,7 +74,7 @@ def refilled(
 
 
 def same_logs(task: LoadTask, logs: TopicLogs, starts: Starts) -> None:
-    """Raises LogRefilled where a log that the task continues was filled again since it was read;
+    """Raises LogRefilled where a log that the task continues to read was filled again since;
     BusError."""
     last = {
         partition: landmark

@@ -1,5 +1,5 @@
-"""Where a consumer task starts: an operator's edit, the target, ZooKeeper, and at its first
-start the task file and the group; checked against what the topic holds."""
+"""Finds where a consumer task starts: from an operator's edit, the target, ZooKeeper, and at its
+first start from the task file and the group; checked against the offsets that the topic holds."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ NO_IDS: Mapping[str, str] = {}
 
 @dataclass(slots=True)
 class Starts:
-    """Where a task goes on."""
+    """The offsets at which a task resumes, and what is known about them."""
 
     # The first offset to read of each partition.
     offsets: dict[TopicPartition, int] = field(default_factory=dict)
-    # What ZooKeeper says of partitions that the task does not read.
+    # The offsets in ZooKeeper of partitions that the task does not read.
     unread: dict[TopicPartition, int] = field(default_factory=dict)
-    # The offsets of target and ZooKeeper, of partitions where the target has lost commits.
+    # Partitions where the target has lost commits -> the offsets of target and ZooKeeper.
     lost: dict[TopicPartition, tuple[int, int]] = field(default_factory=dict)
     topic_ids: dict[str, str] = field(default_factory=dict)
-    # The last record before where a partition was left, also of those that are not read.
+    # The last record before each partition's position, including partitions that are not read.
     last: dict[TopicPartition, Landmark] = field(default_factory=dict)
 
 
 def lost_commits(partition: TopicPartition, there: int, written: int) -> str:
-    """The warning, for people."""
+    """The warning about lost commits, for operators."""
     return (
         f"the target has lost commits, as after a restore: it has {partition} up to "
         f"offset {there}, ZooKeeper knows that it had it up to {written}; going on from {there}"
@@ -51,25 +51,25 @@ def starting_offsets(
     reached: Mapping[TopicPartition, int] = NOWHERE,
     passed: Mapping[TopicPartition, Landmark] = NOTHING_PASSED,
 ) -> Starts:
-    """Where to go on. Loads every store.
+    """Returns where to resume. Loads every store.
 
-    `applied`: what the target knows, which is the truth; `topic_ids`: as far as they are known;
-    `reached`: how far this process has come, and `passed`: the last record before that. Raises
-    NoPosition, TargetReplaced, TopicRemade, PositionError, PositionLost with the numbers,
+    `applied`: the target's offsets, which are the truth; `topic_ids`: as far as they are known;
+    `reached`: how far this process has read, and `passed`: the last record before that. Raises
+    NoPosition, TargetReplaced, TopicRemade, PositionError, PositionLost with the offsets,
     ConfigError, BusRejected, BusUnavailable.
     """
     starts = Starts(topic_ids={**topic_ids})
     targets = {offset.topic_partition: offset for offset in applied}
     for topic, store in stores.items():
-        # Loaded once: an edit that comes later is noticed when the position is written.
+        # Loaded once: a later edit is noticed when the position is written.
         text = store.load()
         known = known_partitions(topic, text, store, targets, reached, passed)
         if topic not in topic_ids and store.written is not None and store.written.mark.topic_id:
-            # Kafka did not give the id this time: the known one is kept.
+            # Kafka did not return the id this time, so the known one is kept.
             starts.topic_ids[topic] = store.written.mark.topic_id
         if text is None and known:
             LOG.warning(
-                "task %s: %s was deleted; the task goes on from where it was, not by a start rule",
+                "task %s: %s was deleted; the task resumes where it was, not by a start rule",
                 task.task_id,
                 store.path,
             )
@@ -82,14 +82,14 @@ def starting_offsets(
 
 
 def _note(starts: Starts, known: Mapping[TopicPartition, Known]) -> None:
-    """What is known of a topic's partitions beside the offsets to read from."""
+    """Adds to `starts` what is known of a topic's partitions besides the offsets to read from."""
     for partition, each in known.items():
         is_read = partition in starts.offsets
         if not is_read and each.in_zookeeper is not None:
             starts.unread[partition] = each.in_zookeeper
         if is_read and each.lost:
             starts.lost[partition] = each.lost
-        # After a reset to what Kafka still holds, the last record is not the one before.
+        # After a reset to the first offset held, the last record no longer precedes the start.
         is_moved = is_read and starts.offsets[partition] != each.offset
         if each.last and not is_moved:
             starts.last[partition] = each.last
@@ -103,7 +103,7 @@ def _offset(
     store: PositionStore,
     topic_id: str,
 ) -> int:
-    """Where a partition goes on, before Kafka is asked whether it holds that offset."""
+    """The offset at which a partition resumes, not yet checked against what Kafka holds."""
     if not known:
         return first_offset(task, logs, partition, store)
     if partition not in known:
@@ -116,27 +116,27 @@ def _offset(
         return logs.bounds(partition)[0]
     found = known[partition]
     reset = f"cdcbus offset reset {task.task_id} --to PLACE --topic {partition.topic}"
-    # At offset 0 nothing was read, so the beginning of the new topic is the same place.
+    # At offset 0 nothing was read, so the new topic is read from its beginning as well.
     if found.offset and found.is_remade(topic_id):
         raise TopicRemade(
-            f"task {task.task_id}: topic {partition.topic} was deleted and made anew (its id is "
-            f"{topic_id} now) since it was read up to offset {found.offset} of partition "
+            f"task {task.task_id}: topic {partition.topic} was deleted and created again (its id "
+            f"is {topic_id} now) since it was read up to offset {found.offset} of partition "
             f"{partition.partition}, so offsets mean other records; say where to begin: {reset}"
         )
     if found.is_replaced:
         raise TargetReplaced(
-            f"task {task.task_id}: the target has no offset of {partition}, though {store.path} "
-            f"says, as the task has written it, that it has committed up to {found.written} "
-            "there: the target, or its table cdcbus_position, is another one; say from where its "
-            f"rows are to come: {reset}"
+            f"task {task.task_id}: the target has no offset of {partition}, although {store.path}, "
+            f"as written by the task, says that it has committed up to {found.written} there: the "
+            "target, or its table cdcbus_position, has been replaced; say where to begin: "
+            f"{reset}"
         )
     assert found.offset is not None
     return found.offset
 
 
 def _held(task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: int) -> int:
-    """The offset if Kafka holds it. Otherwise the first that it holds, where the task allows that;
-    else raises PositionLost."""
+    """The offset if Kafka holds it; otherwise the first one held, where the task allows that, else
+    raises PositionLost."""
     low, high = logs.bounds(partition)
     if low <= offset <= high:
         return offset
@@ -149,5 +149,5 @@ def _held(task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: in
     raise PositionLost(
         f"task {task.task_id} wants offset {offset} of {partition}, Kafka holds {low} to {high}; "
         f"set the position (cdcbus offset reset {task.task_id} --to PLACE), or allow "
-        "consumer.source.allowOffsetReset=true to go on at the beginning"
+        "consumer.source.allowOffsetReset=true to resume at the beginning"
     )

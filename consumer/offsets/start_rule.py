@@ -1,4 +1,4 @@
-"""Where a task reads from at its very first start."""
+"""Finds where a task begins to read at its very first start."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ LOG = logging.getLogger(__name__)
 def first_offset(
     task: LoadTask, logs: TopicLogs, partition: TopicPartition, store: PositionStore
 ) -> int:
-    """By `consumer.offset`, else the group's committed offset, else `firstConsumeFrom`. Raises
-    NoPosition where none of them says so, or where the task has run before; BusError."""
+    """The first offset to read: by `consumer.offset`, else the group's committed offset, else
+    `firstConsumeFrom`. Raises NoPosition where none of them is given, or where the task has run
+    before; BusError."""
     if store.trace:
         raise NoPosition(
             f"task {task.task_id} has run before, as {store.trace} shows, and has no position at "
@@ -53,12 +54,13 @@ def _by_start(task: LoadTask, start: KafkaStart, logs: TopicLogs, partition: Top
     _warn_of_one_number(task, logs, partition)
     if isinstance(start, Replay):
         return start.first
-    # The offset names the last record that was read, as in porter.
+    # As in porter, the offset is that of the last record read.
     return start.offset + 1
 
 
 def _warn_of_one_number(task: LoadTask, logs: TopicLogs, partition: TopicPartition) -> None:
-    """Once for each topic, at its first partition."""
+    """Warns once for each topic, at its first partition, that one offset counts for several
+    partitions."""
     read = partitions_of(task, logs, partition.topic)
     if len(read) > 1 and partition == read[0]:
         LOG.warning(

@@ -1,5 +1,5 @@
-"""Which topic a name stands for, and which partitions it has: a topic that is deleted and created
-again has another id, and its offsets mean other records."""
+"""The ids and partitions of topics: a topic that is deleted and created again has another id, and
+its offsets mean other records."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from cdcbus.plugins.positions import TopicPartition
 
 LOOK_SECONDS = 30.0
 ASK_SECONDS = 10.0
-UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"  # of brokers before 2.8
+# The id that brokers before 2.8 give.
+UNKNOWN = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
 def topic_ids(source: TopicConfig) -> dict[str, str]:
-    """By topic; topics whose id Kafka does not give are missing."""
+    """The ids by topic. Topics whose id Kafka does not return are missing."""
     return _described(source)[0]
 
 
 def _described(source: TopicConfig) -> tuple[dict[str, str], frozenset[TopicPartition]]:
-    """Ids by topic, and all partitions; what Kafka does not give is missing."""
+    """The ids by topic, and all partitions. Those that Kafka does not return are missing."""
     ids: dict[str, str] = {}
     partitions = set[TopicPartition]()
     with suppress(KafkaException):
@@ -43,7 +44,7 @@ def _described(source: TopicConfig) -> tuple[dict[str, str], frozenset[TopicPart
 
 
 class TopicIdentity:
-    """Checks repeatedly whether the topics are those that reading began with."""
+    """Checks repeatedly that the topics are the ones that reading began with."""
 
     def __init__(self, task: LoadTask, known: Mapping[str, str]) -> None:
         self._task = task
@@ -53,8 +54,8 @@ class TopicIdentity:
         self._looked_at = monotonic()
 
     def look(self) -> TopicRemade | None:
-        """The error where a topic was created again. Asks Kafka once in LOOK_SECONDS only; what
-        it does not answer counts as unchanged."""
+        """Returns the error where a topic was created again. Queries Kafka at most once in
+        LOOK_SECONDS; topics about which it does not answer count as unchanged."""
         if monotonic() - self._looked_at < LOOK_SECONDS:
             return None
         self._looked_at = monotonic()
@@ -63,9 +64,9 @@ class TopicIdentity:
         for topic, topic_id in self._known.items():
             if now.get(topic, topic_id) != topic_id:
                 return TopicRemade(
-                    f"task {task_id}: topic {topic} was deleted and made anew under the running "
-                    f"task (its id was {topic_id}, now it is {now[topic]}), so offsets mean other "
-                    f"records; say where to begin: cdcbus offset reset {task_id} --to PLACE "
-                    f"--topic {topic}"
+                    f"task {task_id}: topic {topic} was deleted and created again under the "
+                    f"running task (its id was {topic_id}, now it is {now[topic]}), so offsets "
+                    f"mean other records; say where to begin: cdcbus offset reset {task_id} "
+                    f"--to PLACE --topic {topic}"
                 )
         return None

@@ -1,4 +1,4 @@
-"""What the topics of a task hold, and which of their partitions the task reads."""
+"""Looks up what the topics of a task hold, and which of their partitions the task reads."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ LIBRARY_LOG.setLevel(logging.CRITICAL)
 ASK_SECONDS = 10.0
 FETCH_WAIT_MS = 5
 SAMPLE_RECORDS = 100
-# The group is moving: soon another broker, or the same, coordinates it.
+# The group's coordinator is moving: soon another broker, or the same one, takes over.
 MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
 
 
 class LogRecord(NamedTuple):
-    """A record as a look at a topic finds it."""
+    """A record found while looking at a topic."""
 
     partition: TopicPartition
     offset: int
     value: bytes | None
-    # When it came into Kafka, in epoch milliseconds.
+    # When it arrived in Kafka, in epoch milliseconds.
     came_ms: int
 
 
 class TopicLogs:
-    """Asks Kafka what its topics hold. A context manager."""
+    """Queries Kafka about a task's topics. A context manager."""
 
     def __init__(self, task: LoadTask, ask_seconds: float = ASK_SECONDS) -> None:
         source = task.source
@@ -57,10 +57,10 @@ class TopicLogs:
                     "group.id": source.group or f"cdcbus-{task.task_id}",
                     "enable.auto.commit": False,
                     "enable.partition.eof": True,
-                    # How long a broker waits for more records: an empty partition answers only
-                    # after it.
+                    # How long a broker waits for more records: for an empty partition it answers
+                    # only after that.
                     "fetch.wait.max.ms": FETCH_WAIT_MS,
-                    # More is never fetched ahead, as a look needs only a sample.
+                    # The client fetches no more ahead, as a look needs only a sample.
                     "queued.min.messages": SAMPLE_RECORDS,
                     # How soon the client fetches again once the queue is below that.
                     "fetch.queue.backoff.ms": FETCH_WAIT_MS,
@@ -120,7 +120,7 @@ class TopicLogs:
             raise self._unavailable(error) from error
 
     def bounds(self, partition: TopicPartition) -> tuple[int, int]:
-        """(first offset held, end offset). Raises BusUnavailable."""
+        """The first offset held, and the end offset. Raises BusUnavailable."""
         try:
             low, high = self._consumer.get_watermark_offsets(
                 confluent_kafka.TopicPartition(*partition), timeout=self._ask_seconds
@@ -130,7 +130,7 @@ class TopicLogs:
         return low, high
 
     def at_time(self, partition: TopicPartition, epoch_ms: int) -> int | None:
-        """The first offset at or after a time; None when every record is older."""
+        """The first offset at or after a time; None when every record is older. Raises BusError."""
         try:
             (found,) = self._consumer.offsets_for_times(
                 [confluent_kafka.TopicPartition(*partition, epoch_ms)], timeout=self._ask_seconds
@@ -140,7 +140,8 @@ class TopicLogs:
         return found.offset if found.offset >= 0 else None
 
     def committed(self, partition: TopicPartition) -> int | None:
-        """The group's next offset; None when it has none."""
+        """The group's committed offset, the next one to read; None when it has none. Raises
+        BusError."""
         deadline = monotonic() + self._ask_seconds
         while True:
             try:
@@ -157,8 +158,8 @@ class TopicLogs:
                 sleep(0.1)
 
     def newest(self, partitions: Iterable[TopicPartition], count: int) -> list[LogRecord]:
-        """The records at the last `count` offsets of each partition, in order. Those that do not
-        come in time are left out. Raises BusError."""
+        """The records at the last `count` offsets of each partition, in order. Records that do not
+        arrive in time are left out. Raises BusError."""
         begins: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
         for partition in partitions:
@@ -171,8 +172,8 @@ class TopicLogs:
     def landmarks(
         self, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
     ) -> list[tuple[TopicPartition, Landmark]]:
-        """Those records from an offset to before another one of each partition that Kafka still
-        holds, in order. Raises BusUnavailable when they do not come in time."""
+        """The records that Kafka still holds from `begins` to before `ends` of each partition, in
+        order. Raises BusUnavailable when they do not arrive in time."""
         left = {partition: ends[partition] for partition in begins}
         found = self._read(begins, left)
         if left:
@@ -187,8 +188,9 @@ class TopicLogs:
     def _read(
         self, begins: Mapping[TopicPartition, int], ends: dict[TopicPartition, int]
     ) -> list[LogRecord]:
-        """Records from `begins` on until each partition has reached its end, in order. Takes a
-        partition out of `ends` once it has; what is left there was not reached in time."""
+        """Reads records from `begins` on until each partition has reached its end; returns them in
+        order. Removes each partition from `ends` once it has; those left were not reached in
+        time."""
         deadline = monotonic() + self._ask_seconds
         self._consumer.assign(
             [
@@ -217,7 +219,7 @@ class TopicLogs:
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     def before(self, offsets: Mapping[TopicPartition, int], count: int) -> list[LogRecord]:
-        """The records at the `count` offsets before these, in order. Those that do not come in
+        """The records at the `count` offsets before these, in order. Records that do not arrive in
         time are left out. Raises BusError."""
         begins: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
@@ -232,8 +234,8 @@ class TopicLogs:
         return self._read(begins, ends)
 
     def first(self, partition: TopicPartition, offset: int) -> tuple[int, bytes | None] | None:
-        """The first record at or after an offset: when it came into Kafka, in epoch
-        milliseconds, and its value. None when none comes in time."""
+        """The first record at or after an offset: when it arrived in Kafka, in epoch milliseconds,
+        and its value. None when none arrives in time."""
         self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
         try:
             message = self._consumer.poll(self._ask_seconds)
@@ -247,8 +249,8 @@ class TopicLogs:
     def records(
         self, partition: TopicPartition, offset: int
     ) -> Iterator[tuple[int, int, bytes | None]]:
-        """The records from an offset up to the partition's present end: offset, when it came into
-        Kafka in epoch milliseconds, value. Raises BusError."""
+        """Yields the records from an offset up to the partition's present end: offset, time of
+        arrival in Kafka in epoch milliseconds, value. Raises BusError."""
         self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
         try:
             while True:
@@ -266,8 +268,9 @@ class TopicLogs:
             self._consumer.unassign()
 
     def ahead(self, offsets: Mapping[TopicPartition, int]) -> tuple[int, int]:
-        """How many offsets follow these, and the mean length in bytes of the first values in the
-        partition with the most of them; 0 where these are few. Raises BusUnavailable."""
+        """The number of offsets from these to the ends, and the mean size in bytes of the next
+        values in the partition with the most of them; 0 where it has only a few. Raises
+        BusUnavailable."""
         counts: dict[TopicPartition, int] = {}
         for partition, offset in offsets.items():
             _, high = self.bounds(partition)
@@ -301,8 +304,8 @@ def partitions_of(task: LoadTask, logs: TopicLogs, topic: str) -> list[TopicPart
 
 
 def chosen_partitions(source: TopicConfig, topic: str, partitions: Sequence[int]) -> Sequence[int]:
-    """Which of a topic's partitions the task reads. Raises ConfigError when a chosen one does not
-    exist."""
+    """The numbers of those of a topic's partitions that the task reads. Raises ConfigError when a
+    chosen one does not exist."""
     missing = [str(chosen) for chosen in source.partitions if chosen not in partitions]
     if missing:
         raise ConfigError(

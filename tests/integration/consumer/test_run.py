@@ -400,7 +400,7 @@ def test_a_topic_made_anew_under_a_running_task_stops_it(
                 os.killpg(task.pid, signal.SIGKILL)
             task.wait()
     said = (tmp_path / "watchful.log").read_text()
-    assert "was deleted and made anew" in said
+    assert "was deleted and created again" in said
     assert f"cdcbus offset reset {load.task_id} --to PLACE --topic {shop.name}" in said.replace(
         "\n", " "
     )

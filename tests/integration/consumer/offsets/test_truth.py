@@ -492,7 +492,8 @@ def test_a_topic_made_anew_while_the_task_is_stopped_is_refused_until_a_position
     world.remake_topic()
     with pytest.raises(
         TopicRemade,
-        match=rf"was deleted and made anew .* cdcbus offset reset {world.task.task_id} --to PLACE",
+        match="was deleted and created again .* "
+        rf"cdcbus offset reset {world.task.task_id} --to PLACE",
     ):
         world.start()
     world.client.set(world.path, world.text(p0=0, p1=0, p2=0))
@@ -520,7 +521,7 @@ def test_a_topic_made_anew_under_a_running_task_is_noticed(
     identity = TopicIdentity(world.task, topic_identity.topic_ids(world.task.source))
     assert identity.look() is None
     world.remake_topic()
-    assert "was deleted and made anew under the running task" in str(identity.look())
+    assert "was deleted and created again under the running task" in str(identity.look())
 
 
 # Start rules
@@ -539,7 +540,7 @@ def test_a_start_rule_is_for_the_first_start_only(
     )
     with caplog.at_level(logging.WARNING):
         assert world.offsets() == [10, 20, 30]
-    assert "was deleted; the task goes on from where it was" in caplog.text
+    assert "was deleted; the task resumes where it was" in caplog.text
 
 
 def test_a_node_deleted_under_a_running_task_is_written_again(world: World) -> None:
