@@ -1,1 +1,1 @@
-"""One partition's changes into a target database."""
+"""Applies a partition's changes to a target database."""

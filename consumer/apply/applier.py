@@ -1,8 +1,8 @@
-"""One micro-batch into the target: each Kafka partition is applied in order in one target
-transaction with its offset.
+"""Applies a micro-batch to the target: each Kafka partition in order, in one target transaction
+with its offset.
 
-A partition is written as the net effect of its changes, in columns where its records need no look
-of their own, else in steps.
+A partition is written as the net effect of its changes: by columns where no record needs a look of
+its own, else row by row.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ LOG = logging.getLogger(__name__)
 
 
 class PartitionWaits(Exception):
-    """A partition has been applied up to `end` only, as told by `report`: another row blocks the
-    change there, which a change in another partition can end."""
+    """A partition has been applied only up to `end`, with `report`: another row blocks the change
+    there, and a change in another partition can unblock it."""
 
     def __init__(self, reason: str, end: int, report: BatchReport) -> None:
         super().__init__(reason, end, report)
@@ -47,7 +47,7 @@ class PartitionWaits(Exception):
 
 
 class PartitionApplier:
-    """Applies partitions to one target. Thread-safe: partitions may be applied side by side."""
+    """Applies partitions to one target. Thread-safe: partitions can be applied side by side."""
 
     def __init__(
         self,
@@ -59,9 +59,9 @@ class PartitionApplier:
         partitions_at_once: int = 1,
         read_on: ReadOn = no_future,
     ) -> None:
-        """`put_dead_letters` returns when they are durable, and a dry run only says what it
-        would put; None: whatever cannot be applied is raised. `partitions_at_once`: the loader's
-        connections. `read_on` tells what a partition has behind a batch."""
+        """`put_dead_letters` returns when they are durable; a dry run only logs what it would put;
+        None: changes that cannot be applied raise. `partitions_at_once`: the number of the loader's
+        connections. `read_on` reads a partition's records after a batch."""
         self._task = task
         self.partitions_at_once = partitions_at_once
         self._loader = loader
@@ -81,7 +81,7 @@ class PartitionApplier:
             converter,
             decoder,
             self._scattered,
-            # By columns, no processor sees the rows, and an update always inserts what is missing.
+            # By columns, no processor sees the rows, and an update always inserts a missing row.
             is_by_columns=is_merging and process is None and task.insert_on_update_error,
             has_dead_letters=put_dead_letters is not None,
         )
@@ -110,7 +110,7 @@ class PartitionApplier:
 
     @property
     def seen(self) -> dict[TopicPartition, AppliedOffset]:
-        """The offsets in the target, as far as they are known."""
+        """The offsets in the target, as far as known."""
         return self._held.by_partition
 
     @seen.setter
@@ -118,9 +118,9 @@ class PartitionApplier:
         self._held.by_partition = seen
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """The offsets stored by this task, fenced first: whoever has asked before commits
-        nothing any more. What an earlier process has open is ended before: it may stand still,
-        and hold rows."""
+        """Fences the task's earlier processes, so that they can no longer commit, and returns the
+        offsets stored by the task. Ends their open sessions first, as a process that stands still
+        can hold row locks."""
         self._loader.end_other_sessions()
         found = self._loader.fence()
         self.keeps_offsets = found is not None
@@ -128,20 +128,21 @@ class PartitionApplier:
         return found or []
 
     def begin(self, _partition: TopicPartition, _seen: AppliedOffset | None) -> None:
-        """The target tells of all partitions at once, and fences nobody: a partition of the same
-        driver may be applied beside this one."""
+        """Reads the offsets of all partitions, and fences nobody: another partition of the same
+        driver may be applied at the same time."""
         self._held.set(self._loader.applied_offsets())
 
     def let_go(self) -> None:
-        """No connection belongs to a partition."""
+        """Does nothing: no connection belongs to a partition."""
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
-        """One transaction. The epoch is the one that `applied_offsets` has begun."""
+        """Stores all offsets in one transaction, in the epoch that `applied_offsets` has begun."""
         known_topics = {partition.topic for partition in self.seen}
         new = sorted({each.topic_partition for each in offsets} - self.seen.keys())
         grown = [partition.topic for partition in new if partition.topic in known_topics]
         if grown:
-            # Keys are spread by the number of partitions: a row's later changes may be elsewhere.
+            # A key's partition depends on the number of partitions, so a row's later changes may be
+            # in another one.
             self.scatter(f"partitions were added to topic {grown[0]}")
         in_order = sorted(offsets, key=attrgetter("topic_partition"))
         taken = [self._held.taken_over(offset) for offset in in_order]
@@ -151,7 +152,7 @@ class PartitionApplier:
         self._held.set(taken)
 
     def scatter(self, reason: str) -> None:
-        """Records of any row may be in several partitions from now on."""
+        """From now on expects records of any row in several partitions."""
         self._scattered.add_all(reason)
 
     def check_targets(self) -> None:
@@ -170,15 +171,15 @@ class PartitionApplier:
         low_watermark: int = 0,
         is_hasty: bool = False,
     ) -> BatchReport:
-        """Everything or nothing: rows, dead letters, and that the partition has been applied up to
+        """Applies everything or nothing: rows, dead letters, and the partition's offset
         `end_offset`.
 
-        Raises UnmappedColumn, and what needs no person but time; OffsetConflict when somebody else
+        Raises UnmappedColumn, and errors that pass with time; OffsetConflict when another process
         has applied records of the partition since `applied_offsets` was called; DataError and
-        TargetRejected, naming the record, unless they become dead letters. Raises PartitionWaits,
-        once a part has been applied, for a change that another row blocks, unless it is
-        before `low_watermark`, where other partitions cannot help any more. `is_hasty`: at once
-        then, with nothing applied.
+        TargetRejected, naming the record, unless it becomes a dead letter. Raises PartitionWaits
+        for a change that another row blocks, after applying the part before it, unless the change
+        is before `low_watermark`, where other partitions can no longer help. `is_hasty`: it raises
+        that immediately, with nothing applied.
         """
         return self.prepare(partition, records)(
             end_offset, position_version, low_watermark, is_hasty
@@ -187,8 +188,8 @@ class PartitionApplier:
     def prepare(
         self, partition: TopicPartition, records: Records
     ) -> Callable[[int, int, int, bool], BatchReport]:
-        """What needs no transaction: decodes, maps, and merges columns. What it returns does the
-        rest, once the records before are applied. Together they are `apply`."""
+        """Does what needs no transaction: decodes, maps, and merges columns. The function returned
+        does the rest, once the records before these are applied. Both together are `apply`."""
         return partial(self._write, self._preparer.prepared(partition, records))
 
     def apply_together(
@@ -205,8 +206,8 @@ class PartitionApplier:
         low_watermark: int,
         is_hasty: bool,
     ) -> BatchReport:
-        """Applies all of what was prepared, or raises PartitionWaits with what comes before the
-        change that is blocked."""
+        """Applies everything prepared; or applies the part before a blocked change, and raises
+        PartitionWaits."""
         partition = prepared.partition
         end = end_offset
         reason = ""
@@ -220,7 +221,7 @@ class PartitionApplier:
                 reason = blocked.reason
                 before = prepared.records.before(end)
                 if before:
-                    # Prepared again: what is merged already holds the blocked change.
+                    # Prepared again, as the merged changes include the blocked one.
                     prepared = self._preparer.prepared(partition, before)
                     continue
                 report = BatchReport()

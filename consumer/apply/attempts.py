@@ -1,4 +1,4 @@
-"""A prepared part of a partition into the target: transactions, until one is committed."""
+"""Writes a prepared part of a partition to the target: tries transactions until one commits."""
 
 from __future__ import annotations
 
@@ -38,9 +38,10 @@ LOG = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class _Attempt:
-    """What attempts before have shown. `refused`: offsets of records, and why. `is_sure`: the
-    target's tables are known to be what the rows were made for. `is_checked_at_once`: a
-    constraint that is checked at the commit has been broken."""
+    """What former attempts have shown. `refused`: the offsets of refused records, and why.
+    `is_sure`: the rows are known to be mapped for the target's tables as they are now.
+    `is_checked_at_once`: a constraint that is checked at the commit was violated, so all are
+    checked immediately."""
 
     refused: dict[int, DataError | TargetRejected] = field(default_factory=dict)
     is_sure: bool = False
@@ -48,12 +49,12 @@ class _Attempt:
 
     @property
     def is_logged(self) -> bool:
-        """Whether the log says already that the net effect is refused."""
+        """Whether it has been logged that the net effect is refused."""
         return self.is_sure or bool(self.refused)
 
 
 class _RefusedAtCommit(Exception):
-    """The target has refused at the commit what it took before."""
+    """The target has refused at the commit what it had accepted before."""
 
 
 class _FoundScattered(Exception):
@@ -63,8 +64,8 @@ class _FoundScattered(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Attempts:
-    """Writes what was prepared, with its offset, in one transaction; where the target refuses, the
-    next attempt knows why. Thread-safe."""
+    """Writes prepared changes, with their offset, in one transaction; where the target refuses
+    them, the next attempt knows why. Thread-safe."""
 
     task: LoadTask
     loader: Loader
@@ -78,7 +79,8 @@ class Attempts:
     is_merging: bool
 
     def write(self, prepared: Prepared, part: PartitionSlice) -> BatchReport:
-        """Raises Blocked when the partition is to wait, and as `PartitionApplier.apply`."""
+        """Writes a prepared part, in as many attempts as it takes. Raises Blocked when the
+        partition must wait, and as `PartitionApplier.apply`."""
         attempt = _Attempt()
         while True:
             try:
@@ -96,12 +98,13 @@ class Attempts:
             except _FoundScattered:
                 self.scattered.look_again(prepared.alone)
                 prepared = self.preparer.in_rows(prepared)
-            # What refused the columns as a whole is found record by record.
+            # The record for which the columns were refused is found row by row.
             if prepared.net:
                 prepared = self.preparer.in_rows(prepared)
 
     def _look_again(self, prepared: Prepared) -> None:
-        """Raises TargetUnavailable when a table has been altered, which is forgotten then."""
+        """Raises TargetUnavailable when a table has been altered; then its known definition is
+        dropped."""
         for table in prepared.tables().values():
             if self.loader.is_altered(table):
                 raise TargetUnavailable(
@@ -111,8 +114,8 @@ class Attempts:
     def _write_once(
         self, prepared: Prepared, part: PartitionSlice, attempt: _Attempt
     ) -> BatchReport:
-        """Raises SchemaStale, RetryWithout, Blocked when the partition is to wait,
-        _RefusedAtCommit, and _FoundScattered."""
+        """Makes one attempt. Raises SchemaStale, RetryWithout, Blocked when the partition must
+        wait, _RefusedAtCommit, and _FoundScattered."""
         started = perf_counter()
         is_written = False
         seen = self.held.get(part.partition)
@@ -123,7 +126,8 @@ class Attempts:
                 if attempt.is_checked_at_once:
                     transaction.check_at_once()
                 report, dead_letters = self._written(transaction, prepared, part, attempt)
-                # Durable before the offset moves past them: a kill between the two repeats them.
+                # Durable before the offset moves past them: after a kill in between they are put
+                # again.
                 if dead_letters and self.put_dead_letters:
                     self.put_dead_letters(dead_letters)
                 # Another process may have made a version table since this part was prepared.
@@ -133,7 +137,7 @@ class Attempts:
                 applied = perf_counter()
                 is_written = True
         except RowConflict as error:
-            # A deferred constraint: checked at once, it names the row that breaks it.
+            # A deferred constraint: checked immediately, it names the row that violates it.
             if is_written and not attempt.is_checked_at_once:
                 raise _RefusedAtCommit from error
             raise
@@ -149,7 +153,7 @@ class Attempts:
         part: PartitionSlice,
         attempt: _Attempt,
     ) -> tuple[BatchReport, list[DeadLetter] | None]:
-        """What was applied, and what could not be."""
+        """Writes the changes; returns the report, and the dead letters that they make."""
         is_logged = attempt.is_logged
         if prepared.net:
             if report := self._columns_written(transaction, prepared, prepared.net):
@@ -183,8 +187,8 @@ class Attempts:
     def _columns_written(
         self, transaction: LoadTransaction, prepared: Prepared, net: NetColumns
     ) -> BatchReport | None:
-        """Applies the net effects of columns and steps together; None, with nothing done, where
-        the target does not take them."""
+        """Applies the net effects of columns and steps together. Returns None, with nothing done,
+        where the target refuses them."""
         steps = [step for step in prepared.steps if step.plan.target.id not in net.tables]
         report = BatchReport()
         report.add(prepared.report)

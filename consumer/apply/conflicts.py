@@ -1,8 +1,7 @@
-"""A partition's steps on their way into the target, one after the other where it does not take them
-at once.
+"""Applies a partition's steps to the target, one after the other where it refuses them together.
 
 They are written as their net effect. Where the target refuses that, they are halved, in source
-order, until what it takes and the records that it refuses are apart: a value that moves between
+order, until the records that it refuses are separated from the rest: a value that moves between
 rows is free when its turn comes. A change that another row blocks is deferred.
 """
 
@@ -43,8 +42,8 @@ LOG = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class PartitionSlice:
     """A partition's records from `begin` to before `end_offset`: see `PartitionApplier.apply`.
-    `is_hasty`: the partition waits at once when another row blocks a change, as it is then applied
-    together with others."""
+    `is_hasty`: the partition waits immediately when another row blocks a change, as it is then
+    applied together with others."""
 
     partition: TopicPartition
     begin: int
@@ -55,13 +54,12 @@ class PartitionSlice:
 
 
 class SchemaStale(Exception):
-    """A record was refused by a table that may have been altered since its rows were made for
-    it."""
+    """A table has refused a record, and may have been altered since the rows were mapped for it."""
 
 
 class Blocked(Exception):
-    """Another row blocks a change, and a change in another partition can end that: nothing from an
-    offset on is applied."""
+    """Another row blocks a change, and a change in another partition can unblock it: nothing from
+    `offset` on is applied."""
 
     def __init__(self, offset: int, reason: str) -> None:
         super().__init__(offset, reason)
@@ -69,8 +67,8 @@ class Blocked(Exception):
 
 
 class RetryWithout(Exception):
-    """A record is refused of which other rows are applied already: the transaction is tried again
-    without it."""
+    """A record is refused after other rows of it were applied: the transaction is retried without
+    it."""
 
     def __init__(self, offset: int, reason: DataError | TargetRejected) -> None:
         super().__init__(offset, reason)
@@ -78,7 +76,7 @@ class RetryWithout(Exception):
 
 
 class _Deferred(NamedTuple):
-    """A step, and why another row blocks it."""
+    """A step that another row blocks, and the reason."""
 
     step: MappedChange
     reason: RowConflict
@@ -101,9 +99,9 @@ class ConflictResolver:
         is_sure: bool,
         is_logged: bool,
     ) -> None:
-        """`dead_letters`: None where there are to be none. `is_merging`: see Loader. `is_sure`:
-        the target's tables are known to be what the rows were made for. `is_logged`: the log says
-        already that the net effect is refused."""
+        """`dead_letters`: None where there must be none. `is_merging`: see Loader. `is_sure`: the
+        rows are known to be mapped for the target's tables as they are now. `is_logged`: it has
+        been logged that the net effect is refused."""
         self._task = task
         self._look_ahead = look_ahead
         self._transaction = transaction
@@ -117,12 +115,12 @@ class ConflictResolver:
         self._deferred: list[_Deferred] = []
         self._same_row: SameRow | None = None
         self.report = BatchReport()
-        """Of all that is applied."""
+        """The report on everything applied."""
 
     def resolve(self) -> None:
-        """Applies all that the target takes; the rest becomes dead letters, or is raised as
-        DataError or TargetRejected where there are to be none. Raises Blocked, RetryWithout,
-        SchemaStale, and what needs no person but time."""
+        """Applies everything that the target accepts; the rest becomes dead letters, or is raised
+        as DataError or TargetRejected where there must be none. Raises Blocked, RetryWithout,
+        SchemaStale, and errors that pass with time."""
         if self._is_merging:
             self._resolve_part(0, len(self._steps))
         else:
@@ -134,9 +132,9 @@ class ConflictResolver:
         self._resolve_deferred()
 
     def resolve_overtaken(self, overtaken: Sequence[Overtaken], deletes: Deletes) -> None:
-        """Leaves out those whose rows the partition deletes behind the batch. Where it does not,
-        two rows of the source are one to the target; but the delete may be on its way. Raises as
-        `resolve`."""
+        """Leaves out overtaken steps whose rows the partition deletes after the batch. Where it
+        does not, two rows of the source have equal keys at the target, unless the delete is still
+        on its way. Raises as `resolve`."""
         steps = [step for step, _ in overtaken]
         for step, by in overtaken:
             found = deletes.find(self._part.partition, self._part.end_offset, step, steps)
@@ -192,7 +190,7 @@ class ConflictResolver:
         self._done = end
 
     def _resolve_levels(self) -> bool:
-        """Whether the target takes all steps level by level."""
+        """Applies all steps level by level; returns whether the target accepts them."""
         parts = levels(self._steps)
         report = BatchReport()
         if len(parts) < 2:
@@ -208,8 +206,8 @@ class ConflictResolver:
         return True
 
     def _resolve_record(self, begin: int, end: int) -> None:
-        """One record, row by row: all of it or nothing, but for what other rows block. That is
-        done with the next change of its row, or after all other steps."""
+        """Applies one record, row by row: all of it or nothing, except changes that other rows
+        block. Those are applied with the next change of their row, or after all other steps."""
         report = BatchReport()
         blocked: list[tuple[int | None, _Deferred]] = []
         try:
@@ -234,11 +232,11 @@ class ConflictResolver:
                 self._steps[at] = self._steps[at].holding(each.step)
 
     def _write_row(self, step: MappedChange, report: BatchReport) -> list[_Deferred]:
-        """One row. Returns what of it another row blocks, where it can wait for that one to change:
-        a truncate cannot, nor a row without a key.
+        """Writes one row. Returns the parts of the step that another row blocks and that can wait
+        for that row to change; a truncate cannot wait, nor can a row without a key.
 
-        That happens when changes come again, from a position set back or a fetch task that was
-        killed: the target is ahead of them, and then a later change of this row follows. Or the
+        Rows block each other when changes come again, after a position was set back or a fetch task
+        was killed: the target is ahead of them, and a later change of this row follows. Or the
         other row's change is in another partition.
         """
         batch = net_of(self._task, [step], report)
@@ -248,7 +246,7 @@ class ConflictResolver:
                 counts = self._transaction.write(batch)
         except RowConflict as reason:
             if step.held and self._is_void(step, step):
-                # What is held need not be written at all: this change says all of the row.
+                # The held changes need not be written, as this change sets the whole row.
                 count_superseded(report, step, step.changes[:-1])
                 return self._write_row(step._replace(held=()), report)
             parts = [*step.parts()]
@@ -265,22 +263,23 @@ class ConflictResolver:
         return []
 
     def _resolve_deferred(self) -> None:
-        """Retries deferred changes until that helps no more. Then a change is left out where the
-        partition has a later one of the same row behind the batch; else it waits for other
+        """Retries deferred changes as long as that helps. Then a change is left out where the
+        partition has a later one of the same row after the batch; else it waits for other
         partitions, or is refused."""
         while deferred := self._deferred:
             self._deferred = []
             for each in deferred:
                 self._deferred += self._retry(each.step)
-            # By identity of the change: a step is another one once it holds earlier changes.
+            # Compared by the identity of their changes, as a step that holds earlier changes is a
+            # new object.
             before = [id(each.step.change) for each in deferred]
             now = [id(each.step.change) for each in self._deferred]
             if now == before and not self._make_room() and not self._leave_out_any():
                 self._give_up_deferred(*self._deferred.pop(0))
 
     def _leave_out_any(self) -> bool:
-        """Not before other partitions have had their time: often all that is needed is on its way
-        there."""
+        """Leaves out a deferred change if possible; returns whether one was left out. Other
+        partitions are waited for first, as the change that is needed is often on its way there."""
         first, reason = self._deferred[0]
         begin = self._first_open(first)
         if begin > self._part.begin and first.offset >= self._part.low_watermark:
@@ -291,8 +290,8 @@ class ConflictResolver:
             raise Blocked(begin, _blocked_reason(self._part.partition, first, reason)) from None
 
     def _make_room(self) -> bool:
-        """Whether rows that wait for each other could be written: what must be unique of them is
-        NULL for a moment, where it may be."""
+        """Writes rows that wait for each other by setting their nullable unique columns to NULL in
+        between; returns whether that worked."""
         report = BatchReport()
         deferred = self._deferred
         try:
@@ -313,7 +312,7 @@ class ConflictResolver:
         is_alone = of_record == [step.change]
         may_wait = isinstance(reason, RowConflict) and step.offset >= self._part.low_watermark
         makes_dead_letters = self._is_sure and self._dead_letters is not None
-        # A record is a dead letter as a whole, so what is applied of it must be undone.
+        # A dead letter is a whole record, so the parts of it that were applied must be undone.
         if makes_dead_letters and not may_wait and not is_alone:
             raise RetryWithout(step.offset, reason)
         self._give_up([step], reason)
@@ -330,9 +329,10 @@ class ConflictResolver:
         return blocked
 
     def _leave_out(self, blocked: _Deferred) -> bool:
-        """Whether that is right: the row becomes what later changes make of it, if that is
-        possible, as it may hold what other rows need. A full one makes this change void even
-        where it is not."""
+        """Leaves out a blocked change if the row has later changes; returns whether it was left
+        out. The row is written as the later changes make it, where possible, as it may hold values
+        that other rows need. A later full change makes the blocked one obsolete even where that is
+        not possible."""
         step = blocked.step
         others = (other.step for other in self._deferred)
         part = self._part
@@ -340,7 +340,7 @@ class ConflictResolver:
             is_truncated = later[0].change.op is Op.TRUNCATE
             is_void = self._is_void(step, later[0])
             becoming = later if is_void else [step, *later]
-            # Written also where the change is void anyway: the row may hold what others need.
+            # Written even where the change is obsolete: the row may hold values that others need.
             if is_truncated or self._becomes(becoming) or is_void:
                 self._deferred.remove(blocked)
                 count_superseded(self.report, step, step.changes)
@@ -359,7 +359,7 @@ class ConflictResolver:
         return True
 
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
-        """Steps of one record."""
+        """Gives up steps of one record: raises Blocked or SchemaStale, or makes a dead letter."""
         if isinstance(error, RowConflict) and steps[0].offset >= self._part.low_watermark:
             reason = _blocked_reason(self._part.partition, steps[0], error)
             raise Blocked(self._first_open(steps[0]), reason)
@@ -367,14 +367,14 @@ class ConflictResolver:
             raise SchemaStale from error
         self.send_to_dead_letters(steps, error)
         for step in steps:
-            # Changes of earlier records that wait for this one are not to blame.
+            # Changes of earlier records that this step holds are not to blame, and are retried.
             others = [each for each in step.held if each.offset != step.offset]
             self._deferred += [_Deferred(each, RowConflict(str(error))) for each in others]
 
     def send_to_dead_letters(
         self, steps: Sequence[MappedChange], error: DataError | TargetRejected
     ) -> None:
-        """Makes a dead letter of a record, of these steps."""
+        """Makes a dead letter of the record with these steps."""
         refuse(self._dead_letters, self._part.partition, steps[0].offset, error)
         for step in steps:
             failed = self.report.table(step.plan.target.id)
@@ -382,14 +382,14 @@ class ConflictResolver:
             failed.failed += 1
 
     def _next_of_row(self, place: int, step: MappedChange) -> int | None:
-        """The place of the next step of the same row."""
+        """The index of the next step of the same row; None without one."""
         if self._same_row is None:
             self._same_row = SameRow(self._steps)
         return self._same_row.after(place, step)
 
     def _first_open(self, step: MappedChange) -> int:
-        """The offset before which all is applied, though this step, the deferred ones and those to
-        come are not."""
+        """The offset before which everything is applied, given that this step, the deferred ones
+        and those not yet reached are not."""
         waiting = [step, *(other for other, _ in self._deferred)]
         for each in self._steps[self._done :]:
             waiting += each.held

@@ -1,4 +1,4 @@
-"""Records to steps: the row changes that the task wants, under the target's names."""
+"""Decodes records to steps: the row changes that the task applies, under the target's names."""
 
 from __future__ import annotations
 
@@ -46,14 +46,18 @@ class Decoder:
         report: BatchReport,
         dead_letters: list[DeadLetter] | None,
     ) -> list[MappedChange]:
-        """The row changes that the task wants, under the target's names, in order."""
+        """The row changes that the task applies, under the target's names, in order. A record that
+        cannot be read becomes a dead letter, or raises DataError without a list for these. Raises
+        UnmappedColumn."""
         steps: list[MappedChange] = []
-        known: dict[int, tuple[Table, list[Plan]]] = {}  # by identity, see Route.plan
+        # By the table's identity, see Route.plan.
+        known: dict[int, tuple[Table, list[Plan]]] = {}
         is_alone = records.keys is None
         keys = repeat(None) if records.keys is None else records.keys.to_pylist()
         times = records.times.to_pylist()
         for (offset, value), key, came_ms in zip(records, keys, times, strict=False):
-            if value is None:  # a tombstone, for log compaction: its delete came before it
+            # A tombstone, for log compaction: its delete came before it.
+            if value is None:
                 continue
             try:
                 of_record = self._steps_of(offset, value, known, report, came_ms or 0)
@@ -61,7 +65,7 @@ class Decoder:
                     self._scattered.look_at_key(key, of_record)
                 steps += [step for step, _ in of_record]
             except UnmappedColumn:
-                # The table is to blame, and not the record, which is no dead letter.
+                # The table is at fault, not the record, so it does not become a dead letter.
                 raise
             except DataError as error:
                 refuse(dead_letters, partition, offset, error)
@@ -76,7 +80,7 @@ class Decoder:
         report: BatchReport,
         came_ms: int,
     ) -> list[tuple[MappedChange, RowChange]]:
-        """With the row changes that they were made of."""
+        """The steps of a record, each with the row change that it was mapped from."""
         steps: list[tuple[MappedChange, RowChange]] = []
         for change in self._wanted.changes(value, report, came_ms):
             table = change.table
@@ -89,8 +93,8 @@ class Decoder:
         return steps
 
     def steps_to(self, target: TableId, offset: int, value: bytes) -> list[MappedChange]:
-        """What a record brings to a target table; nothing where it cannot be read, which is for
-        its own batch to say."""
+        """The steps of a record to one target table; none where it cannot be read, which its own
+        batch will report."""
         wanted = str(target).lower()
         steps: list[MappedChange] = []
         with suppress(DataError, ConfigError):
@@ -103,13 +107,14 @@ class Decoder:
         return []
 
     def column_plans(self, table: Table) -> list[Plan] | None:
-        """None for heartbeats, whose cells tell the time."""
+        """The plans for a table's rows, empty if they are not applied; None for heartbeats, whose
+        cells must be read."""
         if self._wanted.table(table.id):
             return self._plans.of(table)
         return None if self._task.is_heartbeat(table.id) else []
 
     def targets(self, records: Records) -> set[TableId]:
-        """The target tables of the records' rows; what cannot be read has none."""
+        """The target tables of the records' rows; unreadable records have none."""
         sources: set[TableId] = set()
         for _, value in records:
             with suppress(DataError):

@@ -1,4 +1,4 @@
-"""Which rows partitions are going to delete, beyond what is applied of them."""
+"""Finds rows that partitions will delete, beyond the records applied so far."""
 
 from __future__ import annotations
 
@@ -15,36 +15,45 @@ from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, TableId
 
-MOST_SKIPPED = 20_000  # records that are read though they are applied, as it began before them
-MOST_DELETES = 20_000  # that are kept of a partition and table
-READ_AT_ONCE = 1_000  # records at least, as a reader takes its time to begin
+# A reading that began earlier continues across this many records that have been applied meanwhile.
+MOST_SKIPPED = 20_000
+# The number of deletes kept per partition and table.
+MOST_DELETES = 20_000
+# The least number of records read at a time, as a reader takes a while to begin.
+READ_AT_ONCE = 1_000
 LOOK_SECONDS = 2.0
-AGAIN_SECONDS = 1.0  # after which a partition that had no more may have
+# A partition that was read to its end is read again after this time.
+AGAIN_SECONDS = 1.0
 
 
 @dataclass(slots=True)
 class _Read:
-    """What of a partition was read for the table `target`, from `begin` to before `next_offset`:
-    where rows are deleted, and how their places in the source sort, of which `beyond` is the last
-    of all records. Up to the partition's end at the time `ended`, if at all. `asked`: rows whose
-    deletes are kept whatever comes, from which offset on."""
+    """The deletes found in a partition for the table `target`, from `begin` to before
+    `next_offset`."""
 
     target: TargetTable
     begin: int
     next_offset: int
+    # A row's key -> the offsets of its deletes.
     offsets: dict[tuple[Key, ...], list[int]] = field(default_factory=dict)
+    # The offset of a delete -> its place in the source, as text that sorts.
     places: dict[int, str] = field(default_factory=dict)
+    # The last place of all records read.
     beyond: str = ""
+    # When the partition's end was reached; None: it was not.
     ended: float | None = None
+    # The keys of rows whose deletes are always kept -> the offset from which on they are complete.
     asked: dict[tuple[Key, ...], int] = field(default_factory=dict)
 
     def has_all(self, step: MappedChange, offset: int) -> bool:
-        """Of the step's row from an offset on, as far as it was read."""
+        """Whether it holds all deletes of the step's row from an offset on, as far as it has
+        read."""
         is_there = self.begin <= offset or self.asked.get(step.keys, offset + 1) <= offset
         is_near = offset <= self.next_offset + MOST_SKIPPED
         return self.target is step.plan.target and is_there and is_near
 
     def make_room(self) -> None:
+        """Drops the deletes of all rows that were not asked for, except truncates."""
         self.begin = self.next_offset
         kept = {*self.asked, TRUNCATED}
         self.offsets = {keys: found for keys, found in self.offsets.items() if keys in kept}
@@ -52,13 +61,15 @@ class _Read:
         self.places = {offset: self.places[offset] for offset in left}
 
     def add(self, step: MappedChange) -> None:
+        """Adds a delete of one row, or a truncate."""
         found = self.offsets.setdefault(step.keys, [])
         if step.offset not in found[-1:]:
             found.append(step.offset)
         self.places[step.offset] = source_place(step.change)
 
     def has(self, keys: tuple[Key, ...], offset: int, after: str, before: str) -> bool:
-        """A truncate deletes all rows."""
+        """Whether the row with these keys is deleted at or after an offset, from the place `after`
+        to before `before`. A truncate deletes all rows."""
         for found in (self.offsets.get(each, []) for each in (keys, TRUNCATED)):
             places = (self.places[each] for each in found[bisect_left(found, offset) :])
             if any(after <= place < before for place in places):
@@ -67,12 +78,12 @@ class _Read:
 
 
 class Deletes:
-    """Finds them. Thread-safe."""
+    """Finds deletes of rows. Thread-safe."""
 
     def __init__(
         self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[MappedChange]]
     ) -> None:
-        """`steps_to`: what a record brings to a target table."""
+        """`steps_to`: the steps of a record to a target table."""
         self._read_on, self._steps_to = read_on, steps_to
         self._read: dict[tuple[TopicPartition, TableId], _Read] = {}
         self._reading = Lock()
@@ -85,7 +96,8 @@ class Deletes:
         after: str = "",
         before: str = "~",
     ) -> bool:
-        """Whether `find` has read of one already, between two places in the source."""
+        """Whether `find` has already read a delete of the step's row, between two places in the
+        source."""
         with self._reading:
             read = self._read.get((partition, step.plan.target.id))
             if read is None or not read.has_all(step, offset):
@@ -102,16 +114,16 @@ class Deletes:
         after: str = "",
         before: str = "~",
     ) -> bool | None:
-        """Whether a partition has a delete of the row of a step at or behind an offset, with a
-        place in the source from `after` to `before`; None where that is not known yet: the next
-        call goes on from there. `others`: what will be asked for as well. Raises TargetError,
+        """Whether a partition has a delete of the step's row at or after an offset, at a place in
+        the source from `after` to before `before`; None where that is not yet known, and the next
+        call reads on. `others`: steps whose rows will be asked for as well. Raises TargetError,
         BusError."""
         where = partition, step.plan.target.id
         with self._reading:
             read = self._read.get(where)
             if read is None or not read.has_all(step, offset):
                 read = self._read[where] = _Read(step.plan.target, offset, offset)
-            # who asks asks again, and the others with it, until it is known
+            # A caller repeats its question, and those about `others`, until the answer is known.
             read.asked = {
                 each.keys: min(offset, read.asked.get(each.keys, offset))
                 for each in (step, *others)

@@ -1,5 +1,5 @@
-"""Steps of one or several partitions in source order, and which of them can be written together.
-Pure."""
+"""Orders steps of one or several partitions as in the source, and groups those that can be written
+together. Pure."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from cdcbus.plugins.rowchange import Op, Origin, Row
 def in_source_order(
     partitions: Sequence[tuple[TopicPartition, Sequence[MappedChange]]],
 ) -> list[tuple[TopicPartition, MappedChange]]:
-    """By the place in the binlog, else by the time of the commit; steps of one partition always as
-    they came. A key change is a delete before an insert."""
+    """Merges the steps by their place in the binlog, or else by their commit time; steps of one
+    partition keep their order. A key change is a delete before an insert."""
     origins: list[Origin] = []
     for _, steps in partitions:
         origins += [step.change.origin for step in steps]
@@ -33,7 +33,7 @@ def in_source_order(
         when = int(_file_number(origin)) if is_one_log else origin.commit_us
         return when, origin.pos, step.change.row, step.change.op is not Op.DELETE, partition
 
-    # A record's steps stay together: they are placed by the first.
+    # A record's steps stay together, at the place of the first.
     records: list[list[tuple[TopicPartition, list[MappedChange]]]] = []
     for partition, steps in partitions:
         by_offset = groupby(steps, attrgetter("offset"))
@@ -49,10 +49,10 @@ def _file_number(origin: Origin) -> str:
 
 
 def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
-    """Steps in source order, cut so that no level brings a unique value which another row of the
-    same level frees. The levels written one after the other, each as its net effect, leave what the
-    steps one by one leave; there are as many as the longest chain of rows that wait for each
-    other."""
+    """Cuts steps in source order into levels, so that no level brings a unique value which another
+    row of the same level frees. Writing the levels one after the other, each as its net effect,
+    leaves the same rows as writing the steps one by one. There are as many levels as the longest
+    chain of rows that wait for each other."""
     found: list[list[MappedChange]] = []
     # The last level of each row.
     rows: dict[Hashable, int] = {}
@@ -81,14 +81,14 @@ def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
 
 
 def middle_of(steps: Sequence[MappedChange]) -> int:
-    """Where a record begins, as near to the middle as possible; 0 for a single record."""
+    """The index nearest to the middle at which a record begins; 0 for a single record."""
     edges = (at for at in range(1, len(steps)) if steps[at].offset != steps[at - 1].offset)
     return min(edges, key=lambda at: abs(at - len(steps) // 2), default=0)
 
 
 def _unique_values(step: MappedChange) -> Iterator[Hashable]:
-    """The values that the step frees or brings. Spellings that some collation may take for the same
-    are the same."""
+    """The unique values that the step frees or brings. Spellings that some collation can treat as
+    equal are equal."""
     before = step.change.before
     after = step.change.after
     table = step.plan.target
@@ -97,7 +97,7 @@ def _unique_values(step: MappedChange) -> Iterator[Hashable]:
             continue
         old = None
         new = None
-        # What one image lacks has not changed: it is as in the other.
+        # A column that one image lacks has not changed, so it is as in the other.
         if before is not None:
             old = _values({**(after or {}), **before}, names)
         if after is not None:
@@ -110,7 +110,7 @@ def _unique_values(step: MappedChange) -> Iterator[Hashable]:
 
 
 def _values(row: Row, names: Sequence[str]) -> tuple[str, ...] | None:
-    """None where a cell is NULL: that is equal to nothing."""
+    """The cells of these columns, normalized; None where one is NULL, which equals nothing."""
     values: list[str] = []
     for name in names:
         cell = row.get(name)

@@ -1,4 +1,4 @@
-"""The later changes that a partition has of a row, beyond the batch in progress."""
+"""Finds a partition's later changes of a row, beyond the batch in progress."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, TableId
 
-# Of the records whose rows are kept.
+# The size of the records whose rows are kept.
 MOST_BYTES = 4 << 20
-# The keys of a truncate.
+# The keys under which a truncate is kept.
 TRUNCATED: tuple[Key, ...] = ()
 LOOK_SECONDS = 5.0
 
@@ -23,12 +23,12 @@ ReadOn = Callable[[TopicPartition, int], Iterator[Record]]
 
 
 def no_future(_partition: TopicPartition, _offset: int) -> Iterator[Record]:
-    """A ReadOn that knows nothing of any partition."""
+    """A ReadOn that returns no records."""
     return iter(())
 
 
 class NotYet(Exception):
-    """It is not known yet whether a partition has a later change."""
+    """It is not yet known whether a partition has a later change."""
 
 
 @dataclass(slots=True)
@@ -39,15 +39,15 @@ class _Seen:
     # The records from `begin` to before `next_offset` were read.
     begin: int
     next_offset: int
-    # By a row's key, its changes from the last full one on.
+    # A row's key -> its changes from the last full one on.
     rows: dict[tuple[Key, ...], list[MappedChange]] = field(default_factory=dict)
     # The size of the records since `begin`.
     value_bytes: int = 0
-    # The keys of rows that are kept in any case, and the offset from which on they are complete.
+    # The keys of rows that are always kept -> the offset from which on their changes are complete.
     asked: dict[tuple[Key, ...], int] = field(default_factory=dict)
 
     def ask(self, steps: Iterable[MappedChange]) -> None:
-        """Keeps the rows of these steps, and no longer those that were asked for before."""
+        """Marks the rows of these steps as always kept, and no longer those of earlier calls."""
         asked = {TRUNCATED: self.asked.get(TRUNCATED, self.begin)}
         for step in steps:
             if step.plan.target.id == self.target.id:
@@ -64,20 +64,21 @@ class _Seen:
         return step.keys in self.asked and self.asked[step.keys] <= end_offset
 
     def make_room(self) -> None:
-        """Forgets all rows that nobody has asked for."""
+        """Drops all rows that were not asked for."""
         self.rows = {keys: steps for keys, steps in self.rows.items() if keys in self.asked}
         self.begin = self.next_offset
         self.value_bytes = 0
 
     def add(self, step: MappedChange) -> None:
-        """Adds a change of one row, or of all."""
+        """Adds a change of one row, or a truncate."""
         if step.is_full:
             self.rows[step.keys] = [step]
         else:
             self.rows.setdefault(step.keys, []).append(step)
 
     def after(self, step: MappedChange, end_offset: int) -> list[MappedChange]:
-        """The changes of the step's row after the batch; a truncate alone, where there is one."""
+        """The changes of the step's row at or after `end_offset`; only the truncate, where there is
+        one."""
         for keys in (TRUNCATED, step.keys):
             later = [each for each in self.rows.get(keys, ()) if each.offset >= end_offset]
             if later:
@@ -86,7 +87,7 @@ class _Seen:
 
 
 class LookAhead:
-    """Looks for later changes of rows. Threads may ask for different partitions side by side."""
+    """Looks for later changes of rows. Threads can query different partitions side by side."""
 
     def __init__(
         self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[MappedChange]]
@@ -103,11 +104,11 @@ class LookAhead:
         step: MappedChange,
         others: Iterable[MappedChange] = (),
     ) -> Iterator[list[MappedChange]]:
-        """The changes that a partition has of the step's row at or after `end_offset`, in order
-        from its last full change on: as soon as there is one, and again with each further one; or a
-        truncate. What was read is kept for the next call, and for `others`, whose rows will be
-        asked for. Raises NotYet when LOOK_SECONDS were not enough: the next call continues there;
-        TargetError, BusError."""
+        """Yields the partition's changes of the step's row at or after `end_offset`, in order from
+        the last full change on: as soon as there is one, and again with each further one; or a
+        truncate. Records read are kept for the next call, and for `others`, steps whose rows will
+        be asked for. Raises NotYet when LOOK_SECONDS were not enough, and the next call continues
+        there; TargetError, BusError."""
         if len(step.keys) != 1:
             return
         place = partition, step.plan.target.id
@@ -136,7 +137,7 @@ class LookAhead:
                 raise NotYet
 
     def _parts(self, target: TableId, offset: int, value: bytes | None) -> list[MappedChange]:
-        """The changes of a record, each of one row."""
+        """The changes in a record, each of one row."""
         parts: list[MappedChange] = []
         if value:
             for step in self._steps_to(target, offset, value):

@@ -1,5 +1,5 @@
-"""Whether all changes of a row are in one Kafka partition. They are where a record's key is the
-text of columns of the target's key, and these columns hold everything that the text says."""
+"""Finds whether all changes of a row are in one Kafka partition. They are where a record's key is
+the text of columns of the target's key, and these columns hold the text without loss."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from cdcbus.plugins.rowchange import Row, RowChange, TableId
 from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.route import MAX_PLANS
 
-# Of a key with more columns, parts are not tried: each column doubles the number of choices.
+# Parts of a key with more columns are not tried, as each column doubles the number of choices.
 MOST_COLUMNS = 6
 NO_BYTES = pa.scalar("", pa.string())
 LINE = pa.scalar("_", pa.string())
 NULL = "null"
-# What Maxwell's keys hold beside columns.
+# The names in Maxwell's keys that are not columns.
 OTHER_NAMES = {"database", "table"}
 
 _Choice = tuple[str, ...]
 
 
 class Placing:
-    """The columns that the keys of each table's records have been made of, as far as that is known.
-    What was found once holds for good: if a table's records are not placed by its key even once,
-    its rows do not stay in their partitions. Thread-safe."""
+    """Tracks the columns of which each table's record keys have been made, as far as known. If even
+    one record of a table is not placed by its key, its rows do not stay in their partitions, and
+    that is never taken back. Thread-safe."""
 
     def __init__(self) -> None:
         self._choices: dict[tuple[TableId, TableId, _Choice], list[_Choice]] = {}
@@ -37,8 +37,8 @@ class Placing:
         self._columns: dict[int, tuple[Plan, _Choice, bool]] = {}
 
     def is_by_key(self, plan: Plan, keys: pa.Array, image: Mapping[str, pa.Array]) -> bool:
-        """Whether records of one source table are placed by their rows' keys. `image`: their rows,
-        as columns under the source's names."""
+        """Whether records of one source table are placed by their rows' keys. `image`: the rows, as
+        columns under the source's names."""
         if keys.null_count or self._is_one_of_many(plan):
             return False
         choices = self._known(plan)
@@ -46,7 +46,7 @@ class Placing:
         return self._keep(plan, fitting)
 
     def is_row_by_key(self, plan: Plan, key: bytes | None, change: RowChange) -> bool:
-        """The same of one record, which is not mapped yet."""
+        """Whether one record, not yet mapped, is placed by its row's key."""
         if key is None or self._is_one_of_many(plan):
             return False
         row: Row = {**(change.before or {}), **(change.after or {})}
@@ -86,8 +86,8 @@ class Placing:
 
 
 def key_columns_of(plan: Plan) -> _Choice:
-    """The source's columns that become columns of the target's key as they are, in the order in
-    which they stand in a record's key."""
+    """The source's columns that become columns of the target's key unchanged, in their order in a
+    record's key."""
     columns: list[str] = []
     for column, name in plan.names.items():
         if name in plan.target.key and column not in plan.masks:
@@ -96,8 +96,8 @@ def key_columns_of(plan: Plan) -> _Choice:
 
 
 def is_one_of_many(plan: Plan) -> bool:
-    """Whether the target's key takes different texts of the source for one, as it holds less of
-    them."""
+    """Whether the target's key treats different texts of the source as equal, as its columns hold
+    less of them."""
     types = {plan.names.get(column.name): column.mysql_type for column in plan.source.columns}
     return any(
         holds_less(plan.target.columns[name], types.get(name, "")) for name in plan.target.key
@@ -105,8 +105,8 @@ def is_one_of_many(plan: Plan) -> bool:
 
 
 def choices_of(columns: _Choice) -> list[_Choice]:
-    """What a partition key may be, if it is made of these columns; of none, all rows are in one
-    partition."""
+    """The column sets that a partition key can be made of, given these columns. With the empty set
+    all rows are in one partition."""
     if len(columns) > MOST_COLUMNS:
         return [columns, ()]
     choices: list[_Choice] = []
@@ -116,7 +116,7 @@ def choices_of(columns: _Choice) -> list[_Choice]:
 
 
 def _text(row: Row, columns: _Choice) -> bytes | None:
-    """porter's text of a record's key; None for a row without one of the columns."""
+    """A record's key as porter writes it; None for a row that lacks one of the columns."""
     text = ""
     for name in columns:
         if name not in row:
@@ -127,12 +127,12 @@ def _text(row: Row, columns: _Choice) -> bytes | None:
 
 
 def _table_key(plan: Plan) -> bytes:
-    """The key of all rows of a table that is in one partition by its name."""
+    """The key of all rows of a table whose name places it in one partition."""
     return plan.source.id.table.encode()
 
 
 def _are_equal(keys: pa.Array, image: Mapping[str, pa.Array], columns: _Choice, plan: Plan) -> bool:
-    """Whether all keys are the text of these columns of their rows."""
+    """Whether each key is the text of these columns of its row."""
     if not all(name in image for name in columns):
         return False
     if not columns:
@@ -148,7 +148,7 @@ def _are_equal(keys: pa.Array, image: Mapping[str, pa.Array], columns: _Choice, 
 
 
 def _is_json_of(key: bytes, columns: Sequence[str]) -> bool:
-    """Whether a key as Debezium or Maxwell writes it names none but these columns."""
+    """Whether a key in Debezium's or Maxwell's JSON names only these columns."""
     try:
         found = orjson.loads(key)
         found = found.get("payload", found)

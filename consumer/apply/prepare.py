@@ -1,5 +1,5 @@
-"""A partition's part of a batch, made ready for its transaction: decoded, mapped, and merged by
-columns where its records need no look of their own."""
+"""Prepares a partition's part of a batch for its transaction: decodes, maps, and merges it by
+columns where no record needs a look of its own."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from cdcbus.plugins.transform.plan import Plan
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A partition's part of a batch, decoded. `steps`: of the records that are not in `net`.
-    `versions`: the version tables of the target tables whose rows have changes in other partitions;
-    `alone`: the others, as far as there are other partitions."""
+    """A partition's part of a batch, decoded. `steps`: the changes in records that are not in
+    `net`. `versions`: the version tables of the target tables whose rows have changes in other
+    partitions; `alone`: the other target tables, empty if the task reads only one partition."""
 
     partition: TopicPartition
     records: Records
@@ -37,7 +37,7 @@ class Prepared:
     alone: Sequence[TargetTable] = ()
 
     def tables(self) -> dict[TableId, TargetTable]:
-        """The target tables, as the rows were made for them."""
+        """The target tables as the rows were mapped for them."""
         found = {step.plan.target.id: step.plan.target for step in self.steps}
         if self.net:
             for name, net in self.net.tables.items():
@@ -46,7 +46,7 @@ class Prepared:
 
 
 class Preparer:
-    """What of applying a partition needs no transaction. Thread-safe."""
+    """Does the part of applying a partition that needs no transaction. Thread-safe."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Preparer:
         is_by_columns: bool,
         has_dead_letters: bool,
     ) -> None:
-        """`is_by_columns`: many records may be merged by columns."""
+        """`is_by_columns`: a large number of records can be merged by columns."""
         self._converter = converter
         self._decoder = decoder
         self._scattered = scattered
@@ -65,8 +65,8 @@ class Preparer:
         self._has_dead_letters = has_dead_letters
 
     def prepared(self, partition: TopicPartition, records: Records) -> Prepared:
-        """Raises DataError for a record that cannot be read, unless it becomes a dead letter;
-        UnmappedColumn, and what needs no person but time."""
+        """Prepares records. Raises DataError for a record that cannot be read, unless it becomes a
+        dead letter; UnmappedColumn, and errors that pass with time."""
         started = perf_counter()
         report = BatchReport(records=len(records))
         dead_letters = self._dead_letters()
@@ -75,26 +75,27 @@ class Preparer:
         steps = self._decoder.steps(partition, one_by_one, report, dead_letters)
         report.decode_ms = (perf_counter() - started) * 1000
         prepared = Prepared(partition, records, net, steps, report, dead_letters)
-        # The steps may show that rows of a table are scattered which the columns took for alone.
+        # The steps can show that rows of a table are scattered, unlike the columns.
         if net and self._scattered.is_any_shown(net.tables):
             return self.in_rows(prepared)
         return self._ordered(prepared)
 
     def in_rows(self, prepared: Prepared) -> Prepared:
-        """The same without columns."""
+        """Prepares the same records again, row by row instead of by columns."""
         partition = prepared.partition
         records = prepared.records
-        # Report and dead letters begin anew: all records are decoded once more.
+        # With a new report and new dead letters, as all records are decoded again.
         report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
         dead_letters = self._dead_letters()
         steps = self._decoder.steps(partition, records, report, dead_letters)
         return self._ordered(Prepared(partition, records, None, steps, report, dead_letters))
 
     def _ordered(self, prepared: Prepared) -> Prepared:
-        """With the version tables that it takes; they are made outside of its transaction."""
-        if prepared.records.keys is None:  # there are no other partitions
+        """Adds the version tables needed, which are created outside the transaction."""
+        # Without keys there are no other partitions.
+        if prepared.records.keys is None:
             return prepared
-        # A row without a key cannot be told from others, so it has no version.
+        # A row without a key cannot be distinguished from others, so it has no version.
         tables = {name: table for name, table in prepared.tables().items() if table.key}
         versions, alone = self._scattered.version_tables(tables)
         return replace(prepared, versions=versions, alone=alone)

@@ -1,9 +1,9 @@
-"""The newest change of a row that has changes in several Kafka partitions, which are applied each
-for itself.
+"""Keeps the newest change of a row that has changes in several Kafka partitions, each of which is
+applied on its own.
 
-The target keeps the version of such a row beside it, in the rows' own transaction, and of a deleted
-one as well: an older change that comes later is left out. So whichever partition is ahead, and
-however often a part comes again, the row ends as the source has left it.
+The target keeps the version of such a row, even of a deleted one, and writes it in the row's own
+transaction; an older change that comes later is left out. So whichever partition is ahead, and
+however often a part comes again, the row ends as the source left it.
 """
 
 from __future__ import annotations
@@ -29,15 +29,17 @@ from cdcbus.plugins.rowchange import Op, RowChange, TableId
 
 NEAR_MS = 10_000
 TIME = slice(13)
-"""The commit time in a place, before file, position and row."""
+"""The commit time at the beginning of a place, before file, position and row."""
 
 
 def version_of(step: MappedChange) -> RowVersion:
+    """The version of a row that a change makes."""
     return RowVersion(step.came_ms, place_of(step.change))
 
 
 def place_of(change: RowChange) -> str:
-    """Of a row's delete and its insert by one change of the key, the delete comes first."""
+    """A change's place in the binlog, as text that sorts; empty where it is unknown. Where a change
+    of the key became a delete and an insert, the delete sorts first."""
     origin, row = change.origin, change.row
     number = origin.file.rpartition(".")[2]
     if not number.isdigit() or not origin.pos:
@@ -47,18 +49,19 @@ def place_of(change: RowChange) -> str:
 
 
 def source_place(change: RowChange) -> str:
-    """By which changes of one binlog sort; empty where that is not known."""
+    """A change's place without the commit time, by which changes of one binlog sort; empty where it
+    is unknown."""
     return place_of(change)[TIME.stop :]
 
 
 def is_older(one: RowVersion, other: RowVersion) -> bool:
-    """Whether one change was made before another. Of what cannot be told the later one to come is
-    the newer.
+    """Whether one change was made before another. Where that is undecidable, the one that arrives
+    later counts as newer.
 
-    The place in the binlog says so where the source's clock agrees. Where it does not, they may be
-    of two servers, or of a binlog that has begun anew: then it is said by when they came into
-    Kafka, if these are NEAR_MS apart; else the clock was not exact, as it tells when a statement
-    began.
+    The place in the binlog decides where the source's clock agrees with it. Where they disagree,
+    the changes may be of two servers, or of a binlog that was reset: then the times of arrival in
+    Kafka decide if they are more than NEAR_MS apart. If not, the place decides: the clock was
+    inexact, as it gives the time when a statement began.
     """
     if one.place and other.place:
         is_before = one.place[TIME.stop :] < other.place[TIME.stop :]
@@ -71,12 +74,12 @@ def is_older(one: RowVersion, other: RowVersion) -> bool:
 
 
 IsDeleted = Callable[[MappedChange, str, str], bool]
-"""Whether some partition is known to delete the row of a step, between two places in the source."""
+"""Whether any partition is known to delete a step's row between two places in the source."""
 
 
 class Overtaken(NamedTuple):
-    """A step that brings a row, though the target knows a newer change, `by` that version, of
-    another row that it takes for the same: so the partition must have a delete of the step's
+    """A step that writes a row although the target holds a newer change, of version `by`, of
+    another row whose key is equal there: so the partition must have a later delete of the step's
     row."""
 
     step: MappedChange
@@ -99,9 +102,10 @@ def newest(
     report: BatchReport,
     is_deleted: IsDeleted,
 ) -> tuple[list[MappedChange], list[Overtaken]]:
-    """The steps without those that are older than what the target holds of their rows; they are
-    counted superseded, but for those that are overtaken. To be called once in a transaction that is
-    not undone. `versions`: the tables that have a version table, and that. Raises TargetError."""
+    """Returns the steps without those older than the versions that the target holds of their rows,
+    and the overtaken ones. The others left out are counted as superseded. Must be called once in a
+    transaction that is not undone. `versions`: the version table of each table that has one. Raises
+    TargetError."""
     transaction.may_be_freed(versions.keys())
     by_table: dict[TableId, list[MappedChange]] = {}
     kept: list[MappedChange] = []
@@ -111,13 +115,15 @@ def newest(
             by_table.setdefault(step.plan.target.id, []).extend(step.parts())
         else:
             kept.append(step)
-    # as other partitions do, so that none waits for one that waits for it
+    # All partitions lock tables in this order, so that no two of them deadlock.
     for table in sorted(by_table):
         found, left = _newest_of(transaction, by_table[table], versions[table], report, is_deleted)
         overtaken += left
-        # Without this an update that is ahead of its insert would miss, and the insert be too old.
+        # Otherwise an update that comes before its insert would match no row, and the insert would
+        # then be too old.
         kept += [step._replace(stands_for_row=True) for step in found]
-    kept.sort(key=lambda step: step.offset)  # which keeps the order within a record
+    # The sort is stable, so the order within a record is kept.
+    kept.sort(key=lambda step: step.offset)
     return kept, sorted(overtaken, key=lambda each: each.step.offset)
 
 
@@ -128,34 +134,44 @@ def _newest_of(
     report: BatchReport,
     is_deleted: IsDeleted,
 ) -> tuple[list[MappedChange], list[Overtaken]]:
-    """Of rows that are one to the target, each stays in its partition, and so its own delete is
-    there: that one makes void what was overtaken before it. A delete hits its own row only, so it
-    is never too late, nor too early: one that another partition has in store is done with the row
-    that needs it."""
+    """Does the same for the steps of one table.
+
+    Rows whose keys are equal at the target each stay in one partition, which therefore holds the
+    row's own delete as well: that makes the overtaken changes before it obsolete. A delete matches
+    its own row only, so it is never too late, nor too early: where another partition still holds
+    one, it is applied along with the row that needs it."""
     keys = sorted(
         {step.keys[0] for step in steps if len(step.keys) == 1 and None not in step.keys[0]},
         key=str,
     )
-    known, texts = _known(transaction, versions, keys), texts_of(steps[0].plan.target)
+    known = _known(transaction, versions, keys)
+    texts = texts_of(steps[0].plan.target)
+    # The target's row -> the newest of its changes among the steps.
     now: dict[str, tuple[RowVersion, Key]] = {}
     overtaken: dict[Key, list[Overtaken]] = {}
     kept: list[MappedChange] = []
     for step in steps:
-        if len(step.keys) != 1 or (key := step.keys[0]) not in known:
+        if len(step.keys) != 1 or step.keys[0] not in known:
             kept.append(step)
             continue
+        key = step.keys[0]
         row, stored, spelled = known[key]
-        version, is_delete = version_of(step), step.change.op is Op.DELETE
         if row in now:
-            stored, spelled = now[row][0], texts(now[row][1])
+            stored, newest_key = now[row]
+            spelled = texts(newest_key)
+        version = version_of(step)
+        is_delete = step.change.op is Op.DELETE
+        # Whether the stored version is that of another source row with an equal key.
         is_of_other = stored != RowVersion() and texts(key) != spelled
         if is_delete:
             for each in overtaken.pop(key, ()):
                 count_superseded(report, each.step, each.step.changes)
         if not is_older(version, stored):
             if is_of_other and not is_delete and is_there(stored):
+                # The other row makes room only if it is deleted between the two changes.
                 other = _delete_of(step, respelled(step.plan.target, key, spelled))
-                after, before = (each.place[TIME.stop :] for each in (stored, version))
+                after = stored.place[TIME.stop :]
+                before = version.place[TIME.stop :]
                 if is_deleted(other, after, before):
                     kept.append(other)
             now[row] = version, key
@@ -171,35 +187,37 @@ def _newest_of(
         transaction.write(
             TableBatch(versions, writes=[Writes((*versions.key, *VERSION), rows)], respells=True)
         )
-    # the write before leaves the text of a key that is there
+    # The write above leaves the text of an existing key as it is.
     known_texts = {each.row: each.texts for each in known.values()}
-    if renamed := [key for row, (_, key) in now.items() if known_texts[row] != texts(key)]:
+    renamed = [key for row, (_, key) in now.items() if known_texts[row] != texts(key)]
+    if renamed:
         writes = [Writes(versions.key, renamed, may_insert=False)]
         transaction.write(TableBatch(versions, writes=writes, respells=True))
     return kept, [each for of_row in overtaken.values() for each in of_row]
 
 
 def is_there(version: RowVersion) -> bool:
-    """Whether the change is known to have left its row there."""
+    """Whether the change is known to have left its row in place, and not to have deleted it."""
     return version.place.endswith("1")
 
 
 def _delete_of(step: MappedChange, key: Key) -> MappedChange:
-    """Of another row, at a step's place."""
+    """A delete of the row with this key, at a step's place."""
     change = step.change
     image = {
         **(change.before or {}),
         **(change.after or {}),
         **dict(zip(step.plan.target.key, key, strict=True)),
     }
-    gone = RowChange(change.table, Op.DELETE, image, None, change.origin, change.row)
-    return step._replace(change=gone, held=())
+    delete = RowChange(change.table, Op.DELETE, image, None, change.origin, change.row)
+    return step._replace(change=delete, held=())
 
 
 def _known(
     transaction: LoadTransaction, versions: TargetTable, keys: Sequence[Key]
 ) -> dict[Key, KnownRow]:
-    """Without keys that the target's columns cannot hold: whoever writes such a row is told so."""
+    """The target's versions of the rows with these keys. Keys that its columns cannot hold are left
+    out: writing such a row will report that."""
     if not keys:
         return {}
     try:

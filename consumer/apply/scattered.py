@@ -1,6 +1,7 @@
-"""Tables whose rows have changes in several partitions, and what of these changes is too old.
+"""Finds tables whose rows have changes in several partitions, and leaves out changes that are too
+old.
 
-The target keeps a version table beside each of them: see row_order.
+The target keeps a version table for each of them: see row_order.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ LOG = logging.getLogger(__name__)
 
 
 class ScatteredTables:
-    """The target tables whose rows have changes in several partitions, as far as that is known.
+    """The target tables whose rows have changes in several partitions, as far as known.
     Thread-safe."""
 
     def __init__(self, task: LoadTask, loader: Loader) -> None:
@@ -41,36 +42,35 @@ class ScatteredTables:
         """Whether rows of any table may have changes in several partitions."""
 
     def holds(self, table: TargetTable) -> bool:
-        """Whether changes of one row may be in several partitions, as far as is known. A version
-        table says so for good."""
+        """Whether changes of one row can be in several partitions, as far as known. A table with a
+        version table stays scattered."""
         return bool(table.key) and (
             self.are_all or table.id in self._tables or self._loader.is_coarse(table)
         )
 
     def has_shown(self, table: TableId) -> bool:
-        """Whether the keys of records have shown it, of this table or of all."""
+        """Whether record keys have shown this table, or all, to be scattered."""
         return self.are_all or table in self._tables
 
     def is_any_shown(self, tables: Iterable[TableId]) -> bool:
-        """Whether the keys of records have shown it of one of these tables."""
+        """Whether record keys have shown one of these tables to be scattered."""
         return not self._tables.isdisjoint(tables)
 
     def add_all(self, reason: str) -> None:
-        """Records of any row may be in several partitions from now on. Raises TargetError."""
+        """Treats all tables as scattered from now on. Raises TargetError."""
         if self._loader.scatter():
             LOG.warning(
                 "task %s: %s, so records of one row are in several of them: tables cdcbus_row_... "
-                "in the target keep which change of a row is the newest, which takes time. Once "
-                "the task has applied all records from before, stop it, drop these tables, start "
-                "it",
+                "in the target keep the newest version of each row, which takes time. Once the "
+                "task has applied all earlier records, stop it, drop these tables, and start it",
                 self._task.task_id,
                 reason,
             )
         self.are_all = self._loader.is_scattered()
 
     def look_again(self, tables: Sequence[TargetTable]) -> None:
-        """Another process has found that rows of some of these tables are scattered. Raises
-        TargetError."""
+        """Looks again which of these tables are scattered, after another process has found some.
+        Raises TargetError."""
         self.are_all = self._loader.is_scattered()
         for table in tables:
             if self._loader.version_table(table, make=False):
@@ -79,8 +79,9 @@ class ScatteredTables:
     def version_tables(
         self, tables: Mapping[TableId, TargetTable]
     ) -> tuple[dict[TableId, TargetTable], list[TargetTable]]:
-        """The version tables of the scattered ones among these tables, and the others. Version
-        tables are made outside of the transaction that writes them. Raises TargetError."""
+        """Returns the version tables of the scattered ones among these tables, and the tables that
+        are not scattered. Version tables are created outside the transaction that writes them.
+        Raises TargetError."""
         versions: dict[TableId, TargetTable] = {}
         alone: list[TargetTable] = []
         for name, table in tables.items():
@@ -93,11 +94,11 @@ class ScatteredTables:
         return versions, alone
 
     def is_in_order(self, group: RowGroup, plan: Plan, keys: pa.Array | None) -> bool:
-        """Whether other partitions have no changes of a group's rows. `keys`: of all records of
-        the batch, None where there are no other partitions."""
+        """Whether no other partition has changes of a group's rows. `keys`: the keys of all records
+        of the batch, None where there are no other partitions."""
         if keys is None or not plan.target.key:
             return True
-        # The key of a record is made of the row as it is after the change; a delete has no after.
+        # A record's key is made of the row after the change, or before a delete.
         image = group.before if group.after is None else group.after
         if not self._placing.is_by_key(plan, keys.take(group.records), image or {}):
             self._tables.add(plan.target.id)
@@ -106,17 +107,18 @@ class ScatteredTables:
     def look_at_key(
         self, key: bytes | None, steps: Sequence[tuple[MappedChange, RowChange]]
     ) -> None:
-        """Whether other partitions may have changes of these rows."""
+        """Notes the tables of these rows as scattered where the record's key shows that other
+        partitions can have changes of them."""
         for step, change in steps:
             target = step.plan.target
-            # A truncate is of no row, so its key says nothing of where rows are.
+            # A truncate is not of a row, so its key does not show where rows are.
             is_open = target.key and change.op is not Op.TRUNCATE and target.id not in self._tables
             if is_open and not self._placing.is_row_by_key(step.plan, key, change):
                 self._tables.add(target.id)
 
 
 class OlderChanges:
-    """Leaves out changes whose row the target has newer, in scattered tables."""
+    """Leaves out changes of scattered tables where the target holds a newer version of the row."""
 
     def __init__(
         self,
@@ -129,7 +131,7 @@ class OlderChanges:
         self._task = task
         self._tables = tables
         self._held = held
-        # Not the Deletes of the applier: each keeps what it was asked for last.
+        # Not the applier's Deletes, as each keeps the rows that it was last asked for.
         self._deletes = Deletes(read_on, steps_to)
 
     def without(
@@ -139,14 +141,15 @@ class OlderChanges:
         steps: list[MappedChange],
         report: BatchReport,
     ) -> tuple[list[MappedChange], list[Overtaken]]:
-        """Where a row's delete may be in another partition, or beyond a bounded replay, what was
-        overtaken is left out as older."""
+        """Returns the steps that are not too old, and the overtaken ones. Where a row's delete can
+        be in another partition, or beyond the end of a bounded replay, its overtaken steps are left
+        out as older."""
         if not versions:
             return steps, []
         steps, found = newest(transaction, steps, versions, report, self._is_deleted)
         if found and not self._tables.are_all:
             self._tables.are_all = transaction.has_version_table([])
-        # A bounded replay may end before the delete that would make the change void.
+        # A bounded replay can end before the delete that would make the change obsolete.
         is_bounded = isinstance(self._task.start, Replay)
         overtaken: list[Overtaken] = []
         for each in found:
@@ -157,9 +160,10 @@ class OlderChanges:
         return steps, overtaken
 
     def _is_deleted(self, step: MappedChange, after: str, before: str) -> bool:
-        """In any partition, as far as that is known."""
+        """Whether any partition is known to delete the step's row between two places in the
+        source."""
         partitions = self._held.next_offsets()
-        # First what was read already: `find` may read for seconds.
+        # First among the deletes already read, as `find` can read for seconds.
         for partition, offset in partitions:
             if self._deletes.knows(partition, offset, step, after, before):
                 return True

@@ -1,4 +1,4 @@
-"""Partitions that wait for each other, in one transaction."""
+"""Applies partitions that wait for each other in one transaction."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ LOG = logging.getLogger(__name__)
 
 
 class _JointConflictResolver(ConflictResolver):
-    """Applies steps of several partitions, whose offsets are their places in source order. Whatever
-    is refused is left to the partition that has it, and so is all after it."""
+    """Applies steps of several partitions, whose offsets are their indexes in source order. A
+    refused step, and everything after it, is left to its own partition."""
 
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         raise Blocked(self._first_open(steps[0]), str(error))
@@ -56,10 +56,12 @@ class Together:
     def apply(
         self, partitions: Sequence[tuple[TopicPartition, Records, int, int]]
     ) -> dict[TopicPartition, tuple[int, BatchReport]]:
-        """Partitions, each with its records, its end and its position_version, in source order and
-        one transaction, as far as the target takes them. Up to where each is applied, with its
-        report; nothing where that does not help, and `apply` is to say why. Raises as it does, but
-        for DataError, TargetRejected and PartitionWaits."""
+        """Applies partitions, each with its records, end and position_version, in source order and
+        in one transaction, as far as the target accepts them.
+
+        Returns the end that each has reached, with its report; nothing where that does not help,
+        so that `PartitionApplier.apply` has to report why. Raises as that does, except DataError,
+        TargetRejected and PartitionWaits."""
         try:
             decoded = [self._decoded(partition, records) for partition, records, _, _ in partitions]
         except DataError as error:
@@ -71,7 +73,8 @@ class Together:
         merged = in_source_order([*of_partitions])
         tables = {step.plan.target.id: step.plan.target for _, step in merged}
         versions, _ = self.scattered.version_tables(tables)
-        # As it is, then with constraints checked at once, then cut where that one was blocked.
+        # First as it is, then with constraints checked immediately, then cut where that attempt was
+        # blocked.
         for is_checked_at_once in (False, True, True):
             try:
                 report = self._write_together(
@@ -83,11 +86,11 @@ class Together:
                     self.task.task_id,
                     blocked.reason,
                 )
-                # Backwards, so that each partition ends with its first change that is cut off.
+                # Backwards, so that each partition ends before its first change that is cut off.
                 for partition, step in reversed(merged[blocked.offset :]):
                     ends[partition] = step.offset
                 before = merged[: blocked.offset]
-                # A record's other changes may stand before the cut: a record is never torn.
+                # Also without a cut record's changes before the cut: a record is never torn.
                 merged = [each for each in before if each[1].offset < ends[each[0]]]
                 if not merged:
                     return {}
@@ -110,13 +113,14 @@ class Together:
         ends: dict[TopicPartition, int],
         report: BatchReport,
     ) -> dict[TopicPartition, tuple[int, BatchReport]]:
-        """What was written stands in the first partition's report."""
+        """The end and report of each partition; the counts of everything written are in the first
+        partition's report."""
         found: dict[TopicPartition, tuple[int, BatchReport]] = {}
         for (partition, records, end, _), (_, of_all) in zip(partitions, decoded, strict=True):
             applied = records.before(ends[partition])
             of_partition = of_all
             if ends[partition] < end:
-                # Counted anew: what was decoded behind the end comes again.
+                # Counted again, without the records after the end, which come again.
                 _, of_partition = self._decoded(partition, applied)
             of_partition.records = len(applied)
             if not found:
@@ -132,15 +136,17 @@ class Together:
         versions: dict[TableId, TargetTable],
         is_checked: bool,
     ) -> BatchReport:
-        """Raises Blocked with the place in `merged` before which all can be applied."""
-        # Offsets of several partitions have no order: the place of a record's first change has.
+        """Writes all steps in one transaction. Raises Blocked with the index in `merged` before
+        which all can be applied."""
+        # Offsets of several partitions have no common order, so the index of a record's first
+        # change stands in for its offset.
         places: dict[tuple[TopicPartition, int], int] = {}
         steps: list[MappedChange] = []
         for at, (partition, step) in enumerate(merged):
             place = places.setdefault((partition, step.offset), at)
             steps.append(step._replace(offset=place))
         done: list[AppliedOffset] = []
-        # In the order of partitions, as every transaction locks their offsets.
+        # In the order of partitions, in which every transaction locks their offsets.
         for partition, records, _, position_version in sorted(partitions, key=itemgetter(0)):
             end = ends[partition]
             last = records.last_before(end)

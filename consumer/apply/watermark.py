@@ -1,5 +1,5 @@
-"""What other partitions may still bring to one that waits for them, and what it has in store
-itself."""
+"""Finds what other partitions can still bring to one that waits for them, and which records it
+still holds itself."""
 
 from __future__ import annotations
 
@@ -19,16 +19,15 @@ from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
 
 IN_FLIGHT_SECONDS = 120.0
-"""How much later than those of other partitions a record may come into Kafka, as its partition's
-broker was away, or the fetch task."""
+"""How much later than those of other partitions a record can arrive in Kafka, because its
+partition's broker, or the fetch task, was unavailable."""
 
-
+# The number of a waiting partition's records that one call looks at.
 MOST_RECORDS = 1000
-"""Of a partition that waits are looked at at once."""
 
 
 class _Head(NamedTuple):
-    """The next record of a partition, when its first change was made, and by which server."""
+    """The next record of a partition: the version and the server of its first change."""
 
     partition: TopicPartition
     version: RowVersion
@@ -38,13 +37,13 @@ class _Head(NamedTuple):
 def low_watermark_of(
     task: LoadTask, partition: TopicPartition, next_offsets: Mapping[TopicPartition, int]
 ) -> int:
-    """The cross-partition low watermark of a partition: the offset before which changes of others
-    cannot help any more. Whatever these have still to read was made later, or they have been read
-    to their end IN_FLIGHT_SECONDS after its records came into Kafka. 0 where the task does not read
-    all of them, as nobody knows then. Raises BusError.
+    """The cross-partition low watermark of a partition: the offset before which changes in other
+    partitions can no longer help. Their remaining records are of later changes, or they have been
+    read to their end IN_FLIGHT_SECONDS after the partition's records arrived in Kafka. 0 where the
+    task does not read all partitions, so that it cannot know. Raises BusError.
 
-    That two records came into Kafka in one millisecond says nothing of which is the earlier one: a
-    key that changes is a delete in one partition and an insert in another.
+    Two records that arrive in Kafka in the same millisecond have no order by that: a changed key is
+    a delete in one partition and an insert in another.
     """
     converter = task.reader
     with TopicLogs(task) as logs:
@@ -64,28 +63,30 @@ def low_watermark_of(
 
 
 def are_all_there(came_ms: int) -> bool:
-    """Whether what was made before a record that came into Kafka then is there as well."""
+    """Whether all changes made before a record that arrived in Kafka at this time have arrived as
+    well."""
     return came_ms < (time.time() - IN_FLIGHT_SECONDS) * 1000
 
 
 def _is_beyond(head: _Head | None, own: _Head) -> bool:
-    """Whether all before a record was read in another partition. Of two of which nobody can tell,
-    the one of the first partition is the earlier one, so that they do not wait for each other."""
+    """Whether another partition, whose next record is `head`, has been read beyond everything
+    before `own`. Where the order of the two is undecidable, the one in the first partition counts
+    as the earlier one, so that partitions do not wait for each other."""
     if head is None:
         return are_all_there(own.version.came_ms)
     one, other = own.version, head.version
-    if (own.partition.topic, own.server_id) != (
-        head.partition.topic,
-        head.server_id,
-    ):  # maybe of two binlogs
+    if (own.partition.topic, own.server_id) != (head.partition.topic, head.server_id):
+        # They may be of two binlogs, whose places have no common order.
         one, other = one._replace(place=""), other._replace(place="")
-    return is_older(one, other) or (not is_older(other, one) and own.partition < head.partition)
+    if is_older(one, other):
+        return True
+    return not is_older(other, one) and own.partition < head.partition
 
 
 def _head(
     task: LoadTask, converter: Converter, logs: TopicLogs, partition: TopicPartition, offset: int
 ) -> _Head | None:
-    """None behind the last one."""
+    """The next record of a partition; None after the last one."""
     records = () if is_beyond(task, offset) else logs.records(partition, offset)
     return next(
         (_head_of(converter, partition, came_ms, value) for _, came_ms, value in records), None
@@ -95,7 +96,7 @@ def _head(
 def _head_of(
     converter: Converter, partition: TopicPartition, came_ms: int, value: bytes | None
 ) -> _Head:
-    """Of a record that cannot be read, only when it came."""
+    """The head made of a record; with only the time of arrival where it cannot be read."""
     try:
         changes = converter.from_bytes(value) if value else []
     except DataError:
@@ -106,8 +107,8 @@ def _head_of(
 
 
 def read_before_ms(task: LoadTask, next_offsets: Mapping[TopicPartition, int]) -> int:
-    """The time before which no record came into Kafka that is still to be read, as far as
-    IN_FLIGHT_SECONDS say; 0 where the task does not read all partitions. Raises BusError."""
+    """The time, in epoch milliseconds, before which no unread record arrived in Kafka, allowing for
+    IN_FLIGHT_SECONDS; 0 where the task does not read all partitions. Raises BusError."""
     all_there_ms = int(time.time() * 1000)
     with TopicLogs(task) as logs:
         partitions = logs.all_partitions()
@@ -125,15 +126,15 @@ def read_before_ms(task: LoadTask, next_offsets: Mapping[TopicPartition, int]) -
 def _came_next_ms(
     task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: int
 ) -> int | None:
-    """When the next record of a partition came into Kafka; None behind the last one."""
+    """When the next record of a partition arrived in Kafka; None after the last one."""
     left = () if is_beyond(task, offset) else logs.records(partition, offset)
     return next((came_ms for _, came_ms, _ in left), None)
 
 
 def read_on(task: LoadTask, partition: TopicPartition, offset: int) -> Iterator[Record]:
-    """The records of a partition from an offset on, up to its present end, or that of a bounded
-    replay, without those that came too late: they will be left out, so they make no earlier
-    change needless. Raises BusError."""
+    """Yields the records of a partition from an offset up to its present end, or to the end of a
+    bounded replay. Skips those that came too late: they will be left out, so they make no earlier
+    change obsolete. Raises BusError."""
     with TopicLogs(task) as logs:
         begun = begun_before(logs, {partition: offset}, task.converter).get(partition, {})
         for at, _, value in logs.records(partition, offset):
@@ -144,5 +145,5 @@ def read_on(task: LoadTask, partition: TopicPartition, offset: int) -> Iterator[
 
 
 def is_beyond(task: LoadTask, offset: int) -> bool:
-    """Whether it is behind the end of a bounded replay."""
+    """Whether an offset is after the end of a bounded replay."""
     return isinstance(task.start, Replay) and offset > task.start.last

@@ -1,5 +1,4 @@
-"""The net effect of steps, written in one transaction of the target, and what it comes to in the
-report."""
+"""Writes the net effect of steps in one transaction of the target, and counts it in the report."""
 
 from __future__ import annotations
 
@@ -24,8 +23,9 @@ def write_net(
     steps: Sequence[MappedChange],
     known: Mapping[TableId, NetTable] = NOTHING_KNOWN,
 ) -> BatchReport:
-    """The net effect, with that which is known of other tables. Tables in the order of their
-    weight, then of their first change; rows are deleted in the opposite order."""
+    """Writes the net effect of the steps, and the `known` net effects of other tables. Tables are
+    written in the order of their weights, then of their first changes; rows are deleted in reverse
+    order."""
     report = BatchReport()
     tables: dict[TableId, list[MappedChange]] = {}
     for step in steps:
@@ -48,24 +48,24 @@ def write_net(
 
 
 def net_of(task: LoadTask, steps: Sequence[MappedChange], report: BatchReport) -> TableBatch:
-    """Of steps to one table."""
+    """The net effect of steps to one table; adds counts and times to the report."""
     started = perf_counter()
     table = steps[-1].plan.target
     changes = [change for step in steps for change in step.changes]
     may_insert = task.insert_on_update_error or any(step.stands_for_row for step in steps)
     batch = merge(changes, table, insert_on_update=may_insert)
-    told = report.table(table.id)
-    told.missed += batch.left_out
-    told.merge_ms += (perf_counter() - started) * 1000
+    table_report = report.table(table.id)
+    table_report.missed += batch.left_out
+    table_report.merge_ms += (perf_counter() - started) * 1000
     return batch
 
 
 def with_unique_emptied(step: MappedChange) -> TableBatch:
-    """The step's row with NULL for each nullable column of a unique key that the step brings
-    anew."""
+    """A write of the step's row with NULL in each nullable column of a unique key that the step
+    sets."""
     table = step.plan.target
     after = step.change.after or {}
-    # A dict, as a column may be of several unique keys; in the order of these.
+    # A dict used as an ordered set: a column can be in several unique keys.
     emptied: dict[str, None] = {}
     for unique in table.unique_keys:
         for name in unique:
@@ -79,8 +79,8 @@ def with_unique_emptied(step: MappedChange) -> TableBatch:
 
 
 def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:
-    """What goes first, what comes after: children are deleted before their parents, and written
-    after them."""
+    """Yields the deletes of all tables, then the writes: children are deleted before their parents,
+    and written after them."""
     if len(batches) == 1:
         yield from batches
         return
@@ -93,14 +93,14 @@ def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:
 
 
 def count_superseded(report: BatchReport, step: MappedChange, changes: Sequence[RowChange]) -> None:
-    """Changes of a step that were left out."""
+    """Counts changes of a step that were left out."""
     table = report.table(step.plan.target.id)
     table.add_applied(changes, Counts())
     table.superseded += len(changes)
 
 
 def count_applied(report: BatchReport, steps: Sequence[MappedChange], counts: Counts) -> None:
-    """Steps to one table that were written, and what the target said of them."""
+    """Counts steps to one table that were written, with the target's counts of them."""
     table = report.table(steps[0].plan.target.id)
     table.add_applied((change for step in steps for change in step.changes), counts)
     table.dropped += sum(len(step.changes) for step in steps if step.plan.dropped)
