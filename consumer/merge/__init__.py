@@ -1,1 +1,1 @@
-"""Many changes of a row to their net effect. Pure."""
+"""Merges many changes of a row to their net effect. Pure."""

@@ -1,5 +1,5 @@
-"""A partition's records to net effects by columns, as far as that goes: whole tables at once, and
-no more than their rest one by one."""
+"""Merges a partition's records to net effects by columns, as far as possible: whole tables at a
+time, leaving the rest to be merged row by row."""
 
 from __future__ import annotations
 
@@ -20,16 +20,17 @@ from cdcbus.plugins.rowchange import Op, Row, RowChange, Table, TableId
 from cdcbus.plugins.transform.local_times import LocalTime
 from cdcbus.plugins.transform.plan import Plan
 
+# Fewer records are read faster one by one.
 MIN_RECORDS = 200
-"""Fewer are read faster one by one."""
 
 _Kind = tuple[Table, Op, tuple[str, ...], tuple[str, ...]]
-"""Table, operation, and the columns of both images: what rows of one group have in common."""
+"""What the rows of one group have in common: table, operation, and the columns of both images."""
 
 
 @dataclass(slots=True)
 class NetTable:
-    """The net effect on one target table, and what it is made of."""
+    """The net effect on one target table. `ops` and `dropped`: the number of changes that it was
+    made of, by operation, and of those with columns left out."""
 
     batch: TableBatch
     ops: Counter[Op]
@@ -38,9 +39,10 @@ class NetTable:
 
 @dataclass(slots=True)
 class NetColumns:
-    """`tables`: the tables whose net effect is known. The records at the places `row_at_a_time`,
-    ascending, take the row-at-a-time path, as far as their rows are for the other tables.
-    `first_commit_ms`, `last_commit_ms`: of the rows in `tables`, 0 without one."""
+    """The net effects of a batch. `tables`: the tables whose net effect is known. The records at
+    the indexes `row_at_a_time`, ascending, take the row-at-a-time path, as far as their rows are
+    for other tables. `first_commit_ms`, `last_commit_ms`: the first and last commit of the rows in
+    `tables`, 0 without one."""
 
     tables: dict[TableId, NetTable] = field(default_factory=dict)
     row_at_a_time: list[int] = field(default_factory=list)
@@ -56,12 +58,13 @@ def net_columns(
     is_in_order: Callable[[RowGroup, Plan], bool] = lambda _group, _plan: True,
     skipped: Collection[Op] = (),
 ) -> NetColumns:
-    """What is known of the records by columns. `reader` reads them.
+    """Merges records by columns, as far as possible. `reader` reads them.
 
-    `plans_of` gives the plans for rows of a source table: none when nobody wants them, None when
-    each row must be looked at. `targets_of` gives the target tables of records that are read one by
-    one: all rows of these take the row-at-a-time path, to keep their order. `is_in_order`: whether
-    other partitions have no changes of a group's rows. Those of `skipped` operations are left out.
+    `plans_of` returns the plans for rows of a source table: an empty list when they are not
+    applied, None when each row must be looked at. `targets_of` returns the target tables of records
+    that are read one by one: all rows of these take the row-at-a-time path, to keep their order.
+    `is_in_order`: whether no other partition has changes of a group's rows. Changes of `skipped`
+    operations are left out.
     """
     found = read_columns(records.values, reader)
     groups: dict[TableId, list[tuple[RowGroup, Plan]]] = {}
@@ -77,7 +80,7 @@ def net_columns(
         for plan in plans:
             groups.setdefault(plan.target.id, []).append((group, plan))
     net = NetColumns()
-    # A table takes one path for all its rows: two would not keep their order.
+    # All rows of a table take the same path, as two paths would not keep their order.
     one_by_one = targets_of(records.take(sorted(row_at_a_time)))
     for target, members in groups.items():
         batch = None
@@ -100,13 +103,13 @@ def net_columns(
 def _all_by_columns(
     group: RowGroup, plans: Sequence[Plan], is_in_order: Callable[[RowGroup, Plan], bool]
 ) -> bool:
-    """Whether no plan takes the group's rows one by one."""
+    """Whether every plan can take the group's rows by columns."""
     return not any(_needs_look(group, plan) or not is_in_order(group, plan) for plan in plans)
 
 
 def _merged(members: Sequence[tuple[RowGroup, Plan]]) -> TableBatch | None:
-    """None where it cannot be told by columns; a cell that cannot be mapped is one of a record,
-    which only the other path names."""
+    """The net effect of groups on one target table; None where columns do not show it, or where a
+    cell cannot be mapped, whose record only the row-at-a-time path names."""
     _, first_plan = members[0]
     try:
         mapped = [_mapped(group, plan) for group, plan in members]
@@ -128,9 +131,9 @@ def _counted(batch: TableBatch, members: Sequence[tuple[RowGroup, Plan]]) -> Net
 def _few_of_a_kind(
     records: Records, places: Sequence[int], reader: Converter
 ) -> tuple[list[RowGroup], list[int]]:
-    """Records that could not be read as columns, being too few of their kind or of a format that
-    has no such reader, one by one: so they do not send all others of their tables down the
-    row-at-a-time path. And the places of those that are no single row change."""
+    """Groups records that could not be read as columns, because they are too few of their kind or
+    their format has no such reader; so they do not force all others of their tables onto the
+    row-at-a-time path. Also returns the indexes of records that are not a single row change."""
     kinds: dict[_Kind, tuple[list[int], list[RowChange]]] = {}
     others: list[int] = []
     for place, (_, value) in zip(places, records.take(places), strict=True):
@@ -164,16 +167,16 @@ def _group(places: Sequence[int], changes: Sequence[RowChange]) -> RowGroup:
 
 
 def _columns(rows: Sequence[Row | None]) -> dict[str, pa.Array] | None:
-    """Of rows with the same columns."""
+    """The columns of rows that all have the same ones; None without rows."""
     if rows[0] is None:
         return None
-    # One kind of change: either all have the image or none has.
+    # The changes are of one kind, so either all have the image or none has.
     images = [row for row in rows if row is not None]
     return {name: pa.array([row[name] for row in images], pa.string()) for name in rows[0]}
 
 
 def _needs_look(group: RowGroup, plan: Plan) -> bool:
-    """Whether rows are to be mapped one by one: also those with a column that their records do
+    """Whether rows must be mapped one by one, including those with a column that their records do
     not describe, which are refused there."""
     return bool(plan.computed or plan.masks) or not (
         plan.describes(group.before) and plan.describes(group.after)
@@ -199,7 +202,8 @@ def _image(image: Mapping[str, pa.Array] | None, plan: Plan) -> dict[str, pa.Arr
 
 
 def _local(cells: pa.Array, made: LocalTime) -> pa.Array:
-    """Each text that occurs, once: rows of a batch share most of their times."""
+    """The cells in local time. Converts each distinct text once, as rows of a batch share most of
+    their times."""
     known = cells.dictionary_encode()
     texts = known.dictionary.to_pylist()
     return pa.array(list(map(made.cell, texts)), pa.string()).take(known.indices)

@@ -1,9 +1,8 @@
-"""`merge` on columns: the net effect of many changes of a table, where the last change of a key
-says it all. Pure.
+"""`merge` on columns: the net effect of many changes of a table, where the last change of each key
+determines it. Pure.
 
-That is so for inserts, for updates that hold whole rows and keep their key, and for deletes; of
-everything else nothing is said here, and the changes take the row-at-a-time path. Both give the
-same batch.
+That holds for inserts, for updates with whole rows that keep their key, and for deletes. Other
+changes are not handled here, and take the row-at-a-time path. Both paths give the same batch.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from cdcbus.plugins.rowchange import Op
 
 
 def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch | None:
-    """The net effect of the groups, whose rows are mapped (target names) and all of this table;
-    an update of a row that the target lacks inserts it. None when it cannot be told from the
-    last change of each key."""
+    """The net effect of the groups, whose rows are mapped (target names) and all of this table; an
+    update of a row that the target lacks inserts it. None when the last change of each key does not
+    determine it."""
     if not table.key or not _have_key(groups, table):
         return None
-    # Whether a row whose key is rounded is another one, only a look at each tells.
+    # Rows whose rounded keys are equal can only be distinguished row by row.
     if any(_may_round(group, table) for group in groups):
         return None
     if any(hold_of(table.columns[name]) for name in table.key):
         groups = [_as_held(group, table) for group in groups]
     if not all(_keeps_key(group, table) for group in groups):
         return None
-    # Rows with other columns would be merged cell by cell, and not by their last change.
+    # Rows with different columns would have to be merged cell by cell, not by their last change.
     written = {frozenset(group.after) for group in groups if group.after is not None}
     if len(written) > 1:
         return None
     brought = next(iter(written), table.key)
     names = tuple(name for name in table.columns if name in brought)
-    # A row that was deleted and comes back gets the target's defaults in open columns.
+    # A row that was deleted and inserted again gets the target's defaults in open columns.
     has_deletes = any(group.after is None for group in groups)
     width = sum(not column.is_generated for column in table.columns.values())
     if written and has_deletes and len(names) < width:
@@ -67,7 +66,7 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
 
 
 def _have_key(groups: Sequence[RowGroup], table: TargetTable) -> bool:
-    """Whether all images that are there have the whole key."""
+    """Whether all images present have the whole key."""
     key = set(table.key)
     for group in groups:
         for image in (group.before, group.after):
@@ -77,18 +76,18 @@ def _have_key(groups: Sequence[RowGroup], table: TargetTable) -> bool:
 
 
 def _cells_of(rows: pa.Table, places: Sequence[int]) -> ColumnRows:
-    """Columns that are numbered as in `_last_of_each_key`."""
+    """The rows' columns with these numbers, as in `_last_of_each_key`."""
     return ColumnRows([rows.column(str(place)).combine_chunks() for place in places])
 
 
 def _may_round(group: RowGroup, table: TargetTable) -> bool:
-    """Whether the target holds less of a key than the source says."""
+    """Whether the target holds less of a key than the source."""
     sources = {column.name: column.mysql_type for column in group.table.columns}
     columns = [table.columns[name] for name in table.key]
     if group.after is None or not any(map(exact_of, columns)):
         return False
     for column in columns:
-        # First by the types alone, which costs no look at the cells.
+        # First by the types alone, which needs no look at the cells.
         if holds_less(column, sources.get(column.name, "")):
             return True
         if is_rounded(column, group.after[column.name]):
@@ -97,7 +96,7 @@ def _may_round(group: RowGroup, table: TargetTable) -> bool:
 
 
 def _as_held(group: RowGroup, table: TargetTable) -> RowGroup:
-    """With the key as the target holds it."""
+    """The group with its key as the target holds it."""
     return replace(group, before=_held(group.before, table), after=_held(group.after, table))
 
 
@@ -109,7 +108,7 @@ def _held(image: Mapping[str, pa.Array] | None, table: TargetTable) -> dict[str,
 
 
 def _may_be_equal(groups: Sequence[RowGroup], name: str) -> bool:
-    """Whether texts that differ in this column may be equal at the target."""
+    """Whether different texts in this column can be equal at the target."""
     columns: list[pa.Array] = []
     for group in groups:
         columns += [image[name] for image in (group.before, group.after) if image]
@@ -129,7 +128,7 @@ def _keeps_key(group: RowGroup, table: TargetTable) -> bool:
                 return False
     if group.op is not Op.UPDATE:
         return True
-    # Without its before image nobody knows whether an update has moved the row.
+    # Without its before image an update may have moved the row.
     if before is None or after is None:
         return False
     return all(before[name].equals(after[name]) for name in table.key)
@@ -138,8 +137,8 @@ def _keeps_key(group: RowGroup, table: TargetTable) -> bool:
 def _last_of_each_key(
     groups: Sequence[RowGroup], table: TargetTable, names: Sequence[str]
 ) -> tuple[pa.Table, int, int]:
-    """Whether it is a delete, and the cells, numbered as in `names`, of the last change of each
-    key; a delete has the key's only. And how many keys begin with an insert and end with a
+    """The last change of each key, whether it is a delete, and its cells, numbered as in `names`; a
+    delete has those of the key only. Also returns how many keys begin with an insert and end with a
     delete, and how many do neither."""
     rows = pa.concat_tables([_numbered(group, table, names) for group in groups])
     by_key = rows.group_by([str(names.index(name)) for name in table.key], use_threads=False)
@@ -165,7 +164,7 @@ def _last_of_each_key(
 
 def _numbered(group: RowGroup, table: TargetTable, names: Sequence[str]) -> pa.Table:
     """A group as a table of places, whether they are deletes, and cells by the number of their
-    column: so no column of the target can be called like the first two."""
+    column, so that no column of the target can have the name of one of the first two."""
     count = len(group.records)
     if group.after is not None:
         cells = [group.after[name] for name in names]
@@ -179,12 +178,12 @@ def _numbered(group: RowGroup, table: TargetTable, names: Sequence[str]) -> pa.T
 
 
 def _matches(rows: pa.Table, are_chosen: pa.ChunkedArray) -> pa.Table:
-    """The chosen rows; all of them are not copied."""
+    """The chosen rows; not copied if all are chosen."""
     return rows if pc.all(are_chosen).as_py() else rows.filter(are_chosen)
 
 
 def _is_of(places: pa.ChunkedArray, groups: Sequence[RowGroup], op: Op) -> pa.ChunkedArray:
-    """Whether a change is of that operation, by its place."""
+    """Whether the change at each place is of this operation."""
     of_op = [group.records for group in groups if group.op is op]
-    # The empty array gives the type where no group is of that operation.
+    # The empty array provides the type where no group is of this operation.
     return pc.is_in(places, value_set=pa.concat_arrays([pa.array([], places.type), *of_op]))

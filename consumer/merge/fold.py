@@ -1,7 +1,7 @@
-"""Many changes of a table in, their net effect out: at most one delete and one write per key.
+"""Merges many changes of a table to their net effect: at most one delete and one write per key.
 Pure.
 
-What runs once a row or a key is written as comprehensions: a loop would cost there.
+Code that runs once per row or key uses comprehensions, as loops would be slower.
 """
 
 from __future__ import annotations
@@ -20,21 +20,23 @@ from cdcbus.plugins.loaders.cells.equal_keys import folds
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, Table
 
 Key = tuple[Cell, ...]
-_Group = tuple[bool, tuple[str, ...]]  # whether its rows may be inserted, and their columns
+# Whether its rows may be inserted, and their columns.
+_Group = tuple[bool, tuple[str, ...]]
 
 
 def merge(
     changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool
 ) -> TableBatch:
-    """The net effect of `changes` on `table`: applied to any state of it, the batch leaves what the
-    changes one by one would leave.
+    """The net effect of `changes` on `table`: applied to any state of it, the batch leaves the same
+    rows as the changes one by one.
 
-    Keys are compared, and come out, as the target's columns hold them: see `plugins.loaders.held`.
+    Keys are compared and returned as the target's columns hold them: see
+    `plugins.loaders.cells.canonical`.
 
-    `changes` are mapped (target names), of this table only, in source order. An update's row may be
+    `changes` are mapped (target names), of this table only, in source order. An update's row is
     inserted where the target lacks it if `insert_on_update`, if its insert is in `changes` too, or
     if its key changed. A deleted key is deleted even if its insert was seen: after a replay the
-    target may have the row. Raises DataError for a row that cannot be placed without guessing.
+    target can hold the row. Raises DataError for a row that cannot be placed without guessing.
     """
     if not table.key:
         return merge_keyless(changes, table, insert_on_update=insert_on_update)
@@ -46,8 +48,8 @@ def merge(
 
 @dataclass(slots=True)
 class _Net:
-    """What is known of one key. `row` None: it is gone. `is_cleared`: it was gone at some time,
-    so the target's row counts for nothing. `has_moved_in`: the row came here from another key.
+    """The net effect on one key. `row` None: the row is deleted. `is_cleared`: the row was deleted
+    at some time, so the target's row does not count. `has_moved_in`: the row came from another key.
     `is_born`: the first change of the key was its insert."""
 
     row: Row | None
@@ -71,8 +73,8 @@ class _Fold:
     say: Callable[[Key], Key] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """`in_full`: what the source says of each key that came into being, where the target
-        rounds keys; `rounded`: those of which it holds less."""
+        """`in_full`: each inserted key as the source has it, where the target rounds keys;
+        `rounded`: the keys of which the target holds less."""
         cells = _cells(self.table.key)
         hold = holding(self.table, self.table.key)
         self.is_folding = folds(self.table)
@@ -92,8 +94,8 @@ class _Fold:
                 self.nets.clear()
 
     def come(self, change: RowChange, key: Key, row: Row) -> None:
-        """A row comes into being. Raises DataError where another one is there that only the
-        source tells from it."""
+        """Notes that a row gets this key. Raises DataError where another row exists whose key
+        differs only at the source."""
         if self.say is None:
             return
         full = self.say(tuple(row[name] for name in self.table.key))
@@ -101,15 +103,15 @@ class _Fold:
         is_taken = known is not None and known.row is not None
         if is_taken and self.in_full.get(key, full) != full:
             raise DataError(
-                f"table {self.table.id}: two rows have keys that are one as the target's columns "
-                "round them"
+                f"table {self.table.id}: two rows have keys that are equal once the target's "
+                "columns round them"
             )
         self.in_full[key] = full
         if self.say(key) != full or self.may_round(change.table):
             self.rounded.add(key)
 
     def may_round(self, source: Table) -> bool:
-        """Whether the target holds less of a key than the source's types can say."""
+        """Whether the target holds less of a key than the source's types can express."""
         key = [column for column in source.columns if column.name in self.table.key]
         return any(holds_less(self.table.columns[each.name], each.mysql_type) for each in key)
 
@@ -134,7 +136,8 @@ class _Fold:
     def update(self, change: RowChange, before: Row, after: Row) -> None:
         try:
             old_key, key = self.key_of(before), self.key_of(after)
-        except KeyError:  # a partial image: what it lacks of the key has not changed
+        except KeyError:
+            # A partial image: a key column that it lacks has not changed.
             old_key = self.key(change, {**after, **before})
             key = self.key(change, {**before, **after})
             after = {**dict(zip(self.table.key, key, strict=True)), **after}
@@ -152,11 +155,11 @@ class _Fold:
             self.left_out += 1
 
     def move(self, change: RowChange, old_key: Key, key: Key, row: Row) -> None:
-        """A key change: the old key is deleted, the row written whole under the new one."""
+        """Applies a key change: the old key is deleted, the row written whole under the new one."""
         left = self.nets.get(old_key)
         known = left.row if left else None
-        # Rows that swap keys in one statement: the one that leaves is not the one that has come
-        # before it, and that one stays.
+        # When one statement swaps keys, the row that leaves this key is not the one that has moved
+        # in before, which stays.
         has_swapped = (
             known is not None
             and left is not None
@@ -191,8 +194,8 @@ class _Fold:
             ) from None
 
     def tell_apart(self) -> None:
-        """Keys that may be equal at the target are not written together: one by one the target
-        says whether they are."""
+        """Raises DataError where keys may be equal at the target: one by one, the target decides
+        whether they are."""
         written = [
             tuple(cell and folded(cell) for cell in key)
             for key, net in self.nets.items()
@@ -201,12 +204,12 @@ class _Fold:
         if len(set(written)) < len(written):
             raise DataError(
                 f"table {self.table.id}: keys that differ in the source may be equal at the "
-                "target, and go one by one"
+                "target, so they are applied one by one"
             )
 
     def batch(self) -> TableBatch:
-        """Deletes keys that are gone, and those deleted on the way whose new row leaves columns
-        open: the old row may have filled them."""
+        """The net effect as a batch. It deletes the deleted keys, and also those deleted in between
+        whose new row leaves columns open, as the old row may have filled them."""
         if self.is_folding:
             self.tell_apart()
         width = sum(not column.is_generated for column in self.table.columns.values())
@@ -224,7 +227,7 @@ class _Fold:
             net.row = {**net.row, **dict(zip(self.table.key, key, strict=True))}
             group = net.may_insert, tuple(net.row)
             groups.setdefault(group, []).append(net.row)
-            # The target has a row whose insert is not among the changes, and that stays.
+            # A row that stays, and whose insert is not among the changes, exists at the target.
             expected[group] += not (net.is_born or self.truncate or key in deletes)
         passing = sum(net.is_born for net in deletes.values())
         writes = self.writes(groups, expected)
@@ -240,8 +243,8 @@ class _Fold:
         )
 
     def writes(self, groups: dict[_Group, list[Row]], expected: Counter[_Group]) -> list[Writes]:
-        """Groups that differ in the order of their columns only become one, in the table's
-        order."""
+        """The writes of all groups. Groups that differ only in the order of their columns become
+        one, in the table's order."""
         rows: dict[_Group, list[Key]] = {}
         should_be_there = Counter[_Group]()
         for (may_insert, names), members in groups.items():
@@ -255,8 +258,8 @@ class _Fold:
 
 
 def _cells(columns: Sequence[str]) -> Callable[[Row], Key]:
-    """A function that takes these columns' cells out of a row, as a tuple also when there is one
-    column only."""
+    """A function that returns these columns' cells of a row, as a tuple even for a single
+    column."""
     if len(columns) == 1:
         [only] = columns
         return lambda row: (row[only],)

@@ -1,5 +1,5 @@
-"""Many changes of a table without a key in, their net effect out: which rows go and which come.
-Pure."""
+"""Merges many changes of a table without a key to their net effect: the rows that it loses and
+gains. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Cells = tuple[Cell, ...]
 def merge_keyless(
     changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool
 ) -> TableBatch:
-    """The net effect of `changes` on `table`, where rows that are equal in all columns stand for
-    each other.
+    """The net effect of `changes` on `table`, where rows that are equal in all columns are
+    interchangeable.
 
-    Not for changes that come twice: their rows would be there twice. Raises DataError for a delete
-    or update without its whole old row.
+    Not for changes that come twice, as their rows would be inserted twice. Raises DataError for a
+    delete or update without its whole old row.
     """
     truncate = False
     runs: list[_Run] = []
@@ -52,19 +52,19 @@ def _whole(change: RowChange, table: TargetTable) -> Row:
 
 
 class _Run:
-    """Changes with the same columns, one after the other."""
+    """Consecutive changes with the same columns."""
 
     def __init__(self, columns: tuple[str, ...], table: TargetTable) -> None:
         self.columns = columns
         self._hold = holding(table, columns)
-        # What goes, and what comes.
+        # Each pair is the row to delete and the row to insert.
         self._pairs: list[list[Cells | None]] = []
-        # The pairs that end in a row: a later change of an equal row takes one of them.
+        # Pairs by the row that they insert: a later change of an equal row takes one of them.
         self._ending: dict[Cells, list[list[Cells | None]]] = defaultdict(list)
 
     def add(self, before: Row | None, after: Row | None) -> None:
-        """What goes is a row that an earlier change has brought, if there is one; else the
-        target's."""
+        """Adds a change from one row to another. The old row is one that an earlier change has
+        inserted, if there is one; else the target's."""
         old = self._cells(before)
         new = self._cells(after)
         if old is not None and self._ending[old]:
@@ -77,7 +77,7 @@ class _Run:
             self._ending[new].append(pair)
 
     def _cells(self, row: Row | None) -> Cells | None:
-        """As the target holds them: else its row would not be found."""
+        """A row's cells as the target holds them, so that its row is found."""
         return None if row is None else self._hold(tuple(row[name] for name in self.columns))
 
     def swaps(self, insert_on_update: bool) -> Swaps:

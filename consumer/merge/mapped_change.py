@@ -15,10 +15,10 @@ Key = tuple[Cell, ...]
 
 
 class MappedChange(NamedTuple):
-    """A mapped row change, the plan that mapped it, and the offset of its record. `held`:
-    earlier changes of the same row, which another row has blocked so far. `came_ms`: when the
-    record came into Kafka, 0 where nobody asks. `stands_for_row`: an update brings the row where
-    it is not there, as the insert is older, and will be left out when it comes."""
+    """A mapped row change, the plan that mapped it, and the offset of its record. `held`: earlier
+    changes of the same row that another row has blocked so far. `came_ms`: when the record arrived
+    in Kafka, 0 where that is not needed. `stands_for_row`: an update inserts its row where it is
+    missing, as the older insert will be left out when it comes."""
 
     offset: int
     plan: Plan
@@ -29,18 +29,18 @@ class MappedChange(NamedTuple):
 
     @property
     def changes(self) -> tuple[RowChange, ...]:
-        """All that is applied at once, in order."""
+        """All changes that are applied together, in order."""
         return (*(step.change for step in self.held), self.change)
 
     @property
     def offsets(self) -> set[int]:
-        """Of all these."""
+        """The offsets of all these changes."""
         return {self.offset, *(step.offset for step in self.held)}
 
     @property
     def keys(self) -> tuple[Key, ...]:
-        """Of the rows that it is about, as the target holds them, the old key before the new
-        one; none for a truncate, for a table without a key, and where the change lacks a key
+        """The keys of the rows that it changes, as the target holds them, the old key before the
+        new one; none for a truncate, for a table without a key, and where the change lacks a key
         column."""
         names, change = self.plan.target.key, self.change
         if not names or change.op is Op.TRUNCATE:
@@ -48,7 +48,7 @@ class MappedChange(NamedTuple):
         before, after = change.before or {}, change.after or {}
         try:
             hold = holding(self.plan.target, names)
-            # What an image lacks has not changed.
+            # A column that an image lacks has not changed.
             old = hold(_key({**after, **before}, names))
             new = hold(_key({**before, **after}, names))
         except KeyError:
@@ -57,23 +57,23 @@ class MappedChange(NamedTuple):
 
     @property
     def has_insert(self) -> bool:
-        """Whether it may bring a row where updates may not."""
+        """Whether it can insert a row where updates must not."""
         return any(change.op is Op.INSERT for change in self.changes)
 
     @property
     def is_full(self) -> bool:
-        """Whether what it leaves of its row does not depend on what was there before."""
+        """Whether the row that it leaves does not depend on the row before."""
         return self.change.after is None or not columns_missing(
             self.change, self.plan.target, self.change.after
         )
 
     def holding(self, step: MappedChange) -> MappedChange:
-        """The same once an earlier one of the row, and all that it holds, is applied."""
+        """This step with an earlier one of the same row, and all that it holds, applied first."""
         return self._replace(held=(*step.held, step._replace(held=()), *self.held))
 
     def parts(self) -> Iterator[MappedChange]:
-        """A change of the key as the delete and the insert that it comes to; any other as it is,
-        and one that lacks a column."""
+        """Yields a change of the key as a delete and an insert; any other change as it is, also one
+        that lacks a column."""
         change = self.change
         before = change.before or {}
         after = change.after or {}
@@ -84,20 +84,20 @@ class MappedChange(NamedTuple):
         old = {**after, **before}
         delete = RowChange(change.table, Op.DELETE, old, None, change.origin, change.row)
         insert = RowChange(change.table, Op.INSERT, None, new, change.origin, change.row)
-        # What is held is of the old row, and goes with its delete.
+        # Held changes are of the old row, so they belong to its delete.
         yield self._replace(change=delete)
         yield self._replace(change=insert, held=())
 
 
 def makes_void(later: MappedChange, step: MappedChange, *, may_insert: bool) -> bool:
-    """Whether a row is as it should be after its later change, whatever was there before.
-    `may_insert`: an update brings a row that the target lacks."""
+    """Whether a later change leaves the row as it should be, whether or not `step` is applied.
+    `may_insert`: an update inserts a row that the target lacks."""
     if later.change.after is None:
         return True
     brought: set[str] = set()
     for change in step.changes:
         brought.update(change.after or ())
-    # An update alone would not bring the row that the insert left out here should have brought.
+    # Without `may_insert` an update would not bring the row whose insert is left out here.
     brings_row = (
         may_insert
         or later.stands_for_row
@@ -112,7 +112,7 @@ def _key(row: Row, names: Sequence[str]) -> Key:
 
 
 class SameRow:
-    """Finds, in some steps, the next one of the same row."""
+    """Finds the next step of the same row among some steps."""
 
     def __init__(self, steps: Sequence[MappedChange]) -> None:
         self._places: dict[tuple[TableId, Key | None], list[int]] = {}
@@ -122,8 +122,8 @@ class SameRow:
                 self._places.setdefault((step.plan.target.id, key), []).append(place)
 
     def after(self, place: int, step: MappedChange) -> int | None:
-        """The place of the next one that is about the step's only row, a truncate of its table
-        included."""
+        """The index of the next step after `place` that changes the step's row, including a
+        truncate of its table; None without one, or if the step is not of exactly one row."""
         if len(step.keys) != 1:
             return None
         following: list[int] = []

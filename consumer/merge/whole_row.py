@@ -1,4 +1,4 @@
-"""Which columns an image must hold to be a whole row. Pure."""
+"""Finds which columns an image lacks to be a whole row. Pure."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from cdcbus.plugins.rowchange import Row, RowChange
 
 
 def columns_missing(change: RowChange, target: TargetTable, row: Row) -> list[str]:
-    """The columns that a row of a mapped change lacks to be whole: of the source's, or, where
-    records do not tell of them all, of those that can be written to the target."""
+    """The columns that a row of a mapped change lacks to be whole: of the source's columns, or,
+    where records do not describe all of them, of the target's writable columns."""
     if change.table.is_described:
         return [column.name for column in change.table.columns if column.name not in row]
     return [
