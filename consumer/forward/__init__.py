@@ -1,1 +1,1 @@
-"""One partition's changes into other Kafka topics."""
+"""Forwards a partition's changes to other Kafka topics."""

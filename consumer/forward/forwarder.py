@@ -1,8 +1,8 @@
-"""One micro-batch into other Kafka topics: each Kafka partition is sent on in order, and
+"""Forwards a micro-batch to other Kafka topics: each Kafka partition is sent in order, and
 acknowledged before its offset counts.
 
 In transactions a partition's records and its offset are committed together, see `outlet`. A start
-goes on from that offset unless somebody has set the position in ZooKeeper.
+resumes from that offset unless an operator has set the position in ZooKeeper.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from cdcbus.plugins.transform.record_transform import RecordTransform
 
 LOG = logging.getLogger(__name__)
 PARTITIONS_AT_ONCE = 16
-# How the names of our own headers begin. They describe the record that is read, its key and its
-# dead letter, so they are not carried on.
+# The prefix of our own headers. They describe the record that is read, its key and its dead letter,
+# so they are not forwarded.
 OURS = "cdcbus"
 
 
 class Forwarder:
-    """Sends partitions on. Thread-safe: partitions may be sent side by side, each by a client of
+    """Forwards partitions. Thread-safe: partitions can be sent side by side, each by a client of
     its own. A partition belongs to one process at a time."""
 
     is_dry_run = False
@@ -69,8 +69,8 @@ class Forwarder:
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None,
         stop: Event,
     ) -> None:
-        """`put_dead_letters` returns when they are durable; None: an error is raised for whatever
-        cannot be sent. Brokers are waited for until `stop` is set."""
+        """`put_dead_letters` returns when they are durable; None: a record that cannot be sent
+        raises. Waits for brokers until `stop` is set."""
         self._task = task
         self._config = config
         self._stop = stop
@@ -80,8 +80,8 @@ class Forwarder:
         self._transform = RecordTransform(mapper, config)
         self._outlets: dict[TopicPartition, Outlet] = {}
         self._opening = Lock()
-        # What was committed last, as far as it is known. Where a partition's last commit is another
-        # one, nothing is sent.
+        # The last commits, as far as known. Nothing is sent for a partition whose last commit is
+        # another one.
         self.seen: dict[TopicPartition, AppliedOffset] = {}
 
     def check_targets(self) -> None:
@@ -96,14 +96,14 @@ class Forwarder:
         read = sorted({*topics} & {*self._task.source.topics})
         if read and self._is_same_cluster:
             raise ConfigError(
-                f"topic {read[0]} is both read and written, so records would go round for ever: "
-                "name another to write to"
+                f"topic {read[0]} is both read and written, so the task would read its own records "
+                "endlessly: write to another topic"
             )
 
     def applied_offsets(self) -> list[AppliedOffset]:
-        """How far each partition has been committed; empty without transactions. Uncommitted
-        records are undone, and an earlier process of the task can commit nothing from then on.
-        Raises BusError."""
+        """Fences the task's earlier processes, so that their uncommitted records are undone and
+        they can no longer commit, and returns how far each partition has been committed; empty
+        without transactions. Raises BusError."""
         if not self._config.transactional_id:
             for outlet in self._outlets.values():
                 outlet.start()
@@ -113,15 +113,15 @@ class Forwarder:
         return found
 
     def committed_offsets(self) -> list[AppliedOffset]:
-        """The same offsets, without a change."""
+        """The same offsets, without fencing."""
         if not self._config.transactional_id:
             return []
         return self._offsets(Outlet.applied)
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
-        """Commits where partitions go on, unless that is committed already: otherwise a start after
-        a kill would go on from what an edit has replaced. `applied_offsets` has begun a new
-        epoch."""
+        """Commits the offsets at which partitions resume, unless these are committed already:
+        otherwise a start after a kill would resume from an offset that an edit has replaced.
+        `applied_offsets` has begun a new epoch."""
         if not self._config.transactional_id:
             return
 
@@ -135,7 +135,7 @@ class Forwarder:
             list(pool.map(take, offsets))
 
     def begin(self, partition: TopicPartition, seen: AppliedOffset | None) -> None:
-        """Takes a partition over from the driver, and looks how far it has been committed
+        """Takes a partition over from the driver, and reads how far it has been committed
         meanwhile. Raises OffsetConflict where a later epoch has begun, BusError."""
         if not self._config.transactional_id:
             return
@@ -146,14 +146,14 @@ class Forwarder:
         self.seen = {partition: outlet.held} if outlet.held else {}
 
     def scatter(self, _reason: str) -> None:
-        """Does nothing: each record says where its row's change is in the source's order, so its
+        """Does nothing: each record carries its change's place in the source's order, so its
         readers can compare them."""
 
     def forget_versions(self, _before_ms: int) -> None:
         """Does nothing: no versions are kept."""
 
     def let_go(self) -> None:
-        """Gives up all partitions, so that other processes can take them."""
+        """Releases all partitions, so that other processes can take them."""
         self.close()
 
     def _offsets(self, look: Callable[[Outlet], AppliedOffset | None]) -> list[AppliedOffset]:
@@ -172,13 +172,13 @@ class Forwarder:
     def prepare(
         self, partition: TopicPartition, records: Records
     ) -> Callable[[int, int, int, bool], BatchReport]:
-        """The sending itself: it needs no preparation."""
+        """Returns `apply` itself: sending needs no preparation."""
         return partial(self.apply, partition, records)
 
     def apply_together(
         self, _partitions: Sequence[tuple[TopicPartition, Records, int, int]]
     ) -> dict[TopicPartition, tuple[int, BatchReport]]:
-        """Never needed: no partition waits for another."""
+        """Returns nothing, and is never needed: no partition waits for another."""
         return {}
 
     def apply(
@@ -190,11 +190,11 @@ class Forwarder:
         _low_watermark: int = 0,
         _is_hasty: bool = False,
     ) -> BatchReport:
-        """Returns once all records are acknowledged, and dead letters are put. In transactions
-        everything or nothing becomes visible.
+        """Sends records; returns once all are acknowledged and dead letters are put. In
+        transactions everything or nothing becomes visible.
 
         Raises DataError, naming the record, unless it becomes a dead letter; OffsetConflict when
-        somebody else has sent records of the partition since `seen`; BusRejected, BusUnavailable,
+        another process has sent records of the partition since `seen`; BusRejected, BusUnavailable,
         ConfigError.
         """
         report = BatchReport(records=len(records))
@@ -213,7 +213,7 @@ class Forwarder:
             self._put_dead_letters(dead_letters)
         applied = perf_counter()
         _count(report, outlet.without_large(made))
-        # Of a batch without rows no offset is committed: reading it again does no harm.
+        # No offset is committed for a batch without rows, as reading it again does no harm.
         if made or dead_letters:
             last = records.last_before(end_offset)
             done = outlet.commit(end_offset, position_version, last)
@@ -240,8 +240,8 @@ class Forwarder:
         report: BatchReport,
         dead_letters: list[DeadLetter],
     ) -> Iterator[Made]:
-        """What the records become, in order. Takes a record that cannot be read or sent into
-        `dead_letters`, or raises its error."""
+        """Yields what the records become, in order. A record that cannot be read or sent is added
+        to `dead_letters`, or its error raised."""
         times = records.times.to_pylist()
         columns = zip(records, records.header_lists(), times, strict=True)
         for (offset, value), headers, came_ms in columns:
@@ -249,7 +249,7 @@ class Forwarder:
                 continue
             carried = [(name, text) for name, text in headers if not name.startswith(OURS)]
             try:
-                # A list: of a record with an error in its last row, no row is sent.
+                # A list, so that no row is sent of a record with an error in its last row.
                 yield from list(self._made_of(offset, value, carried, outlet, report, came_ms or 0))
             except (DataError, UnreadableEvent) as error:
                 if self._put_dead_letters is None:
@@ -279,7 +279,8 @@ class Forwarder:
     # Partitions to Kafka
 
     def _send(self, outlet: Outlet, seen: AppliedOffset | None, made: Sequence[Made]) -> None:
-        """Sends all but what turns out to be too large: a transaction begins again without it."""
+        """Sends all records except those that turn out to be too large: a transaction begins again
+        without them."""
         while True:
             outlet.begin(seen)
             try:
@@ -314,7 +315,7 @@ class Forwarder:
             return logs.cluster() == self._looking_outlet().cluster()
 
     def _looking_outlet(self) -> Outlet:
-        """For questions only."""
+        """An outlet for metadata only."""
         return Outlet(replace(self._config, transactional_id=""), NO_PARTITION, self._stop)
 
 
@@ -329,6 +330,6 @@ def _count(report: BatchReport, made: Sequence[Made]) -> None:
 def _truncate_refused(table: TableId, topic: str) -> str:
     return (
         f"TRUNCATE of {table}: rows are spread over the partitions of topic {topic}, and no order "
-        "holds between them; empty the table at the targets, then set the position behind the "
+        "holds between them; empty the table at the targets, then set the position after the "
         "record; a topic with one partition carries it"
     )

@@ -1,10 +1,10 @@
-"""A partition's way into Kafka: one client, its transactions and what is too large for it.
+"""Sends a partition to Kafka: one client, its transactions, and records that are too large for it.
 
-A transaction commits a partition's records together with its offset: as the offset that the task's
-group has committed of the partition. Its metadata is a text: the version that the position in
+A transaction commits a partition's records together with its offset, as the partition's committed
+offset of the task's group. The metadata of that is a text: the version that the position in
 ZooKeeper had, the partition's epoch, and Details as JSON. The driver takes over all partitions for
-a new epoch, and executors send only in the epoch that the driver gave them, from the offset that it
-gave them. So an executor that was given up notices it, however late it begins.
+a new epoch, and executors send only in the epoch and from the offset that the driver gave them. So
+an executor that was presumed lost notices it, however late it begins.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ NO_PARTITION = TopicPartition("", 0)
 
 
 class Made(NamedTuple):
-    """What a source record became under one name."""
+    """Records made of a source record under one target name."""
 
-    # Of the source record.
+    # The source record's offset.
     offset: int
     written: Written
 
 
 class _Large(NamedTuple):
-    """A record that may be too large."""
+    """A record that can be too large."""
 
-    # Of the record that it was made of.
+    # The offset of the source record.
     offset: int
     topic: str
     table: TableId
@@ -56,7 +56,7 @@ class WithoutLarge(BusUnavailable):
 
 
 class Outlet(KafkaWriter[_Large]):
-    """A partition's way into Kafka."""
+    """Sends one partition to Kafka. Not thread-safe."""
 
     def __init__(
         self,
@@ -67,18 +67,19 @@ class Outlet(KafkaWriter[_Large]):
         group: str = "",
         place: TopicPartition = NO_PARTITION,
     ) -> None:
-        """`group` and `place`: of the offset that transactions keep."""
+        """`group` and `place`: the group and partition of the offset that transactions commit."""
         super().__init__(config, stop)
         self._partition = partition
         self._keeps_letters = keeps_letters
-        # By the offset of a source record, why Kafka refuses what it became: it is left out.
+        # The offset of a source record -> why Kafka refuses the records made of it; these are left
+        # out.
         self.too_large: dict[int, str] = {}
-        # What was committed last, once the partition has been taken over.
+        # The last commit, once the partition has been taken over.
         self.held: AppliedOffset | None = None
         self._transaction: Transaction | None = None
         if config.transactional_id:
             self._transaction = Transaction(self, config, group, *place)
-        # Whether the partition has been taken over, and its transaction can go on.
+        # Whether the partition has been taken over, and its transaction can continue.
         self._is_mine = False
 
     def __exit__(self, *_: object) -> None:
@@ -95,7 +96,7 @@ class Outlet(KafkaWriter[_Large]):
         self._is_mine = True
 
     def begin_epoch(self) -> AppliedOffset | None:
-        """Takes the partition over for a new epoch, and returns what was committed last."""
+        """Takes the partition over for a new epoch, and returns the last commit."""
         self.take_over()
         if self._transaction and self.held:
             self._commit(replace(self.held, epoch=self.held.epoch + 1))
@@ -104,7 +105,7 @@ class Outlet(KafkaWriter[_Large]):
     def take(
         self, next_offset: int, position_version: int, last: Landmark | None = None
     ) -> AppliedOffset:
-        """Makes the partition go on from there, whatever was committed."""
+        """Makes the partition resume at this offset, whatever was committed."""
         if not self._is_mine:
             self.take_over()
         held = self.held
@@ -113,21 +114,21 @@ class Outlet(KafkaWriter[_Large]):
         return self._commit(self._offset(next_offset, position_version, last))
 
     def begin(self, seen: AppliedOffset | None) -> None:
-        """To be called before something is sent. Raises OffsetConflict where the last commit is
-        not the one that was seen."""
+        """Must be called before records are sent. Raises OffsetConflict where the last commit is
+        not the one in `seen`."""
         if not self._is_mine:
             self.take_over()
         if self.held != seen:
             raise conflict(self._partition)
 
     def applied(self) -> AppliedOffset | None:
-        """What was committed last."""
+        """The last commit; None without one, or without transactions."""
         if not self._transaction:
             return None
         offset, text = self._transaction.committed()
         position_version, _, rest = text.partition(" ")
         epoch, _, details = rest.partition(" ")
-        # An empty or foreign text: somebody else has committed an offset for the group.
+        # An empty or foreign text: another program has committed an offset for the group.
         if offset < 0 or not position_version.isdecimal():
             return None
         return AppliedOffset(
@@ -139,12 +140,12 @@ class Outlet(KafkaWriter[_Large]):
         )
 
     def fenced(self) -> BusError:
-        """An error that passes: this may be an executor that was given up before it began, which
-        then notices it."""
+        """The error for a fenced client, one that is retried: this may be an executor that was
+        presumed lost before it began, which then notices it."""
         name = self._config.transactional_id
         return BusUnavailable(
-            f"another process has taken over the Kafka transactions {name}: what it has committed "
-            "is looked at"
+            f"another process has taken over the Kafka transactions {name}: its commits are read "
+            "next"
         )
 
     def cluster(self) -> str:
@@ -152,12 +153,13 @@ class Outlet(KafkaWriter[_Large]):
         return str(self._metadata(self._config.topic, CONNECT_SECONDS).cluster_id)
 
     def partitions(self, topic: str) -> int:
-        """How many partitions a topic has; a missing one is created where the task may do so."""
+        """The number of a topic's partitions; a missing topic is created where the task allows
+        that."""
         self._topics.need([topic])
         return len(self._metadata(topic, CONNECT_SECONDS).topics[topic].partitions)
 
     def send(self, made: Sequence[Made]) -> None:
-        """Returns once all records are acknowledged but those that are too large. Raises
+        """Sends records; returns once all are acknowledged except those that are too large. Raises
         BusRejected, BusUnavailable."""
         waiting: dict[str, list[Record]] = {}
         for offset, (topic, table, _, records) in made:
@@ -172,7 +174,7 @@ class Outlet(KafkaWriter[_Large]):
         self.flush()
 
     def without_large(self, made: Sequence[Made]) -> Sequence[Made]:
-        """All but what is known to be too large."""
+        """All records except those known to be too large."""
         if not self.too_large:
             return made
         return [each for each in made if each.offset not in self.too_large]
@@ -187,7 +189,7 @@ class Outlet(KafkaWriter[_Large]):
     def commit(
         self, end_offset: int, position_version: int, last: Landmark | None
     ) -> AppliedOffset | None:
-        """Commits all that was sent; None without transactions. Raises BusRejected,
+        """Commits everything sent; returns None without transactions. Raises BusRejected,
         BusUnavailable."""
         self.too_large.clear()
         if not self._transaction:
@@ -197,7 +199,7 @@ class Outlet(KafkaWriter[_Large]):
     def _offset(
         self, next_offset: int, position_version: int, last: Landmark | None
     ) -> AppliedOffset:
-        """In the epoch that the partition has."""
+        """An offset of the partition, in its present epoch."""
         return AppliedOffset(
             *self._partition,
             next_offset,
@@ -228,7 +230,7 @@ class Outlet(KafkaWriter[_Large]):
 
 
 def size_of(record: Record) -> int:
-    """The bytes of a record's value and headers: no other part may be large."""
+    """The size in bytes of a record's value and headers; no other part can be large."""
     size: int = len(record["value"])
     headers = record.get("headers") or ()
     if isinstance(headers, dict):
