@@ -1,1 +1,1 @@
-"""Spark's JVM: its jars, class path and class archive."""
+"""Spark's JVM: its jars, class path and CDS archive."""

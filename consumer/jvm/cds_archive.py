@@ -1,8 +1,8 @@
-"""The classes of Spark's JVM as Java holds them in memory, in a file that each JVM maps: it need
-not find, parse and verify them.
+"""The CDS archive: the classes of Spark's JVM as Java holds them in memory, in a file that each JVM
+maps, so that it need not find, parse and verify them.
 
 Java calls this application class-data sharing. An archive fits one Java and one class path; where
-it does not, Java starts without, and says nothing, as it is told to.
+it does not fit, Java starts without it, and silently, due to MAPPED.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ from pathlib import Path
 from cdcbus.consumer.jvm.maven import cache_folder, java, making
 from cdcbus.plugins.errors import ConfigError
 
-# Without a word, and where the archive expects to be: Java would map it elsewhere, and write all
-# its addresses anew, 110 MB for each JVM. A Java that knows no such option makes no archive.
+# Silently, and at the address that the archive expects: Java would otherwise map it elsewhere and
+# rewrite all its addresses, 110 MB for each JVM. A Java without these options makes no archive.
 MAPPED = (
     "-Xlog:cds=off -Xlog:cds+dynamic=off -XX:+UnlockDiagnosticVMOptions -XX:ArchiveRelocationMode=0"
 )
 
-KEPT = 3  # of all archives
+# The number of archives that are kept.
+KEPT = 3
 
 
 def archive_file(jars: Sequence[Path]) -> Path:
-    """Where the archive for a class path that begins with these jars is, or would be. Raises
-    ConfigError when there is no Java."""
-    # Images keep full seconds.
-    found = [
-        f"{file} {stat.st_size} {int(stat.st_mtime)}"
-        for file in (java().resolve(), *jars)
-        for stat in [file.stat()]
-    ]
+    """The path of the archive for a class path that begins with these jars, whether it exists or
+    not. Raises ConfigError when there is no Java."""
+    found = []
+    for file in (java().resolve(), *jars):
+        stat = file.stat()
+        # In whole seconds, as container images keep no fractions.
+        found.append(f"{file} {stat.st_size} {int(stat.st_mtime)}")
     return (
         cache_folder()
         / "spark-classes"
@@ -47,18 +47,19 @@ def archive_file(jars: Sequence[Path]) -> Path:
 
 
 def archive_option(jars: Sequence[Path]) -> str:
-    """Java's options to use the archive; none where it was not made."""
+    """Java's options to use the archive; empty where it has not been made."""
     file = archive_file(jars)
     return f"-XX:SharedArchiveFile={file} {MAPPED}" if file.is_file() else ""
 
 
 def make_archive(file: Path) -> None:
-    """Makes what `archive_file` names, unless it is there: it takes most of a minute, and some
-    170 MB. The KEPT of all stay that were made or asked for last, as installations may share a
+    """Makes the archive `file`, unless it exists: it takes most of a minute, and about 170 MB.
+    Removes all archives except the KEPT ones made or requested last, as installations can share a
     cache. Raises ConfigError when Java does not make it."""
     with making(file.parent) as part:
         if part is None:
-            with suppress(OSError):  # a cache that somebody else fills, maybe read only
+            # The cache can be read-only, filled by somebody else.
+            with suppress(OSError):
                 os.utime(file.parent)
             return
         _training_run(part / file.name)
@@ -67,7 +68,7 @@ def make_archive(file: Path) -> None:
             for other in file.parent.parent.iterdir()
             if other.is_dir() and other.suffix != part.suffix
         ]
-        # another installation has made one at the same time, and removes them
+        # Another installation may make an archive and remove these at the same time.
         with suppress(FileNotFoundError):
             for other in sorted(others, key=lambda folder: folder.stat().st_mtime)[: 1 - KEPT]:
                 shutil.rmtree(other, ignore_errors=True)
@@ -83,12 +84,14 @@ def _training_run(file: Path) -> None:
         try:
             code = process.wait()
         finally:
+            # Its Java as well.
             with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)  # its Java as well
+                os.killpg(process.pid, signal.SIGKILL)
     if code or not file.is_file():
         said = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
-        reason = said[-1] if said else "no word was said"
-        raise ConfigError(f"cannot archive Spark's classes: {reason}; all of it: {log}")
+        reason = said[-1] if said else "there was no output"
+        raise ConfigError(f"cannot archive Spark's classes: {reason}; the whole output: {log}")
+    # Java crashes when it maps an incomplete archive.
     with file.open("rb") as archive:
-        os.fsync(archive.fileno())  # Java breaks down when it maps a part of an archive
+        os.fsync(archive.fileno())
     log.unlink()

@@ -1,8 +1,8 @@
-"""Where Spark's driver finds its classes.
+"""The class path of Spark's driver.
 
-The jars of Janino, Spark's compiler of what it generates, are signed: Java checks all that it loads
-from them, 366 classes at each start, and keeps none of it in a class archive. So they are used as
-copies without signatures, where those were made.
+The jars of Janino, which compiles Spark's generated code, are signed: Java verifies every class
+that it loads from them, 366 at each start, and keeps none of them in a CDS archive. So they are
+used as copies without signatures, where those have been made.
 """
 
 from __future__ import annotations
@@ -24,17 +24,21 @@ _MANIFEST = "META-INF/MANIFEST.MF"
 
 
 def class_path(console: Console | None = None) -> list[Path]:
-    """All jars that Spark's driver has, in this order. Raises ConfigError as `fetch` does."""
-    shipped = [
-        copy if _COMPILER.fullmatch(jar.name) and (copy := _copy_of(jar)).is_file() else jar
-        for jar in pyspark_jars()
-    ]
+    """All jars of Spark's driver, in order. Raises what `fetch` raises."""
+    shipped = [_unsigned(jar) for jar in pyspark_jars()]
     return [*kafka_connector_jars(console), *shipped]
 
 
+def _unsigned(jar: Path) -> Path:
+    """The copy of a jar without signatures, where there is one; else the jar itself."""
+    if not _COMPILER.fullmatch(jar.name):
+        return jar
+    copy = _copy_of(jar)
+    return copy if copy.is_file() else jar
+
+
 def make_unsigned() -> None:
-    """Makes the copies, unless they are there. Raises ConfigError where there is no right to
-    write."""
+    """Makes the copies, unless they exist. Raises ConfigError without the right to write."""
     for jar in pyspark_jars():
         if _COMPILER.fullmatch(jar.name):
             with making(_copy_of(jar).parent) as part:
@@ -47,7 +51,8 @@ def _copy_of(jar: Path) -> Path:
 
 
 def _write(jar: Path, copy: Path) -> None:
-    """All but signatures, and what the manifest says of single files, which are their digests."""
+    """Copies everything except signatures and the manifest's entries for single files, which are
+    their digests."""
     with ZipFile(jar) as signed, ZipFile(copy, "w", ZIP_DEFLATED) as written:
         for entry in signed.infolist():
             content = signed.read(entry)
@@ -55,4 +60,5 @@ def _write(jar: Path, copy: Path) -> None:
                 content = re.split(rb"(?<=\n)\r?\n", content)[0]
             if not _SIGNATURE.fullmatch(entry.filename):
                 written.writestr(entry, content)
-    shutil.copystat(jar, copy)  # a class archive knows its jars by their times
+    # A CDS archive identifies its jars by their times.
+    shutil.copystat(jar, copy)

@@ -1,8 +1,8 @@
-"""Java, and Maven artifacts: resolved from Maven Central by the Ivy that pyspark ships, kept in a
-cache.
+"""Finds Java, and resolves Maven artifacts from Maven Central into a cache, with the Ivy that
+pyspark ships.
 
 Every set of artifacts has a folder of its own. It is filled under another name and renamed when it
-is complete, so what is in the cache is whole, whatever was killed while it came down.
+is complete, so everything in the cache is whole, even after a download was killed.
 """
 
 import fcntl
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 OLDEST_JAVA = 17
-MIRROR = "CDCBUS_MAVEN"  # the address of one, where Maven Central is not to be asked
+# The environment variable with the address of a mirror to use instead of Maven Central.
+MIRROR = "CDCBUS_MAVEN"
 _CENTRAL = "https://repo1.maven.org/maven2/"
 
-# Ivy's own defaults also look into ~/.m2, where a half-filled entry breaks them; this names one
-# place only. The two properties save two requests per artifact, for its sources and its
-# documentation.
+# Ivy's own defaults also look into ~/.m2, where a half-filled entry breaks them; these settings
+# name one repository only. The two properties save two requests per artifact, for its sources and
+# its documentation.
 _SETTINGS = """<ivysettings>
   <property name="ivy.maven.lookup.sources" value="false"/>
   <property name="ivy.maven.lookup.javadoc" value="false"/>
@@ -64,10 +65,10 @@ class Coordinate:
 
 @dataclass(frozen=True, slots=True)
 class JarSet:
-    """Artifacts that are used together, with all they depend on.
+    """Artifacts that are used together, with all their dependencies.
 
-    `without` names modules to leave out, with what only they need. `megabytes` is about what comes
-    down, for the progress bar (0: not known).
+    `without` names modules to leave out, together with dependencies that only they need.
+    `megabytes` is the approximate size of the download, for the progress bar (0: unknown).
     """
 
     label: str
@@ -77,7 +78,7 @@ class JarSet:
 
     @property
     def folder(self) -> Path:
-        """Where the jars are, once they were fetched."""
+        """The folder of the jars, once they are fetched."""
         text = "\n".join([*map(str, self.coordinates), "without", *sorted(self.without)])
         return (
             cache_folder()
@@ -91,8 +92,8 @@ class JarSet:
 
 
 def cache_folder() -> Path:
-    """`$CDCBUS_CACHE`, or the user's cache; for root one that others can read, as its databases
-    run as another user."""
+    """`$CDCBUS_CACHE`, or the user's cache; for root a folder that others can read, as root's
+    databases run as another user."""
     if chosen := os.environ.get("CDCBUS_CACHE"):
         return Path(chosen).absolute()
     if os.geteuid() == 0:
@@ -106,10 +107,10 @@ def resolve(
     without: Collection[str] = (),
     console: "Console | None" = None,
 ) -> list[Path]:
-    """The jars of these artifacts and of all they depend on; the second call for the same ones only
-    reads a folder.
+    """The jars of these artifacts and of all their dependencies; a second call for the same ones
+    only reads a folder.
 
-    Raises ConfigError when there is no Java or Maven Central does not give them.
+    Raises ConfigError when there is no Java, CdcError when a download fails.
     """
     jar_set = JarSet(coordinates[0].name, tuple(coordinates), tuple(without))
     fetch([jar_set], console)
@@ -117,8 +118,7 @@ def resolve(
 
 
 def kafka_connector_jars(console: "Console | None" = None) -> list[Path]:
-    """The jars of Spark's Kafka source for the installed pyspark that pyspark does not have
-    already."""
+    """The jars of Spark's Kafka source, for the installed pyspark, that pyspark does not ship."""
     source = Coordinate(
         "org.apache.spark", "spark-sql-kafka-0-10_2.13", importlib.metadata.version("pyspark")
     )
@@ -129,18 +129,19 @@ def kafka_connector_jars(console: "Console | None" = None) -> list[Path]:
 
 
 def java() -> Path:
-    """The `java` program, 17 or newer, of JAVA_HOME or else of the PATH; raises ConfigError when
-    there is none."""
+    """The `java` program, 17 or newer, from JAVA_HOME or else from the PATH. Raises ConfigError
+    when there is none."""
     return _java(os.environ.get("JAVA_HOME"), os.environ.get("PATH"))
 
 
 @contextmanager
 def making(folder: Path) -> Iterator[Path | None]:
-    """Yields an empty folder that becomes `folder` if the block ends well, or None when `folder` is
-    already there.
+    """Yields an empty folder that becomes `folder` if the block succeeds, or None when `folder`
+    exists already.
 
-    Only one process at a time gets that far. The others wait, also for programs that one which was
-    killed had started with `close_fds=False` to fill the folder. What they left is removed first.
+    Only one process at a time enters the block. The others wait, also for programs that a killed
+    process had started with `close_fds=False` to fill the folder. Their leftovers are removed
+    first.
     """
     if folder.is_dir():
         yield None
@@ -154,7 +155,7 @@ def making(folder: Path) -> Iterator[Path | None]:
             f"no right to write in {folder.parent}: grant it, or choose another folder"
         ) from error
     with lock:
-        # is free when all who have the file descriptor are gone, however they ended
+        # The lock is free once every process with the file descriptor has ended, however it ended.
         fcntl.flock(lock, fcntl.LOCK_EX)
         os.set_inheritable(lock.fileno(), True)
         if folder.is_dir():
@@ -168,18 +169,18 @@ def making(folder: Path) -> Iterator[Path | None]:
 
 
 def fetch(jar_sets: Sequence[JarSet], console: "Console | None" = None) -> None:
-    """Brings those sets into the cache that are not there, side by side; shows its progress on
+    """Downloads the sets that are missing in the cache, side by side; shows the progress on
     `console` (else stderr).
 
-    Raises ConfigError when there is no Java or Maven Central does not give one of them; those that
-    are complete stay.
+    Raises ConfigError when there is no Java, CdcError when a download fails; complete sets stay.
     """
     missing = sorted(
         {each for each in jar_sets if not each.folder.is_dir()}, key=lambda each: each.folder
     )
     if not missing:
         return
-    java()  # before anything is announced
+    # Checked before anything is announced.
+    java()
     console = console or _stderr()
     total = sum(each.megabytes for each in missing)
     size = f"about {total} MB, once; " if total else ""
@@ -187,7 +188,7 @@ def fetch(jar_sets: Sequence[JarSet], console: "Console | None" = None) -> None:
     _say(console, f"downloading {labels} from {_place()} ({size}kept in {cache_folder()})")
     with _progress(console) as progress, ExitStack() as downloads:
         waiting: dict[_Download, ExitStack] = {}
-        # in the order of their folders: so no two processes wait for each other
+        # In the order of their folders, so that no two processes wait for each other.
         for jar_set in missing:
             own = downloads.enter_context(ExitStack())
             if download := own.enter_context(_downloading(jar_set, progress)):
@@ -200,7 +201,7 @@ def fetch(jar_sets: Sequence[JarSet], console: "Console | None" = None) -> None:
 
 
 class _Download:
-    """One Ivy at work, and its progress bar."""
+    """A running Ivy, and its progress bar."""
 
     def __init__(self, jar_set: JarSet, part: Path, progress: "Progress") -> None:
         self.jar_set = jar_set
@@ -225,30 +226,32 @@ class _Download:
 
     @property
     def log(self) -> Path:
-        """What Ivy prints."""
+        """The file with Ivy's output."""
         return self.work / "log"
 
     def advance(self) -> bool:
-        """Shows how much has arrived; True when Ivy has ended."""
+        """Shows how much has been downloaded; returns whether Ivy has ended."""
         ended = self.process.poll() is not None
         arrived = 0
         for file in self.work.rglob("*"):
-            with suppress(FileNotFoundError):  # Ivy renames what is complete
+            # Ivy renames complete files meanwhile.
+            with suppress(FileNotFoundError):
                 arrived += file.stat().st_size
-        # many small files come before the first jar
+        # Shown as well, as many small files come before the first jar.
         found = self.log.read_text(errors="replace").count("\tfound ")
         self.progress.update(self.task, completed=arrived, note=f"{found} parts found")
         return ended
 
     def finish(self) -> None:
-        """Removes Ivy's own files; raises CdcError when it failed, which may pass."""
+        """Removes Ivy's own files. Raises CdcError when Ivy failed, which a later attempt may not
+        do."""
         if self.process.wait() != 0:
             reason = failure(self.log.read_text(errors="replace"))
             raise CdcError(
                 f"cannot download {self.jar_set.label} from {_place()}: {reason}; "
                 "check the network (a proxy is named in JAVA_TOOL_OPTIONS, as "
                 "-Dhttps.proxyHost=...) and try again; "
-                f"all Ivy says: {self.log}"
+                f"Ivy's whole output: {self.log}"
             )
         size = sum(file.stat().st_size for file in self.work.parent.glob("*.jar"))
         self.progress.update(self.task, total=size, completed=size, note="")
@@ -263,8 +266,8 @@ class _Download:
 
 @contextmanager
 def _downloading(jar_set: JarSet, progress: "Progress") -> Iterator[_Download | None]:
-    """Starts Ivy; leaving the block waits for it and puts the folder in place. None: another
-    process has done it."""
+    """Starts Ivy; leaving the block waits for it and puts the folder in place. Yields None where
+    another process has done that."""
     with making(jar_set.folder) as part:
         if part is None:
             yield None
@@ -279,7 +282,7 @@ def _downloading(jar_set: JarSet, progress: "Progress") -> Iterator[_Download | 
 
 
 def _place() -> str:
-    """Where artifacts come from; not its address, which may have a password."""
+    """The name of the repository, not its address, which can contain a password."""
     return f"the mirror that {MIRROR} names" if os.environ.get(MIRROR) else "Maven Central"
 
 
@@ -294,15 +297,16 @@ _FAILURES = (
 
 
 def failure(log: str) -> str:
-    """The line of Ivy's output that says most about why it failed."""
+    """The line of Ivy's output that best explains why it failed."""
     for pattern in _FAILURES:
         if found := re.search(pattern, log):
             return found.group().strip(": ")
-    return "Ivy ended without a word" if not log.strip() else log.strip().splitlines()[-1]
+    lines = log.strip().splitlines()
+    return lines[-1] if lines else "Ivy ended without output"
 
 
 def _module(jar_set: JarSet) -> str:
-    """Ivy's description of the set."""
+    """The set as an Ivy module."""
     dependencies = "".join(
         f"<dependency org={quoteattr(each.organisation)} name={quoteattr(each.name)} "
         f"rev={quoteattr(each.version)}"
@@ -338,12 +342,13 @@ def _command(work: Path, part: Path) -> list[str]:
 
 
 def pyspark_jars() -> list[Path]:
-    """The jars that the installed pyspark has, by name. Raises ConfigError when there is none."""
+    """The jars of the installed pyspark, by name. Raises ConfigError when it is not installed."""
     return sorted(_pyspark_folder().glob("*.jar"))
 
 
 def _pyspark_folder() -> Path:
-    package = importlib.util.find_spec("pyspark")  # does not import it, which would take a while
+    # Finds it without importing it, which would take a while.
+    package = importlib.util.find_spec("pyspark")
     if package is None or package.origin is None:
         raise ConfigError("pyspark is not installed: install cdcbus with its dependencies")
     return Path(package.origin).parent / "jars"
@@ -362,11 +367,9 @@ def _java(home: str | None, path: str | None) -> Path:
     )
     found = Path(home) / "bin" / "java" if home else shutil.which("java", path=path)
     if found is None or not os.access(found, os.X_OK):
-        where = (
-            f"JAVA_HOME is {home}, which has no bin/java"
-            if home
-            else "there is no Java on the PATH"
-        )
+        where = "there is no Java on the PATH"
+        if home:
+            where = f"JAVA_HOME is {home}, which has no bin/java"
         raise ConfigError(f"{where}: {advice}")
     said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
     version = java_version(said)
@@ -378,8 +381,8 @@ def _java(home: str | None, path: str | None) -> Path:
 
 
 def java_version(said: str) -> int | None:
-    """The version in what `java -version` printed: 8 for "1.8.0_402", 17 for "17.0.15"; None
-    when it names none."""
+    """The version in the output of `java -version`: 8 for "1.8.0_402", 17 for "17.0.15"; None when
+    it names none."""
     found = re.search(r'version "(?:1\.)?(\d+)', said)
     return int(found.group(1)) if found else None
 

@@ -1,4 +1,4 @@
-"""This package as a zip file, for Spark's executors, where it is not installed."""
+"""Packs this package into a zip file for Spark's executors, where it is not installed."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile
 
 PACKAGES = ("cdcbus.plugins", "cdcbus.consumer", "cdcbus.producer", "cdcbus.tasks")
-"""What applies a partition, and what loads a chunk of a table directly; see
-tests/unit/test_layout.py for what they import."""
+"""The packages that apply a partition, or load a chunk of a table directly; see
+tests/unit/test_layout.py for their imports."""
 
 
 def package_zip(folder: Path) -> Path:
-    """A new file in `folder`, wherever the package is installed; what others have written is not
-    in it."""
+    """Writes a new zip file into `folder`, from wherever the package is installed, without files of
+    other packages."""
     file = folder / "cdcbus.zip"
     with ZipFile(file, "w", ZIP_DEFLATED) as zipped:
         zipped.write(_folder("cdcbus") / "__init__.py", Path("cdcbus", "__init__.py"))
@@ -28,7 +28,7 @@ def package_zip(folder: Path) -> Path:
 
 
 def _is_code(file: Path) -> bool:
-    """Also what is read by the code: `.desc` of Protocol Buffers."""
+    """Whether a file is code, or read by the code: `.desc` of Protocol Buffers."""
     return file.suffix in (".py", ".desc")
 
 

@@ -157,7 +157,7 @@ def test_ivy_is_asked_for_the_whole_set() -> None:
             "Host central not found",
         ),
         ("first\nlast\n", "last"),
-        ("", "Ivy ended without a word"),
+        ("", "Ivy ended without output"),
     ],
 )
 def test_reason_of_a_failure(log: str, reason: str) -> None:
