@@ -30,8 +30,8 @@ class ExecutorWatch:
         self._is_logged = False
 
     def look(self) -> None:
-        """To be called about every second. Reports a job of the query that has waited for
-        PATIENCE_SECONDS without an executor, and then the return of one."""
+        """Reports a job of the query that has waited for PATIENCE_SECONDS without an executor, and
+        then the return of one. Must be called about every second."""
         if not self._is_cluster:
             return
         # The driver is listed as well.

@@ -1,4 +1,4 @@
-"""Spark's Kafka source: from which offsets it reads, how much, and how far it is."""
+"""Spark's Kafka source: the offsets from which it reads, how much, and how far it has read."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 
-# Of the clients of all partitions together.
+# The size of a fetch, for the clients of all partitions together.
 FETCH_BYTES = 64 << 20
 COLUMNS = ("topic", "partition", "offset", "value")
 
@@ -23,12 +23,12 @@ COLUMNS = ("topic", "partition", "offset", "value")
 def kafka_stream(
     spark: SparkSession, task: LoadTask, offsets: Mapping[TopicPartition, int], batch_records: int
 ) -> DataFrame:
-    """A stream of topic, partition, offset, value and kafka_ms, the time when a record came into
-    Kafka, from `offsets` on; only committed records. Also of headers where the task sends them on,
-    or of keys where a target's row may be in several partitions.
+    """A stream of topic, partition, offset, value and kafka_ms, the time when a record arrived in
+    Kafka, from `offsets` on; only committed records. Includes headers where the task forwards them,
+    or keys where a target's row can have records in several partitions.
 
-    Chosen partitions are assigned. Otherwise new partitions of the topics are found, and read from
-    their beginning.
+    Partitions listed by the task are assigned. Otherwise new partitions of the topics are found,
+    and read from their beginning.
     """
     if task.source.partitions:
         assigned = dict.fromkeys(task.source.topics, task.source.partitions)
@@ -56,11 +56,11 @@ def kafka_stream(
 
 
 def begin_at(checkpoint: Path, offsets: Mapping[TopicPartition, int]) -> None:
-    """Writes into a new checkpoint where the query begins, as Spark does at a first start. It takes
-    precedence over the stream's `startingOffsets`.
+    """Writes the offsets at which the query begins into a new checkpoint, as Spark does at a first
+    start. They take precedence over the stream's `startingOffsets`.
 
-    Without it Spark first asks Kafka which partitions there are, which takes a tenth of a second,
-    and fails where they are not these; with it, Spark finds new ones with its first batch.
+    Without them Spark first asks Kafka for the partitions, which takes a tenth of a second, and
+    fails where they are not these; with them, Spark finds new ones with its first batch.
     """
     file = checkpoint / "sources" / "0" / "0"
     file.parent.mkdir(parents=True)
@@ -75,17 +75,17 @@ def _offsets_json(offsets: Mapping[TopicPartition, int]) -> str:
 
 
 def _fetching(partitions: int, batch_records: int) -> dict[str, str]:
-    """How the Kafka clients fetch, one for each partition."""
-    # LZ4 may have packed a poll's records 250 times smaller. 64 MB for all clients fit into 1 GB of
+    """The fetch settings of the Kafka clients, one for each partition."""
+    # LZ4 can have packed a poll's records 250 times smaller. 64 MB for all clients fit into 1 GB of
     # heap, and so do the records that 512 KB unpack to.
     share = FETCH_BYTES // max(1, partitions)
     fetch_bytes = min(512 << 10, max(256 << 10, share))
-    # The more records in a poll the faster: with each, Spark asks for a partition's first and last
-    # offset.
+    # More records in a poll are faster, as Spark asks for a partition's first and last offset with
+    # each poll.
     poll_records = min(8000, max(16, batch_records // 128))
     return {
-        # Those two questions wait for the client's next fetch, which it sends as soon as it has
-        # some records.
+        # Those two requests wait for the client's next fetch, which it sends as soon as it has some
+        # records.
         "kafka.fetch.max.wait.ms": "1",
         "kafka.max.partition.fetch.bytes": str(fetch_bytes),
         "kafka.max.poll.records": str(poll_records),
@@ -94,7 +94,7 @@ def _fetching(partitions: int, batch_records: int) -> dict[str, str]:
 
 def end_offsets(query: StreamingQuery) -> dict[TopicPartition, int]:
     """The offset after the last record of the micro-batch in progress, per partition, transaction
-    markers included. To be called from within the micro-batch."""
+    markers included. Must be called from within the micro-batch."""
     # The data frame does not hold the source's offsets.
     progress: Any = query._jsq.streamingQuery().availableOffsets()
     found = orjson.loads(progress.values().head().json())

@@ -1,9 +1,9 @@
-"""The process that Spark forks Python workers from, on this machine. It loads all modules that
+"""The process from which Spark forks Python workers on this machine. It loads all modules that
 applying a partition needs, so that each worker starts with them.
 
-Loading them anew would take most of a worker's start. PySpark is loaded from where it is installed:
-Spark puts archives of it before that on Python's path, whose modules Python compiles at each start,
-and whose lists a worker reads again before each task.
+Loading them again would take most of a worker's start. PySpark is loaded from its installation:
+Spark puts archives of it first on Python's path, but Python would compile their modules at each
+start, and a worker would read their contents again before each task.
 """
 
 import gc
@@ -12,7 +12,7 @@ import sys
 
 
 def leave_out_archives() -> None:
-    """Takes the archives of PySpark and py4j from Python's path."""
+    """Removes the archives of PySpark and py4j from Python's path."""
     for place in [*sys.path]:
         if re.search(r"/(pyspark|py4j-[^/]*)\.zip$", place):
             sys.path.remove(place)
@@ -20,15 +20,15 @@ def leave_out_archives() -> None:
 
 
 def main() -> None:
-    """Does not return: its forks end as workers do, and it ends itself once Spark no longer needs
-    it."""
-    # Arrow would load it in each worker, when it first groups rows.
+    """Runs the daemon and does not return: its forks end like workers, and it ends once Spark no
+    longer needs it."""
+    # Arrow would load this in each worker, when it first groups rows.
     import pyarrow.acero  # noqa: F401
     from pyspark.daemon import manager
 
     import cdcbus.consumer.batch.executor_batch  # noqa: F401
 
-    # A worker collects garbage after each task: without this it would scan all these modules.
+    # A worker collects garbage after each task, and would otherwise scan all these modules.
     gc.freeze()
     manager()  # type: ignore[no-untyped-call]
 

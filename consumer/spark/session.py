@@ -1,4 +1,4 @@
-"""The Spark application of a task, or of many, and its end."""
+"""Starts and ends the Spark application of a task, or of many tasks."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ from cdcbus.plugins.errors import (
 
 LOG = logging.getLogger(__name__)
 _SCRATCH = "cdcbus-spark-"
-# What the start of an application may say whose cluster has given up meanwhile.
+# In the error of an application that starts although its cluster has given up meanwhile.
 _GIVEN_UP = "on a running MetricsSystem"
-# What Java says of settings that no other attempt can make right.
+# In Java's errors about settings, which another attempt cannot fix.
 _WRONG_SETTINGS = ("Could not parse Master URL", "java.lang.IllegalArgumentException")
-# Opens Spark for a task during a block: a session, and an empty folder for its checkpoints.
+# Opens Spark for a task during a block; yields a session, and an empty folder for its checkpoints.
 OpenSpark = Callable[[LoadTask, Event], AbstractContextManager[tuple[SparkSession, Path]]]
 
 
 def spark_session(task: LoadTask, stop: Event) -> AbstractContextManager[tuple[SparkSession, Path]]:
-    """A Spark application of the task's own. Raises ConfigError when Java, the Kafka connector
-    or YARN's configuration are missing, SparkUnavailable when the cluster gives no application,
-    and CdcError when Spark does not start for another reason, or when its cluster has ended the
-    application."""
+    """Runs a Spark application for this task alone. Raises ConfigError when Java, the Kafka
+    connector or YARN's configuration is missing, SparkUnavailable when the cluster grants no
+    application, and CdcError when Spark does not start for another reason, or when its cluster has
+    ended the application."""
     return _application(f"cdcbus task {task.task_id}", task.spark_options, stop)
 
 
@@ -76,7 +76,7 @@ def shared_spark(
     """
     with _application(name, {"spark.scheduler.mode": "FAIR", **options}, stop) as (spark, scratch):
         gateway: Any = spark.sparkContext._gateway
-        # Now, as tasks that begin at the same time would start one each.
+        # Started now, as tasks that begin at the same time would each start one.
         ensure_callback_server_started(gateway)  # type: ignore[no-untyped-call]
 
         def watch(seconds: float | None = None) -> None:
@@ -95,8 +95,8 @@ def shared_spark(
                     LOG.error("%s", _ended(name, spark))
                     on_end()
                 elif isinstance(error, (*JVM_ENDED, SparkEnded)):
-                    # Reported before the task's own error: a crash ends all tasks, and is not the
-                    # fault of one.
+                    # Reported before the task's own error, as a crash ends all tasks, and no single
+                    # task is to blame.
                     watch(2)
                 raise
             finally:
@@ -113,8 +113,8 @@ def _application(
     """A session, and an empty folder for checkpoints, during a block. `options` override SETTINGS;
     Java options and jars are added."""
     check_speculation(options)
-    # Spark adds most jars itself, but in the order of their folder, which differs from machine to
-    # machine; the CDS archive fits one order only.
+    # Spark adds most jars itself, but in the order of their folder, which differs between machines;
+    # the CDS archive fits one order only.
     jars = class_path()
     master = with_attempts(options.get("spark.master", SETTINGS["spark.master"]))
     if master == "yarn":
@@ -125,13 +125,13 @@ def _application(
         settings = _settings(name, options, master, scratch, jars)
         on_interrupt = signal.getsignal(signal.SIGINT)
         if is_cluster(master):
-            # Logged first: where nobody answers, the start takes long.
+            # Logged first, as the start takes long where the cluster does not answer.
             LOG.info("%s asks for executors: spark.master=%s", name, master)
         with filtered_stderr(stop):
             try:
                 spark = _started(settings)
             except Py4JJavaError as error:
-                # Another attempt of this process begins anew.
+                # Another attempt of this process must start from scratch.
                 _stop_context()
                 if stop.is_set():
                     raise
@@ -154,8 +154,8 @@ def _application(
 
 @contextmanager
 def _scratch_folder() -> Iterator[Path]:
-    """An empty folder, which is gone behind the block, also where Spark does not start. Those of
-    killed tasks are removed."""
+    """Yields an empty folder, which is deleted after the block, even where Spark does not start.
+    Removes the folders of killed tasks first."""
     _remove_leftovers()
     folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
     try:
@@ -197,8 +197,7 @@ def _started(settings: Mapping[str, str]) -> SparkSession:
 
 
 def _stop_context() -> None:
-    """Ends what a start has left that failed after its context was made: each further start would
-    find it."""
+    """Stops the context that a failed start has left behind: every further start would find it."""
     context = SparkContext._active_spark_context
     if context is not None:
         with suppress(*JVM_ENDED):
@@ -206,7 +205,7 @@ def _stop_context() -> None:
 
 
 def _no_start(name: str, master: str, error: Py4JJavaError) -> CdcError:
-    # A cause often repeats the text of the one before.
+    # A dict used as an ordered set: a cause often repeats the text of the one before.
     reasons: dict[str, None] = {}
     for cause in causes(error.java_exception):
         first_line, _, _ = str(cause.toString()).partition("\n")
@@ -221,7 +220,7 @@ def _no_start(name: str, master: str, error: Py4JJavaError) -> CdcError:
 
 
 def _is_ended(spark: SparkSession) -> bool:
-    """Whether the cluster has ended the application. False where its JVM has ended, which cannot
+    """Whether the cluster has ended the application. False where the JVM has ended and cannot
     answer."""
     with suppress(*JVM_ENDED):
         return bool(spark.sparkContext._jsc.sc().isStopped())
@@ -237,7 +236,7 @@ def _ended(name: str, spark: SparkSession) -> str:
 
 
 def has_executors(spark: SparkSession) -> bool:
-    """Whether executors fetch records, instead of this process's JVM."""
+    """Whether executors fetch records, rather than this process's JVM."""
     return is_cluster(str(spark.sparkContext.master))
 
 

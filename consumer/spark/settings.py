@@ -1,4 +1,4 @@
-"""Settings of a Spark application, and those that are refused."""
+"""The settings of a Spark application, and checks of those that are refused."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ SPECULATION = (
     "has Spark apply one partition twice at the same time, which no order survives: leave it "
     "out, or set it to false"
 )
-# As Spark's default on clusters.
+# Spark's default on clusters.
 ATTEMPTS = 4
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 CLASS_PATH = "spark.driver.extraClassPath"
 JARS = "spark.jars"
 # Without it a JVM out of memory loses its threads one by one and hangs silently.
 JVM_OPTION = "-XX:+ExitOnOutOfMemoryError"
-# Java's second compiler costs 3 s of a core in a task's first minute, mostly for code that runs at
-# the start only. So its thresholds are ten times the defaults, and the first compiler's twice.
+# Java's second compiler costs 3 s of a core in a task's first minute, mostly for code that runs
+# only at the start. So its thresholds are ten times the defaults, and the first compiler's twice.
 COMPILER_OPTIONS = (
     "-XX:Tier3InvocationThreshold=400 -XX:Tier3MinInvocationThreshold=200 "
     "-XX:Tier3CompileThreshold=4000 "
@@ -50,11 +50,11 @@ SETTINGS = {
     # Clusters that limit a container's memory count the Python worker too, which needs more than
     # the 384 MB that Spark expects.
     "spark.executor.memoryOverhead": "1g",
-    # A task runs for months: losses of long ago must not add up.
+    # A task runs for months, so old losses must not add up.
     "spark.executor.failuresValidityInterval": "1h",
     "spark.yarn.am.attemptFailuresValidityInterval": "1h",
-    # How long Spark keeps the Kafka clients of an ended query, and their last poll: 5 minutes by
-    # default.
+    # How long Spark keeps the Kafka clients of an ended query, and their last poll; its default is
+    # 5 minutes.
     "spark.kafka.consumer.cache.timeout": "5s",
     "spark.kafka.consumer.cache.evictorThreadRunInterval": "2s",
     "spark.kafka.consumer.fetchedData.cache.timeout": "5s",
@@ -69,11 +69,11 @@ SETTINGS = {
     "spark.executorEnv.MALLOC_MMAP_THRESHOLD_": str(32 << 20),
     "spark.executorEnv.MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "spark.log.level": "FATAL",
-    # Whatever the cluster's defaults say.
+    # Set explicitly, in case the cluster's defaults enable it.
     "spark.speculation": "false",
 }
-# Without executors nobody else needs to reach the driver, and Python workers find cdcbus installed,
-# as Spark does not send it.
+# Without executors no other machine needs to reach the driver, and Python workers find cdcbus
+# installed, as Spark does not send it.
 LOCAL_SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
@@ -82,7 +82,7 @@ LOCAL_SETTINGS = {
 
 
 def joined(separator: str, parts: Iterable[object]) -> str:
-    """The parts as text, but for empty ones."""
+    """The non-empty parts, joined as text."""
     return separator.join(str(part) for part in parts if part)
 
 
@@ -94,8 +94,8 @@ def check_speculation(options: Mapping[str, str]) -> None:
 
 
 def check_hadoop_configuration(environment: Mapping[str, str]) -> None:
-    """Raises ConfigError when the environment names no folder that says where YARN is: Spark would
-    look for it on this machine, for a quarter of an hour."""
+    """Raises ConfigError when the environment names no folder with YARN's configuration: Spark
+    would look for YARN on this machine, for a quarter of an hour."""
     found: list[str] = []
     for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"):
         folder = environment.get(name)
@@ -112,7 +112,7 @@ def check_hadoop_configuration(environment: Mapping[str, str]) -> None:
 
 def java_options(given: str, environment: Mapping[str, str], archive: str = "") -> str:
     """Our options, `archive`, then the `given` ones. Our collector is left out where these or the
-    environment choose one: Java refuses two."""
+    environment choose one, as Java refuses two."""
     chosen = [given]
     for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS"):
         chosen.append(environment.get(name, ""))
@@ -124,8 +124,8 @@ def java_options(given: str, environment: Mapping[str, str], archive: str = "") 
 
 
 def with_attempts(master: str) -> str:
-    """A local master under which Spark repeats the work of a Python worker that died, as it does
-    on clusters anyway."""
+    """A local master under which Spark repeats the work of a Python worker that died, as it always
+    does on clusters; any other master unchanged."""
     found = re.fullmatch(r"local(?:\[([^,]*)\])?", master)
     if not found:
         return master
@@ -133,6 +133,5 @@ def with_attempts(master: str) -> str:
 
 
 def is_cluster(master: str) -> bool:
-    """Whether a `spark.master` gives work to executors of their own: all but `local` and
-    `local[...]` do."""
+    """Whether a `spark.master` runs separate executors: all except `local` and `local[...]` do."""
     return not re.fullmatch(r"local(\[.*\])?", master)

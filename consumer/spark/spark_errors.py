@@ -1,4 +1,4 @@
-"""What Spark raises, as an error of ours."""
+"""Translates Spark's exceptions to our errors."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from cdcbus.plugins.errors import (
     SparkUnavailable,
 )
 
-# What a call to Spark raises once its JVM has ended, for example after a signal to the whole
+# The errors of a call to Spark once its JVM has ended, for example after a signal to the whole
 # process group.
 JVM_ENDED = (Py4JError, ConnectionError, PySparkRuntimeError)
-# Java's exceptions that mean Kafka, by what to do about them. Each counts anywhere in the cause
+# Java's exceptions about Kafka, by how the task reacts to them. Each counts anywhere in the cause
 # chain, and so do its subclasses.
 _REFUSED = (
     "org.apache.kafka.common.errors.AuthenticationException",
@@ -32,26 +32,26 @@ _PASSING = (
     "org.apache.kafka.common.errors.RetriableException",
     "org.apache.kafka.common.errors.WakeupException",
     "org.apache.kafka.common.errors.InterruptException",
-    # Out of range, or no offset.
+    # An offset is out of range, or missing.
     "org.apache.kafka.clients.consumer.InvalidOffsetException",
     # Kafka has deleted offsets, or partitions: the next start says which.
     "org.apache.spark.sql.kafka010.KafkaIllegalStateException",
-    # Of a fetch.
+    # A fetch timed out.
     "java.util.concurrent.TimeoutException",
     "java.net.UnknownHostException",
 )
-# What Spark says of a job once a part of it has failed ATTEMPTS times.
+# Spark's texts for a job of which a part has failed ATTEMPTS times.
 _LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly")
 # Kafka's client raises a ConfigException, although the name service may be back soon.
 _UNRESOLVED = "No resolvable bootstrap urls"
 
 
 def spark_error(task: LoadTask, error: BaseException) -> CdcError:
-    """What Spark raised, as an error of ours, by the Java exceptions that caused it. Where Kafka is
-    away, another attempt helps; where it lacks a topic or an offset, another attempt says precisely
-    what is wrong. An unknown exception stops the task."""
+    """Our error for an exception of Spark, by the Java exceptions that caused it. Where Kafka is
+    unreachable, another attempt helps; where it lacks a topic or an offset, another attempt says
+    precisely what is wrong. An unknown exception stops the task."""
     if isinstance(error, PySparkRuntimeError):
-        # Within a batch only a JVM that has ended raises it.
+        # Within a batch it is only raised when the JVM has ended.
         return jvm_ended(task, error)
     java = getattr(error, "java_exception", getattr(error, "_origin", None))
     if java is None:
@@ -60,7 +60,7 @@ def spark_error(task: LoadTask, error: BaseException) -> CdcError:
 
 
 def jvm_ended(task: LoadTask, error: BaseException) -> SparkEnded:
-    """The error for a JVM that has ended; `error` is what a call to Spark has raised."""
+    """The error for a JVM that has ended; `error` was raised by a call to Spark."""
     return SparkEnded(
         f"task {task.task_id}: the JVM of Spark has ended ({type(error).__name__}); the log before "
         "says more"
@@ -68,8 +68,8 @@ def jvm_ended(task: LoadTask, error: BaseException) -> SparkEnded:
 
 
 def query_error(task: LoadTask, query: StreamingQuery) -> CdcError:
-    """The error of a query that has ended. Reads the Java exception, which PySpark's own form of it
-    may lack."""
+    """The error of a query that has ended. Reads the Java exception, which PySpark's own exception
+    can lack."""
     failure = query._jsq.exception()
     if not failure.isDefined():
         return classified(task, "", [])
@@ -91,7 +91,7 @@ def _java_error(task: LoadTask, java: Any) -> CdcError:
 
 def causes(java: Any) -> Iterator[Any]:
     """The exception itself, its cause, and so on."""
-    # A bound, as a chain may be a circle.
+    # Bounded, as a cause chain can be circular.
     for _ in range(100):
         if java is None:
             return
@@ -100,8 +100,8 @@ def causes(java: Any) -> Iterator[Any]:
 
 
 def classified(task: LoadTask, text: str, classes: Sequence[str]) -> CdcError:
-    """The error for a cause chain. `text`: of the chain, whose first line is the reason that is
-    shown; `classes`: of the chain, with their ancestors, outermost first."""
+    """The error for a cause chain. `text`: the chain's texts, of which the first line is shown as
+    the reason; `classes`: the chain's classes with their ancestors, outermost first."""
     reason = next((line for line in text.splitlines() if line.strip()), "no reason given")
     if any(name in _REFUSED for name in classes):
         remedy = (

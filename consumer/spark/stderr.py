@@ -1,4 +1,4 @@
-"""What the JVM of Spark writes to stderr, without greetings and stack traces."""
+"""Filters the output of Spark's JVM to stderr: hides greetings and stack traces."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 
-# How lines begin that operators need not see: what every JVM of Spark says at its start, and stack
-# traces.
+# The beginnings of lines that operators need not see: those that every JVM of Spark prints at its
+# start, and stack traces.
 HIDDEN = (
     b"WARNING: Using incubator modules",
     b"Setting default log level",
@@ -21,12 +21,12 @@ HIDDEN = (
 
 @contextmanager
 def filtered_stderr(stop: Event) -> Iterator[None]:
-    """A process started inside writes to our stderr through a filter, for as long as it lives:
+    """Makes a process started inside write to our stderr through a filter, as long as it lives:
     no greetings, no stack traces, and nothing once `stop` is set."""
     reading, writing = os.pipe()
     ours = os.dup(2)
-    # A child inherits descriptor 2. The copy that is left of the pipe is the child's, so the filter
-    # ends with it.
+    # A child inherits descriptor 2. Only the child keeps a copy of the pipe's end, so the filter
+    # ends with the child.
     os.dup2(writing, 2)
     os.close(writing)
     Thread(target=_copy_lines, args=(reading, ours, stop), name="spark-stderr", daemon=True).start()
