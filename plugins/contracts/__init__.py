@@ -1,4 +1,4 @@
-"""What each exchangeable part promises. Implementations: `converters/`, `loaders/`,
+"""The contracts of the exchangeable parts. Implementations: `converters/`, `loaders/`,
 `cdcbus.tasks.zookeeper.positions`."""
 
 from cdcbus.plugins.contracts.applied_offset import AppliedOffset, Details, OffsetTable

@@ -19,11 +19,11 @@ class Details:
     topic_id: str = ""
     # Members that another version of cdcbus wrote, as JSON.
     others: str = ""
-    # The last record before the offset, where that is known.
+    # The last record before the offset, where known.
     last: Landmark | None = None
 
     def to_json(self) -> str:
-        # Members of another version are kept: after an upgrade is taken back they count again.
+        # Members of another version are kept, as they count again after an upgrade is rolled back.
         members: dict[str, object] = orjson.loads(self.others or "{}")
         if self.topic_id:
             members["topicId"] = self.topic_id
@@ -33,7 +33,8 @@ class Details:
 
     @classmethod
     def from_json(cls, text: str | None) -> Details:
-        """Reads what `to_json` gives; empty details for anything that is no JSON object."""
+        """Reads the output of `to_json`; returns empty details for anything that is not a JSON
+        object."""
         try:
             fields = orjson.loads(text or "{}")
         except orjson.JSONDecodeError:
@@ -60,9 +61,9 @@ class AppliedOffset:
     partition: int
     # The first offset that is not applied.
     next_offset: int
-    # Of the stored position that the batch started from.
+    # The version of the stored position that the batch started from.
     position_version: int
-    # Of the process that has taken the partition over last.
+    # The epoch of the process that last took the partition over.
     epoch: int = 0
     details: Details = Details()
 
@@ -73,10 +74,10 @@ class AppliedOffset:
 
 @dataclass(frozen=True, slots=True)
 class OffsetTable:
-    """A target's table of applied offsets as it is found."""
+    """A target's table of applied offsets, as found."""
 
     is_there: bool
     # Whether the task could create the table; None where that is unknown.
     may_create: bool | None
-    # The offsets of the task that asks.
+    # The offsets of the loader's task.
     applied: Sequence[AppliedOffset] = ()

@@ -1,4 +1,4 @@
-"""Converters: row changes to record values and back."""
+"""Converters: they turn row changes into record values and back."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 
 class Converter(Protocol):
-    """Row changes to a Kafka record's value and back. Pure; one instance serves many threads."""
+    """Turns row changes into a Kafka record's value and back. Pure; one instance serves many
+    threads."""
 
     def to_bytes(self, change: RowChange) -> bytes:
         """The record value of one row change."""
@@ -29,7 +30,7 @@ class Converter(Protocol):
 
 @runtime_checkable
 class ColumnarConverter(Converter, Protocol):
-    """A converter that also reads many records together, which is several times as fast."""
+    """A converter that can also read many records together, which is several times as fast."""
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
         """The row changes of record values as columns, equal to what `from_bytes` reads; records
@@ -39,7 +40,7 @@ class ColumnarConverter(Converter, Protocol):
 
 @runtime_checkable
 class DdlConverter(Converter, Protocol):
-    """A converter that has a form for DDL, too: a record that `from_bytes` passes over."""
+    """A converter that also has a form for DDL: a record for which `from_bytes` returns nothing."""
 
     def ddl_to_bytes(self, ddl: TableDdl) -> bytes:
         """The record value of one statement. Not for a TRUNCATE, which is a row change."""
@@ -48,18 +49,18 @@ class DdlConverter(Converter, Protocol):
 
 @runtime_checkable
 class JoiningConverter(Converter, Protocol):
-    """A converter whose records may hold many rows."""
+    """A converter whose records can hold many rows."""
 
     def joined(self, values: Sequence[bytes]) -> bytes:
-        """One record value with the rows of many, in order: each as `to_bytes` gives it, of the
-        same table, operation and origin."""
+        """One record value with the rows of many, in order. Each value is one that `to_bytes`
+        returns, of the same table, operation and origin."""
         ...
 
 
 @runtime_checkable
 class MarkingConverter(Converter, Protocol):
-    """A converter whose records may say themselves that a snapshot has sent them. Records of any
-    other say it in a Kafka header, which costs more."""
+    """A converter whose records can say that a snapshot sent them. For any other converter a Kafka
+    header says so, which costs more."""
 
     @property
     def marks_snapshots(self) -> bool:

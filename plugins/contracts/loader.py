@@ -1,4 +1,4 @@
-"""Loaders: batches of row changes into one target, in its transactions."""
+"""Loaders: they write batches of row changes to one target, in its transactions."""
 
 from __future__ import annotations
 
@@ -14,33 +14,33 @@ from cdcbus.plugins.contracts.target_table import TargetTable
 from cdcbus.plugins.rowchange import Cell, Column, TableId
 
 VERSION = ("cdcbus_ms", "cdcbus_place")
-"""The columns of a version table beside those of the key."""
+"""The columns of a version table in addition to those of the key."""
 
 
 class RowVersion(NamedTuple):
     """When the source made a change of a row."""
 
-    # When the change's record came into Kafka.
+    # When the change's record arrived in Kafka, in epoch milliseconds.
     came_ms: int = 0
     # The change's place in the binlog, as text that sorts; empty where that is unknown.
     place: str = ""
 
 
 class KnownRow(NamedTuple):
-    """What a version table holds of a key."""
+    """What a version table holds for a key."""
 
-    # Identifies the target's row: the same for keys that the target takes for one.
+    # Identifies the target's row: the same for keys that are equal at the target.
     row: str
-    # Of the last change that was stored; the lowest where there is none.
+    # The version of the last change stored; the lowest where there is none.
     version: RowVersion = RowVersion()
-    # The key's texts as that change spelled them, of the columns where the target may take
-    # different texts for one.
+    # The key's texts as that change spelled them, for the columns where different texts can be
+    # equal at the target.
     texts: tuple[Cell, ...] = ()
 
 
 class LoadTransaction(Protocol):
-    """One open transaction of a target. Durable when its context ends without an error, undone
-    otherwise."""
+    """An open transaction of a target. It is durable when its context ends without an error, and
+    undone otherwise."""
 
     def write(self, batch: TableBatch) -> Counts:
         """Applies a table's batch. Raises RowConflict, TargetRejected, TargetUnavailable;
@@ -49,25 +49,24 @@ class LoadTransaction(Protocol):
         ...
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """Undoes what the block has written when the block raises; the transaction stays
-        usable."""
+        """Undoes the block's writes when the block raises; the transaction stays usable."""
         ...
 
     def check_at_once(self) -> None:
-        """From here on the target checks its constraints with each statement, those too that it
-        would check at the commit."""
+        """Makes the target check its constraints with each statement from here on, including those
+        that it would check at the commit."""
         ...
 
     def may_be_freed(self, tables: Collection[TableId]) -> None:
-        """Rows of these tables may have changes in other partitions. Such a change may free a key
-        that a row holds which only the source can distinguish from a new one, so from here on a
-        taken key raises RowConflict."""
+        """Declares that rows of these tables can have changes in other partitions. Such a change
+        can free a key that is held by a row which only the source distinguishes from a new one, so
+        from here on a taken key raises RowConflict."""
         ...
 
     def row_versions(
         self, versions: TargetTable, keys: Sequence[tuple[Cell, ...]]
     ) -> list[KnownRow]:
-        """What a version table holds of these keys, in their order, as `write` has stored it.
+        """What a version table holds for these keys, in their order, as `write` has stored it.
         Locks them: another transaction that reads them waits for the end of this one. Raises what
         `write` raises."""
         ...
@@ -78,10 +77,10 @@ class LoadTransaction(Protocol):
         ...
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:
-        """Stores the applied offset with the rows, in place of the one that was `seen` (None where
-        there was none). Does nothing where the target has no offset table. Raises OffsetConflict
-        where the target holds another one: somebody else has applied records since. Of two
-        transactions that have seen the same offset at most one commits."""
+        """Stores the applied offset with the rows, in place of the one `seen` (None where there was
+        none). Does nothing where the target has no offset table. Raises OffsetConflict where the
+        target holds another one: another process has applied records since. At most one of two
+        transactions that have seen the same offset commits."""
         ...
 
 
@@ -91,40 +90,39 @@ class Loader(Protocol):
 
     @property
     def is_merging(self) -> bool:
-        """Whether it takes the net effect of many changes. Otherwise each change comes as a batch
+        """Whether it takes the net effect of many changes. Otherwise it gets each change as a batch
         of its own, in source order."""
         ...
 
     @property
     def is_dry_run(self) -> bool:
-        """Whether it changes nothing: then no stored position may move."""
+        """Whether it changes nothing; then no stored position may move."""
         ...
 
     def table(self, name: TableId) -> TargetTable | None:
-        """The target table, matched without regard to case when the exact spelling does not
-        exist; None if missing. Cached."""
+        """The target table, matched regardless of case when the exact spelling does not exist; None
+        if missing. Cached."""
         ...
 
     def refresh(self, name: TableId) -> None:
-        """Forgets the table that `table` has cached."""
+        """Drops the table that `table` has cached."""
         ...
 
     def is_altered(self, table: TargetTable) -> bool:
-        """Whether the target's table differs from this one, which `table` has given; if it does,
-        the cached one is forgotten."""
+        """Whether the target's table differs from this one, which `table` has returned; if it does,
+        drops the cached one."""
         ...
 
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         """Adds those of the source's `columns` (under the target's names) that the table lacks, and
         widens types that are too narrow for them; never drops or narrows anything. Durable
-        immediately. Returns the table as it is afterwards: what somebody else has altered meanwhile
-        is no error. Raises TargetRejected, TargetMisconfigured (missing rights),
-        TargetUnavailable."""
+        immediately. Returns the table as it is afterwards, which others may have altered meanwhile.
+        Raises TargetRejected, TargetMisconfigured (missing rights), TargetUnavailable."""
         ...
 
     def is_coarse(self, table: TargetTable) -> bool:
-        """Whether the table's key takes different texts for one, as its collation says: texts that
-        differ in case, or in blanks at the end. Cached."""
+        """Whether the collation of the table's key treats different texts as equal: texts that
+        differ in case, or in trailing blanks. Cached."""
         ...
 
     def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
@@ -134,8 +132,8 @@ class Loader(Protocol):
         ...
 
     def scatter(self) -> bool:
-        """Decides that every table of the task gets a version table from now on, in each of its
-        processes and after each start. Returns whether that is new. Raises TargetError."""
+        """Makes every table of the task get a version table from now on, in each of its processes
+        and after each start. Returns whether that is new. Raises TargetError."""
         ...
 
     def is_scattered(self) -> bool:
@@ -143,8 +141,8 @@ class Loader(Protocol):
         ...
 
     def forget_versions(self, before_ms: int) -> None:
-        """Deletes, from all version tables of the task, the versions of rows whose last change came
-        into Kafka before that time. Raises TargetError."""
+        """Deletes, from all version tables of the task, the versions of rows whose last change
+        arrived in Kafka before that time. Raises TargetError."""
         ...
 
     def transaction(self) -> AbstractContextManager[LoadTransaction]:
@@ -157,20 +155,21 @@ class Loader(Protocol):
         ...
 
     def fence(self) -> list[AppliedOffset] | None:
-        """The same offsets, each moved to a new epoch. Waits for open transactions; afterwards a
-        process that has seen an earlier epoch commits nothing, however often it tries. None where
-        the target keeps no offsets. A dry run fences nobody. Raises TargetMisconfigured where the
-        table is of an earlier version and must not be altered."""
+        """Moves each of the task's offsets to a new epoch, and returns them. Waits for open
+        transactions; afterwards a process that has seen an earlier epoch commits nothing, however
+        often it tries. None where the target keeps no offsets. A dry run fences nobody. Raises
+        TargetMisconfigured where the table is of an earlier version and must not be altered."""
         ...
 
     def offset_table(self) -> OffsetTable:
-        """Only looks: creates no table. Raises TargetUnavailable, TargetMisconfigured."""
+        """The target's table of offsets, as it is: creates none. Raises TargetUnavailable,
+        TargetMisconfigured."""
         ...
 
     def end_other_sessions(self) -> None:
-        """Ends the sessions that an earlier process of the task has open in the target: one that
-        hangs may hold locks on rows. Only for the holder of the task's locks, while none of its
-        own transactions are open. Raises TargetUnavailable."""
+        """Ends the sessions that an earlier process of the task has open in the target, as a
+        process that hangs can hold row locks. Only for the holder of the task's locks, while none
+        of its own transactions are open. Raises TargetUnavailable."""
         ...
 
     def close(self) -> None:
@@ -179,8 +178,8 @@ class Loader(Protocol):
 
 
 class ZeroDate(StrEnum):
-    """What a zero or partly zero date (`0000-00-00`, `2024-02-00`) becomes in a target that has
-    none."""
+    """What a zero or partly zero date (`0000-00-00`, `2024-02-00`) becomes in a target without such
+    dates."""
 
     REJECT = "reject"
     NULL = "null"
@@ -196,9 +195,9 @@ class JdbcTarget:
     user: str = ""
     password: str = field(default="", repr=False)
     task_id: str = ""
-    # The most connections that are open at a time.
+    # The largest number of open connections.
     pool_size: int = 5
-    # How many of them are opened together with the first.
+    # The number of connections that are opened together with the first.
     min_connections: int = 0
     # How long to wait for a free connection, and for a new one.
     max_wait_seconds: float = 10.0

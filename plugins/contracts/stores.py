@@ -12,14 +12,14 @@ class Landmark:
     """A record by which a log is recognized."""
 
     offset: int
-    # When the record came into Kafka, in epoch milliseconds.
+    # When the record arrived in Kafka, in epoch milliseconds.
     came_ms: int
 
     @classmethod
     def of(cls, found: object) -> Landmark | None:
-        """Reads `[offset, ms]`, the form that `kept` gives; None for anything else."""
+        """Reads `[offset, ms]`, the form of `kept`; None for anything else."""
         match found:
-            # Not isinstance: True and False are instances of int, and no offsets.
+            # Not isinstance, as True and False are instances of int but not offsets.
             case [offset, came_ms] if type(offset) is int and type(came_ms) is int:
                 return cls(offset, came_ms)
         return None
@@ -31,12 +31,12 @@ class Landmark:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """What a task notes beside a position that it writes."""
+    """What a task notes along with a position that it writes."""
 
     # The target keeps offsets of its own, so it knows everything that is stored here.
     is_kept: bool = False
-    # The id of the topic that was read, which is another one once the topic is deleted and created
-    # again; empty where it is unknown.
+    # The id of the topic that was read, which changes when the topic is deleted and created again;
+    # empty where unknown.
     topic_id: str = ""
     # The last record read of each partition, unless the target knows it.
     last: Mapping[int, Landmark] = field(default_factory=dict)
@@ -47,8 +47,8 @@ NO_MARK = Mark()
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The position that a task itself has written last, less the partitions that a command has
-    set since."""
+    """The position that a task itself last wrote, without the partitions that a command has set
+    since."""
 
     position: str
     mark: Mark = NO_MARK
@@ -56,39 +56,40 @@ class Written:
 
 class PositionStore(Protocol):
     """The stored position of one swimlane of one task: one ZooKeeper node, and beside it what the
-    task itself has written last.
+    task itself last wrote.
 
-    The store remembers the version it last loaded or saved, so that `save` never overwrites
-    somebody else's edit. While a save runs on another thread, everything but `load` may be called.
+    The store remembers the version that it last loaded or saved, so that `save` never overwrites
+    somebody else's edit. While a save runs on another thread, everything except `load` can be
+    called.
     """
 
     @property
     def path(self) -> str:
-        """Where it is stored, for messages."""
+        """Where the position is stored, for messages."""
         ...
 
     @property
     def position_version(self) -> int:
-        """A fencing token: the version of the position as last loaded or saved. Each write by
-        anybody changes it; 0 when there is no position."""
+        """The version of the position as last loaded or saved, a fencing token: every write, by the
+        task or anyone else, changes it; 0 when there is no position."""
         ...
 
     @property
     def written(self) -> Written | None:
-        """What the task had written when the node was last loaded; None where that is unknown,
-        as before the task's first start."""
+        """What the task had written when the node was last loaded; None where that is unknown, as
+        before the task's first start."""
         ...
 
     @property
     def is_own(self) -> bool:
-        """Whether the node, as last loaded, is what the task wrote, or a command that recorded its
-        write; also in a copy of the tree. Setting the same text again counts as an edit."""
+        """Whether the node, as last loaded, was written by the task, or by a command that recorded
+        its write; also in a copy of the tree. Setting the same text again counts as an edit."""
         ...
 
     @property
     def trace(self) -> str:
-        """Where the last load saw that the task has run before although it has no position; empty
-        where nothing says so."""
+        """The place where the last load saw that the task has run before, although it has no
+        position; empty where nothing shows that."""
         ...
 
     def load(self) -> str | None:
@@ -96,13 +97,13 @@ class PositionStore(Protocol):
         ...
 
     def save(self, text: str, mark: Mark = ...) -> None:
-        """Stores it durably, as written by the task. Raises PositionConflict when the node is
-        not as last loaded or saved."""
+        """Stores the position durably, as written by the task. Raises PositionConflict when the
+        node is not as last loaded or saved."""
         ...
 
     def is_edited(self) -> bool:
-        """Whether somebody else has set or deleted the node since the last load or save. Cheap:
-        a watch reports it, no server is asked."""
+        """Whether somebody else has set or deleted the node since the last load or save. Cheap: a
+        watch reports it, without a request to the server."""
         ...
 
 
@@ -120,6 +121,6 @@ class SchemaStore(Protocol):
         ...
 
     def save(self, entries: Mapping[str, str | None]) -> None:
-        """Stores each entry durably in place of the one of its name; None deletes it. Not atomic:
-        a crash may leave some undone."""
+        """Stores each entry durably in place of the one with its name; None deletes it. Not atomic:
+        a crash can leave some entries unwritten."""
         ...

@@ -1,4 +1,4 @@
-"""The net effect of a batch on one target table, and what became of it."""
+"""The net effect of a batch on one target table, and the counts of what it did."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ class Writes:
     rows: Sequence[tuple[Cell, ...]]
     # A row that the target lacks is inserted, else left out.
     may_insert: bool = True
-    # How many of the rows the target should have: the batch's first change of them is no insert.
+    # The number of rows that the target should hold: the batch's first change of them is not an
+    # insert.
     expected: int = 0
-    # The source has only inserted these rows, so the target rarely has them; after a replay it may.
+    # The source has only inserted these rows, so the target rarely holds them; after a replay it
+    # can.
     are_new: bool = field(default=False, compare=False)
 
     def missed(self, inserted: int) -> int:
-        """How many rows the target should have had and lacked, given how many were inserted."""
+        """The number of rows that the target should have held but lacked, given how many were
+        inserted."""
         return max(0, inserted + self.expected - len(self.rows))
 
 
@@ -31,8 +34,8 @@ class Writes:
 class Swaps:
     """Rows of a table without a key, with the same columns: pairs of an old row and a new one.
 
-    Without an old row it is an insert, without a new one a delete. The old row stands for ONE row
-    that is equal in all `columns`, whichever it is.
+    Without an old row a pair is an insert, without a new one a delete. The old row stands for any
+    ONE row that is equal in all `columns`.
     """
 
     columns: tuple[str, ...]
@@ -44,11 +47,11 @@ class Swaps:
 
 @dataclass(frozen=True, slots=True)
 class TableBatch:
-    """The net effect on one target table: empty it if `truncate`, then `deletes` (key cells, in
-    `table.key` order), then `writes`; for a table without a key `swaps` instead of these two.
+    """The net effect on one target table: empty it if `truncate`, then apply `deletes` (key cells,
+    in `table.key` order), then `writes`; for a table without a key, `swaps` instead of these two.
 
-    Merged: a key stands at most once in `deletes` and once in `writes`, so the order inside each
-    part is free. A key in both is a row that comes back with columns left open: they get the
+    Merged: a key is at most once in `deletes` and once in `writes`, so the order inside each part
+    is free. A key in both is a row that is inserted again with columns left open, which get the
     target's defaults. Column names are the target's; every `columns` holds the key columns.
     """
 
@@ -57,19 +60,21 @@ class TableBatch:
     deletes: Sequence[tuple[Cell, ...]] = ()
     writes: Sequence[Writes] = ()
     swaps: Sequence[Swaps] = ()
-    # How many keys of `deletes` the batch has inserted first, so that the target rarely has them;
-    # after a replay it may.
+    # The number of keys in `deletes` that the batch has inserted first, so that the target rarely
+    # holds them; after a replay it can.
     passing: int = 0
-    # Updates of rows that the batch itself has deleted, where an update may not insert.
+    # The number of updates of rows that the batch itself has deleted, where an update must not
+    # insert.
     left_out: int = 0
-    # Keys of new rows of which the target's columns hold less than the source says: a row that the
-    # target has already is another one, or the record came twice.
+    # Keys of new rows of which the target's columns hold less than the source: if the target holds
+    # such a row already, it is another one, or the record came twice.
     fresh: Sequence[tuple[Cell, ...]] = ()
     # The writes also give the target's rows the new spelling of their keys.
     respells: bool = False
 
     def missed(self, deleted: int) -> int:
-        """How many deletes should have hit a row and did not, given how many rows were deleted."""
+        """The number of deletes that should have matched a row but did not, given how many rows
+        were deleted."""
         return max(0, len(self.deletes) - deleted - self.passing)
 
 
@@ -79,7 +84,7 @@ class Counts:
 
     written: int = 0
     deleted: int = 0
-    # Deletes and updates that should have hit a row and did not.
+    # Deletes and updates that should have matched a row but did not.
     missed: int = 0
 
     def add(self, other: Counts) -> None:

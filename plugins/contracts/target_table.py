@@ -29,7 +29,7 @@ class TargetColumn:
     declared: str = ""
     # Only an insert may give the column its value (GENERATED ALWAYS AS IDENTITY).
     is_fixed: bool = False
-    # Texts that differ, as `a` and `A`, may be equal there.
+    # Different texts, such as `a` and `A`, can be equal in it.
     is_folding: bool = False
 
 
@@ -38,18 +38,18 @@ class TargetTable:
     """A target table as reflected."""
 
     id: TableId
-    # By name, in the table's order.
+    # The columns by name, in the table's order.
     columns: Mapping[str, TargetColumn]
     # The primary key, else a unique key without nullable columns, else empty.
     key: tuple[str, ...]
-    # The other unique keys. One that is more than its columns (an expression, a prefix, a
+    # The other unique keys. A key that is more than its columns (an expression, a prefix, a
     # condition) is an empty tuple.
     unique_keys: tuple[tuple[str, ...], ...] = ()
     # SQLAlchemy's name of the target's kind: `postgresql`, `mysql`, `oracle`.
     dialect: str = ""
     # Why nothing may be written to the table, as a sentence with the remedy; else empty.
     unsafe: str = ""
-    # The key is checked at the commit, or may be, so no upsert can go by it.
+    # The key is, or can be, checked at the commit, so no upsert can use it.
     is_key_deferrable: bool = False
-    # Sentences for `task check` on what else of the table touches rows.
+    # Sentences for `task check` on other properties of the table that affect rows.
     remarks: tuple[str, ...] = ()
