@@ -1,1 +1,1 @@
-"""Row changes on their way: processed, mapped, made records of other names."""
+"""Transforms row changes: event processors, mapping, and records under other names."""

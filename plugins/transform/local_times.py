@@ -1,5 +1,5 @@
-"""TIMESTAMP cells, which are moments in UTC, as the time that clocks of a zone show: what target
-columns hold that have no zone of their own. Pure."""
+"""Converts TIMESTAMP cells, which are in UTC, to local times of a zone, for target columns without
+a zone of their own. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ TIMES: Final = re.compile(r"date|time", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class LocalTime:
-    """What a source column's cells become. `is_key`: rows are told apart by them."""
+    """The conversion of a source column's cells. `is_key`: the column is part of the target's
+    key."""
 
     zone: tzinfo
     source: TableId
@@ -30,14 +31,15 @@ class LocalTime:
     is_key: bool
 
     def cell(self, text: str) -> str:
-        """Raises DataError for what is no time. And for a key in the hour that clocks show twice,
-        as two rows may become one there: which of them a later change is of nobody could tell."""
+        """A cell as local time. Raises DataError for text that is not a time, and for a key in the
+        hour that clocks show twice, where two rows could become one, so that a later change could
+        be of either."""
         try:
             local = in_zone(self.zone, text)
         except ValueError:
             raise DataError(
                 f"column {self.column} of {self.source} is a TIMESTAMP and holds no date and time, "
-                f"so it cannot be brought to {KEY}"
+                f"so it cannot be converted to {KEY}"
             ) from None
         if self.is_key and comes_twice(self.zone, local):
             raise DataError(
@@ -50,7 +52,8 @@ class LocalTime:
 
 
 def has_zone(column: TargetColumn, dialect: str) -> bool:
-    """Whether a target column holds moments. Oracle's TIMESTAMP does not, MySQL's does."""
+    """Whether a target column holds times with a zone. MySQL's TIMESTAMP does, Oracle's does
+    not."""
     if WITH_ZONE.fullmatch(column.type):
         return True
     return dialect != "oracle" and column.type == "timestamp"
@@ -59,8 +62,8 @@ def has_zone(column: TargetColumn, dialect: str) -> bool:
 def local_times(
     zone: tzinfo | None, source: Table, target: TargetTable, names: Mapping[str, str | None]
 ) -> dict[str, LocalTime]:
-    """By source column, those that become local times. `names`: source column -> target column, of
-    those that are copied as they are. Raises ConfigError where types are not known."""
+    """Source column -> its conversion to local time. `names`: source column -> target column, for
+    columns that are copied unchanged. Raises ConfigError where types are unknown."""
     if zone is None:
         return {}
     found: dict[str, LocalTime] = {}

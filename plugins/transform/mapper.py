@@ -1,4 +1,4 @@
-"""Which rules of a task a source table follows, and so to which target tables its rows go."""
+"""Finds the rules of a task that apply to a source table, and so the target tables of its rows."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Mapper:
         excludes: frozenset[str] = frozenset(),
         zone: tzinfo | None = None,
     ) -> None:
-        """Several rules that select the same tables send their rows to several tables; of those
-        that also name the same target, the first counts. `includes`, `excludes`: the task's filter,
+        """Several rules that select the same tables send their rows to several targets; if they
+        also name the same target, the first counts. `includes`, `excludes`: the task's filter,
         which decides which source tables can share a target. `zone`: TIMESTAMP cells become local
-        times of this zone where the target's columns have no zone; None: they stay as they are."""
+        times of this zone where the target's columns have no zone; None: they stay unchanged."""
         self._zone = zone
         self._includes = includes
         self._excludes = excludes
@@ -48,8 +48,8 @@ class Mapper:
         self._routes: dict[TableId, tuple[Route, ...]] = {}
 
     def routes(self, source: TableId) -> tuple[Route, ...]:
-        """Where rows of this table go, by the rules of the most specific selector: schema and
-        table, table only, schema only, any; within one of these a name before a pattern."""
+        """The routes of this table's rows, by the rules of the most specific selector: schema and
+        table, table only, schema only, any; within each of these a name before a pattern."""
         if source not in self._routes:
             rules = self._selected(source)
             self._routes[source] = tuple(self._route(source, rule) for rule in rules)
@@ -63,12 +63,12 @@ class Mapper:
         matching = [each for each in self._rules if matches(each, source)]
         if not matching:
             return [ANYTHING]
-        # Of equally specific selectors `max` gives the first, so the task file's order decides.
+        # `max` returns the first of equally specific selectors, so the task file's order decides.
         return self._rules[max(matching, key=specificity)].values()
 
     def _is_shared(self, source: TableId, target: TableId) -> bool:
         """Whether rows of another source table go to the target too, as far as rules and filter
-        say. The other tables are those of `includes` where it names some, else those that rules
+        show. The other tables are those of `includes` where it names some, else those that rules
         name, each pattern standing for several. A table without a rule counts only in `includes`:
         otherwise any new name could be that of another source table."""
         if self._includes:
@@ -91,8 +91,8 @@ class Mapper:
         return found
 
     def _sends(self, other: TableId, target: TableId) -> bool:
-        """Whether rows of a table that a rule names go to the target. They may not: the filter
-        may leave the table out, or a more specific rule may send its rows elsewhere."""
+        """Whether rows of a table that a rule names really go to the target: the filter can leave
+        the table out, or a more specific rule can send its rows elsewhere."""
         if str(other).upper() in self._excludes:
             return False
         targets_of_other = [target_of(rule, other) for rule in self._selected(other)]

@@ -1,4 +1,4 @@
-"""How rows of a source table become rows of a target table."""
+"""The plan by which rows of a source table become rows of a target table."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ class Plan:
 
     source: Table
     target: TargetTable
-    # The table of the mapped rows: the target's columns, with types as the source has them.
+    # The table of the mapped rows: the target's columns, with the source's types.
     table: Table
     # Source column -> target column; None: left out.
     names: Mapping[str, str | None]
     # The source columns.
     known: frozenset[str]
-    # Rows are taken as they are.
+    # Rows are unchanged.
     is_same: bool
-    # Target column -> what it holds.
+    # Target column -> its expression.
     computed: Mapping[str, Expression]
-    # By source column.
+    # Source column -> the mask for its cells.
     masks: Mapping[str, Mask]
-    # Wanted columns that the target lacks, under its names.
+    # Columns that are left out as the target lacks them, under its names.
     dropped: tuple[str, ...]
     # Rows of other source tables go to the target too.
     is_shared: bool = False
-    # By source column, moments that become local times; computed columns see the moments.
+    # Source column -> its conversion to local time; computed columns see the times in UTC.
     local: Mapping[str, LocalTime] = field(default_factory=dict)
 
     def describes(self, image: Mapping[str, object] | None) -> bool:
         """Whether the source table, as its record describes it, has all columns of a row, or of
-        many."""
+        rows as columns."""
         return image is None or self.known.issuperset(image)
 
     def map(self, change: RowChange) -> RowChange:
         """The same change under the target's names. Raises DataError for a row that does not fit
-        its own table, or lacks a column that an expression takes; and for a truncate of a table
+        its own table, or lacks a column that an expression needs; and for a truncate of a table
         that shares its target."""
         if self.is_shared and change.op is Op.TRUNCATE:
             raise DataError(
                 f"TRUNCATE of {self.source.id}: target table {self.target.id} holds rows of other "
                 "source tables too, and would lose them; "
-                "delete the rows of this one there, then set the position behind the record"
+                "delete the rows of this one there, then set the position after the record"
             )
         before = self._row(change.before)
         after = self._row(change.after)
@@ -81,7 +81,7 @@ class Plan:
         return mapped
 
     def _replaced(self, row: Row) -> dict[str, Cell]:
-        """Masks and local times in place of the cells; a column has one of the two at most."""
+        """The row with masked cells and local times; a column has at most one of the two."""
         replaced = {**row}
         for column, mask in self.masks.items():
             if column in row:
@@ -95,8 +95,8 @@ class Plan:
     def _with_computed(
         self, change: RowChange, before: Row | None, after: Row | None
     ) -> tuple[Row | None, Row | None]:
-        """Adds the computed columns. A partial image only gets those that take a column which it
-        has: what an image lacks has not changed."""
+        """The images with their computed columns. A partial image only gets those that use a column
+        which it has, as columns that an image lacks have not changed."""
         old = change.before
         new = change.after
         if old is not None and before is not None:

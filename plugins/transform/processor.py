@@ -1,5 +1,5 @@
-"""Event processors: a Python function of the user's that sees each row between filter and
-mapping, and says what is applied for it."""
+"""Event processors: a user's Python function that receives each row between filter and mapping, and
+returns the changes to apply instead."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from cdcbus.plugins.rowchange import RowChange
 KEY = "consumer.eventProcessor.className"
 
 Processor = Callable[[RowChange], Sequence[RowChange]]
-"""Gives the row changes to apply in place of one, in order; none leave it out. Called by several
-threads; within a partition in order, but for rows that are looked at again or ahead.
+"""Returns the row changes to apply in place of one, in order; an empty sequence leaves it out.
+Called by several threads; in order within a partition, except for rows read again or ahead.
 
-The user's function may give a single RowChange, None, or a list, tuple or generator of RowChanges.
+The user's function can return a RowChange, None, or a list, tuple or generator of RowChanges.
 """
 EXPECTED = "expected a RowChange, None, or a list, tuple or generator of RowChanges"
 CELLS = frozenset({str, type(None)})
 
 
 def is_python(name: str) -> bool:
-    """Whether a processor's name is one of ours: `module:function`, or an entry point; any other
-    is a Java class of porter's."""
+    """Whether a processor's name is one of ours: `module:function`, or an entry point; any other is
+    a Java class of porter."""
     return ":" in name or is_added(name, PROCESSORS)
 
 
 def make_processor(name: str) -> Processor | None:
-    """The processor; a class is made once, without arguments, and called; None for no name.
-    Raises ConfigError."""
+    """The processor of this name; None for an empty name. A class is instantiated once, without
+    arguments, and the instance is called. Raises ConfigError."""
     if not name:
         return None
     try:
@@ -42,7 +42,7 @@ def make_processor(name: str) -> Processor | None:
         made = found() if isinstance(found, type) else found
     except ConfigError as error:
         raise ConfigError(f"{KEY}={name}: {error}") from error
-    # Anything: it is the user's code.
+    # The user's code can raise anything.
     except Exception as error:
         raise ConfigError(
             f"{KEY}={name} cannot be imported: {type(error).__name__}: {error}; it must be on "
@@ -50,8 +50,8 @@ def make_processor(name: str) -> Processor | None:
         ) from error
     if not callable(made):
         raise ConfigError(
-            f"{KEY}={name} is no function: it is called with a RowChange, and gives what is to be "
-            "applied"
+            f"{KEY}={name} is not a function: it is called with a RowChange, and returns the "
+            "changes to apply"
         )
     return _guarded(name, made)
 
@@ -61,7 +61,7 @@ def _guarded(name: str, process: Callable[[RowChange], object]) -> Processor:
         try:
             rows = _listed(process(change))
         except Exception as error:
-            # Only its type: its text may hold cell values.
+            # Only its type, as its text can hold cell values.
             raise DataError(
                 f"event processor {name} raised {type(error).__name__} on a row of "
                 f"{change.table.id}"
@@ -85,8 +85,8 @@ def _guarded(name: str, process: Callable[[RowChange], object]) -> Processor:
 
 
 def _check_cells(name: str, row: RowChange, image: object) -> None:
-    """Raises DataError for what is no row, and for a cell that is neither text, of a subclass of
-    str perhaps, nor NULL."""
+    """Raises DataError for an image that is not a row, and for a cell that is neither text, which
+    can be of a subclass of str, nor NULL."""
     if not isinstance(image, Mapping):
         raise DataError(
             f"event processor {name} gave a {type(image).__name__} as a row of {row.table.id}; "
@@ -101,7 +101,8 @@ def _check_cells(name: str, row: RowChange, image: object) -> None:
 
 
 def _listed(given: object) -> list[object]:
-    """A generator is run to its end: rows that it gives before it fails are not to be applied."""
+    """A function's result as a list. A generator is run to its end first, as rows that it yields
+    before it fails must not be applied."""
     if isinstance(given, list | tuple | GeneratorType):
         return list(given)
     if given is None:

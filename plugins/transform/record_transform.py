@@ -1,4 +1,4 @@
-"""Row changes to the records of other topics: mapped, keyed, in another form. Pure."""
+"""Turns row changes into records of other topics: mapped, keyed, and in another format. Pure."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.route import Route
 
-# How many tables' ways are kept.
+# The number of tables whose ways are kept.
 TABLES = 1_000
 
 
 class Way(NamedTuple):
-    """How rows of a table are named, where they go, and which columns make their key."""
+    """How rows of a table are mapped, the topic that they go to, and the columns of their key."""
 
     plan: Plan
     topic: str
@@ -46,7 +46,7 @@ class Written(NamedTuple):
 
 
 class RecordTransform:
-    """The mapper, keys, topics and form of one task. Thread-safe."""
+    """The mapper, keys, topics and format of one task. Thread-safe."""
 
     def __init__(self, mapper: Mapper, config: PublishConfig) -> None:
         self._mapper = mapper
@@ -56,9 +56,9 @@ class RecordTransform:
         self._last: tuple[Table, tuple[Way, ...]] | None = None
 
     def ways(self, table: Table) -> tuple[Way, ...]:
-        """Where rows of a table go. Raises ConfigError where the table lacks what the task file
-        names."""
-        # By identity, for each row: comparing columns would cost more than anything else here.
+        """The ways of a table's rows. Raises ConfigError where the table lacks a column that the
+        task file names."""
+        # By identity, as this runs for each row, and comparing columns would dominate the cost.
         if self._last is not None:
             last_table, ways = self._last
             if last_table is table:
@@ -68,15 +68,14 @@ class RecordTransform:
         return ways
 
     def records(self, change: RowChange) -> Iterator[Written]:
-        """The records of a change, for each way of its table. Raises DataError for a change that
-        its form or its key cannot hold, UnreadableEvent where images lack columns of the key;
-        ConfigError."""
+        """Yields the records of a change, for each way of its table. Raises DataError for a change
+        that the format or the key cannot hold, UnreadableEvent where images lack columns of the
+        key; ConfigError."""
         for way in self.ways(change.table):
             yield self.written(way, change)
 
     def written(self, way: Way, change: RowChange) -> Written:
-        """The records of a change on one of the ways of its table. Raises what `records`
-        raises."""
+        """The records of a change for one of its table's ways. Raises what `records` raises."""
         plan, topic, key = way
         mapped = plan.map(change)
         records = [
@@ -91,15 +90,15 @@ class RecordTransform:
     def _way(self, route: Route, table: Table) -> Way:
         plan = _described(route.plan(table, _as_it_comes(route, table)))
         key: tuple[str, ...] = ()
-        # A TRUNCATE may come without columns, and has no key.
+        # A TRUNCATE can come without columns, and has no key.
         if table.columns:
             key = key_columns(plan.table, self._config)
         return Way(plan, topic_of(plan.table.id, self._config), key)
 
 
 def _described(plan: Plan) -> Plan:
-    """The plan with the types of masked cells, which are text whatever they were: a topic's records
-    name their types."""
+    """The plan with the types of masked cells, which are text whatever they were before: a topic's
+    records carry their types."""
     if not plan.masks:
         return plan
     masks = {plan.names[column]: mask for column, mask in plan.masks.items()}
@@ -111,8 +110,8 @@ def _described(plan: Plan) -> Plan:
 
 
 def _as_it_comes(route: Route, table: Table) -> TargetTable:
-    """A topic as a target table: it has the columns that the mapper wants, and the key under their
-    names. Raises ConfigError where the mapper leaves out a column of the key."""
+    """A topic as a target table: it has the columns that the mapper selects, and the key under
+    their names. Raises ConfigError where the mapper leaves out a column of the key."""
     left_out = [name for name in table.key if route.wanted(name) is None]
     if left_out:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""Refusals: where a rule does not fit the tables that it meets. Each names the key to change."""
+"""Refusals of rules that do not fit their tables. Each names the key to change."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BYTES: Final = re.compile(
     r"bytea|raw|long raw|(var|long ?)?binary|(tiny|medium|long)?blob|vector|geometry", re.IGNORECASE
 )
 BITS: Final = re.compile(r"bit( varying)?|varbit", re.IGNORECASE)
-# What a cell may be, the types of the target for which that matters, and what cannot be told.
+# An ambiguity of cells, the target types for which it matters, and its description.
 AMBIGUITIES: Final = (
     (Unclear.TIMES, TIMES, "a time from a number"),
     (Unclear.BYTES, BYTES, "bytes from base64"),
@@ -28,14 +28,14 @@ AMBIGUITIES: Final = (
 def refuse_unclear(
     source: TableId, name: str, column: Column, target: TargetTable, found: str
 ) -> None:
-    """Raises ConversionError where cells may mean something else than they read, and the type of
-    the target's column `found` makes that matter."""
+    """Raises ConversionError where cells are ambiguous in a way that matters for the type of the
+    target's column `found`."""
     kind = target.columns[found].type.strip('"')
     for unclear, types, meaning in AMBIGUITIES:
         if unclear not in column.unclear or not types.match(kind):
             continue
         remedy = "leave it out with mapper[i].ignore"
-        # Of the formats without types, only Debezium's can send them.
+        # Debezium's is the only format without types that can be configured to send them.
         if Unclear.BITS in column.unclear:
             remedy = f"send the types too (value.converter.schemas.enable=true), or {remedy}"
         raise ConversionError(
@@ -45,7 +45,7 @@ def refuse_unclear(
 
 
 def refuse_twice(source: TableId, target: TableId, names: Mapping[str, str | None]) -> None:
-    """Raises ConfigError where two source columns go to one target column: one would be lost."""
+    """Raises ConfigError where two source columns go to one target column, as one would be lost."""
     taken: dict[str, str] = {}
     for column, name in names.items():
         if name is None:
@@ -71,12 +71,13 @@ def refuse_without_key(source: TableId, target: TableId, left_out: Sequence[str]
 def lacking_columns(
     source: TableId, target: TargetTable, copied: Mapping[str, Column], computed: Sequence[Column]
 ) -> str:
-    """What to do about columns that the target lacks: one sentence and one statement for all, as
-    each further round costs the operator a restart. `copied`: by source column."""
-    # A computed column may have the name of a copied one: the target needs one column for both.
+    """The message about columns that the target lacks: one sentence and one statement for all, as
+    each further round would cost the operator a restart. `copied`: source column -> column."""
+    # A computed column can have the name of a copied one; the target needs one column for both.
     lacking = {column.name: column for column in (*copied.values(), *computed)}
     it = "it" if len(copied) + len(computed) == 1 else "them"
-    # With it comes SQLAlchemy, half of what a fetch task would load at its start.
+    # Imported here, as it brings SQLAlchemy, which would double what a fetch task loads at its
+    # start.
     from cdcbus.plugins.loaders.add_column import add_columns
 
     remedy = f"add {it} ({add_columns(target, list(lacking.values()))})"

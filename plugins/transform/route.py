@@ -1,4 +1,4 @@
-"""Rows of one source table on their way to one target table: how each column is called there."""
+"""The route from one source table to one target table: how each column is named there."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_PLANS: Final = 10_000
 
 
 class Route:
-    """Rows of one source table on their way to one target table. Thread-safe."""
+    """The route of rows from one source table to one target table. Thread-safe."""
 
     def __init__(
         self, source: TableId, rule: MapperRule, is_shared: bool, zone: tzinfo | None = None
@@ -38,11 +38,11 @@ class Route:
         self._plans: dict[int, Plan] = {}
 
     def plan(self, source: Table, target: TargetTable, is_dropping: bool = False) -> Plan:
-        """How rows of `source` become rows of `target`. `is_dropping`: columns that the target
-        lacks are left out, whatever the rule says.
+        """The plan by which rows of `source` become rows of `target`. `is_dropping`: columns that
+        the target lacks are left out, whatever the rule says.
 
         Raises UnmappedColumn for source columns that the target lacks, unless they are left out;
-        ConversionError for cells that may mean something else than they read; ConfigError.
+        ConversionError for ambiguous cells; ConfigError.
         """
         plan = self.known_plan(source, target)
         if plan is None:
@@ -53,9 +53,9 @@ class Route:
         return plan
 
     def known_plan(self, source: Table, target: TargetTable) -> Plan | None:
-        """The plan of an earlier call. Plans are kept by the source table's identity, which
-        costs less per row than comparing columns. The plan holds the table, so no other table
-        can have its identity."""
+        """The plan of an earlier call, None without one. Plans are kept by the source table's
+        identity, which costs less per row than comparing columns. The plan holds the table, so no
+        other table can have its identity."""
         plan = self._plans.get(id(source))
         if plan and plan.source is source and plan.target is target:
             return plan
@@ -63,11 +63,11 @@ class Route:
 
     def passing_plan(self, source: Table, target: TargetTable) -> Plan:
         """The plan for rows that are only looked at: the known one, else one that leaves out
-        what the target lacks and is not kept."""
+        columns that the target lacks, and is not kept."""
         return self.known_plan(source, target) or self._new_plan(source, target, is_dropping=True)
 
     def wanted(self, column: str) -> str | None:
-        """The target's name of a source column, as the task file has it; the target may lack it.
+        """The target name of a source column, as the task file has it; the target can lack it.
         None: the column is left out."""
         lower = column.lower()
         if lower in self.rule.ignored:
@@ -85,8 +85,8 @@ class Route:
         return [*self._copied_columns(source).values(), *self._computed_columns()]
 
     def _copied_columns(self, source: Table) -> dict[str, Column]:
-        """By source column, the column under the target's name. A computed column takes the place
-        of one that is only copied."""
+        """Source column -> the column under the target's name. A computed column replaces one that
+        is only copied."""
         computed = {name.lower() for name in self.rule.computed}
         columns: dict[str, Column] = {}
         for column in source.columns:
@@ -97,7 +97,7 @@ class Route:
             unclear = column.unclear
             mask = self.rule.masks.get(column.name.lower())
             if mask:
-                # What a cell meant no longer matters.
+                # A masked cell is not ambiguous.
                 unclear = Unclear.NOTHING
                 if mask.kind == "hash":
                     mysql_type = "char(64)"
@@ -155,7 +155,7 @@ class Route:
         target: TargetTable,
         is_dropping: bool,
     ) -> list[str]:
-        """The wanted columns that the target lacks. Raises UnmappedColumn for them unless
+        """The needed columns that the target lacks. Raises UnmappedColumn for them unless
         `is_dropping`."""
         lacking = {
             name: column
@@ -172,8 +172,8 @@ class Route:
     def _left_out_of_key(
         self, source: Table, target: TargetTable, written: Collection[str | None]
     ) -> list[str]:
-        """The source columns that the rule leaves out although their names are of the target's
-        key, unless something else is written there."""
+        """The source columns that the rule leaves out although their names are in the target's key,
+        unless another column is written there."""
         unwritten = [name for name in target.key if name in target.columns and name not in written]
         left_out = [column.name for column in source.columns if self.wanted(column.name) is None]
         return [name for name in left_out if any_case(unwritten, self._renamed(name)) is not None]
@@ -181,8 +181,8 @@ class Route:
     def _masks(
         self, source: Table, target: TargetTable, names: Mapping[str, str | None]
     ) -> dict[str, Mask]:
-        """By source column. Raises ConfigError for a key's column whose mask makes different cells
-        the same."""
+        """Source column -> its mask. Raises ConfigError for a key column whose mask makes different
+        cells equal."""
         masks: dict[str, Mask] = {}
         for column, name in names.items():
             mask = self.rule.masks.get(column.lower())
@@ -199,8 +199,8 @@ class Route:
 
 
 def _written(column: Column, target: TargetTable) -> Column | None:
-    """The column under the target's spelling; None where the target lacks the column, or computes
-    it itself from the others."""
+    """The column in the target's spelling; None where the target lacks it, or generates it from
+    other columns."""
     name = any_case(target.columns, column.name)
     if name is None or target.columns[name].is_generated:
         return None
@@ -208,7 +208,7 @@ def _written(column: Column, target: TargetTable) -> Column | None:
 
 
 def any_case(names: Iterable[str], wanted: str) -> str | None:
-    """The name itself, else the first that differs in case only."""
+    """The name itself, else the first that differs only in case; None without one."""
     names = list(names)
     if wanted in names:
         return wanted

@@ -1,4 +1,4 @@
-"""What a task file's `mapper[i]` says: source names to target names, and what cells become."""
+"""The rules of a task file, `mapper[i]`: how source names become target names, and cells change."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cdcbus.plugins.transform.cells.mask import Mask
 
 @dataclass(frozen=True, slots=True)
 class MapperRule:
-    """One `mapper[i]`. `schema` and `table` are (source, target) and select what the rule is for,
-    any case; None = any. A source name with characters of a regular expression in it is one, and is
-    matched whole.
+    """One `mapper[i]`. `schema` and `table` are (source, target) and select the tables of the rule,
+    in any case; None = any. A source name that contains characters of a regular expression is one,
+    and must match whole names.
 
-    `columns`: source column -> target column, any case. `included`: only these source columns,
-    empty: all. `ignored`: not these; both in lower case. `computed`: target column -> what it
-    holds. `masks`: source column, lower case -> what stands in place of its cells. `force_matched`:
-    a source column that the target lacks holds the task up, else it is dropped.
+    `columns`: source column -> target column, in any case. `included`: only these source columns,
+    empty: all. `ignored`: not these; both in lower case. `computed`: target column -> its
+    expression. `masks`: source column, in lower case -> the mask for its cells. `force_matched`:
+    the task waits for a source column that the target lacks; otherwise it leaves the column out.
     """
 
     schema: tuple[str, str] | None = None
@@ -32,7 +32,7 @@ class MapperRule:
 
     @property
     def is_plain(self) -> bool:
-        """Whether rows stay as they are where no target is looked at, as with porter's entry of
+        """Whether rows stay unchanged where the target is not looked at, as with porter's entry of
         only `forceMatched`."""
         pairs = (self.schema, self.table)
         return all(pair is None or pair[0] == pair[1] for pair in pairs) and not (

@@ -1,4 +1,4 @@
-"""Which source tables a rule selects, and what it calls them at the target."""
+"""The source tables that a rule selects, and their names at the target."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def is_pattern(name: str) -> bool:
 
 
 def selector(rule: MapperRule) -> Selector:
-    """Which tables a rule is for. Patterns keep their case, in which it counts: `\\d` is not
+    """The tables that a rule is for. Patterns keep their case, which matters in them: `\\d` is not
     `\\D`."""
     return _folded(rule.schema), _folded(rule.table)
 
@@ -32,7 +32,7 @@ def _folded(pair: tuple[str, str] | None) -> str | None:
 
 
 def targets(rule: MapperRule) -> tuple[str | None, str | None]:
-    """What a rule calls schema and table at the target, in lower case."""
+    """A rule's target schema and table, in lower case; None: the source's name is kept."""
     schema = rule.schema[1].lower() if rule.schema else None
     table = rule.table[1].lower() if rule.table else None
     return schema, table
@@ -62,7 +62,7 @@ def _matches(wanted: str | None, name: str) -> bool:
 
 
 def specificity(selected: Selector) -> tuple[bool, bool, bool, bool]:
-    """How much a selector says, to compare: first whether it has a table and a schema, as in
+    """How specific a selector is, for comparison: first whether it has a table and a schema, as in
     porter; then whether these are names. The table weighs more than the schema."""
     schema, table = selected
     return (
@@ -74,15 +74,15 @@ def specificity(selected: Selector) -> tuple[bool, bool, bool, bool]:
 
 
 def target_of(rule: MapperRule, source: TableId) -> TableId:
-    """The target's name of a source table that the rule selects."""
+    """The target name of a source table that the rule selects."""
     schema = rule.schema[1] if rule.schema else source.schema
     table = rule.table[1] if rule.table else source.table
     return TableId(schema, table)
 
 
 def source_of(rule: MapperRule, target: TableId) -> TableId:
-    """The source table, as the rule spells it, whose rows the rule sends to a target that it
-    leads to."""
+    """The source table, as the rule spells it, whose rows the rule sends to this target. The rule
+    must lead to it."""
     schema = rule.schema[0] if rule.schema else target.schema
     table = rule.table[0] if rule.table else target.table
     return TableId(schema, table)

@@ -1,4 +1,4 @@
-"""Lists of tables as task files have them: names, and regular expressions for several."""
+"""Lists of tables as in task files: names, and regular expressions that match several."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
-# What makes an element a regular expression.
+# The characters that make an element a regular expression.
 SIGNS: Final = re.compile(r"[\\\[\](){}*+?|^]")
 PLAIN_SCHEMA: Final = re.compile(r"([^\\\[\](){}*+?|^.]+)\.\*")
 WILDCARD: Final = re.compile(r"(?:^|(?<!\\))[\w$-]\*|^\*")
@@ -15,8 +15,8 @@ WILDCARD: Final = re.compile(r"(?:^|(?<!\\))[\w$-]\*|^\*")
 
 @dataclass(frozen=True, slots=True)
 class TableList:
-    """`names`: SCHEMA.TABLE in upper case. `patterns`: regular expressions, matched whole on
-    `schema.table`, any case."""
+    """A list of tables. `names`: SCHEMA.TABLE in upper case. `patterns`: regular expressions that
+    must match all of `schema.table`, in any case."""
 
     names: frozenset[str] = frozenset()
     patterns: tuple[str, ...] = ()
@@ -26,8 +26,8 @@ class TableList:
 
 
 def is_selected(name: str, includes: TableList, excludes: TableList) -> bool:
-    """Whether a table, `schema.table`, is one that a task takes. One that `includes` names is, as
-    in porter; of those that a pattern there is for, `excludes` leaves some out."""
+    """Whether a task takes a table, `schema.table`. A table that `includes` names is always taken,
+    as in porter; `excludes` applies to all others."""
     upper = name.upper()
     if upper in includes.names:
         return True
@@ -47,9 +47,9 @@ def _compiled(pattern: str) -> re.Pattern[str]:
 
 
 def read_table_list(text: str) -> TableList:
-    """A comma list of SCHEMA.TABLE, SCHEMA.* and regular expressions, whose own commas stand in
-    brackets. Raises ValueError for one that would match other tables than it seems to: a dot or a
-    star of its own is no separator and no wildcard."""
+    """Reads a comma-separated list of SCHEMA.TABLE, SCHEMA.* and regular expressions, whose own
+    commas must be in brackets. Raises ValueError for an expression that would match other tables
+    than it seems to: a dot alone is not a separator, nor is a star alone a wildcard."""
     names = set[str]()
     patterns: list[str] = []
     for element in map(str.strip, _split(text)):
@@ -68,7 +68,7 @@ def read_table_list(text: str) -> TableList:
 
 
 def _split(text: str) -> list[str]:
-    """The text cut at commas outside of brackets."""
+    """The text split at commas outside brackets."""
     parts = [""]
     depth = 0
     is_escaped = False

@@ -1,9 +1,9 @@
 """Computed cells: text with `{COLUMN}` in it, as in `mapper[i].expression.FULL_NAME={FIRST}
 {LAST:upper}`. Pure.
 
-A column stands in braces, with a function behind a colon if wanted: `upper`, `lower`, `trim`, or
-`a-b` for its characters a to b, counted from 1, both included. `{@schema}` and `{@table}` are the
-source table's names; `{{` and `}}` are braces.
+A column is in braces, optionally with a colon and a function: `upper`, `lower`, `trim`, or `a-b`
+for its characters a to b, counted from 1, both included. `{@schema}` and `{@table}` are the source
+table's names; `{{` and `}}` are literal braces.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SLICE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A column, any case, and what is done with its cell: a name of FUNCTIONS, or `a-b`."""
+    """A column, in any case, and the function for its cell: a name of FUNCTIONS, or `a-b`."""
 
     column: str
     function: str = ""
@@ -40,13 +40,13 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Its text and references, in order. One without references is a constant."""
+    """Texts and references, in order. An expression without references is a constant."""
 
     parts: tuple[str | Reference, ...]
 
     @property
     def columns(self) -> frozenset[str]:
-        """The columns that it takes, as the task file spells them."""
+        """The columns that it uses, as the task file spells them."""
         found = set[str]()
         for part in self.parts:
             if isinstance(part, Reference) and not part.column.startswith("@"):
@@ -54,8 +54,8 @@ class Expression:
         return frozenset(found)
 
     def cell(self, source: TableId, row: Row) -> Cell:
-        """Its value for a row that has all its columns in this spelling; NULL when one of them
-        is."""
+        """The value for a row that has all its columns in this spelling; NULL when one of them is
+        NULL. Raises KeyError for a missing column."""
         values: dict[str, Cell] = {"@schema": source.schema, "@table": source.table}
         # Looked up first: a missing column raises KeyError even where another one is NULL.
         for column in self.columns:
@@ -72,8 +72,8 @@ class Expression:
         return "".join(texts)
 
     def bound(self, names: Mapping[str, str]) -> Expression:
-        """The same with columns as the source spells them; `names`: lower case -> the source's
-        spelling. Those without one stay."""
+        """The expression with columns as the source spells them. `names`: lower case -> the
+        source's spelling. Columns without one keep theirs."""
         return Expression(tuple(_bound(part, names) for part in self.parts))
 
 

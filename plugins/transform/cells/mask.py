@@ -1,4 +1,4 @@
-"""Masks: cells that must not reach the target as they are. Pure."""
+"""Masks for cells that must not reach the target unchanged. Pure."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from dataclasses import dataclass, field, replace
 from cdcbus.plugins.rowchange import Cell, Column
 
 TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext")
-CHAR, VARCHAR = 1, 12  # of java.sql.Types
+# Numbers of java.sql.Types.
+CHAR, VARCHAR = 1, 12
 FORMS = "hash, hash:SALT, truncate:N or fixed:TEXT"
 
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """What stands in place of a cell; NULL stays NULL.
+    """The replacement of a cell; NULL stays NULL.
 
     `hash`: the SHA-256 of salt and cell, in hexadecimal digits. `truncate`: the first `length`
     characters. `fixed`: always `text`.
@@ -26,7 +27,7 @@ class Mask:
 
     @property
     def keeps_difference(self) -> bool:
-        """Whether different cells stay different: a key needs that."""
+        """Whether different cells stay different, as a key requires."""
         return self.kind == "hash"
 
     def cell(self, cell: Cell) -> Cell:
@@ -37,8 +38,8 @@ class Mask:
         return cell[: self.length] if self.kind == "truncate" else self.text
 
     def column(self, column: Column) -> Column:
-        """The column as masked cells need it: these are texts, whatever it held, but for the
-        beginning of bytes."""
+        """The column with a type for masked cells: text, whatever it was before, except that
+        truncated bytes stay bytes."""
         if self.kind == "hash":
             return replace(column, mysql_type="char(64)", sql_type=CHAR)
         if self.kind == "fixed":
