@@ -1,1 +1,1 @@
-"""Row changes to bytes and back, one module per wire format."""
+"""Converts row changes to bytes and back, in one module per wire format."""

@@ -1,11 +1,11 @@
-"""auto: chooses the format of each record by how it begins and the keys it has, read only.
+"""auto: chooses the format of each record by its first byte and its keys; read only.
 
 a packet's first byte      canalProtobuf
 op_type                    oggJson
 opType                     porterJson
 database, upper-case type  canalRow, both renderings
 database, other type       maxwellJson
-anything else              debeziumJson, which answers what it does not know either
+anything else              debeziumJson, which reports records that it does not know either
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Auto(ReadOnly):
     NAME = "auto"
 
     def __init__(self, zone: tzinfo | None = None) -> None:
-        """`zone`: for the formats whose times name none."""
+        """`zone`: the zone of times in formats whose times name none."""
         self._zone = zone
         self._read: dict[str, Callable[[Any], list[RowChange]]] = {
             **_READ,
@@ -42,13 +42,13 @@ class Auto(ReadOnly):
         }
 
     def from_bytes(self, value: bytes) -> list[RowChange]:
-        """What the record's own converter reads. Raises ConversionError, and ConfigError where
-        cdcbus was built without that converter's schema."""
-        # Debezium's, and most of its bytes: not parsed each time
+        """The row changes of a record, read by its own converter. Raises ConversionError, and
+        ConfigError where cdcbus was built without that converter's schema."""
+        # Debezium's schema is most of a record, so it is not parsed each time.
         if value.startswith(b'{"schema":{'):
             return _DEBEZIUM.from_bytes(value)
         if value.startswith(FIRST_BYTES):
-            # only here: a topic of JSON is read without its schema, too
+            # Made only here, as topics of JSON must be readable without its schema.
             return CanalProtobuf(self._zone).from_bytes(value)
         try:
             return parsed(value, lambda message: self._read[format_of(message)](message))
@@ -57,8 +57,8 @@ class Auto(ReadOnly):
 
 
 def form_of(value: bytes) -> str:
-    """The name of the converter that reads a record. Raises ValueError where it is neither JSON
-    nor begins as a packet."""
+    """The name of the converter that reads a record. Raises ValueError for a record that is neither
+    JSON nor begins like a packet."""
     return CanalProtobuf.NAME if value.startswith(FIRST_BYTES) else format_of(orjson.loads(value))
 
 

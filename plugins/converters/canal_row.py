@@ -1,14 +1,14 @@
-"""canalRow: canal's flat JSON message, so that whatever reads canal-json reads ours.
+"""canalRow: canal's flat JSON message, so that every reader of canal-json can read it.
 
-One row per record when writing; any number when reading. All of canal's keys (`id` is always 0:
-there are no batches here), then ours: `file`, `pos`, `row` (number in the transaction), `serverId`,
-`txLast`, before all others `epoch` (`plugins/epoch.py`), and `snapshot` in what a snapshot sends.
-Values are text, see `cdcbus.plugins.rowchange`. `old` holds the changed columns' values before an
-UPDATE. The format: canal's `FlatMessage`.
+Records have one row when written, and any number when read. They have all of canal's keys (`id` is
+always 0, as there are no batches), then ours: `file`, `pos`, `row` (number in the transaction),
+`serverId`, `txLast`, `epoch` before all others (`plugins/epoch.py`), and `snapshot` in records that
+a snapshot sends. Values are text, see `cdcbus.plugins.rowchange`. `old` holds the changed columns'
+values before an UPDATE. The format is canal's `FlatMessage`.
 
 A record without `txLast` is canal's own: its values are read as canal renders them, see
 `cdcbus.plugins.converters.canal_values`. DDL records and canal's other records without rows are
-passed over; a TRUNCATE is an operation.
+ignored; a TRUNCATE is an operation.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from cdcbus.plugins.converters.columnar import Columns
 
-# Canal's types that change no row.
+# Canal's record types that change no row.
 WITHOUT_ROWS = {
     "CREATE",
     "ALTER",
@@ -51,7 +51,8 @@ _DATA = b'"data":['
 _OLD = b'"old":['
 _LAST = b'"txLast":true,'
 _NOT_LAST = b'"txLast":false,'
-_VARCHAR = 12  # of java.sql.Types: what a column is taken for whose type is not named
+# The number of java.sql.Types for a column whose type is not given.
+_VARCHAR = 12
 OUR_KEYS = {"epoch", "file", "pos", "row", "serverId", "snapshot", "txLast"}
 
 
@@ -65,7 +66,7 @@ def _json(value: Any) -> str:
 
 
 class CanalRow:
-    """The `canalRow` converter. `zone`: that of canal's own TIMESTAMP cells; None: UTC."""
+    """The `canalRow` converter. `zone`: the zone of canal's own TIMESTAMP cells; None: UTC."""
 
     def __init__(self, zone: tzinfo | None = None) -> None:
         self._zone = zone
@@ -77,7 +78,7 @@ class CanalRow:
         return orjson.dumps(self.message(change))
 
     def ddl_to_bytes(self, ddl: TableDdl) -> bytes:
-        """One flat message as that of a TRUNCATE, with the statement as it was written."""
+        """One flat message like that of a TRUNCATE, with the statement as written."""
         truncate = self.message(
             RowChange(Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True)
         )
@@ -91,16 +92,16 @@ class CanalRow:
         return b"".join((start[0], b",".join(data), to_old[0], b",".join(filter(None, old)), end))
 
     def message(self, change: RowChange) -> dict[str, Any]:
-        """What `to_bytes` writes."""
+        """The message that `to_bytes` writes."""
         table = change.table
         origin = change.origin
         row = change.before if change.op is Op.DELETE else change.after
-        # a TRUNCATE is DDL to canal
+        # To canal a TRUNCATE is DDL.
         is_ddl = change.op is Op.TRUNCATE
         types = {column.name: column.mysql_type for column in table.columns}
         numbers = {column.name: column.sql_type for column in table.columns}
         old = [_changed(change.before, change.after)] if change.op is Op.UPDATE else None
-        # first, where readers find it without parsing the rest
+        # First, so that readers find it without parsing the rest.
         epoch = {"epoch": origin.epoch} if origin.epoch else {}
         return {
             **epoch,
@@ -127,14 +128,14 @@ class CanalRow:
         }
 
     def template(self, table: Table, op: Op) -> RecordTemplate | None:
-        """What `to_bytes` writes, around the images."""
+        """The template of the messages that `to_bytes` writes."""
         database = _json(table.id.schema)
         name = _json(table.id.table)
         key = _json(list(table.key) or None)
         types = _json({column.name: column.mysql_type for column in table.columns})
         numbers = _json({column.name: column.sql_type for column in table.columns})
         is_update = op is Op.UPDATE
-        # Fixed text is named by the values on both sides: `to_es` ends before `es`.
+        # Fixed text is named after the values on both sides: `to_es` ends before `es`.
         start = '"data":['
         to_es = f'],"database":{database},"es":'
         gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":'
@@ -171,7 +172,7 @@ class CanalRow:
             raise ConversionError("not a canalRow record: not JSON") from error
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
-        """Many records at once."""
+        """The row changes of many records as columns."""
         # Imported here, as it brings Arrow, which writers do not need.
         from cdcbus.plugins.converters.arrow.read import columns_on_wire
         from cdcbus.plugins.converters.arrow.wire import CANAL_ROW
@@ -180,32 +181,33 @@ class CanalRow:
 
 
 class CanalCompat(CanalRow):
-    """The `canalCompat` converter: canal's own rendering of values, and no keys but canal's.
-    Reads what `canalRow` reads."""
+    """The `canalCompat` converter: canal's own rendering of values, and only canal's keys. Reads
+    the same records as `canalRow`."""
 
     marks_snapshots = False
 
     def template(self, table: Table, op: Op) -> RecordTemplate | None:
-        """None: each value is looked at."""
+        """None, as each value must be looked at."""
         return None
 
     def message(self, change: RowChange) -> dict[str, Any]:
-        """What `to_bytes` writes. Raises ConversionError for an ENUM or SET label that the
-        column's type does not have."""
+        """The message that `to_bytes` writes. Raises ConversionError for an ENUM or SET label that
+        the column's type does not have."""
         table = change.table
         before = None if change.before is None else rendered(table, change.before)
         after = None if change.after is None else rendered(table, change.after)
         message = super().message(replace(change, before=before, after=after))
-        message["es"] -= message["es"] % 1000  # canal knows whole seconds
+        # canal writes whole seconds.
+        message["es"] -= message["es"] % 1000
         if message["sqlType"] is not None:
             message["sqlType"] = sql_types(table, message["data"][0])
         return {key: value for key, value in message.items() if key not in OUR_KEYS}
 
 
 def _cut(value: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
-    """What stands before the row, the row, what follows up to the row in `old`, that row, and
-    the rest of a message with one row. No text holds what is looked for: quotation marks inside
-    of texts are escaped, and a row holds no lists."""
+    """Cuts a message with one row into the text before the row, the row, the text up to the row in
+    `old`, that row, and the rest. No cell can contain the texts searched for: quotation marks in
+    cells are escaped, and a row holds no lists."""
     data = value.index(_DATA) + len(_DATA)
     data_end = value.index(b'],"database":')
     old = old_end = data_end
@@ -252,7 +254,7 @@ def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:
 
 
 def _table(message: Mapping[str, Any], zone: tzinfo | None) -> tuple[Table, dict[str, Rendering]]:
-    """The table, and how canal's own cells are read."""
+    """The table, and the readings of canal's own cells."""
     schema = message.get("database")
     name = message.get("table")
     key = message.get("pkNames") or []
@@ -279,7 +281,7 @@ def _table(message: Mapping[str, Any], zone: tzinfo | None) -> tuple[Table, dict
 
 
 def _untyped(data: Any) -> dict[str, str]:
-    """The columns of a message that names no types, as those of other writers of canal's form."""
+    """The columns of a message without types, as other writers of canal's form send."""
     if isinstance(data, list) and data and isinstance(data[0], dict):
         return dict.fromkeys(data[0], "")
     return {}
@@ -293,7 +295,7 @@ def _known_table(
     key: tuple[str, ...],
     zone: tzinfo | None,
 ) -> tuple[Table, dict[str, Rendering]]:
-    """One object per table and shape: what is planned for a table is kept by it."""
+    """One object per table and shape, as plans for a table are cached by its identity."""
     numbers = dict(sql_types)
     texts = (*dict(types).values(), *key)
     if not all(isinstance(text, str) for text in texts):
@@ -317,7 +319,7 @@ def _origin(message: Mapping[str, Any]) -> Origin:
 
 
 def _pairs(old: object, data: list[Any]) -> bool:
-    """Whether `old` holds the columns that changed of each row, or null."""
+    """Whether `old` has, for each row, its changed columns or null."""
     if not isinstance(old, list) or len(old) != len(data):
         return False
     return all(fields is None or isinstance(fields, dict) for fields in old)
@@ -346,7 +348,7 @@ def _changes(
             before = row
             after = None
         elif op is Op.UPDATE:
-            # without `old` nothing is known of the row before
+            # Without `old` the former row is unknown.
             before = {} if old is None else {**row, **_row(old[i] or {}, readings)}
         ends = is_last and i == len(data) - 1
         changes.append(RowChange(table, op, before, after, origin, first + i, ends))

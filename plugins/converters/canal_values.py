@@ -1,9 +1,9 @@
-"""Values as canal itself renders them, to ours and back: ENUM and SET as numbers, BINARY without
-the zero bytes at its end.
+"""Converts values as canal itself renders them to ours and back: ENUM and SET as numbers, BINARY
+without its trailing zero bytes.
 
-Everything else is the same text in both, but for floating point numbers, which canal writes as Java
+Everything else is the same text in both, except floating point numbers, which canal writes as Java
 does, and TIMESTAMP: canal renders it in the time zone of its JVM, which no record names. A reader
-is told that zone; without it, and in what is written, it is UTC.
+can be given that zone; without it, and when writing, it is UTC.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _INTEGERS = {
 
 
 def ours(columns: Mapping[str, str], zone: tzinfo | None = None) -> dict[str, Rendering]:
-    """How to read canal's cells, for the columns (name -> MySQL type) whose text differs. `zone`:
-    that of canal's JVM; None: UTC."""
+    """The readings of canal's cells, for those of the columns (name -> MySQL type) whose text
+    differs. `zone`: the zone of canal's JVM; None: UTC."""
     found = {}
     for name, mysql_type in columns.items():
         reading = _reading(name, mysql_type)
@@ -46,13 +46,13 @@ def ours(columns: Mapping[str, str], zone: tzinfo | None = None) -> dict[str, Re
 
 
 def read_as(readings: Mapping[str, Rendering], row: Row) -> dict[str, str | None]:
-    """A row of canal's with our cells. Raises ConversionError naming the column whose number no
-    label has."""
+    """A row of canal with our cells. Raises ConversionError naming a column whose number stands for
+    no label."""
     return _with(readings, row)
 
 
 def _with(renderings: Mapping[str, Rendering], row: Row) -> dict[str, str | None]:
-    """The row, its cells as the renderings of their columns make them."""
+    """The row with its cells rendered by their columns' renderings."""
     found = dict(row)
     for name, rendering in renderings.items():
         cell = found.get(name)
@@ -110,7 +110,7 @@ def _enum_reading(name: str, labels: list[str]) -> Rendering:
 
 def _set_reading(name: str, labels: list[str]) -> Rendering:
     def read(cell: str) -> str:
-        # 64 labels at most: a number of up to 20 digits
+        # There are at most 64 labels, so the number has up to 20 digits.
         is_number = cell.isascii() and cell.isdigit() and len(cell) <= 20
         if not is_number or int(cell) >> len(labels):
             return _known(name, None, labels)
@@ -128,7 +128,7 @@ def _timestamp_reading(name: str, zone: tzinfo) -> Rendering:
         except ValueError:
             raise ConversionError(
                 f"column {name} holds no time that clocks of {zone} show: check "
-                "consumer.source.timeZone, which is to be the zone of canal's JVM"
+                "consumer.source.timeZone, which must be the zone of canal's JVM"
             ) from None
 
     return read
@@ -140,7 +140,8 @@ def _known(name: str, text: str | None, labels: list[str]) -> str:
             f"column {name} holds no number of one of its {len(labels)} labels; canal writes ENUM "
             "and SET as numbers"
         )
-    if "\\" in text:  # canal's type text does not say whether it is escaped
+    # canal's type text does not show whether a backslash is an escape.
+    if "\\" in text:
         raise ConversionError(
             f"column {name} holds a label with a backslash, which canal's mysqlType does not "
             "spell in one way only"
@@ -174,9 +175,10 @@ def _rendering(column: Column) -> Rendering | None:
 def _enum_rendering(name: str, labels: list[str]) -> Rendering:
     numbers: dict[str, str] = {}
     for number, label in enumerate(labels, 1):
-        # of two equal labels the first is meant
+        # The first of two equal labels counts.
         numbers.setdefault(label, str(number))
-    numbers.setdefault("", "0")  # MySQL's mark of an invalid value
+    # MySQL's number for an invalid value.
+    numbers.setdefault("", "0")
 
     def render(label: str) -> str:
         if label not in numbers:
@@ -211,7 +213,7 @@ def java_float(text: str) -> str:
     sign = "-" if value.is_signed() else ""
     if not value:
         return f"{sign}0.0"
-    # Java writes an exponent below 10^-3, and from 10^7 on
+    # Java uses an exponent below 10^-3, and from 10^7 on.
     if -3 <= value.adjusted() < 7:
         whole, _, fraction = f"{abs(value):f}".partition(".")
         return f"{sign}{whole}.{fraction.rstrip('0') or '0'}"

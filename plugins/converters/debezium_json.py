@@ -2,11 +2,12 @@
 them, read only.
 
 With the schema (`value.converter.schemas.enable=true`) each value is read by its column's type, see
-`cdcbus.plugins.converters.debezium_values`. Without it text and numbers are taken as they stand, as
-nothing tells a date from a number or bytes from text: columns are marked `Unclear`, and base64 with
-padding is refused. `c` and `r` (snapshot) are inserts, `u` an update, `d` a delete, `t` a truncate.
-A null `before` of an update is a row that is not known. Tombstones, transaction marks, schema
-changes and heartbeats hold no row. The record key is not read: the target's key counts.
+`cdcbus.plugins.converters.debezium_values`. Without it text and numbers are taken unchanged, as
+nothing distinguishes a date from a number or bytes from text: columns are marked `Unclear`, and
+base64 with padding is refused. `c` and `r` (snapshot) are inserts, `u` an update, `d` a delete, `t`
+a truncate. In an update with a null `before` the former row is unknown. Tombstones, transaction
+marks, schema changes and heartbeats hold no row. The record key is not read: the target's key
+counts.
 """
 
 from __future__ import annotations
@@ -65,14 +66,14 @@ def read(message: Any) -> list[RowChange]:
 
 
 def _with_known_schema(value: bytes) -> list[RowChange] | None:
-    """The row of a message that begins with its schema: one that has been seen before is not
-    parsed again. None for any other message."""
+    """The row of a message that begins with its schema, which is not parsed again if it has been
+    seen before. None for any other message."""
     cut = value.find(_PAYLOAD) if value.startswith(_SCHEMA) and value.endswith(b"}") else -1
     if cut < 0:
         return None
     try:
-        # Two parts that are JSON each are the two members of the message: no JSON text holds the
-        # bytes that part them.
+        # If both parts are JSON, they are the two members of the message, as no JSON text contains
+        # the bytes between them.
         columns = _columns(value[len(_SCHEMA) : cut])
         return parsed(value[cut + len(_PAYLOAD) : -1], lambda payload: _row(payload, columns))
     except ValueError:
@@ -81,7 +82,8 @@ def _with_known_schema(value: bytes) -> list[RowChange] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """What a schema says of a row's columns; `unknown` have a type that is not known, by name."""
+    """A row's columns according to a schema. `decode`: column -> how its values are read;
+    `unknown`: column -> its type, where that is unknown."""
 
     columns: tuple[Column, ...]
     decode: Mapping[str, Decode]
@@ -90,8 +92,8 @@ class _Columns:
 
 @lru_cache(maxsize=1_000)
 def _columns(schema: bytes) -> _Columns | None:
-    """None for a schema without a row. Raises ValueError for what is no JSON, ConversionError
-    for what is no schema."""
+    """The columns of a schema; None for one without a row. Raises ValueError for text that is not
+    JSON, ConversionError for JSON that is not a schema."""
     try:
         members = (orjson.loads(schema) or {}).get("fields") or []
         images = {field["field"]: field for field in members}
@@ -117,8 +119,9 @@ def _columns(schema: bytes) -> _Columns | None:
 
 
 def _row(payload: Any, columns: _Columns | None) -> list[RowChange]:
+    # A tombstone.
     if payload is None:
-        return []  # a tombstone
+        return []
     if not isinstance(payload, dict):
         raise ConversionError(
             "not a debeziumJson record: an object with the keys op, source, before and after was "
@@ -127,8 +130,9 @@ def _row(payload: Any, columns: _Columns | None) -> list[RowChange]:
     op = payload.get("op")
     if op is None and _is_without_row(payload):
         return []
+    # A message that was written into the log manually.
     if op == "m":
-        return []  # a message that was written into the log by hand
+        return []
     if not isinstance(op, str) or op not in _OPS:
         raise ConversionError(
             "debeziumJson record whose op is none of c, r, u, d, t, m: take transforms such as "
@@ -146,7 +150,7 @@ def _row(payload: Any, columns: _Columns | None) -> list[RowChange]:
 
 
 def _is_without_row(payload: Mapping[str, Any]) -> bool:
-    """Transaction marks, schema changes, heartbeats."""
+    """Whether a payload is a transaction mark, a schema change or a heartbeat."""
     keys = payload.keys()
     is_mark = {"status", "id", "event_count"} <= keys
     is_ddl = {"source", "ddl", "databaseName"} <= keys
@@ -175,7 +179,7 @@ def _change(
 def _table_id(payload: Mapping[str, Any]) -> TableId:
     source = payload.get("source")
     if isinstance(source, dict):
-        # of databases with schemas these, of MySQL the database
+        # The schema of databases that have schemas, else the database, as of MySQL.
         schema = source.get("schema") or source.get("db")
         name = source.get("table")
         if isinstance(schema, str) and isinstance(name, str) and name:
@@ -190,7 +194,7 @@ def _untyped(name: str) -> Column:
 
 @lru_cache(maxsize=10_000)
 def _table(name: TableId, columns: tuple[Column, ...]) -> Table:
-    """One object per table and shape: what is planned for a table is kept by it."""
+    """One object per table and shape, as plans for a table are cached by its identity."""
     return Table(name, columns, ())
 
 
@@ -212,7 +216,8 @@ def _image(
         return None
     if not isinstance(fields, dict):
         raise ConversionError(f"debeziumJson record of {table}: {key} is not an object")
-    if _UNAVAILABLE in fields.values():  # Debezium's word for a column that the source did not send
+    # Debezium's value for a column that the source did not send.
+    if _UNAVAILABLE in fields.values():
         fields = {name: value for name, value in fields.items() if value != _UNAVAILABLE}
     return _plain(table, fields) if columns is None else _decoded(table, fields, columns)
 
@@ -226,7 +231,7 @@ def _decoded(table: TableId, fields: Mapping[str, Any], columns: _Columns) -> di
             row[name] = None if value is None else decode[name](value)
     except (ValueError, TypeError, AttributeError, OverflowError, KeyError) as error:
         what = "does not fit its schema"
-        # a KeyError may also come out of a value's own object
+        # A KeyError can also come from a value that is an object.
         if isinstance(error, KeyError) and (found := columns.unknown.get(name)):
             what = f"has type {found}, which is not known"
         raise ConversionError(f"debeziumJson record of {table}: column {name} {what}") from None
@@ -234,8 +239,8 @@ def _decoded(table: TableId, fields: Mapping[str, Any], columns: _Columns) -> di
 
 
 def _plain(table: TableId, fields: Mapping[str, Any]) -> dict[str, Cell]:
-    """Values as they stand. base64 with its padding is a DECIMAL or bytes, rarely text: without
-    a schema nothing tells them apart."""
+    """The values unchanged. Raises ConversionError for base64 with padding, which is a DECIMAL or
+    bytes, rarely text: without a schema these cannot be distinguished."""
     row = dict(fields)
     for name, value in fields.items():
         if isinstance(value, str) and value.endswith("=") and _PADDED_BASE64.fullmatch(value):

@@ -1,4 +1,4 @@
-"""Values of Debezium's JSON to cells, by the Kafka Connect schema of their column.
+"""Converts values of Debezium's JSON to cells, by the Kafka Connect schema of their column.
 
 A type is the pair of the schema's `name` (Debezium's or Connect's semantic type) and `type`.
 Source: the data type mappings of Debezium's MySQL connector.
@@ -16,7 +16,7 @@ from typing import Any
 from cdcbus.plugins.converters.json_cells import Number, cell_text
 from cdcbus.plugins.rowchange import Cell
 
-# raises ValueError, TypeError, KeyError or OverflowError for what is not of the type
+# Raises ValueError, TypeError, KeyError or OverflowError for a value that is not of the type.
 Decode = Callable[[Any], Cell]
 MAX_SCALE = 1_000
 _EPOCH_DAY = date(1970, 1, 1)
@@ -26,8 +26,8 @@ _ZONED = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:
 
 
 def column_type(field: Mapping[str, Any]) -> tuple[str, Decode]:
-    """(MySQL type, as near as the schema says; how to read a value) of a field's schema.
-    Raises KeyError or ValueError for a type that is not known."""
+    """The MySQL type of a field's schema, as close as the schema allows, and how its values are
+    read. Raises KeyError or ValueError for an unknown type."""
     name, kind = field.get("name"), field["type"]
     parameters = field.get("parameters") or {}
     if name == "org.apache.kafka.connect.data.Decimal":
@@ -45,18 +45,18 @@ def column_type(field: Mapping[str, Any]) -> tuple[str, Decode]:
 
 
 def _label(value: Any, escaped: frozenset[str]) -> str:
-    """Debezium separates an ENUM's labels by commas in the schema, and writes those inside of
-    labels with a backslash before them, in cells as well."""
+    """An ENUM's label. Debezium separates labels by commas in the schema, and escapes commas in
+    labels with a backslash, in cells as well."""
     text = _text(value)
     return text.replace(_COMMA, ",") if text in escaped else text
 
 
 def _decimal(value: Any, scale: int) -> str:
-    """base64 of the unscaled number; a JSON number where the JsonConverter has
-    `decimal.format=NUMERIC`."""
-    return (
-        _scaled(b64decode(value, validate=True), scale) if type(value) is str else cell_text(value)
-    )
+    """A DECIMAL, from base64 of the unscaled number, or from a JSON number where the JsonConverter
+    has `decimal.format=NUMERIC`."""
+    if type(value) is str:
+        return _scaled(b64decode(value, validate=True), scale)
+    return cell_text(value)
 
 
 def _scaled(unscaled: bytes, scale: int) -> str:
@@ -82,12 +82,11 @@ def _bytes(value: Any) -> str:
 
 
 def geometry(value: Any) -> str:
-    """MySQL's own form of a {srid, wkb} pair: the number in four bytes, least first, then the
-    WKB."""
-    return (
-        _whole(value.get("srid") or 0).to_bytes(4, "little")
-        + b64decode(value["wkb"], validate=True)
-    ).decode("latin-1")
+    """MySQL's own form of a {srid, wkb} pair: the SRID in four bytes, least significant first, then
+    the WKB."""
+    srid = _whole(value.get("srid") or 0).to_bytes(4, "little")
+    wkb = b64decode(value["wkb"], validate=True)
+    return (srid + wkb).decode("latin-1")
 
 
 def _whole(value: Any) -> int:
@@ -127,7 +126,7 @@ def _date(value: Any) -> str:
 
 
 def _clock(value: int, per_second: int) -> str:
-    """A time of day or a duration; with its fraction's digits unless that is zero."""
+    """A time of day or a duration, with the digits of its fraction unless that is zero."""
     seconds, fraction = divmod(abs(value), per_second)
     digits = len(str(per_second)) - 1
     text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
@@ -144,7 +143,7 @@ def _timestamp(value: Any, per_second: int) -> str:
 
 
 def _zoned(value: Any) -> str:
-    """ISO 8601 with its offset, to UTC."""
+    """ISO 8601 with an offset, as UTC."""
     found = _ZONED.fullmatch(value)
     if found is None:
         raise ValueError

@@ -1,4 +1,4 @@
-"""JSON to cells, without losing a digit of a number."""
+"""Reads cells from JSON without losing a digit of a number."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Number(str):
 
 
 class _Rounded(Exception):
-    """A cell is a float: digits may be lost."""
+    """A cell is a float, so digits could be lost."""
 
 
 def parsed(value: bytes, read: Callable[[Any], T]) -> T:
-    """What `read` makes of the JSON value; done once more with exact numbers when it meets a
-    float in a cell: a DECIMAL must not pass through one. Raises ValueError for what is no JSON,
-    ConversionError for cells nested hundreds of levels deep."""
+    """The result of `read` for the JSON value. When it meets a float in a cell, it is called again
+    with exact numbers, as a DECIMAL must not pass through a float. Raises ValueError for a value
+    that is not JSON, ConversionError for cells nested hundreds of levels deep."""
     message = orjson.loads(value)
     try:
         try:
@@ -39,7 +39,7 @@ def parsed(value: bytes, read: Callable[[Any], T]) -> T:
 
 
 def whole_number(message: Mapping[str, Any], key: str) -> int:
-    """A number that may be absent or null: then 0. Raises ConversionError for anything else."""
+    """A whole number, 0 if it is absent or null. Raises ConversionError for anything else."""
     value = message.get(key) or 0
     if not isinstance(value, int):
         raise ConversionError(f"{key} is not a whole number")
@@ -47,9 +47,9 @@ def whole_number(message: Mapping[str, Any], key: str) -> int:
 
 
 def cells(fields: Mapping[str, Any]) -> dict[str, Cell]:
-    """A JSON object's values as cells: text and null as they are, others as their text. Raises
+    """A JSON object's values as cells: text and null unchanged, others as their text. Raises
     ConversionError."""
-    # per row: one comprehension is the fastest
+    # Runs for each row: one comprehension is fastest.
     return {
         name: value if value is None or type(value) is str else cell_text(value)
         for name, value in fields.items()
@@ -57,7 +57,7 @@ def cells(fields: Mapping[str, Any]) -> dict[str, Cell]:
 
 
 def cell_text(value: Any) -> str:
-    """The text of a JSON value that is not null, as `parsed` gives it. Raises ConversionError."""
+    """The text of a JSON value from `parsed` that is not null. Raises ConversionError."""
     if isinstance(value, bool):
         return "1" if value else "0"
     if isinstance(value, dict | list | int | float | str):

@@ -1,4 +1,4 @@
-"""The JSON Schema of a table's records, for readers of a topic with other tools. Pure."""
+"""The JSON Schema of a table's records, for other tools that read a topic. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def json_schema(table: Table, converter: str) -> dict[str, Any]:
     """The schema of the records that `canalRow` or `oggJson` writes for a table. Raises ConfigError
     for any other converter.
 
-    Every cell is text or null, key columns text only; a column's `description` is its MySQL type.
+    Every cell is text or null, or text only in key columns; a column's `description` is its MySQL
+    type.
     """
     if converter not in _SCHEMAS:
         raise ConfigError(

@@ -1,10 +1,11 @@
 """maxwellJson: the rows that Maxwell's daemon publishes, read only.
 
 `insert`, `bootstrap-insert`, `update` and `delete` are rows; bootstrap marks, DDL and heartbeats
-hold none. `old` holds what an update changed. Maxwell names no types: a SET or JSON array is read
-as JSON text, and a binary column stays the base64 text that Maxwell makes of it, for which columns
-are marked `Unclear`; a BIT is a number. Maxwell must run with `output_nulls=true` (its default),
-else NULL looks like a missing column. The format: Maxwell's page "Data format".
+hold none. `old` holds the former values of columns that an update changed. Maxwell names no types:
+a SET or JSON array is read as JSON text, and a binary column stays the base64 text that Maxwell
+writes, so columns are marked `Unclear`; a BIT is a number. Maxwell must run with
+`output_nulls=true` (its default), else NULL looks like a missing column. The format is described on
+Maxwell's page "Data format".
 """
 
 from __future__ import annotations
@@ -75,21 +76,21 @@ def read(message: Any) -> list[RowChange]:
     before: Row | None = None
     after: Row | None = row
     if op is Op.UPDATE:
-        # without `old` nothing is known of the row before
+        # Without `old` the former row is unknown.
         before = {} if old is None else {**row, **cells(old)}
     elif op is Op.DELETE:
         before = row
         after = None
     table = _table(TableId(schema, name), tuple(row), _key(message, schema, name))
     number = whole_number(message, "xoffset")
-    # Maxwell writes `commit` only into the last row of a transaction
+    # Maxwell writes `commit` only into the last row of a transaction.
     is_last = message.get("commit") is True
     return [RowChange(table, op, before, after, _origin(message), number, is_last)]
 
 
 @lru_cache(maxsize=10_000)
 def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
-    """One object per table and shape: what is planned for a table is kept by it."""
+    """One object per table and shape, as plans for a table are cached by its identity."""
     return Table(name, tuple(Column(column, unclear=Unclear.BYTES) for column in columns), key)
 
 
@@ -103,7 +104,7 @@ def _key(message: Mapping[str, Any], schema: str, name: str) -> tuple[str, ...]:
 
 
 def _origin(message: Mapping[str, Any]) -> Origin:
-    """`ts` is in seconds; `position` is `file:position`."""
+    """The origin of a message: `ts` is in seconds; `position` is `file:position`."""
     file, _, pos = str(message.get("position") or "").rpartition(":")
     is_number = pos.isascii() and pos.isdigit() and len(pos) < 20
     return Origin(

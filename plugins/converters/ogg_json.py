@@ -1,15 +1,15 @@
 """oggJson: Oracle GoldenGate's JSON, as porter and other GoldenGate readers expect it.
 
-Written: `table`, `op_type` (I, U, D, T), `op_ts` and `current_ts` (UTC, 24-hour, microseconds),
-`pos` (20 digits: binlog file number and place), `primary_keys`, `before`, `after`, and `snapshot`
-in what a snapshot sends; SQL NULL is JSON null. An insert has no `before`, a delete no `after`.
-Read as well: porter's long words for op_type, numbers as values, `<COLUMN>_isMissing` flags, images
-that hold only some columns, no primary_keys.
+Written are `table`, `op_type` (I, U, D, T), `op_ts` and `current_ts` (UTC, 24-hour, microseconds),
+`pos` (20 digits: binlog file number and offset), `primary_keys`, `before`, `after`, and `snapshot`
+in records that a snapshot sends; SQL NULL is JSON null. An insert has no `before`, a delete no
+`after`. Also read are porter's long words for op_type, numbers as values, `<COLUMN>_isMissing`
+flags, images with only some columns, and records without primary_keys.
 
-`table` is SCHEMA.TABLE; a third part before it, the container database, is passed over. A name that
-itself holds a dot or a double quote is written in double quotes, as SQL does, so that it is read as
-what it was. REPLACE, which porter's polling writes, is an insert: the row is there after it,
-whether it was before or not.
+`table` is SCHEMA.TABLE; a third part before it, the container database, is ignored. A name that
+contains a dot or a double quote is written in double quotes, as in SQL, so that it is read back
+unchanged. REPLACE, which porter's polling writes, is an insert: the row exists after it, whether it
+existed before or not.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _PART = re.compile(r'"((?:[^"]|"")*)"|([^."]+)')
 
 
 class OggJson:
-    """The `oggJson` converter. `zone`: that of times that name none; None: UTC."""
+    """The `oggJson` converter. `zone`: the zone of times that name none; None: UTC."""
 
     def __init__(self, zone: tzinfo | None = None) -> None:
         self._zone = zone
@@ -75,12 +75,12 @@ class OggJson:
         if change.origin.is_snapshot:
             message["snapshot"] = True
         if change.origin.epoch:
-            # last, where readers find it without parsing the rest
+            # Last, so that readers find it without parsing the rest.
             message["epoch"] = change.origin.epoch
         return orjson.dumps(message)
 
     def template(self, table: Table, op: Op) -> RecordTemplate | None:
-        """What `to_bytes` writes, around the images."""
+        """The template of the records that `to_bytes` writes."""
         name = _json(table_text(table.id))
         key = _json(list(table.key))
         placeholders = {
@@ -110,7 +110,7 @@ class OggJson:
             raise ConversionError("not an oggJson record: not JSON") from error
 
     def read_columns(self, records: pa.BinaryArray) -> Columns:
-        """Many records at once."""
+        """The row changes of many records as columns."""
         # Imported here, as it brings Arrow, which writers do not need.
         from cdcbus.plugins.converters.arrow.read import columns_on_wire
         from cdcbus.plugins.converters.arrow.wire import ogg_json
@@ -119,11 +119,11 @@ class OggJson:
 
 
 class PorterCompat(OggJson):
-    """The `porterCompat` converter: names in upper case, as porter writes them. Reads what
-    `oggJson` reads."""
+    """The `porterCompat` converter: names in upper case, as porter writes them. Reads the same
+    records as `oggJson`."""
 
     def template(self, table: Table, op: Op) -> RecordTemplate | None:
-        """None: names are changed in each image."""
+        """None, as names are changed in each image."""
         return None
 
     def to_bytes(self, change: RowChange) -> bytes:
@@ -153,7 +153,7 @@ def _upper_table(table: Table) -> Table:
 
 
 def table_text(name: TableId) -> str:
-    """SCHEMA.TABLE, in double quotes what holds a dot or a double quote."""
+    """SCHEMA.TABLE, with parts that contain a dot or a double quote in double quotes."""
     text = str(name)
     if text.count(".") == 1 and '"' not in text:
         return text
@@ -194,7 +194,8 @@ def _change(
     if op is Op.TRUNCATE:
         return RowChange(table, op, None, None, origin)
     if op is Op.DELETE:
-        row = before or after  # porter writes both, GoldenGate only before
+        # porter writes both images, GoldenGate only `before`.
+        row = before or after
         if not row:
             raise ConversionError(f"oggJson delete of {table.id} without columns")
         return RowChange(table, op, row, None, origin)
@@ -220,8 +221,7 @@ def _image(message: Mapping[str, Any], key: str) -> dict[str, Cell] | None:
 
 
 def _is_flag(name: str, fields: Mapping[str, Any]) -> bool:
-    """Whether it is GoldenGate's mark beside a column (or in place of it), not a column of such
-    a name."""
+    """Whether a member is GoldenGate's flag for a column, rather than a column with such a name."""
     value = fields[name]
     if isinstance(value, bool):
         return True
@@ -252,7 +252,7 @@ def _parts(text: str) -> list[str]:
 
 @lru_cache(maxsize=10_000)
 def _known_table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
-    """One object per table and shape: what is planned for a table is kept by it."""
+    """One object per table and shape, as plans for a table are cached by its identity."""
     return Table(name, tuple(map(Column, columns)), key, is_described=False)
 
 
@@ -267,7 +267,7 @@ def _utc(epoch_us: int) -> str:
 
 @lru_cache(maxsize=1000)
 def _utc_second(seconds: int) -> str:
-    """Records that are written together share most of their seconds."""
+    """A second as text. Cached, as records written together share most of their seconds."""
     return (_EPOCH + timedelta(seconds=seconds)).strftime("%Y-%m-%dT%H:%M:%S")
 
 
@@ -284,7 +284,7 @@ def _file_number(file: str) -> str:
 
 
 def _origin(message: Mapping[str, Any], zone: tzinfo | None) -> Origin:
-    """Only the number of the file is written; 0 is none."""
+    """The origin of a parsed message. Only the number of the file is in it; 0 stands for none."""
     text = message.get("pos")
     file = ""
     pos = 0
@@ -297,12 +297,13 @@ def _origin(message: Mapping[str, Any], zone: tzinfo | None) -> Origin:
 
 def _commit_us(message: Mapping[str, Any], zone: tzinfo | None) -> int:
     """op_ts with 0 to 9 fraction digits, in its own zone, else in the given one, else in UTC; 0
-    when it is absent or in no such form."""
+    when it is absent or has another form."""
     text = str(message.get("op_ts") or "")
     named = _WITH_ZONE.fullmatch(text)
     clock = named[1] if named else text
     try:
-        moment = datetime.fromisoformat(clock[:26])  # to the microsecond
+        # Cut to microseconds.
+        moment = datetime.fromisoformat(clock[:26])
         moment = moment.replace(tzinfo=read_zone(named[2]) if named else zone or UTC)
     except ValueError:
         return 0

@@ -1,8 +1,8 @@
 """porterJson: the row JSON that porter writes with `oggJson=false`, read only.
 
-`schema`, `table`, `storeTime`, `opType`, `keys`, and `columns`, each with `name`, `before`, `after`
-and flags that tell a missing image from NULL: NULL is an absent `before` or `after` whose flag is
-not set. REPLACE is an insert, as in oggJson.
+A record has `schema`, `table`, `storeTime`, `opType`, `keys`, and `columns`, each with `name`,
+`before`, `after` and flags that distinguish a missing image from NULL: NULL is an absent `before`
+or `after` whose flag is not set. REPLACE is an insert, as in oggJson.
 """
 
 from __future__ import annotations
@@ -84,14 +84,14 @@ def _has_names(columns: Any) -> bool:
 
 @lru_cache(maxsize=10_000)
 def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
-    """One object per table and shape: what is planned for a table is kept by it."""
+    """One object per table and shape, as plans for a table are cached by its identity."""
     return Table(name, tuple(map(Column, columns)), key)
 
 
 def _image(columns: list[dict[str, Any]], side: str) -> dict[str, Cell]:
     found = {}
     for column in columns:
-        # the flag says that the image lacks the column; without it an absent value is NULL
+        # With the flag the image lacks the column; without it an absent value is NULL.
         if column.get(f"{side}Missing") not in (True, "true"):
             found[column["name"]] = column.get(side)
     return cells(found)

@@ -1,4 +1,4 @@
-"""What the formats share that are read, and never written."""
+"""The common part of formats that are only read."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from cdcbus.plugins.rowchange import RowChange
 
 
 class ReadOnly:
-    """The writing side of a format that has none. `NAME` is the converter's name."""
+    """The base of a converter that cannot write. `NAME` is the converter's name."""
 
     NAME: str
 

@@ -1,5 +1,5 @@
-"""What a generated writer needs of a wire format: the texts that all rows of one event share,
-and what stands between them."""
+"""What a generated writer needs from a wire format: the texts that all rows of one event share, and
+the placeholders between them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdcbus.plugins.rowchange import Op, Origin, Table
 
 
 class Placeholder(Enum):
-    """What a record has of its own."""
+    """A part that differs between records of one template."""
 
     BEFORE = auto()
     """The before image as a JSON object of column name to text or null, in column order; only
@@ -21,7 +21,7 @@ class Placeholder(Enum):
     AFTER = auto()
     """The after image, likewise."""
     OLD = auto()
-    """Of the before image only the columns that the after image lacks or has another value for."""
+    """The before image, but only columns that the after image lacks or has with another value."""
     ROW = auto()
     """The row's number in its transaction."""
     IS_LAST = auto()
@@ -30,8 +30,8 @@ class Placeholder(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RecordTemplate:
-    """A record is the first text, the first placeholder, the second text, and so on: there is one
-    text more than placeholders."""
+    """A record is the first text, the first placeholder, the second text, and so on; there is one
+    more text than placeholders."""
 
     placeholders: tuple[Placeholder, ...]
     texts: Callable[[Origin], tuple[str, ...]]
@@ -39,8 +39,8 @@ class RecordTemplate:
 
 @runtime_checkable
 class TemplateConverter(Converter, Protocol):
-    """A converter whose records of one table and operation are a template, which gives the same
-    bytes as `to_bytes`."""
+    """A converter whose records of one table and operation follow a template, with the same bytes
+    as `to_bytes`."""
 
     def template(self, table: Table, op: Op) -> RecordTemplate | None:
         """The template of INSERT, UPDATE or DELETE records of a table; None when `to_bytes` alone

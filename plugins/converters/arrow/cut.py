@@ -1,9 +1,9 @@
-"""Records of one shape, cut into their cells.
+"""Cuts records of one shape into their cells.
 
-Whatever all of them share at both ends is compared and cut off, and so is the longest text within.
-Arrow's CSV reader cuts the remaining lines at their quotation marks. Then each line is put together
-again from its pieces: a line that comes out byte for byte has been read rightly, any other is left
-to `from_bytes`.
+The texts that all of them share at both ends are compared and cut off, and so is the longest text
+within. Arrow's CSV reader cuts the remaining lines at their quotation marks. Then each line is put
+together again from its pieces: a line that comes out byte for byte has been read correctly, any
+other is left to `from_bytes`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cdcbus.plugins.converters.arrow.shape import NUMBER, Shape
 
 # Few enough for a processor's cache.
 BLOCK_ROWS: Final = 4000
-# A text of this length is taken out first, as each of its quotation marks would cost a cut.
+# A text of this length is removed first, as each of its quotation marks would cost a cut.
 LONG_TEXT_BYTES: Final = 100
 NULL: Final = b"\x01"
 BACKSLASH: Final = b"\x02"
@@ -29,8 +29,8 @@ QUOTE: Final = b"\x03"
 LONG_TEXT: Final = b"\x04"
 ESCAPES: Final = ((rb"\\", BACKSLASH), (rb"\"", QUOTE))
 ANY_ESCAPE: Final = "[\\\\\x02\x03]"
-# Scalars, because for a bare Python value Arrow tries to import dateutil on each call, and where
-# that is not installed, Python looks for it each time.
+# Scalars, because with a bare Python value Arrow tries to import dateutil on each call; where that
+# is not installed, Python searches for it each time.
 NOTHING: Final = pa.scalar("", pa.string())
 LINE_BREAK: Final = pa.scalar("\n", pa.string())
 
@@ -47,7 +47,7 @@ def taken(values: pa.BinaryArray, places: pa.Array) -> pa.BinaryArray:
 
 
 def cut(shape: Shape, values: pa.BinaryArray, places: pa.Array) -> tuple[pa.Array, list[pa.Array]]:
-    """The places of the records that have the shape, and the contents of their placeholders; no
+    """The indexes of the records that have the shape, and the contents of their placeholders; no
     contents where no record has it. Raises ArrowInvalid, ValueError."""
     values, places = filtered(shape.encloses(values), values, places)
     lines = pc.binary_slice(values, len(shape.start), -shape.bytes_after_slots)
@@ -63,7 +63,7 @@ def cut(shape: Shape, values: pa.BinaryArray, places: pa.Array) -> tuple[pa.Arra
     if skipped:
         is_kept = pa.array([i not in skipped for i in range(len(lines))])
         lines, places = filtered(is_kept, lines, places)
-    # Only a line that comes out again from its pieces has been read rightly.
+    # Only a line that equals its joined pieces has been read correctly.
     is_right = pc.equal(_joined(fields, texts), lines)
     for placeholder, field in zip(shape.placeholders, fields, strict=True):
         if not placeholder.is_text:
@@ -77,8 +77,8 @@ def cut(shape: Shape, values: pa.BinaryArray, places: pa.Array) -> tuple[pa.Arra
 def _with_marks(
     lines: pa.Array, texts: list[bytes], has_escapes: bool
 ) -> tuple[pa.Array, list[bytes]]:
-    """Lines and texts whose quotation marks are all around texts: NULL gets some as well, and those
-    within texts are replaced."""
+    """Lines and texts in which quotation marks only enclose texts: NULL gets some as well, and
+    those within texts are replaced."""
     replaced = [(b":null", b':"' + NULL + b'"')]
     if has_escapes:
         replaced += ESCAPES
@@ -91,12 +91,12 @@ def _with_marks(
 def _without_long_text(
     lines: pa.Array, places: pa.Array, texts: list[bytes]
 ) -> tuple[pa.Array, pa.Array, list[bytes]]:
-    """The lines that hold the longest of the texts, and the texts, with one character in its place:
-    each of its quotation marks would cost a cut."""
+    """The lines that contain the longest of the texts, and the texts, with one character in its
+    place, as each of its quotation marks would cost a cut."""
     longest = max(texts, key=len)
     if len(longest) < LONG_TEXT_BYTES:
         return lines, places, texts
-    # A search for a text that begins with a rare character is faster.
+    # Searching for a text that begins with a rare character is faster.
     start = max(longest.find(b"{", 0, len(longest) // 2), 1)
     inner = longest[start:-1]
     cut = pc.replace_substring(lines, inner, LONG_TEXT, max_replacements=1)
@@ -123,23 +123,23 @@ def _bytes(texts: pa.BinaryArray) -> pa.Array:
 
 
 def filtered(mask: pa.BooleanArray, *arrays: pa.Array) -> list[pa.Array]:
-    """The arrays where the mask is true. Usually it is everywhere, and nothing is copied."""
+    """The arrays where the mask is true. Usually it is true everywhere, and nothing is copied."""
     if pc.all(mask).as_py():
         return list(arrays)
     return [array.filter(mask) for array in arrays]
 
 
 def _fields(lines: pa.StringArray, texts: Sequence[bytes]) -> tuple[set[int], list[pa.Array]]:
-    """The numbers of the lines that have another number of quotation marks than `texts`; and of all
-    other lines, what stands before, between and after the texts."""
+    """Returns the numbers of the lines whose count of quotation marks differs from that of `texts`;
+    and for all other lines, the pieces before, between and after the texts."""
     skipped: set[int] = set()
 
     def skip(row: csv.InvalidRow) -> str:
         skipped.add(row.number - 1)
         return "skip"
 
-    # A line is cut at each quotation mark, also at those of the texts: only the pieces that are no
-    # part of a text are kept.
+    # A line is cut at each quotation mark, including those of the texts: only the pieces that are
+    # not part of a text are kept.
     counts = [0, *accumulate(text.count(b'"') for text in texts)]
     names = [f"f{count}" for count in counts]
     whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)

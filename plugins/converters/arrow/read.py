@@ -1,9 +1,9 @@
-"""Batches of records to columns, shape by shape.
+"""Reads batches of records as columns, shape by shape.
 
-Records of one table, operation and column set are the same text but for their cells. The converter
-reads the first of them, which gives that text (`Shape`); `cut` reads the others. Left to
-`from_bytes` are records of writers whose cells are numbers, or that put blanks between them, or
-several rows into one.
+Records of one table, operation and column set are the same text except for their cells. The
+converter reads the first of them, which gives that text (`Shape`); `cut` reads the others. Records
+of writers that put numbers in cells, blanks between them, or several rows in one record are left to
+`from_bytes`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from cdcbus.plugins.converters.columnar import Columns, RowGroup
 
 # Fewer records are read faster one by one.
 MIN_ROWS: Final = 32
-# How many shapes are tried for the records of one table and operation: updates that change
+# The number of shapes tried for the records of one table and operation: updates that change
 # different columns have different ones.
 MAX_SHAPES: Final = 8
 
@@ -35,7 +35,7 @@ def columns_on_wire(records: pa.BinaryArray, reader: Converter, wire: Wire) -> C
     rest = set(pc.indices_nonzero(records.is_null()).to_pylist())
     left = pc.indices_nonzero(records.is_valid()).cast(pa.int64())
     while len(left) >= MIN_ROWS:
-        # The first record that is left gives a shape; `alike` are all that may have it.
+        # The first remaining record gives a shape; `alike` are all records that can have it.
         first = left[0].as_py()
         shape = read_shape(records[first].as_py(), reader, wire)
         is_alike = pc.equal(marks, marks[first]).take(left)
@@ -73,14 +73,15 @@ def columns_on_wire(records: pa.BinaryArray, reader: Converter, wire: Wire) -> C
 
 
 def _without(places: pa.Array, taken: pa.Array) -> pa.Array:
-    """The places that are not taken; `taken` are some of them, or all."""
+    """The indexes that are not in `taken`, which are some of them, or all."""
     if len(taken) == len(places):
         return places[:0]
     return places.filter(pc.invert(pc.is_in(places, taken)))
 
 
 def _group(shape: Shape, values: pa.BinaryArray, places: pa.Array, wire: Wire) -> RowGroup | None:
-    """The records of the shape; None where no record has it. Raises ArrowInvalid, ValueError."""
+    """The records of the shape as a group; None where no record has it. Raises ArrowInvalid,
+    ValueError."""
     kept: list[pa.Array] = []
     cells_by_block: list[list[pa.Array]] = []
     for start in range(0, len(places), BLOCK_ROWS):

@@ -15,16 +15,16 @@ from cdcbus.plugins.converters.arrow.wire import Wire
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Op, Row, RowChange
 
-# JSON text holds no raw control characters, so each can stand for something.
+# JSON text contains no raw control characters, so they can serve as marks.
 SLOT: Final = b"\x00"
-# A number or truth value with what stands beside it, as cut at quotation marks.
+# A number or truth value with the characters beside it, as cut at quotation marks.
 NUMBER: Final = "^:(-?(0|[1-9][0-9]*)|true|false),$"
 
 
 @dataclass(frozen=True, slots=True)
 class Placeholder:
-    """What differs between records: the value of a member, or where the member is an image, a cell
-    of it."""
+    """A part that differs between records: the value of a member, or, where the member is an image,
+    one of its cells."""
 
     member: str
     column: str | None
@@ -33,12 +33,12 @@ class Placeholder:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """Records that differ in placeholders only: `start`, the placeholders with `texts` between
-    them, `end`.
+    """The text of records that differ only in placeholders: `start`, the placeholders with `texts`
+    between them, `end`.
 
-    Where `stamp_bytes` is not 0, `before_stamp` and a number of that length, which nobody reads,
-    stand before `end`. All these texts begin and end with quotation marks: other characters beside
-    a number go to the number.
+    Where `stamp_bytes` is not 0, `before_stamp` and a number of that length, which is never read,
+    come before `end`. All these texts begin and end with quotation marks: other characters beside a
+    number belong to the number.
     """
 
     # The change of one such record.
@@ -52,7 +52,7 @@ class Shape:
 
     @property
     def bytes_after_slots(self) -> int:
-        """How many bytes of a record follow its last placeholder."""
+        """The number of bytes after a record's last placeholder."""
         return len(self.before_stamp) + self.stamp_bytes + len(self.end)
 
     def image(
@@ -62,7 +62,7 @@ class Shape:
         if row is None:
             return None
         found: dict[str | None, pa.Array] = {}
-        # Of two members that have a column the first counts: it comes last, and overwrites.
+        # The first of two members with the same column counts: it comes last, and overwrites.
         for member in reversed(members):
             for placeholder, cell in zip(self.placeholders, cells, strict=True):
                 if placeholder.member == member:
@@ -88,12 +88,10 @@ class Shape:
 
 
 def read_shape(record: bytes, reader: Converter, wire: Wire) -> Shape | None:
-    """The shape that a record has; None where `from_bytes` does more than take its cells as they
-    stand.
+    """The shape of a record; None where `from_bytes` does more than take its cells unchanged.
 
     `{"data":[{"id":"7"}],"es":17,"type":"INSERT"}` has the placeholders `7` and `:17,`. It starts
-    with `{"data":[{"id":"`; between the two stands `"}],"es"`; and it ends with
-    `"type":"INSERT"}`.
+    with `{"data":[{"id":"`; between the two is `"}],"es"`; and it ends with `"type":"INSERT"}`.
     """
     try:
         changes = reader.from_bytes(record)
@@ -114,8 +112,8 @@ def read_shape(record: bytes, reader: Converter, wire: Wire) -> Shape | None:
     before_stamp = b""
     stamp_bytes = 0
     if not placeholders[-1].is_text and placeholders[-1].member != wire.commit:
-        # Nobody reads the last number, so it is not cut out: only its form is checked, in its
-        # place from the record's end.
+        # The last number is not needed, so it is not cut out: only its form is checked, at its
+        # place counted from the record's end.
         placeholders.pop()
         before_stamp = between.pop()
         stamp_bytes = len(record) - len(end) - record.rindex(b'"', 0, -len(end)) - 1
@@ -131,12 +129,12 @@ def read_shape(record: bytes, reader: Converter, wire: Wire) -> Shape | None:
 
 
 def _put_placeholders(message: dict[str, Any], wire: Wire) -> list[Placeholder]:
-    """Puts SLOT in place of whatever differs between records, and returns what it stands for, in
+    """Replaces the parts that differ between records by SLOT, and returns their placeholders, in
     order."""
     placeholders: list[Placeholder] = []
 
     def slotted(value: Any, member: str, column: str | None = None) -> orjson.Fragment:
-        # NULL, too: where other records have a text there, quotation marks are cut away.
+        # NULL counts as text, as other records can have a text there, without its quotation marks.
         is_text = value is None or isinstance(value, str)
         placeholders.append(Placeholder(member, column, is_text))
         return orjson.Fragment(b'"' + SLOT + b'"' if is_text else SLOT)
@@ -158,7 +156,7 @@ def _put_placeholders(message: dict[str, Any], wire: Wire) -> list[Placeholder]:
 
 def _texts_around(message: bytes, placeholders: Sequence[Placeholder]) -> list[bytes]:
     """The texts before, between and after the placeholders. Characters between a number and the
-    quotation marks beside it go to the number."""
+    quotation marks beside it belong to the number."""
     texts = message.split(SLOT)
     for i, placeholder in enumerate(placeholders):
         if not placeholder.is_text:

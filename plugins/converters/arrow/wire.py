@@ -1,4 +1,4 @@
-"""The wire formats that are read as columns, as far as their members matter."""
+"""The wire formats that can be read as columns, as far as their members matter."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from cdcbus.plugins.time_zone import seconds_ahead
 
 NO_BYTES: Final = pa.scalar(b"", pa.binary())
-# With more digits than these Arrow and `from_bytes` read different times.
+# Beyond this length Arrow and `from_bytes` read different times.
 OP_TS_CHARACTERS: Final = pa.scalar(26, pa.int32())
 MS_US: Final = pa.scalar(1000, pa.int64())
 
@@ -23,7 +23,7 @@ MS_US: Final = pa.scalar(1000, pa.int64())
 class Wire:
     """A wire format whose records are JSON objects."""
 
-    # The members that hold each image; of two that have a column the first counts.
+    # The members that hold each image; the first of two with the same column counts.
     before: tuple[str, ...]
     after: tuple[str, ...]
     # The other members that differ between most records.
@@ -32,7 +32,7 @@ class Wire:
     commit: str
     is_commit_text: bool
     commit_us: Callable[[pa.Array], pa.Array]
-    # Whether the images of a record with one row are its cells as they stand.
+    # Whether the images of a record with one row are its cells unchanged.
     is_plain: Callable[[Mapping[str, Any]], bool]
     # Bytes that all records of a table share, found quickly; other records may share them too.
     marks: Callable[[pa.BinaryArray], pa.BinaryArray]
@@ -43,8 +43,8 @@ def _epoch_ms(numbers: pa.Array) -> pa.Array:
 
 
 def _utc_times(times: pa.Array) -> pa.Array:
-    """UTC times; 0 for null. Raises ArrowInvalid for a time that Arrow and `from_bytes` do not read
-    alike."""
+    """UTC times in epoch microseconds; 0 for null. Raises ArrowInvalid for a time that Arrow and
+    `from_bytes` read differently."""
     is_long = pc.greater(pc.binary_length(times), OP_TS_CHARACTERS)
     is_year_0 = pc.starts_with(times, "0000")
     if pc.any(pc.or_(is_long, is_year_0)).as_py():
@@ -56,7 +56,7 @@ def _utc_times(times: pa.Array) -> pa.Array:
 def _clock_times(zone: tzinfo, times: pa.Array) -> pa.Array:
     """Local times of a zone, otherwise as `_utc_times`."""
     clock_us = _utc_times(times)
-    # Rows that are written together share most of their seconds: each is looked up once.
+    # Each second is looked up once, as rows that are written together share most of them.
     whole = pc.floor_temporal(clock_us.cast(pa.timestamp("us")), unit="second")
     seen = whole.cast(pa.timestamp("s")).cast(pa.int64()).dictionary_encode()
     ahead_us = [seconds_ahead(zone, each) * 1_000_000 for each in seen.dictionary.to_pylist()]
@@ -65,7 +65,7 @@ def _clock_times(zone: tzinfo, times: pa.Array) -> pa.Array:
 
 
 def _has_no_missing_flag(message: Mapping[str, Any]) -> bool:
-    """Whether the images hold no `<COLUMN>_isMissing` of GoldenGate's."""
+    """Whether the images hold no `<COLUMN>_isMissing` flag of GoldenGate."""
     names = [*(message.get("before") or ()), *(message.get("after") or ())]
     return not any(name.endswith("_isMissing") for name in names)
 
@@ -76,15 +76,15 @@ def _canal_has_own_cells(message: Mapping[str, Any]) -> bool:
 
 
 def _canal_marks(records: pa.BinaryArray) -> pa.BinaryArray:
-    """Some 50 bytes up to the table's name, as long as `ts` has 13 digits (until the year 2286);
-    and all from `txLast` on."""
+    """About 50 bytes up to the table's name, as long as `ts` has 13 digits (until the year 2286);
+    and everything from `txLast` on."""
     up_to_table = pc.binary_slice(records, -100, -51)
     from_tx_last = pc.binary_slice(records, -31)
     return pc.binary_join_element_wise(up_to_table, from_tx_last, NO_BYTES)
 
 
 def _ogg_marks(records: pa.BinaryArray) -> pa.BinaryArray:
-    """All up to the operation, or to a part of the table's name."""
+    """Everything up to the operation, or up to a part of the table's name."""
     return pc.binary_slice(records, 0, 38)
 
 

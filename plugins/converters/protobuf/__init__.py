@@ -1,1 +1,1 @@
-"""Formats that are Protocol Buffers."""
+"""Wire formats in Protocol Buffers."""

@@ -1,12 +1,12 @@
-"""canalProtobuf: what canal writes with `canal.mq.flatMessage=false`, read only.
+"""canalProtobuf: canal's records with `canal.mq.flatMessage=false`, read only.
 
-One record is a packet with any number of entries, and an entry the rows of one binlog event: of
-many tables and operations, in order. Begins and ends of transactions, heartbeats, GTIDs and DDL
-hold no row; a TRUNCATE is an operation. Cells are the same texts as in canal's flat messages, see
-`cdcbus.plugins.converters.canal_values`, and both images are there in full.
+One record is a packet with any number of entries, of many tables and operations, in order; an entry
+holds the rows of one binlog event. Begins and ends of transactions, heartbeats, GTIDs and DDL hold
+no row; a TRUNCATE is an operation. Cells are the same texts as in canal's flat messages, see
+`cdcbus.plugins.converters.canal_values`, and both images are complete.
 
-The place in the binlog is not taken over: canal gives one to all events of a compressed
-transaction, so changes of a row could not be told apart by it. The form: canal's
+The place in the binlog is not read: canal gives the same place to all events of a compressed
+transaction, so it could not order changes of a row. The format is that of canal's
 `CanalProtocol.proto` and `EntryProtocol.proto`.
 """
 
@@ -32,14 +32,15 @@ from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 
 FIRST_BYTES: Final = (b"\x08", b"\x10", b"\x18")
-"""How a packet begins: with its magic number, version or type. No JSON begins so."""
+"""The first byte of a packet, of its magic number, version or type. No JSON begins like that."""
 
-_VERSIONS = (0, 1)  # 0: not said
+# 0: the packet names no version.
+_VERSIONS = (0, 1)
 _ENTRIES_WITHOUT_ROWS = {"TRANSACTIONBEGIN", "TRANSACTIONEND", "HEARTBEAT", "GTIDLOG"}
 
 
 class CanalProtobuf(ReadOnly):
-    """The `canalProtobuf` converter. `zone`: that of canal's TIMESTAMP cells; None: UTC."""
+    """The `canalProtobuf` converter. `zone`: the zone of canal's TIMESTAMP cells; None: UTC."""
 
     NAME = "canalProtobuf"
 
@@ -84,7 +85,7 @@ def _refuse_other(packet: Packet, schema: CanalSchema) -> None:
 
 
 def _word(words: Mapping[int, str], number: int) -> str:
-    """canal's word, or a number that it has none for."""
+    """canal's word for a number; the number itself where there is none."""
     return words.get(number, str(number))
 
 
@@ -131,14 +132,18 @@ def _row_changes(
             raise ConversionError(f"canalProtobuf record of {name}: a row has a column twice")
         if not (old if op is Op.DELETE else new):
             raise ConversionError(f"canalProtobuf record of {name}: {op} of a row without columns")
-        before = None if op is Op.INSERT else read_as(readings, old) if readings else old
-        after = None if op is Op.DELETE else read_as(readings, new) if readings else new
+        before: Row | None = None
+        after: Row | None = None
+        if op is not Op.INSERT:
+            before = read_as(readings, old) if readings else old
+        if op is not Op.DELETE:
+            after = read_as(readings, new) if readings else new
         changes.append(RowChange(table, op, before, after, origin, number))
     return changes
 
 
 def _cells(fields: Sequence[Field]) -> dict[str, Cell]:
-    # per cell: one comprehension is the fastest
+    # Runs for each cell: one comprehension is fastest.
     return {field.name: None if field.is_null else field.value for field in fields}
 
 
@@ -148,8 +153,8 @@ def _table(
     images: Sequence[tuple[Row, Row]],
     zone: tzinfo | None,
 ) -> tuple[Table, Mapping[str, Rendering]]:
-    """The table, and how canal's cells are read. Each row says anew what its columns are: the last
-    one counts, as in canal's flat messages, and of others what it lacks."""
+    """The table, and the readings of canal's cells. Each row describes its columns: the last row
+    counts, as in canal's flat messages, and former ones for columns that it lacks."""
     found: dict[str, Field] = {}
     for fields, (before, after) in zip(reversed(rows), reversed(images), strict=True):
         for row, described in ((after, fields[1]), (before, fields[0])):
@@ -168,9 +173,9 @@ def _known_table(
     key: tuple[str, ...],
     zone: tzinfo | None,
 ) -> tuple[Table, Mapping[str, Rendering]]:
-    """One object per table and shape: what is planned for a table is kept by it. Images may lack
-    columns that no record tells of (`binlog_row_image` MINIMAL or NOBLOB, canal's own filter of
-    columns)."""
+    """One object per table and shape, as plans for a table are cached by its identity. Images can
+    lack columns that no record describes (`binlog_row_image` MINIMAL or NOBLOB, canal's own column
+    filter)."""
     types = {column: mysql_type for column, mysql_type, _ in columns}
     if zone is not None and not all(types.values()):
         raise ConversionError(

@@ -1,5 +1,5 @@
-"""The messages of canal's protobuf form, by the schema that is made of `canal.proto` when cdcbus
-is built."""
+"""The messages of canal's protobuf form, by the schema that is compiled from `canal.proto` when
+cdcbus is built."""
 
 from __future__ import annotations
 
@@ -61,8 +61,8 @@ class RowEvent(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class CanalSchema:
-    """How each message is read from its bytes, which raises `unreadable`, and canal's words for
-    the numbers of its types."""
+    """A function that reads each message from its bytes and raises `unreadable`, and canal's words
+    for the numbers of its types."""
 
     unreadable: tuple[type[Exception], ...]
     packet: Callable[[bytes], Packet]
@@ -77,8 +77,8 @@ class CanalSchema:
 
 @cache
 def canal_schema() -> CanalSchema:
-    """Raises ConfigError where it has not been made, and without protobuf, as on an executor
-    of Spark."""
+    """The schema, loaded once. Raises ConfigError where it was not compiled, and without the
+    package protobuf, as on an executor of Spark."""
     try:
         data = FILE.read_bytes()
     except OSError as error:
@@ -88,7 +88,7 @@ def canal_schema() -> CanalSchema:
             "install)"
         ) from error
     try:
-        # a tenth of a second, for which commands that read no such record should not wait
+        # Imported here, as it takes a tenth of a second, which other commands should not wait for.
         from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
     except ImportError as error:
         raise ConfigError(
@@ -96,7 +96,7 @@ def canal_schema() -> CanalSchema:
             "on this machine"
         ) from error
 
-    # A pool of its own: other packages of the process may know the same names.
+    # A pool of its own, as other packages of the process may define the same names.
     pool = descriptor_pool.DescriptorPool()
     for file in descriptor_pb2.FileDescriptorSet.FromString(data).file:
         pool.AddSerializedFile(file.SerializeToString())
@@ -110,7 +110,7 @@ def canal_schema() -> CanalSchema:
         return {value.number: value.name for value in found.values}
 
     return CanalSchema(
-        # the latter where protobuf was built without its C part
+        # The latter where protobuf was built without its C extension.
         unreadable=(message.DecodeError, UnicodeDecodeError),
         packet=reader("Packet"),
         messages=reader("Messages"),
