@@ -1,1 +1,2 @@
-"""What other packages add: how it is found by name, and what each kind of it promises."""
+"""Plug-ins of other packages: how they are found by name, and the contracts of those that have no
+room of their own."""

@@ -1,7 +1,7 @@
-"""Plug-ins: what other packages add by entry point, found by the name that settings use.
+"""Plug-ins: objects that other packages add by entry point, found by the name that settings use.
 
-A group names a kind. Built-in names cannot be taken over, and a name that two packages add is
-nobody's: which of the two was meant, nobody can tell.
+A group is a kind of plug-in. Built-in names cannot be replaced, and a name that two packages add is
+refused, as it is ambiguous.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cdcbus.plugins.errors import CdcError, ConfigError
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A kind of plug-in: what it is called, and the group of its entry points."""
+    """A kind of plug-in: its name for people, and the group of its entry points."""
 
     what: str
     name: str
@@ -42,7 +42,7 @@ def is_added(name: str, group: Group) -> bool:
 
 def load_added(group: Group, name: str, known: tuple[str, ...]) -> Any:
     """The object that an entry point names. Raises ConfigError for a name that no package adds,
-    listing those that are `known`, for one that two add, and for what cannot be imported."""
+    listing those that are `known`, for one that two packages add, and where the import fails."""
     found = entry_points(group=group.name, name=name)
     values = {each.value: each for each in found}
     if not values:
@@ -58,8 +58,8 @@ def load_added(group: Group, name: str, known: tuple[str, ...]) -> Any:
 
 
 def make_added(group: Group, name: str, known: tuple[str, ...], *arguments: object) -> Any:
-    """What the named class or function makes of the arguments. Raises ConfigError as `load_added`,
-    and where it raises."""
+    """The object that the named class or function makes from the arguments. Raises ConfigError as
+    `load_added`, and where the call fails."""
     make = load_added(group, name, known)
     [point] = {each.value: each for each in entry_points(group=group.name, name=name)}.values()
     return guarded(group, point, lambda: make(*arguments), has_settings=bool(arguments))
@@ -68,29 +68,30 @@ def make_added(group: Group, name: str, known: tuple[str, ...], *arguments: obje
 def guarded(
     group: Group, point: EntryPoint, do: Callable[[], Any], *, has_settings: bool = False
 ) -> Any:
-    """Code of another package may raise anything; what this one's errors say stands as it is.
-    `has_settings`: it was given some, and its text may repeat a secret."""
+    """Calls code of another package, which can raise anything, and turns its errors into
+    ConfigError; our own errors pass unchanged. `has_settings`: the code was given settings, so its
+    text is left out, as it could repeat a secret."""
     try:
         return do()
     except CdcError:
         raise
     except Exception as error:
-        told = "" if has_settings else f": {error}"
+        reason = "" if has_settings else f": {error}"
         raise ConfigError(
             f"{group.what} {point.name} ({point.value}) cannot be made: "
-            f"{type(error).__name__}{told}"
+            f"{type(error).__name__}{reason}"
         ) from (None if has_settings else error)
 
 
 def owner(point: EntryPoint) -> str:
-    """The package that adds it, with its version."""
+    """The package that adds an entry point, with its version."""
     return "a package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An entry point that is installed. `package`: whose it is, with its version; `trouble`: why
-    it cannot be used, as a sentence; empty: it can be imported."""
+    """An installed entry point. `package`: the package that adds it, with its version; `trouble`:
+    why it cannot be used, as a sentence; empty: it can be imported."""
 
     kind: str
     name: str

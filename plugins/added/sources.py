@@ -1,5 +1,5 @@
-"""What a source of another package promises: rows that are no MySQL binlog's, on their way into
-Kafka."""
+"""The contract of a source of another package: rows from elsewhere than a MySQL binlog, to be sent
+to Kafka."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from cdcbus.plugins.rowchange import RowChange
 
 
 class SourcePlace(NamedTuple):
-    """Where reading can go on: a name of a log of the source's, as of a file, and a number in it.
-    It is stored as the task's position, and what operators see and set, as `NAME:NUMBER`."""
+    """A place where reading can resume: the name of one of the source's logs, such as a file, and a
+    number in it. It is stored as the task's position; operators see and set it as `NAME:NUMBER`."""
 
     name: str
     number: int = 0
@@ -23,13 +23,13 @@ class SourcePlace(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceRows:
-    """What one read has brought: `changes` in the source's order, and the `place` behind them,
-    from which reading goes on after a restart.
+    """The result of one read: `changes` in the source's order, and the `place` after them, from
+    which reading resumes after a restart.
 
-    No place: they are part of something that must not be cut, as of a transaction, and goes on
-    with the next ones; all of it comes again after a restart meanwhile. No changes and no place:
-    there is nothing new. `more_follow`: the next ones are there already, so that nobody waits
-    until Kafka has these.
+    No place: the changes are part of something that must not be cut, such as a transaction, which
+    continues with the next ones; all of it comes again after a restart in between. No changes and
+    no place: there is nothing new. `more_follow`: the next changes are available already, so the
+    task need not wait until Kafka has these.
     """
 
     changes: Sequence[RowChange] = ()
@@ -41,42 +41,43 @@ NOTHING_NEW = SourceRows()
 
 
 class RecordSource(Protocol):
-    """A source of row changes, of another package.
+    """A source of row changes, from another package.
 
-    The entry point names a class or function of one mapping, the task's settings
-    (`consumer.source.plugin.KEY` by KEY, as text), that makes one. It raises ConfigError where
-    they do not do. It connects at first use; one thread uses it.
+    The entry point names a class or function that makes one from a single mapping, the task's
+    settings (`consumer.source.plugin.KEY` by KEY, as text). It raises ConfigError for settings that
+    it cannot use. The source connects at first use; one thread uses it.
 
-    All methods raise SourceUnavailable for what may pass (the task tries again, with growing
-    pauses, for ever), any other SourceError or ConfigError for what needs a person: a sentence
-    without cell values. What else they raise stops the task, too.
+    All methods raise SourceUnavailable for errors that may pass (the task retries indefinitely,
+    with growing pauses), and any other SourceError or ConfigError for errors that need a person: a
+    sentence without cell values. Any other exception stops the task, too.
     """
 
     def start(self, word: str) -> SourcePlace:
-        """The place that an operator's word stands for: of `consumer.offset`, at the first start
-        only, and of `cdcbus offset reset --to`. It understands `str(place)` of each of its places.
-        A place that it gives, it holds. Raises ConfigError, which says what words there are."""
+        """The place that an operator's word stands for: from `consumer.offset`, at the first start
+        only, or from `cdcbus offset reset --to`. Accepts `str(place)` of each of its places. The
+        source must hold the place that it returns. Raises ConfigError, which lists the valid
+        words."""
         ...
 
     def check(self, place: SourcePlace) -> None:
-        """Raises PositionLost where reading cannot go on at a place without leaving rows out."""
+        """Raises PositionLost where reading cannot resume at a place without missing rows."""
         ...
 
     def read(self, place: SourcePlace) -> Iterator[SourceRows]:
-        """All that was changed behind a place, in the same order whenever it is read again.
+        """Yields all changes after a place, in the same order whenever it is read again.
 
-        It gives something once a second at least, if only NOTHING_NEW, as the task sees only
-        then that it is to stop. A place that it gives is behind all changes that it gave before,
-        and before all that it gives after. Where it ends, so does the task: there will never be
-        more. An error in the middle of it: all that was given counts. Raises PositionLost as
-        `check`.
+        It yields at least once a second, if only NOTHING_NEW, as only then the task notices that it
+        must stop. A place is after all changes yielded before it or with it, and before all those
+        yielded later. When the iterator ends, the task ends: there will never be more. After an
+        error in the middle, everything yielded before counts. Raises PositionLost as `check`.
 
-        A change: INSERT with `after`, DELETE with `before`, UPDATE with both; cells are text or
-        None, written as `RowChange` says; the images hold the key's columns. No TRUNCATE. Of its
-        origin only `commit_us` counts, when the source made it, 0 where that is not known.
+        A change is an INSERT with `after`, a DELETE with `before`, or an UPDATE with both; cells
+        are text or None, written as `RowChange` says; the images hold the key's columns. No
+        TRUNCATE. Only `commit_us` of its origin counts: when the source made the change, 0 where
+        that is unknown.
         """
         ...
 
     def close(self) -> None:
-        """Gives back what it has open. May be called twice, and before anything else."""
+        """Closes everything open. Can be called twice, and before any other method."""
         ...
