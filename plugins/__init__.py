@@ -1,1 +1,1 @@
-"""Contracts and data types every part shares, and the built-in converters and loaders."""
+"""Contracts and data types that every part shares, and the built-in converters and loaders."""

@@ -1,9 +1,9 @@
-"""The epoch in a record: which holder of a swimlane's lock has sent it, so that readers can tell
-a late record of one that has lost it.
+"""The epoch in a record: it identifies the holder of a swimlane's lock that sent the record, so
+that readers recognize a late record of a process that has lost the lock.
 
-Text of a fixed length: 13 digits that grow with each holder, a hyphen, and 8 hexadecimal digits
-that stand for the fetch task and its swimlane. It stands where it is found without reading the
-record: canalRow has it first, oggJson last.
+It is text of a fixed length: 13 digits that grow with each holder, a hyphen, and 8 hexadecimal
+digits that identify the fetch task and its swimlane. Its place can be found without parsing the
+record: first in canalRow, last in oggJson.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ _BEFORE, _AFTER = b'"epoch":"', b'"'
 _SIZE: Final = 1 + len(_BEFORE) + LENGTH + len(_AFTER) + 1
 _FIRST, _LAST = b"{" + _BEFORE, b"," + _BEFORE
 _IS_LAST: Final = {"canalRow": False, "canalCompat": False, "oggJson": True, "porterCompat": True}
-"""The formats that have it, and in which place."""
+"""The formats with an epoch, and whether it is last or first."""
 
 
 def epoch_text(number: int, task_id: str, swimlane: str) -> str:
-    """The epoch in the records of this holder."""
+    """The epoch of this holder, as in its records."""
     return f"{number:0{DIGITS}d}-{zlib.crc32(f'{task_id}/{swimlane}'.encode()):08x}"
 
 
 def without_epoch(value: bytes, converter: str) -> bytes:
-    """A record without its epoch: what is sent once more on purpose is never late."""
+    """A record without its epoch, as a record sent again on purpose is never late."""
     match _IS_LAST.get(converter):
         case False if value.startswith(_FIRST):
             return b"{" + value[_SIZE:]
@@ -40,7 +40,7 @@ def without_epoch(value: bytes, converter: str) -> bytes:
 
 def epochs(values: pa.BinaryArray, converter: str) -> pa.BinaryArray | None:
     """The epoch of each record, null where it names none; None where none of them does."""
-    # A fetch task, which names its epoch only, starts without PyArrow.
+    # Imported here, as a fetch task only writes its epoch, and starts without PyArrow.
     import pyarrow as pa
     import pyarrow.compute as pc
 

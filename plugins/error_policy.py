@@ -1,4 +1,4 @@
-"""What a task does on each error, and what the operator reads: the one table for it."""
+"""The one table of what a task does on each error, and what the operator reads."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS = 0.5, 20.0
 
 
 class Action(StrEnum):
-    """RETRY: start again from the stored position, with growing pauses, for ever. STOP: wait for
-    a person."""
+    """RETRY: start again from the stored position, indefinitely, with growing pauses. STOP: wait
+    for a person."""
 
     RETRY = "retry"
     STOP = "stop"
@@ -57,9 +57,9 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What happens next, and a sentence that says what the operator has to do. `command`: of what
-    stays as it is until a person does something, the command for it, of a task `{id}`; empty: it
-    may pass by itself, as far as is known."""
+    """What happens next, and a sentence that says what the operator has to do. `command`: for an
+    error that lasts until a person acts, the command for that, of a task `{id}`; empty: the error
+    may pass on its own, as far as known."""
 
     action: Action
     advice: str
@@ -67,11 +67,9 @@ class Policy:
 
 
 _STARTED = "once that is done: cdcbus task start {id}"
-_IMPORTED = "correct its text, and it starts by itself: cdcbus task import FILE --force"
-_RESET = "set a position, and it starts by itself: cdcbus offset reset {id} --to PLACE"
-_LOST = (
-    _RESET + "; the rows between are read again by cdcbus snapshot start {id}, once that is done"
-)
+_IMPORTED = "correct its text, and it starts automatically: cdcbus task import FILE --force"
+_RESET = "set a position, and it starts automatically: cdcbus offset reset {id} --to PLACE"
+_LOST = _RESET + "; then read the missing rows again: cdcbus snapshot start {id}"
 
 UNKNOWN = Policy(
     Action.STOP,
@@ -99,19 +97,20 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ),
     TargetReplaced: Policy(
         Action.STOP,
-        "Load the target anew or restore it, then set the position by the command named above.",
+        "Load the target from scratch or restore it, then set the position with the command named "
+        "above.",
         _RESET,
     ),
     TopicRemade: Policy(
         Action.STOP,
-        "Decide from where the new topic is to be read, and set the position by the command named "
+        "Decide from where to read the new topic, and set the position with the command named "
         "above.",
         _RESET,
     ),
     LogRefilled: Policy(
         Action.STOP,
-        "Look which records the log has now, and set the position before the first new one by the "
-        "command above.",
+        "Look at the records that the log holds now, and set the position before the first new one "
+        "with the command above.",
         _RESET,
     ),
     PositionUnavailable: Policy(
@@ -121,7 +120,7 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ),
     PositionConflict: Policy(
         Action.RETRY,
-        "Nothing to do after an edit by hand; else look for a second process that runs the same "
+        "Nothing to do after a manual edit; else look for a second process that runs the same "
         "task.",
     ),
     SourceError: Policy(
@@ -150,8 +149,8 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ),
     PositionLost: Policy(
         Action.STOP,
-        "Choose a position that the source still has, load again the rows between, keep binlogs "
-        "for longer.",
+        "Choose a position that the source still holds, reload the missing rows, and increase "
+        "binlog retention.",
         _LOST,
     ),
     UnusableHistory: Policy(
@@ -161,7 +160,7 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ),
     UnreadableEvent: Policy(
         Action.STOP,
-        "Nothing was skipped: report the event, or leave its table out by `consumer.excludes`.",
+        "Nothing was skipped: report the event, or exclude its table with `consumer.excludes`.",
         _STARTED,
     ),
     BusError: Policy(Action.STOP, "Remove the cause at Kafka, then start the task again."),
@@ -197,8 +196,8 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ),
     UnmappedColumn: Policy(
         Action.RETRY,
-        "Add the table or column at the target, and the task goes on by itself; or correct the "
-        "mapper and start it again.",
+        "Add the table or column at the target, and the task continues automatically; or correct "
+        "the mapper and start it again.",
     ),
     TargetError: Policy(
         Action.STOP, "Remove the cause at the target database, then start the task again."
@@ -223,24 +222,25 @@ POLICIES: Mapping[type[CdcError], Policy] = {
     ),
     TargetTableUnfit: Policy(
         Action.RETRY,
-        "Alter the table named above at the target, and the task goes on by itself; or correct "
-        "the mapper and start it again.",
+        "Alter the table named above at the target, and the task continues automatically; or "
+        "correct the mapper and start it again.",
     ),
     TargetRejected: Policy(
         Action.STOP,
         "Compare the table named above at source and target; nothing was skipped.",
         _STARTED,
     ),
+    # Without a command, as rows that another task brings may end it.
     RowConflict: Policy(
         Action.STOP,
         "Compare the unique and foreign keys of the table at source and target; nothing was "
-        "skipped.",  # rows that another task brings may end it
+        "skipped.",
     ),
 }
 
 
 def policy_of(error: BaseException) -> Policy:
-    """The entry of the error's class, else of its nearest ancestor; anything that is no CdcError
+    """The entry of the error's class, else of its nearest ancestor; anything that is not a CdcError
     stops the task."""
     for ancestor in type(error).__mro__:
         if ancestor in POLICIES:
@@ -249,20 +249,23 @@ def policy_of(error: BaseException) -> Policy:
 
 
 def needs_person(error: BaseException) -> bool:
-    """Whether it stays as it is until a person does something; what is not known may pass."""
+    """Whether an error lasts until a person acts; an unknown error may pass."""
     return bool(policy_of(error).command)
 
 
 def told(error: BaseException, task_id: str) -> str:
-    """The error's sentence, with the command that ends it where there is one and the sentence
-    names none."""
-    told, command = str(error), policy_of(error).command.format(id=task_id)
+    """The error's sentence, with the policy's command where the sentence does not name it."""
+    sentence = str(error)
+    command = policy_of(error).command.format(id=task_id)
     words = command.partition("cdcbus ")[2].split()[:2]
-    return told if not command or " ".join(("cdcbus", *words)) in told else f"{told}; {command}"
+    if not command or " ".join(("cdcbus", *words)) in sentence:
+        return sentence
+    return f"{sentence}; {command}"
 
 
 def growing_pause(failures: int) -> float:
-    """From half a second to twenty, by the number of failures in a row before this one."""
+    """The pause in seconds, from half a second to twenty, by the number of consecutive failures
+    before this one."""
     return min(LONGEST_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 9))
 
 
@@ -273,10 +276,10 @@ def keep_trying(
     stop: Event,
     pause_seconds: Callable[[int], float] = growing_pause,
 ) -> None:
-    """Calls `attempt` until it returns or `stop` is set, as long as its errors are ones to retry;
-    raises the others.
+    """Calls `attempt` until it returns or `stop` is set; retries on errors whose policy is RETRY,
+    and raises the others.
 
-    Pauses follow the number of failures, which starts again at zero once `done()`, a count of work,
+    Pauses grow with the number of failures, which is reset to zero once `done()`, a count of work,
     has grown. An operator's edit needs no pause. Each failure is reported to `status`.
     """
     failures = 0

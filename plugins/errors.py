@@ -1,42 +1,42 @@
 """The errors of cdcbus, and what each means to an operator.
 
-    CdcError                     the message is a sentence: what, where, what to do
+    CdcError                     the message is a sentence: what failed, where, what to do
     ├── ConfigError              a task file or a setting is wrong or incomplete
     ├── PositionError            a stored position cannot be used
     │   ├── NoPosition           nothing says where to start
-    │   ├── TargetReplaced       the target knows nothing of a task that has committed there
+    │   ├── TargetReplaced       the target has no offset of a task that has committed there
     │   ├── TopicRemade          the topic is another one of the same name
     │   ├── LogRefilled          the topic was cut off at its end and filled again
-    │   ├── PositionUnavailable  ZooKeeper is not reachable just now: try again
+    │   ├── PositionUnavailable  ZooKeeper is unreachable at the moment: try again
     │   └── PositionConflict     somebody else has set the node meanwhile: read it again
     ├── SourceError              the database read from
-    │   ├── SourceUnavailable    not reachable just now: try again
+    │   ├── SourceUnavailable    unreachable at the moment: try again
     │   ├── SourceMisconfigured  reachable, but cannot be read completely
-    │   │   └── SourceRefused    this server, or its user's rights: another address may do
+    │   │   └── SourceRefused    this server, or its user's rights: another address may work
     │   ├── PositionLost         the log no longer holds the position
     │   ├── UnusableHistory      a stored schema history that is damaged
     │   └── UnreadableEvent      an event that cannot be decoded without guessing
     ├── BusError                 Kafka
-    │   ├── BusUnavailable       not reachable just now: try again
+    │   ├── BusUnavailable       unreachable at the moment: try again
     │   └── BusRejected          Kafka refuses: unknown topic, no rights, record too large
-    ├── SparkUnavailable         its cluster is away, or executors were lost: try again
+    ├── SparkUnavailable         its cluster is unavailable, or executors were lost: try again
     ├── SparkEnded               the JVM of Spark was killed, or has crashed
     ├── DataError                a record or row
     │   ├── ConversionError      bytes that the converter cannot read
     │   └── UnmappedColumn       the target lacks a table or column that the source has
     └── TargetError              the database written to
-        ├── TargetUnavailable    not reachable just now, deadlock, lock timeout: try again
-        ├── OffsetConflict       somebody else has applied records of the partition meanwhile: read
-                                 positions again
+        ├── TargetUnavailable    unreachable at the moment, deadlock, lock timeout: try again
+        ├── OffsetConflict       another process has applied records of the partition meanwhile:
+                                 read positions again
         ├── TargetMisconfigured  wrong password, missing rights, an engine without transactions
         │   └── UnsafeOffsetTable    the target's table of offsets has no transactions
-        ├── TargetTableUnfit     the table's definition does not take what is written: try again, it
+        ├── TargetTableUnfit     the table's definition does not fit what is written: try again, it
                                  may be altered
         └── TargetRejected       the target refuses these rows
-            └── RowConflict      another row forbids it: a unique value that it holds, a foreign key
+            └── RowConflict      another row blocks it: a unique value that it holds, a foreign key
 
-What a task does on each (retry, stop) is one table: `cdcbus.plugins.error_policy`. Messages never
-hold cell values or secrets. All are picklable, as Spark sends them between processes.
+`cdcbus.plugins.error_policy` is the one table of what a task does on each (retry, stop). Messages
+never hold cell values or secrets. All errors are picklable, as Spark sends them between processes.
 """
 
 
@@ -57,13 +57,13 @@ class NoPosition(PositionError):
 
 
 class TargetReplaced(PositionError):
-    """The target has no offset of a partition that, as ZooKeeper says, the task has committed
-    there."""
+    """The target has no offset of a partition, although ZooKeeper says that the task has committed
+    one there."""
 
 
 class TopicRemade(PositionError):
-    """The topic was deleted and created again since the position was stored: its offsets mean other
-    records."""
+    """The topic was deleted and created again since the position was stored, so its offsets mean
+    other records."""
 
 
 class LogRefilled(PositionError):
@@ -72,7 +72,7 @@ class LogRefilled(PositionError):
 
 
 class PositionUnavailable(PositionError):
-    """ZooKeeper cannot be reached just now."""
+    """ZooKeeper is unreachable at the moment."""
 
 
 class PositionConflict(PositionError):
@@ -80,11 +80,11 @@ class PositionConflict(PositionError):
 
 
 class SourceError(CdcError):
-    """Something about the source database."""
+    """An error of the source database."""
 
 
 class SourceUnavailable(SourceError):
-    """The source cannot be reached just now."""
+    """The source is unreachable at the moment."""
 
 
 class SourceMisconfigured(SourceError):
@@ -93,7 +93,7 @@ class SourceMisconfigured(SourceError):
 
 class SourceRefused(SourceMisconfigured):
     """The server at this address refuses the login, or its settings or grants do not allow
-    reading; another address may be better."""
+    reading; another address may work."""
 
 
 class PositionLost(SourceError):
@@ -101,7 +101,8 @@ class PositionLost(SourceError):
 
 
 class SourceBehind(PositionLost):
-    """The server has not executed yet what was read of another one, or has lost it."""
+    """The server has not yet executed transactions that were read from another one, or has lost
+    them."""
 
 
 class UnusableHistory(SourceError):
@@ -113,11 +114,11 @@ class UnreadableEvent(SourceError):
 
 
 class BusError(CdcError):
-    """Something about Kafka."""
+    """An error of Kafka."""
 
 
 class BusUnavailable(BusError):
-    """Kafka cannot be reached just now."""
+    """Kafka is unreachable at the moment."""
 
 
 class BusRejected(BusError):
@@ -125,8 +126,8 @@ class BusRejected(BusError):
 
 
 class SparkUnavailable(CdcError):
-    """Spark's cluster gives no application just now; or executors, or their Python workers, were
-    lost as often as Spark tries."""
+    """Spark's cluster grants no application at the moment; or executors, or their Python workers,
+    were lost as often as Spark retries."""
 
 
 class SparkEnded(CdcError):
@@ -134,7 +135,7 @@ class SparkEnded(CdcError):
 
 
 class DataError(CdcError):
-    """Something about one record or row."""
+    """An error of one record or row."""
 
 
 class ConversionError(DataError):
@@ -146,11 +147,11 @@ class UnmappedColumn(DataError):
 
 
 class TargetError(CdcError):
-    """Something about the target database."""
+    """An error of the target database."""
 
 
 class TargetUnavailable(TargetError):
-    """The target cannot take the batch just now; the same batch may succeed later."""
+    """The target cannot take the batch at the moment; the same batch may succeed later."""
 
 
 class OffsetConflict(TargetError):
@@ -167,8 +168,8 @@ class UnsafeOffsetTable(TargetMisconfigured):
 
 
 class TargetTableUnfit(TargetError):
-    """The definition of the target table does not take what is written, whatever the rows hold:
-    a column, a type, a key of it."""
+    """The definition of the target table does not fit what is written, whatever the rows hold: one
+    of its columns, types or keys."""
 
 
 class TargetRejected(TargetError):
@@ -176,5 +177,5 @@ class TargetRejected(TargetError):
 
 
 class RowConflict(TargetRejected):
-    """Another row forbids it: one that holds its unique value, or that a foreign key asks for.
-    Changes of that row can end that."""
+    """Another row blocks a change: one that holds its unique value, or that a foreign key requires.
+    Changes of that row can unblock it."""

@@ -1,5 +1,5 @@
-"""How long something takes, over the last minutes: a histogram whose steps grow with the time, so
-that neither memory nor the cost of an answer grows with the number of measurements."""
+"""A histogram of latencies over the last minutes. Its steps grow with the time, so that neither
+memory nor the cost of a query grows with the number of measurements."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 SLOT_SECONDS = 60.0
-# The last five minutes, and the present one so far.
+# The last five minutes, and the current one so far.
 SLOTS = 6
 LEAST_SECONDS = 1e-5
 STEPS_PER_DOUBLING = 16
@@ -21,7 +21,7 @@ MOST_STEPS = 640
 @dataclass(slots=True)
 class _Step:
     count: float = 0.0
-    # The longest time that was recorded.
+    # The longest time recorded.
     most: float = 0.0
 
 
@@ -32,10 +32,10 @@ class _Slot:
 
 
 class Latency:
-    """Quantiles of the last minutes. `record` is called on one thread; `quantiles` on any.
+    """Latencies of the last minutes. `record` is called on one thread; `quantiles` on any.
 
-    A quantile is a time that was recorded: never less than the true one, and at most one step more
-    (4.5 %, or LEAST_SECONDS). A negative time, as of clocks that differ, counts as none.
+    A quantile is a recorded time: never less than the true one, and at most one step more (4.5 %,
+    or LEAST_SECONDS). A negative time, as from clocks that differ, counts as zero.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
@@ -52,8 +52,8 @@ class Latency:
         step.most = max(step.most, seconds)
 
     def quantiles(self, *shares: float) -> tuple[float, ...] | None:
-        """For each share (0.5: half), the time in seconds that this share of things did not exceed;
-        None where nothing was recorded."""
+        """For each share (0.5: the median), the time in seconds that this share of measurements did
+        not exceed; None where nothing was recorded."""
         oldest = int(self._clock() // SLOT_SECONDS) - SLOTS + 1
         steps: dict[int, _Step] = {}
         # Copies, as `record` may add to both on its own thread meanwhile.
@@ -82,7 +82,7 @@ def _at(ordered: list[_Step], wanted: float) -> float:
     passed = 0.0
     for step in ordered:
         passed += step.count
-        # Sums of fractions may fall short of the total by a rounding error.
+        # Sums of fractions can fall short of the total by a rounding error.
         if passed >= wanted * (1 - 1e-12):
             return step.most
     return ordered[-1].most

@@ -11,7 +11,7 @@ from cdcbus.plugins.errors import ConfigError
 
 
 class TlsMode(StrEnum):
-    """PREFERRED: encrypted where the server can; REQUIRED: always. Neither looks at the server's
+    """PREFERRED: encrypts where the server can; REQUIRED: always. Neither checks the server's
     certificate. VERIFY_CA: its issuer must be known; VERIFY_IDENTITY: it must also name the
     host."""
 
@@ -28,8 +28,8 @@ class TlsMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MysqlTls:
-    """Paths are of PEM files; `ca` "" = the issuers that the system knows; `certificate` and
-    `key` are the client's own, if it has one."""
+    """TLS settings; paths are of PEM files. An empty `ca` stands for the issuers that the system
+    knows; `certificate` and `key` are the client's own, if it has them."""
 
     mode: TlsMode = TlsMode.PREFERRED
     ca: str = ""
@@ -41,18 +41,19 @@ class MysqlTls:
         used."""
         if self.mode is TlsMode.DISABLED:
             return {"ssl_disabled": True}
-        # with a context the driver insists on TLS
+        # With a context, the driver insists on TLS.
         return {} if self == BY_ITSELF else {"ssl": self._context()}
 
     def _context(self) -> ssl.SSLContext:
-        """The driver's own options would not look at the host's name where no `ca` is given."""
+        """The context for these settings. The driver's own options would not check the host's name
+        without a `ca`."""
         try:
             context = ssl.create_default_context(cafile=self.ca or None)
         except OSError as error:
             raise ConfigError(
                 f"{self.ca}: no file of CA certificates in PEM form ({error.strerror or error})"
             ) from error
-        # the certificates that MySQL makes for itself would not pass
+        # The certificates that MySQL generates would not pass the strict check.
         context.verify_flags &= ~ssl.VERIFY_X509_STRICT
         context.check_hostname = self.mode is TlsMode.VERIFY_IDENTITY
         context.verify_mode = ssl.CERT_REQUIRED if self.mode.is_verifying else ssl.CERT_NONE
@@ -71,12 +72,12 @@ class MysqlTls:
 BY_ITSELF: Final = MysqlTls()
 """The driver's default."""
 TLS_ERRORS: Final = frozenset((2026, 3159))
-"""Error numbers: the server does not encrypt, the server wants to."""
+"""Error numbers: the server does not support encryption, the server requires it."""
 
 
 def is_tls_refusal(error: BaseException) -> bool:
-    """Whether PyMySQL could not connect as one side does not accept the other's certificate or
-    version; a cut connection is no refusal."""
+    """Whether PyMySQL failed to connect because one side does not accept the other's certificate or
+    version; a cut connection is not a refusal."""
     cause = getattr(error, "original_exception", None)
     return isinstance(cause, ssl.SSLError) and not isinstance(
         cause, ssl.SSLEOFError | ssl.SSLZeroReturnError
@@ -84,5 +85,5 @@ def is_tls_refusal(error: BaseException) -> bool:
 
 
 def _no_password() -> str:
-    """In place of OpenSSL's own question at the terminal."""
+    """An empty password, so that OpenSSL does not ask at the terminal."""
     return ""

@@ -1,9 +1,9 @@
-"""Positions in the JSON that operators read and edit with zkCli.
+"""Positions, in the JSON that operators read and edit with zkCli.
 
-Two kinds: a place in a binlog, and the last processed offset of Kafka partitions. Both are
-immutable and only made where a task may resume: a place inside a transaction has no type here (a
-row change's `Origin` names it). The JSON is porter's, compact, keys in its order; extra keys of
-ours may be absent. Canal's cursor JSON is understood on reading.
+There are two kinds: a place in a binlog, and the last processed offset of Kafka partitions. Both
+are immutable and only made where a task can resume: a place inside a transaction has no type here
+(a row change's `Origin` names it). The JSON is porter's, compact, keys in its order; our extra keys
+can be absent. Canal's cursor JSON can be read as well.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from cdcbus.plugins.errors import PositionError
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A transaction edge of the same server's binlog up to which all is published, though
-    reading goes on from an earlier place; `gtid` is the executed set there."""
+    """A transaction edge of the same server's binlog up to which everything is published, although
+    reading resumes from an earlier place; `gtid` is the executed set there."""
 
     file: str
     pos: int
@@ -29,14 +29,14 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class BinlogPosition:
-    """A transaction edge in a source's binlog: reading may go on at byte `pos` of `file`.
+    """A transaction edge in a source's binlog: reading can resume at byte `pos` of `file`.
 
     `batch_id` counts stored positions (informational, as in porter). `gtid` is the executed set up
     to here, `timestamp_ms` the commit time of the transaction before, `server_uuid` the server
     whose file this is (`server-id-1` where it has no UUID), `file_created_ms` when the file was
-    begun, as names come again on other servers and after a reset; empty or 0 where not known.
-    `published`: of what follows this much is out already, as an XA transaction that was prepared
-    before is still open.
+    begun, as file names repeat on other servers and after a reset; empty or 0 where unknown.
+    `published`: how far the binlog is published beyond this position, while an XA transaction that
+    was prepared here is still open.
     """
 
     file: str
@@ -78,7 +78,8 @@ class BinlogPosition:
     def from_json(cls, text: str | bytes) -> BinlogPosition:
         """Reads what `to_json` writes, porter's form, or canal's cursor. Raises PositionError."""
         fields = _object(text)
-        cursor = fields.get("postion") or fields.get("position")  # canal spells it "postion"
+        # canal spells it "postion".
+        cursor = fields.get("postion") or fields.get("position")
         if isinstance(cursor, dict):
             fields = cursor
         file = fields.get("logfileName") or fields.get("journalName")
@@ -100,13 +101,12 @@ class BinlogPosition:
 def _published(fields: Any, text: str | bytes) -> Published | None:
     if fields is None:
         return None
-    file, pos = (
-        (fields.get("logfileName"), fields.get("offset"))
-        if isinstance(fields, dict)
-        else (None, None)
-    )
+    file = pos = None
+    if isinstance(fields, dict):
+        file = fields.get("logfileName")
+        pos = fields.get("offset")
     if not isinstance(file, str) or not _is_natural(pos):
-        raise PositionError(f"not a binlog position: {_shown(text)}; published is no place")
+        raise PositionError(f"not a binlog position: {_shown(text)}; published is not a place")
     return Published(file, pos, _field(fields, "gtid", str, "", text))
 
 
@@ -137,7 +137,7 @@ class KafkaPosition:
         return f"{self.topic}[{self.partition}]@{self.offset}"
 
     def as_fields(self) -> dict[str, Any]:
-        """porter's object, keys in its order."""
+        """porter's JSON object, keys in its order."""
         return {
             "offset": self.offset,
             "partition": self.partition,
@@ -147,8 +147,8 @@ class KafkaPosition:
 
 
 def kafka_positions_to_json(positions: Iterable[KafkaPosition]) -> str:
-    """One object for one partition, an array in partition order for several (one atomic write
-    either way)."""
+    """The JSON of positions: one object for one partition, an array in partition order for several
+    (one atomic write either way)."""
     fields = [
         position.as_fields() for position in sorted(positions, key=lambda p: (p.topic, p.partition))
     ]
@@ -156,8 +156,8 @@ def kafka_positions_to_json(positions: Iterable[KafkaPosition]) -> str:
 
 
 def kafka_positions_from_json(text: str | bytes) -> list[KafkaPosition]:
-    """Reads one object or an array of them. Raises PositionError; two entries for one partition
-    are an error as well."""
+    """Reads one object or an array of them. Raises PositionError, also for two entries of the same
+    partition."""
     value = _json(text)
     entries = value if isinstance(value, list) else [value]
     positions = [_kafka_position(entry, text) for entry in entries]
@@ -200,7 +200,7 @@ def _object(text: str | bytes) -> dict[str, Any]:
 
 
 def _field(fields: dict[str, Any], name: str, kind: type[_T], absent: _T, text: str | bytes) -> _T:
-    """An extra key's value; null counts as absent."""
+    """The value of an extra key; null counts as absent. Raises PositionError for another type."""
     value = fields.get(name)
     if value is None:
         return absent

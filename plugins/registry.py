@@ -1,5 +1,5 @@
-"""Converters and loaders by the name a task file uses: the built-in ones, then those that other
-packages add by entry point."""
+"""Converters, loaders and sources by their names in task files: the built-in ones, then those that
+other packages add by entry point."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ _ZONED: Final[dict[str, Callable[[tzinfo], Converter]]] = {
     "canalProtobuf": CanalProtobuf,
     "auto": Auto,
 }
-# Names only: these are no `RecordSource`, but loops of their own.
+# Names only: these are loops of their own, not a `RecordSource`.
 SOURCE_NAMES: Final = ("CanalFetch", "KafkaFetch")
 CHANNEL_NAMES: Final = ("mail", "webhook", "exec", "log")
 _UNTYPED: Final = frozenset(("oggJson", "porterCompat", "maxwellJson", "porterJson"))
-# Names only: `plugins.loaders` has the classes, and imports SQLAlchemy, for which reading a task
-# file should not wait.
+# Names only: `plugins.loaders` has the classes, and imports SQLAlchemy, which would slow down
+# reading a task file.
 _LOADERS: Final = ("KAFKA_SYNC", "JdbcBatch", "JdbcSingle", "JdbcMultiThread", "JdbcSqlDebug")
 
 
@@ -63,25 +63,25 @@ def converter_names() -> tuple[str, ...]:
 
 
 def is_added_converter(name: str) -> bool:
-    """Whether a converter is of another package."""
+    """Whether a converter is from another package."""
     return name not in _CONVERTERS and is_added(name, CONVERTERS)
 
 
 def has_types(name: str) -> bool:
-    """Whether records of a converter may say which types their columns have; of another package's
-    only its records tell."""
+    """Whether a converter's records can carry the types of their columns; assumed for converters of
+    other packages."""
     return name not in _UNTYPED
 
 
 def takes_zone(name: str) -> bool:
-    """Whether a converter reads records with times that name no zone."""
+    """Whether a converter reads records whose times name no zone."""
     return name in _ZONED
 
 
 def make_converter(name: str, time_zone: str = "") -> Converter:
-    """A converter by name. `time_zone`: that of times which name none; empty: UTC. Raises
-    ConfigError for a name that it does not know, listing those it knows, and for a converter of
-    another package that cannot be made."""
+    """A converter by name. `time_zone`: the zone of times that name none; empty: UTC. Raises
+    ConfigError for an unknown name, listing the known ones, and for a converter of another package
+    that cannot be made."""
     if time_zone and name in _ZONED:
         return _ZONED[name](zone_of(time_zone, "consumer.source.timeZone"))
     if name in _CONVERTERS:
@@ -91,8 +91,8 @@ def make_converter(name: str, time_zone: str = "") -> Converter:
 
 
 def zone_of(name: str, key: str) -> tzinfo:
-    """The zone that a key of the task file names. Raises ConfigError where this machine knows none
-    of that name."""
+    """The zone that a key of the task file names. Raises ConfigError where this machine does not
+    know it."""
     try:
         return read_zone(name)
     except ValueError as error:
@@ -108,7 +108,7 @@ def loader_names() -> tuple[str, ...]:
 
 
 def is_added_loader(name: str) -> bool:
-    """Whether a loader is of another package."""
+    """Whether a loader is from another package."""
     return name not in _LOADERS and is_added(name, LOADERS)
 
 
@@ -120,12 +120,12 @@ def make_added_loader(name: str, target: JdbcTarget) -> Loader:
 
 
 def source_names() -> tuple[str, ...]:
-    """What a task file can name as `consumer.consumerName`, the built-in ones first."""
+    """The names that a task file can use as `consumer.consumerName`, the built-in ones first."""
     return with_added(SOURCE_NAMES, SOURCES)
 
 
 def is_added_source(name: str) -> bool:
-    """Whether a source is of another package."""
+    """Whether a source is from another package."""
     return name not in SOURCE_NAMES and is_added(name, SOURCES)
 
 
@@ -137,7 +137,7 @@ def make_source(name: str, options: Mapping[str, str]) -> RecordSource:
 
 
 def built_in_names(group: Group) -> tuple[str, ...]:
-    """The names of a group that are this package's own."""
+    """The built-in names of a group."""
     return {
         CONVERTERS: tuple(_CONVERTERS),
         LOADERS: _LOADERS,

@@ -1,4 +1,4 @@
-"""The row change: the one type every part of the bus understands.
+"""The row change: the one type that every part of the bus understands.
 
 A cell is text or NULL: `str | None`. Text is the source's own literal (`12.50`, `2024-02-29
 23:59:59.123456`, enum and set labels, JSON text), TIMESTAMP columns in UTC; a binary cell has one
@@ -19,7 +19,7 @@ Row = Mapping[str, Cell]
 
 
 class Op(StrEnum):
-    """What happened to a row; the value is canal's wire text."""
+    """A row's operation; the value is canal's wire text."""
 
     INSERT = "INSERT"
     UPDATE = "UPDATE"
@@ -38,8 +38,8 @@ class TableId(NamedTuple):
 
 
 class Unclear(Flag):
-    """Ambiguities in cells whose wire format carries no types. TIMES: a date may be written as a
-    number of days. BYTES: bytes may be written as base64. BITS: so may a BIT, which is a decimal
+    """Ambiguities in cells whose wire format carries no types. TIMES: a date can be written as a
+    number of days. BYTES: bytes can be written as base64. BITS: so can a BIT, which is a decimal
     number elsewhere."""
 
     NOTHING = 0
@@ -52,7 +52,7 @@ _COMMENT = re.compile(r" /\*[^*]*\*/$")
 
 
 def type_without_comment(column_type: str) -> str:
-    """information_schema's column_type without what MariaDB adds at its end:
+    """information_schema's column_type without the comment that MariaDB appends:
     `varbinary(20) /*M!100301 COMPRESSED*/`, `time /* mariadb-5.3 */`."""
     return _COMMENT.sub("", column_type)
 
@@ -60,8 +60,8 @@ def type_without_comment(column_type: str) -> str:
 @dataclass(frozen=True, slots=True)
 class Column:
     """A source column. `mysql_type` is the type as CREATE TABLE spells it, empty where the wire
-    format has no types; `sql_type` is its java.sql.Types number; `unclear` says what its cells
-    may mean otherwise than they read."""
+    format has no types; `sql_type` is its java.sql.Types number; `unclear`: the ways in which its
+    cells are ambiguous."""
 
     name: str
     mysql_type: str = ""
@@ -88,9 +88,9 @@ BINARY_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as it was when the row was written: columns in order, and the names of its primary
-    key's columns (empty: none). `is_described`: these are all columns that it has; else those
-    that the record brings, as the wire format tells of no others."""
+    """A table as it was when the row was written: its columns in order, and the names of its
+    primary key's columns (empty: none). `is_described`: these are all of its columns; else those in
+    the record, as the wire format names no others."""
 
     id: TableId
     columns: tuple[Column, ...]
@@ -100,15 +100,15 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where and when the source wrote a row: shared by the rows of one binlog event. Empty text or
+    """Where and when the source wrote a row; shared by the rows of one binlog event. Empty text or
     0 where the wire format does not say.
 
-    `pos` is where the event starts in `file` (of a compressed transaction: the event that holds it
-    all); `commit_us` is epoch microseconds on the server where the transaction was committed first,
-    in whole seconds from a server that knows no more (MariaDB); `server_uuid` is that server's,
-    which MariaDB does not have. `epoch`: which holder of the swimlane's lock sends the row
-    (`plugins/epoch.py`). `is_snapshot`: it was there already, and is sent by a snapshot. These two
-    are not read back.
+    `pos` is where the event starts in `file` (for a compressed transaction: the event that holds
+    all of it); `commit_us` is the commit time in epoch microseconds on the server that committed
+    the transaction first, in whole seconds where that server records no more (MariaDB);
+    `server_uuid` is that server's UUID, which MariaDB does not have. `epoch`: the epoch of the
+    holder of the swimlane's lock that sends the row (`plugins/epoch.py`). `is_snapshot`: the row
+    existed before, and is sent by a snapshot. These two are not read back.
     """
 
     file: str = ""
@@ -122,7 +122,7 @@ class Origin:
 
     @property
     def commit_ms(self) -> int:
-        """Epoch milliseconds."""
+        """The commit time in epoch milliseconds."""
         return self.commit_us // 1000
 
 
@@ -148,9 +148,9 @@ class RowChange:
 
 @dataclass(frozen=True, slots=True)
 class TableDdl:
-    """A statement that defined a table anew, or emptied it. `kind` is canal's word for it:
-    CREATE, ALTER, ERASE (dropped), RENAME, CINDEX, DINDEX or TRUNCATE; `table` the name that it
-    has afterwards; `sql` the whole statement."""
+    """A statement that changed a table's definition, or emptied it. `kind` is canal's word for it:
+    CREATE, ALTER, ERASE (dropped), RENAME, CINDEX, DINDEX or TRUNCATE; `table` is the table's name
+    afterwards; `sql` the whole statement."""
 
     table: TableId
     kind: str

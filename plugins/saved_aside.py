@@ -1,10 +1,10 @@
-"""Saving beside the rows: ZooKeeper may be silent for as long as a session lasts, and rows go on
-meanwhile.
+"""Saves on a thread beside the rows: ZooKeeper can be silent for as long as a session lasts, and
+rows continue meanwhile.
 
-What is saved later than it could be is always safe: rows behind it come again after a kill. So one
-save is under way at a time, and what has been reached meanwhile is saved by the next one, which
-holds all that the one before did. Whoever has to know that something is stored before going on
-does not use this, or waits for it by `settle`.
+Saving late is always safe, as the rows after a stored position come again after a kill. So one save
+is in progress at a time, and progress made meanwhile is saved by the next one, which includes the
+former. Code that must not continue before something is stored does not use this, or waits with
+`settle`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from threading import Thread
 from cdcbus.plugins.errors import PositionUnavailable
 
 LOG = logging.getLogger(__name__)
-LONGEST_SECONDS = 60.0  # what servers keep sessions for, at most
+# The longest time for which servers keep sessions.
+LONGEST_SECONDS = 60.0
 
 
 class SavedAside:
-    """One save at a time, on a thread of its own. Used by one thread at a time, which must `rest`
-    before anybody loads what is saved: a save that comes late would be taken for one of the next
+    """Runs one save at a time, on a thread of its own. Used by one thread at a time, which must
+    `rest` before the saved data is loaded again: a late save would be mistaken for one of the next
     attempt.
 
-    `what` is stored, for messages. What a save has met is raised by the next call, but
-    PositionUnavailable only where nothing could be saved for LONGEST_SECONDS; until then it is a
-    line in the log.
+    `what` names the data, for messages. An error of a save is raised by the next call;
+    PositionUnavailable only where nothing could be saved for LONGEST_SECONDS, and until then it is
+    logged.
     """
 
     def __init__(self, what: str) -> None:
@@ -38,7 +39,7 @@ class SavedAside:
         self._failing_since = 0.0
 
     def is_free(self) -> bool:
-        """Whether nothing is being saved. Raises what the last save has met."""
+        """Whether nothing is being saved. Raises the last save's error."""
         if self._thread is not None:
             if self._thread.is_alive():
                 return False
@@ -47,7 +48,7 @@ class SavedAside:
         return True
 
     def save(self, write: Callable[[], None]) -> None:
-        """Has a thread write; to be called while it is free."""
+        """Starts a thread that calls `write`. Must only be called while `is_free`."""
         begun = time.monotonic()
 
         def run() -> None:
@@ -58,19 +59,20 @@ class SavedAside:
                 self._failing_since = self._failing_since or begun
                 self._error = error
 
-        # the context says to which task's log a line belongs
+        # The context decides to which task's log a line belongs.
         self._thread = Thread(
             target=copy_context().run, args=(run,), name="saved-aside", daemon=True
         )
         self._thread.start()
 
     def settle(self) -> None:
-        """Returns once nothing is being saved. Raises what the last save has met."""
+        """Returns once nothing is being saved. Raises the last save's error."""
         self._join()
         self._look()
 
     def rest(self) -> None:
-        """The same, at an end: what the last save has met no longer matters."""
+        """Returns once nothing is being saved, and drops the last save's error, which no longer
+        matters at the end."""
         self._join()
         self._error = None
 

@@ -18,7 +18,7 @@ class Edge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class AfterOffset:
-    """Kafka: `offset` is the last processed one, reading starts at the next."""
+    """Kafka: `offset` is the last processed one; reading starts at the next."""
 
     offset: int
 
@@ -26,7 +26,7 @@ class AfterOffset:
 @dataclass(frozen=True, slots=True)
 class Replay:
     """Kafka: a bounded replay of the records `first` to `last`, both included; then the task
-    ends by itself."""
+    ends."""
 
     first: int
     last: int

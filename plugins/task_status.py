@@ -1,5 +1,5 @@
-"""A task's state, as the loops that run it say it: each call sets the state and writes the log
-line that goes with it."""
+"""A task's state, as reported by the loops that run it: each call sets the state and writes the
+matching log line."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ class State(StrEnum):
 
     # Never started.
     NEW = "NEW"
-    # Wanted, not at work yet.
+    # Should run, but does not yet.
     STARTING = "STARTING"
     WORKING = "WORKING"
-    # A server is away, or the task has failed and starts again.
+    # A server is unreachable, or the task has failed and starts again.
     RETRYING = "RETRYING"
     STOPPED = "STOPPED"
     # A bounded run has reached its end.
@@ -32,15 +32,15 @@ class TaskStatus:
     """The state of one running task, and why it is not WORKING.
 
     A task that failed and reads again is not WORKING yet: it must first get beyond the position at
-    which it failed, or have nothing left to do. All methods may be called from any thread.
+    which it failed, or have nothing left to do. All methods can be called from any thread.
     """
 
     def __init__(self, task_id: str, position: Callable[[], Hashable] = lambda: None) -> None:
-        """`position` gives the task's present position."""
+        """`position` returns the task's present position."""
         self._task_id = task_id
         self._position = position
         self._lock = Lock()
-        # Set with each change of the state; whoever waits for one clears it.
+        # Set with each change of the state; the thread that waits for changes clears it.
         self.changed = Event()
         self._state = State.STARTING
         self._reason = ""
@@ -58,7 +58,7 @@ class TaskStatus:
         self._resume(f"task {self._task_id} reads {what}")
 
     def resumed(self, why: str) -> None:
-        """What the task waited for is over; `why` is a sentence."""
+        """The task no longer waits; `why` is a sentence."""
         self._resume(f"task {self._task_id}: {why}")
 
     def retrying(self, reason: str) -> None:
@@ -71,8 +71,8 @@ class TaskStatus:
         self._pause(f"task {self._task_id} waits {reason}")
 
     def observe(self, *, is_behind: bool) -> None:
-        """To be called repeatedly: notices that a task that reads again makes progress.
-        `is_behind`: it has something left to do."""
+        """Notices that a task that reads again makes progress. Must be called repeatedly.
+        `is_behind`: the task has something left to do."""
         with self._lock:
             if not self._reads_again:
                 return
@@ -81,12 +81,12 @@ class TaskStatus:
                 self._reads_again = False
 
     def ended(self, state: State, reason: str = "") -> None:
-        """The task has ended. Writes no log line: the code that ends it does."""
+        """The task has ended. Writes no log line, as the code that ends it does."""
         with self._lock:
             self._set(state, reason)
 
     def _set(self, state: State, reason: str = "") -> None:
-        """The caller holds the lock."""
+        """Sets the state. The caller holds the lock."""
         self._state = state
         self._reason = reason
         self.changed.set()

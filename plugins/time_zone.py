@@ -1,8 +1,8 @@
-"""Clock times of a time zone, as records hold them that name none, to UTC and back.
+"""Converts local times of a time zone, as in records that name no zone, to UTC and back.
 
 A zone is a name of the IANA's database (`Asia/Shanghai`) or a fixed offset (`+08:00`, `GMT+8`).
-Where its clocks are put forward, times that they skip belong to no moment; where they are put
-back, a time that comes twice is taken for the first of the two.
+Where its clocks are put forward, the skipped times do not exist; where they are put back, a time
+that comes twice counts as the first of the two.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OF_THE_MACHINE: Final = {"localtime", "Factory", "posixrules"}
 @lru_cache(maxsize=100)
 def read_zone(text: str) -> tzinfo:
     """The zone of a name or an offset. Raises ValueError where there is none: names are matched
-    exactly, and abbreviations such as CST mean several."""
+    exactly, and abbreviations such as CST are ambiguous."""
     if text in ("UTC", "GMT", "Z"):
         return UTC
     if found := OFFSET.fullmatch(text):
@@ -38,24 +38,25 @@ def read_zone(text: str) -> tzinfo:
         raise ValueError("no zone of its own")
     try:
         return ZoneInfo(text)
-    except (OSError, KeyError) as error:  # a folder of zones, or none of that name
+    except (OSError, KeyError) as error:
+        # A folder of zones, or no zone of that name.
         raise ValueError("no such zone") from error
 
 
 def offset_of(zone: tzinfo, clock: datetime) -> timedelta:
-    """How far a clock of the zone that shows this is ahead of UTC. In a time that is skipped it
-    counts as not yet put forward."""
+    """The offset from UTC of a clock of the zone that shows this time. In a skipped time it counts
+    as not yet put forward."""
     return clock.replace(tzinfo=zone).utcoffset() or timedelta()
 
 
 def seconds_ahead(zone: tzinfo, clock_seconds: int) -> int:
-    """The same, of a clock's time in seconds since 1970."""
+    """The offset from UTC in seconds, for a clock's time in seconds since 1970."""
     return offset_of(zone, EPOCH + timedelta(seconds=clock_seconds)) // SECOND
 
 
 def in_utc(zone: tzinfo, text: str) -> str:
-    """A clock's time as UTC, with the same digits of a second; a zero date is none. Raises
-    ValueError for what is no time, and for a time that clocks of the zone skip."""
+    """A local time as UTC, with the same fraction of a second; a zero date is returned unchanged.
+    Raises ValueError for text that is not a time, and for a time that clocks of the zone skip."""
     found = CLOCK.fullmatch(text)
     if found is None:
         raise ValueError("no date and time")
@@ -65,7 +66,7 @@ def in_utc(zone: tzinfo, text: str) -> str:
 
 
 def in_zone(zone: tzinfo, text: str) -> str:
-    """A time of UTC as clocks of the zone show it, otherwise as `in_utc`."""
+    """A UTC time as clocks of the zone show it, otherwise as `in_utc`."""
     found = CLOCK.fullmatch(text)
     if found is None:
         raise ValueError("no date and time")
@@ -75,13 +76,13 @@ def in_zone(zone: tzinfo, text: str) -> str:
 
 
 def puts_clocks_back(zone: tzinfo, year: int) -> bool:
-    """Whether clocks of the zone have two offsets in a year, by the first of each month."""
+    """Whether the zone has two offsets in a year, judged by the first day of each month."""
     return len({offset_of(zone, datetime(year, month, 1)) for month in range(1, 13)}) > 1
 
 
 def comes_twice(zone: tzinfo, text: str) -> bool:
-    """Whether clocks of the zone, which show this time, show it at two moments, as they are put
-    back. A zero date is none."""
+    """Whether clocks of the zone show this time at two moments, as they are put back. False for a
+    zero date."""
     return not text.startswith(NO_DATE) and _comes_twice(zone, text[:19])
 
 
@@ -93,7 +94,8 @@ def _comes_twice(zone: tzinfo, text: str) -> bool:
 
 @lru_cache(maxsize=100_000)
 def _shifted(zone: tzinfo, text: str, is_to_utc: bool) -> str:
-    """Rows that are written together share most of their seconds."""
+    """A time to UTC or back. Cached, as rows that are written together share most of their
+    seconds."""
     clock = datetime.fromisoformat(text)
     try:
         if not is_to_utc:

@@ -128,6 +128,6 @@ def test_a_command_that_the_sentence_names_is_not_named_again() -> None:
     lost = errors.NoPosition("it is gone; set one by cdcbus offset reset 7 --to PLACE")
     assert told(lost, "7") == str(lost)
     assert told(errors.NoPosition("it is gone"), "7") == (
-        "it is gone; set a position, and it starts by itself: cdcbus offset reset 7 --to PLACE"
+        "it is gone; set a position, and it starts automatically: cdcbus offset reset 7 --to PLACE"
     )
     assert told(errors.BusUnavailable("away"), "7") == "away"
