@@ -1,4 +1,4 @@
-"""The position of a fetch task: stored once Kafka has confirmed all before it."""
+"""The position of a fetch task, stored once Kafka has acknowledged everything before it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from cdcbus.producer.publish.delivery import Deliveries
 
 
 class Checkpoint:
-    """The last transaction edge before which all is published, stored when due: first Kafka has
-    the rows, then ZooKeeper is written. Only the last one is waited for. A context manager:
+    """Stores the last transaction edge before which everything is published, when due: first Kafka
+    has the rows, then ZooKeeper is written. Only the last save is waited for. A context manager:
     leaving it ends the writing, so that the next attempt reads what is stored."""
 
     def __init__(
@@ -40,7 +40,7 @@ class Checkpoint:
         self._report = report
         self._stored = progress.position = start
         self._aside = SavedAside(positions.path)
-        # Positions that may be stored, though ZooKeeper has not said so.
+        # Positions that may be stored, though ZooKeeper has not confirmed it.
         self._unsure: list[str] = []
         self._due = 0.0
 
@@ -51,14 +51,14 @@ class Checkpoint:
         self._aside.rest()
 
     def store_if_due(self) -> bool:
-        """Stores once per interval; whether it has."""
+        """Stores at most once per interval. Returns whether it did."""
         now = time.monotonic()
         if now < self._due:
             return False
         self._due = now + self._interval_seconds
         edge = self._published()
-        # While ZooKeeper is silent the last save is still under way: rows continue, and the newest
-        # edge is stored once it has answered.
+        # While ZooKeeper does not respond, the last save is still in progress: rows continue, and
+        # the newest edge is stored once ZooKeeper has answered.
         if self._aside.is_free():
             self._store_aside(edge)
         self._report(self.progress)
@@ -68,15 +68,16 @@ class Checkpoint:
         text, following = self._next(edge)
         if following is not None:
             self._unsure.append(text)
-        # Before the save begins: whatever Kafka commits from here on may find one of these
-        # positions stored, or none of them.
+        # Before the save begins: any Kafka commit from here on may find one of these positions
+        # stored, or none of them.
         self._deliver.storing(self._unsure)
         if following is not None:
             self._aside.save(partial(self._save, following, text))
 
     def store(self) -> None:
-        """Stores the edge once Kafka has what was sent before it, and returns when it is. Raises
-        PositionConflict, also when nothing new is to be stored, BusRejected and BusUnavailable."""
+        """Stores the edge once Kafka has every record sent before it, and returns when it is
+        stored. Raises PositionConflict, even if there is nothing new to store, BusRejected and
+        BusUnavailable."""
         edge = self._published()
         self._aside.settle()
         text, edge = self._next(edge)
@@ -87,12 +88,12 @@ class Checkpoint:
     def _published(self) -> BinlogPosition | None:
         if self._positions.is_edited():
             raise PositionConflict(
-                f"{self._positions.path} was set by somebody else; going on from there"
+                f"{self._positions.path} was set by somebody else; resuming from there"
             )
         return self._deliver.published()
 
     def _next(self, edge: BinlogPosition | None) -> tuple[str, BinlogPosition | None]:
-        """The position to be stored, as text and as such; nothing where it is stored already."""
+        """The position to store, as text and parsed; ("", None) if it is stored already."""
         if edge is None:
             return "", None
         # The number of a save is not part of the place.

@@ -15,8 +15,8 @@ from cdcbus.plugins.transform.rules import MapperRule
 
 @dataclass(frozen=True, slots=True)
 class AddedSource:
-    """A source of another package, by the name of its entry point. `options`: its settings, by
-    its own keys; `start`: the word for where the first start begins, empty: none."""
+    """A source from another package, by the name of its entry point. `options`: its settings,
+    under its own keys; `start`: the word for where the first start begins, empty = none."""
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -25,9 +25,9 @@ class AddedSource:
 
 @dataclass(frozen=True, slots=True)
 class SourceConfig:
-    """The server whose binlog is read; of a source of another package (`added`) there is none, and
-    no address. `addresses` are (host, port), tried in order; `server_id` is ours in its replication
-    topology, None to derive one from the task id. `takes_partial`: rows are read whatever
+    """The server whose binlog is read; a source from another package (`added`) has no server and
+    no addresses. `addresses` are (host, port), tried in order; `server_id` is ours in its
+    replication topology, None = derived from the task id. `takes_partial`: rows are read whatever
     binlog_row_image is."""
 
     addresses: tuple[tuple[str, int], ...]
@@ -41,7 +41,7 @@ class SourceConfig:
 
     @property
     def shown(self) -> str:
-        """Where rows come from, for people."""
+        """Where rows come from, for display."""
         if self.added is not None:
             return self.added.name
         return ", ".join(f"{host}:{port}" for host, port in self.addresses)
@@ -49,10 +49,10 @@ class SourceConfig:
 
 @dataclass(frozen=True, slots=True)
 class FilterConfig:
-    """Which tables are read. `regexes` are canal's (matched whole on `schema.table`, any case;
-    none = all); tables that one of `black_regexes` fits are not, whatever else says so; `includes`
-    and `excludes` are SCHEMA.TABLE names in upper case, beside which stand patterns: see
-    `plugins.transform.table_list`."""
+    """Selects the tables to read. `regexes` are canal's (they match the whole `schema.table`,
+    ignoring case; none = all); a match of `black_regexes` excludes a table, whatever the other
+    rules say; `includes` and `excludes` are SCHEMA.TABLE names in upper case; for their patterns
+    see `plugins.transform.table_list`."""
 
     regexes: tuple[str, ...] = ()
     includes: frozenset[str] = frozenset()
@@ -64,8 +64,7 @@ class FilterConfig:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatConfig:
-    """A row that is written to `table` at the source every `interval_seconds`, and read like any
-    other."""
+    """A row written to `table` at the source every `interval_seconds`, and read like any other."""
 
     table: TableId
     interval_seconds: float = 60.0
@@ -73,7 +72,7 @@ class HeartbeatConfig:
 
 @dataclass(frozen=True, slots=True)
 class DdlConfig:
-    """What of DDL is published: that a table was emptied, and that its definition changed."""
+    """Which DDL is published: that a table was truncated, and that its definition changed."""
 
     truncates: bool = True
     definitions: bool = False
@@ -81,9 +80,9 @@ class DdlConfig:
 
 @dataclass(frozen=True, slots=True)
 class RowTransform:
-    """What becomes of rows on their way to Kafka: `rules` of the mapper, before that `processor`,
-    `module:function` or an entry point, empty = none. `includes` and `excludes` are the task's,
-    which tell what tables there are; rows of `heartbeats` stay as they are."""
+    """How rows are transformed on their way to Kafka: first by `processor` (`module:function` or
+    an entry point, empty = none), then by the mapper's `rules`. `includes` and `excludes` are the
+    task's, they name the tables; rows of `heartbeats` are left unchanged."""
 
     rules: tuple[MapperRule, ...] = ()
     processor: str = ""
@@ -100,10 +99,10 @@ AS_THEY_ARE = RowTransform()
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Transactions of which no row is sent, as they come from elsewhere. `server_ids`: of the
-    server that wrote an event first; `gtid_sources`: the UUID in front of a GTID, of MariaDB
-    `domain-server`; `marks`: names of `loader.mark`, told by a first row of table
-    `cdcbus_mark_<name>`, in any schema."""
+    """Selects transactions that originate elsewhere; none of their rows is sent. `server_ids`: the
+    servers that first wrote an event; `gtid_sources`: the UUID of a GTID, for MariaDB
+    `domain-server`; `marks`: names of `loader.mark`, recognized by a transaction's first row, in
+    table `cdcbus_mark_<name>` of any schema."""
 
     server_ids: frozenset[int] = frozenset()
     gtid_sources: frozenset[str] = frozenset()
@@ -111,8 +110,8 @@ class Elsewhere:
 
 
 class SnapshotMode(StrEnum):
-    """Whether rows that tables have already are read, too. INITIAL: once per table. ONLY: so, and
-    then the task ends."""
+    """Whether existing rows of tables are read, too. INITIAL: once per table. ONLY: likewise, then
+    the task ends."""
 
     NEVER = "never"
     INITIAL = "initial"
@@ -122,11 +121,11 @@ class SnapshotMode(StrEnum):
 @dataclass(frozen=True, slots=True)
 class FetchTask:
     """Binlog to Kafka. `start` says where to begin when ZooKeeper holds no position; None =
-    refuse. `on_position_lost`: where to go on when the server no longer has what comes next;
+    refuse. `on_position_lost`: where to resume when the server no longer has the next event;
     None = stop. `heartbeat`: None = none is written. `rows_per_record`: at most.
-    `skips_statements`: goes on without what a statement has changed that was logged as text.
-    `until`: where the run ends; None = nowhere. `transform`: what becomes of rows.
-    `left_out`: operations whose rows are not sent; `elsewhere`: transactions of which none is."""
+    `skips_statements`: skips changes by statements that were logged as text, and continues.
+    `until`: where the run ends; None = nowhere. `transform`: how rows are transformed.
+    `left_out`: operations whose rows are not sent; `elsewhere`: transactions whose rows are not."""
 
     task_id: str
     swimlane: str

@@ -1,5 +1,4 @@
-"""Whether mapper and partition keys can be applied to the source's tables as they are now, before
-rows come."""
+"""Checks before the first row that mapper and partition keys fit the source's current tables."""
 
 from __future__ import annotations
 
@@ -21,8 +20,8 @@ READ_SECONDS = 60.0
 
 
 def check_mapper(task: FetchTask) -> None:
-    """Raises ConfigError, which names all tables that are read and that the mapper or the
-    record keys by pattern cannot take; as a connection does. Asks the source only where there are
+    """Raises ConfigError, which names every selected table that the mapper or a record key by
+    pattern does not fit, and what a connection raises. Queries the source only if the task has
     such rules."""
     if not task.transform.rules and not task.publish.key_rules:
         return
@@ -40,7 +39,7 @@ def check_mapper(task: FetchTask) -> None:
 
 
 def unfit(task: FetchTask, schemas: dict[TableId, TableSchema]) -> Iterator[str]:
-    """A sentence for each table that the mapper cannot take."""
+    """Yields a sentence for each table that the mapper does not fit."""
     transform = task.transform
     mapper = Mapper(transform.rules, transform.includes, transform.excludes)
     records = RecordTransform(mapper, task.publish)

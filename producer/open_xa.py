@@ -1,4 +1,4 @@
-"""XA transactions that are prepared and not finished: the stored position stays before them."""
+"""XA transactions that are prepared but not finished: the stored position stays before them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ OPEN_XA_SECONDS = 60.0
 
 
 class OpenXa:
-    """Reports by the task's status that an XA transaction has been prepared for so long that a
-    person has to finish it."""
+    """Reports in the task's status an XA transaction that has been prepared for so long that an
+    operator must finish it."""
 
     def __init__(self, status: TaskStatus) -> None:
         self._status = status
         self._reported: tuple[str, int] | None = None
 
     def look(self, oldest: tuple[str, int] | None) -> None:
-        """`oldest`: the xid of the one that was prepared first, and when, in epoch seconds."""
+        """Updates the status. `oldest`: the xid of the transaction prepared first, and when, in
+        epoch seconds; None if none is open."""
         if self._reported is not None and oldest != self._reported:
             self._status.resumed(f"XA transaction {self._reported[0]} is finished")
             self._reported = None

@@ -1,4 +1,4 @@
-"""What a fetch task has done since it started."""
+"""Progress of a fetch task since its start."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cdcbus.producer.source.seen_ddl import KEPT, Seen
 
 @dataclass(slots=True)
 class Progress:
-    """What a fetch task has done since it started: row changes sent, in all and by table and
-    operation, positions stored, and the last of these. `queued_bytes`: of records that wait for
-    Kafka now; the task's `queue_bytes` at most. `open_xa`: the xid of the oldest XA transaction
-    that is prepared and not finished, and since when, in epoch seconds. `skipped`: how many
-    statements were, that were logged as text; `skipped_at`: when one was last, in epoch seconds.
-    `ddl`: definitions of its tables that it has passed; who tells of them takes them out.
-    `stages`: how long rows take."""
+    """Counts since the task's start: row changes sent (`done`; by table and operation in
+    `tables`), positions stored, and the last stored `position`. `queued_bytes`: records waiting
+    for Kafka now, at most the task's `queue_bytes`. `open_xa`: the xid of the oldest XA
+    transaction that is prepared but not finished, and when it was prepared, in epoch seconds.
+    `skipped`: the number of skipped statements that were logged as text; `skipped_at`: the time
+    of the last one, in epoch seconds. `ddl`: changes of its tables' definitions that it has
+    passed; the reporter removes what it has reported. `stages`: how long rows take."""
 
     done: int = 0
     stored: int = 0

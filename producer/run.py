@@ -1,15 +1,16 @@
-"""The fetch task: binlog -> row changes -> Kafka, and the position after Kafka has confirmed.
+"""The fetch task: binlog -> row changes -> Kafka; positions are stored once Kafka has acknowledged.
 
 ZooKeeper position (or start rule)
-    -> BinlogSource.batches rows and transaction edges, in binlog order
-    -> KafkaPublisher.send  key, partition, bytes; queued
-    -> Deliveries.published the last edge before which all is acknowledged, or committed in a Kafka
-    transaction; once a second
-    -> positions.save       that edge, on a thread of its own: a silent ZooKeeper holds up no row.
-                            If an operator has set the node, reading starts again from there
+    -> BinlogSource.batches   reads rows and transaction edges, in binlog order
+    -> KafkaPublisher.send    adds key and partition, encodes to bytes, queues
+    -> Deliveries.published   returns, once a second, the last edge before which every record is
+                              acknowledged, or committed in a Kafka transaction
+    -> positions.save         stores that edge on a thread of its own: an unresponsive ZooKeeper
+                              delays no row. If an operator has set the node, reading restarts
+                              from the position set
 
-Beside it, where that is wanted, Snapshots reads the rows that tables have already, and sends them
-at transaction edges; how far they are is saved after Kafka has confirmed them, too.
+If the task takes snapshots, Snapshots reads the tables' existing rows in parallel and sends them
+at transaction edges; their progress, too, is saved only after Kafka has acknowledged them.
 """
 
 from __future__ import annotations
@@ -56,15 +57,15 @@ def run(
     epoch: str = "",
     snapshots: SnapshotStore | None = None,
 ) -> None:
-    """Runs until `stop` is set, or all before the task's `until` is in Kafka; everything read is
-    flushed then, and its position stored.
+    """Runs until `stop` is set, or until everything before the task's `until` is in Kafka; then
+    flushes what was read and stores its position.
 
-    The first connection must succeed, at one of its addresses. Later the source may go away for as
-    long as it likes: it is tried again, at one address after the other. `status` is given the
-    task's state. `epoch`: of this holder of the swimlane's lock, told by each of its records
-    (`plugins/epoch.py`). `snapshots`: where their progress is kept, None = in
-    memory. Raises ConfigError, PositionError, SourceError, BusError: no position
-    moves past a row that Kafka has not confirmed.
+    The first connection must succeed, at one of the source's addresses. Later the source can be
+    unavailable indefinitely: its addresses are retried in turn. `status` receives the task's
+    state. `epoch` identifies this holder of the swimlane's lock and is part of each of its records
+    (`plugins/epoch.py`). `snapshots` keeps the progress of snapshots, None = in memory. Raises
+    ConfigError, PositionError, SourceError, BusError: no position moves past a row that Kafka has
+    not acknowledged.
     """
     give_large_blocks_back()
     progress = Progress()
@@ -101,8 +102,8 @@ def run(
 
 @dataclass(slots=True)
 class _Fetch:
-    """What a running fetch task has over all its attempts to read the source. `end`: where a
-    bounded run ends."""
+    """A running fetch task, across all its attempts to read the source. `end`: where a bounded run
+    ends."""
 
     positions: PositionStore
     schemas: SchemaStore
@@ -118,7 +119,8 @@ class _Fetch:
     end: RunEnd | None = None
 
     def look(self, task: FetchTask) -> None:
-        """Looks once whether the task can start at an address. Raises what is to stop it."""
+        """Checks once whether the task can start at an address. Raises the error that prevents
+        it."""
         with BinlogSource(task) as source:
             if task.until is not None:
                 self.end = source.run_end(task.until)
@@ -133,7 +135,7 @@ class _Fetch:
             task = opened.enter_context(self.addresses.trying())
             source = opened.enter_context(BinlogSource(task, self.schemas, self.epoch))
             opened.enter_context(beating(task))
-            # Before the position is read: what the process before has committed counts.
+            # Before the position is read: commits of the previous process count.
             self.deliver.take_over()
             self.progress.stages.forget()
             start, is_stored = start_position(task, self.positions, source)
@@ -151,7 +153,7 @@ class _Fetch:
                 ) from lost
 
     def _copy(self, task: FetchTask, source: BinlogSource, start: BinlogPosition) -> None:
-        """Copies row changes, storing edges as it goes and once more at the end, also when the
+        """Copies row changes; stores edges along the way and once more at the end, also when the
         source fails."""
         with (
             Checkpoint(
@@ -186,9 +188,9 @@ class _Fetch:
         checkpoint: Checkpoint,
         snapshot: Snapshots,
     ) -> bool:
-        """Until `stop` is set; or until the end of a bounded run and of the snapshots that it has
-        to take, or until the snapshot is finished, of a task that is for it only. Whether the end
-        of the run has come."""
+        """Copies until `stop` is set; a bounded run until its end and the end of its snapshots; a
+        snapshot-only task until the snapshot is finished. Returns whether the end of the run was
+        reached."""
         left_out = LeftOut(task.left_out, task.heartbeat.table if task.heartbeat else None)
         seen_ddl = SeenDdl(task, self.progress.ddl)
         open_xa = OpenXa(self.status)
@@ -211,11 +213,11 @@ class _Fetch:
                 if self.end is not None and not is_over:
                     is_over = source.has_come_to(self.end, batch.edge)
                 if is_over and snapshot.is_idle:
-                    break  # nothing behind the edge is sent, so that it can be committed
+                    break  # nothing after the edge is sent, so that the edge can be committed
 
                 stages.acknowledged(checkpoint.acknowledged())
                 self.progress.sent(self.publisher.send(batch.opened))
-                # Rows may be large: these are not kept while the next ones are read.
+                # Rows can be large: release these before the next ones are read.
                 batch.closed.clear()
                 batch.opened.clear()
                 if checkpoint.store_if_due():
@@ -225,7 +227,7 @@ class _Fetch:
         return is_over
 
     def _note(self, batch: Batch) -> None:
-        """What the task reports of a batch beside its rows."""
+        """Records what the task reports about a batch besides its rows."""
         self.progress.open_xa = batch.open_xa
         if batch.skipped:
             self.progress.skipped += batch.skipped
@@ -236,7 +238,7 @@ class _Fetch:
 
 
 def _store_last(checkpoint: Checkpoint, snapshot: Snapshots) -> None:
-    """Waits for Kafka, and stores how far all is."""
+    """Waits for Kafka, then stores the position and the snapshots' progress."""
     with snapshot.turn():
         checkpoint.store()
         snapshot.acknowledged(checkpoint.confirmed(), is_last=True)

@@ -15,9 +15,10 @@ from cdcbus.producer.source.binlog_source import BinlogSource
 def store_start(
     source: BinlogSource, start: BinlogPosition, positions: PositionStore, stop: Event
 ) -> bool:
-    """Stores where reading begins. False when `stop` was set meanwhile; then it is not stored."""
-    # The tables first: with a position alone, one ALTER after a kill would make the rows before it
-    # unreadable.
+    """Stores where reading begins. Returns False, and stores nothing, if `stop` was set
+    meanwhile."""
+    # Schemas before the position: with a position alone, an ALTER after a kill would make the rows
+    # before that ALTER unreadable.
     for _ in source.prepare(start):
         if stop.is_set():
             return False
@@ -28,10 +29,10 @@ def store_start(
 def start_position(
     task: FetchTask, positions: PositionStore, source: BinlogSource
 ) -> tuple[BinlogPosition, bool]:
-    """The stored position, else what the start rule names, as this source has it; and whether it
-    is the stored one. Writes nothing.
+    """Returns the stored position, else the one the start rule names, located in this source's
+    binlog; and whether it is the stored one. Writes nothing.
 
-    Raises NoPosition when there is neither, PositionLost when the source no longer has it,
+    Raises NoPosition when neither exists, PositionLost when the source no longer has it,
     PositionError, SourceError.
     """
     stored = positions.load()
@@ -54,13 +55,13 @@ def _read(task: FetchTask, positions: PositionStore, stored: str) -> BinlogPosit
 
 
 def _first_start(task: FetchTask, positions: PositionStore) -> BinlogStart:
-    """The task's start rule. Refused where the task has run before: it would repeat rows, or leave
-    some out."""
+    """The task's start rule. Raises NoPosition if the task has run before: the rule would repeat
+    or skip rows."""
     if positions.trace:
         raise NoPosition(
             f"task {task.task_id} has run before, as {positions.trace} shows, and has no position "
             f"at {positions.path}; consumer.offset is "
-            f"for the first start only: set one by cdcbus offset reset {task.task_id} --to "
+            f"for the first start only: set one with cdcbus offset reset {task.task_id} --to "
             f"PLACE{_last_written(positions)}"
         )
     if task.start is None:
@@ -72,11 +73,11 @@ def _first_start(task: FetchTask, positions: PositionStore) -> BinlogStart:
 
 
 def _last_written(positions: PositionStore) -> str:
-    """The end of a sentence that names the last position that the task itself has stored."""
+    """A clause that names the last position the task itself stored, empty if unknown."""
     if not positions.written:
         return ""
     try:
         last = BinlogPosition.from_json(positions.written.position)
     except PositionError:
         return ""
-    return f"; the last one that it has stored was {last}"
+    return f"; the last position it stored was {last}"

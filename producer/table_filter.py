@@ -1,4 +1,4 @@
-"""Which tables are read: canal's regular expressions and porter's lists."""
+"""Selects the tables to read: canal's regular expressions and porter's lists."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from cdcbus.producer.config import FilterConfig
 
 
 class TableFilter:
-    """Decides once per table. Regular expressions match the whole `schema.table` in any case;
-    lists hold upper-case SCHEMA.TABLE. The table of `heartbeats` is always let through."""
+    """Decides once per table. Regular expressions match the whole `schema.table`, ignoring case;
+    lists hold upper-case SCHEMA.TABLE. The `heartbeats` table always passes."""
 
     def __init__(self, config: FilterConfig, heartbeats: TableId | None = None) -> None:
         self._regexes = _compiled("consumer.source.filter", config.regexes)
