@@ -1,4 +1,5 @@
-"""A place in one server's binlog: also one where reading cannot go on, within a transaction."""
+"""Coordinates in one server's binlog, including those within a transaction, where reading cannot
+resume."""
 
 from __future__ import annotations
 
@@ -7,13 +8,13 @@ from functools import total_ordering
 from typing import Final
 
 SPAN: Final = 1 << 32
-"""Events carry their places modulo this; a file with a large transaction may be longer."""
+"""Events carry their offsets modulo this; a file with a large transaction can be longer."""
 
 
 @total_ordering
 @dataclass(frozen=True, slots=True)
 class BinlogCoordinates:
-    """A byte of a binlog file. Of two places in the files of one server the earlier one is less:
+    """A byte offset in a binlog file. Coordinates of one server compare in binlog order, as its
     files are numbered."""
 
     file: str
@@ -27,8 +28,8 @@ class BinlogCoordinates:
 
 
 def carried(before: int, low: int) -> int:
-    """The whole place of an event, which carries only its low digits, `low`. The events before it
-    end at `before`. A little back, as at a file's head, is no turn of the counter."""
+    """The full offset of an event that carries only its low 32 bits, `low`. The events before it
+    end at `before`. A small step back, as at a file's head, is no wraparound."""
     pos = before - before % SPAN + low
     return pos + SPAN if before - pos > SPAN // 2 else pos
 

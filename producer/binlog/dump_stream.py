@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 
 # an idle server sends one this often, so that the reader also wakes to store positions and to stop
 HEARTBEAT_SECONDS = 1.0
-SILENCE_SECONDS = 15.0  # no event and no heartbeat for so long: the connection is dead
+SILENCE_SECONDS = 15.0  # without an event or heartbeat for this long, the connection is dead
 MAX_PACKET = 0xFFFFFF
 READ_BYTES = 1 << 18
-# MariaDB does not say where the events of a transaction are: their lengths do, if none is left out
+# MariaDB omits the offsets of events within a transaction: their lengths give them if all are sent
 SEND_ANNOTATIONS = 2
-# as server id: the stream ends where the binlog does now, and takes no other reader's place
+# as server id: the stream ends at the binlog's current end, and displaces no other reader
 BOUNDED = 0
 _THROUGH_GTID = 4
 _OK, _ERROR = 0x00, 0xFF
@@ -41,15 +41,15 @@ def open_stream(
     server_id: int,
     read_bytes: int = READ_BYTES,
 ) -> Iterator[list[bytes]]:
-    """Events from a position on, or all transactions that are not in a GTID set: for ever, as many
-    at once as have come: at least one, some `read_bytes` at most. Each is header and body with its
-    checksum. Raises pymysql errors and OSError.
+    """Yields, forever, events from a position on, or all transactions that are not in a GTID set:
+    in lists of those that have arrived, at least one event, about `read_bytes` at most. Each is
+    header and body with its checksum. Raises pymysql errors and OSError.
 
-    `connection` serves nothing else afterwards.
+    `connection` cannot be used for anything else afterwards.
     """
     heartbeat = int(HEARTBEAT_SECONDS * 1_000_000_000)
-    # What is said here holds for the first event alone, which names the file; then come the head of
-    # that file, and what it says.
+    # This checksum setting holds for the first event only, which names the file; the head of that
+    # file then states its own.
     checksum = "'CRC32'" if server.has_checksum else "'NONE'"
     with connection.cursor() as cursor:
         for prefix in ("master", "source"):  # MySQL 8.4 renamed them; setting both does no harm
@@ -57,7 +57,7 @@ def open_stream(
                 f"SET @{prefix}_heartbeat_period = {heartbeat}, @{prefix}_binlog_checksum = "
                 f"{checksum}"
             )
-        # 4: understands GTID events. With less, MariaDB replaces them by others.
+        # 4: understands GTID events. With less, MariaDB replaces them with other events.
         cursor.execute("SET @mariadb_slave_capability = 4")
         if server.is_mariadb and not isinstance(start, BinlogPosition):
             cursor.execute(
@@ -72,7 +72,7 @@ def open_stream(
 
 
 def has_more(connection: Connection) -> bool:
-    """Whether more of its stream has come than was read."""
+    """Whether more of its stream has arrived than was read."""
     sock: Any = connection._sock  # type: ignore[attr-defined]
     if isinstance(sock, ssl.SSLSocket) and sock.pending():
         return True
@@ -82,7 +82,7 @@ def has_more(connection: Connection) -> bool:
 
 
 def _request(start: BinlogPosition | GtidSet, server_id: int, flags: int) -> tuple[int, bytes]:
-    """Command and arguments; MariaDB gets its GTIDs by a variable, and takes the plain
+    """Returns command and arguments; MariaDB gets its GTIDs through a variable, and the plain
     command without a file."""
     if isinstance(start, MysqlGtids):
         executed = start.to_bytes()
@@ -94,15 +94,16 @@ def _request(start: BinlogPosition | GtidSet, server_id: int, flags: int) -> tup
 
 
 def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[list[bytes]]:
-    """The events in the packets. The server's error, or the end of its stream, is raised after
-    the events before it were given out; that end is no error where it `is_bounded`."""
+    """Yields the events in the packets. Raises the server's error, or EOFError at the end of its
+    stream, after the events before it were yielded; the end of an `is_bounded` stream is no
+    error."""
     for batch in batches:
         if not any(map(_STATUS, batch)):
             yield [packet[1:] for packet in batch]
             continue
         events: list[bytes] = []
         batch.reverse()
-        while batch:  # a packet may be large: none is kept beside its event
+        while batch:  # a packet can be large: none is kept in memory together with its event
             packet = batch.pop()
             if packet[0] != _OK:
                 if events:
@@ -118,8 +119,9 @@ def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[lis
 
 
 def packets(read: Callable[[int], bytes], read_bytes: int) -> Iterator[list[bytes]]:
-    """The protocol's packets, put together from their 16 MB parts, as many at once as have come.
-    `read(n)` gives 1 to n bytes, none when the connection is lost; then EOFError is raised."""
+    """Yields the protocol's packets, joined from their 16 MB parts, in lists of those that have
+    arrived. `read(n)` returns 1 to n bytes, or none when the connection is lost: then this raises
+    EOFError."""
     data = b""
     parts: list[bytes] = []  # of a packet of more than 16 MB
     while True:
@@ -147,7 +149,7 @@ def packets(read: Callable[[int], bytes], read_bytes: int) -> Iterator[list[byte
 
 
 def _chunks(read: Callable[[int], bytes], lacking: int, read_bytes: int) -> Iterator[bytes]:
-    """What is there to be read, at least `lacking` bytes."""
+    """Reads what is available, at least `lacking` bytes. Raises EOFError."""
     while lacking > 0:
         chunk = read(max(read_bytes, lacking))
         if not chunk:

@@ -1,4 +1,4 @@
-"""Binlog event headers and kinds: which carry rows, which mean nothing to them, which cannot be
+"""Binlog event headers and types: which carry rows, which have no effect on rows, which cannot be
 read.
 
 Layout: MySQL Internals "Binary Log Event"; numbers as in `binlog_event.h` of MySQL and
@@ -31,13 +31,13 @@ WITHOUT_EFFECT = {
     BINLOG.MARIADB_ANNOTATE_ROWS_EVENT,
     BINLOG.MARIADB_BINLOG_CHECKPOINT_EVENT,
     BINLOG.MARIADB_START_ENCRYPTION_EVENT,
-    # Pieces of a file for LOAD DATA in statement format, or that it is not loaded:
-    # EXECUTE_LOAD_QUERY says that it is.
+    # Pieces of a file for LOAD DATA in statement format, or its removal: only EXECUTE_LOAD_QUERY
+    # loads it.
     BINLOG.BEGIN_LOAD_QUERY_EVENT,
     BINLOG.APPEND_BLOCK_EVENT,
     BINLOG.DELETE_FILE_EVENT,
 }
-# Events that do change rows, or may, in ways this release cannot decode: stop before them, by name.
+# Events that change rows, or may, in ways this release cannot decode: reading stops before them.
 UNREADABLE = {
     0x1A: "INCIDENT (the server itself says that its binlog may lack changes)",
 }
@@ -45,12 +45,12 @@ GTID_TAGGED = 0x2A
 EXECUTE_LOAD_QUERY = 0x12
 TRANSACTION_PAYLOAD = 0x28
 XA_PREPARE = 0x26
-# What may stand in front of a statement: comments, the marks around what only some servers run,
-# `SET STATEMENT ... FOR`, MariaDB's prefix.
+# What may precede a statement: comments, the marks of version-specific code, and MariaDB's prefix
+# `SET STATEMENT ... FOR`.
 _FRONT = (
     rb"\s*(?:(?:/\*M?!\d*|\*/|/\*(?!M?!).*?\*/|(?:#|--\s)[^\n]*\n|SET\s+STATEMENT\s.*?\sFOR\s)\s*)*"
 )
-# What changes rows where it is logged as text; SELECT and DO by the functions that they call.
+# Statements that change rows when logged as text; SELECT and DO through the functions they call.
 ROW_STATEMENT = re.compile(
     _FRONT
     + rb"(?:ANALYZE\s+(?:FORMAT\s*=\s*\w+\s+)?)?"
@@ -67,7 +67,7 @@ INSIDE = re.compile(rb"(?:SAVEPOINT|RELEASE\s+SAVEPOINT|XA\s+END)\b.*", re.IGNOR
 
 
 def packed_integer(data: bytes, at: int) -> tuple[int, int]:
-    """A length-encoded integer and the place after it."""
+    """Returns a length-encoded integer and the index after it."""
     first = data[at]
     if first < 251:
         return first, at + 1

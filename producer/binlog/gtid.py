@@ -1,5 +1,5 @@
-"""GTID sets: which transactions have been executed, as text, in the bytes of the binlog, and
-counted on one by one. Pure.
+"""GTID sets, the transactions that have been executed: as text, in the binlog's encoding, and
+extended one by one. Pure.
 
 MySQL's is a set of numbers per server UUID, since 8.3 also per UUID and tag: `uuid:1-5:7:tag:1-3`.
 MariaDB's is the last transaction of each domain: `domain-server-sequence`. Layouts:
@@ -26,16 +26,16 @@ _LIST_ENTRY = struct.Struct("<IIQ")
 
 
 class MysqlGtids:
-    """A set that grows. Its text is MySQL's, UUIDs and tags in order."""
+    """A mutable set. Its text is MySQL's, with UUIDs and tags in order."""
 
     def __init__(self) -> None:
         # `uuid` or `uuid:tag` -> [first, last] in order, never touching
         self._spans: dict[str, list[list[int]]] = {}
-        self._texts: dict[str, str] = {}  # of those that have not grown since
+        self._texts: dict[str, str] = {}  # cached, for keys whose spans have not changed since
 
     @classmethod
     def parse(cls, text: str) -> MysqlGtids:
-        """Raises PositionError."""
+        """Parses MySQL's text. Raises PositionError."""
         found = cls()
         for part in filter(None, re.sub(r"\s", "", text).lower().split(",")):
             uuid, *rest = part.split(":")
@@ -58,7 +58,7 @@ class MysqlGtids:
         found = cls()
         count = _NUMBER.unpack_from(data)[0]
         at = 8
-        # With tags, the first and the last of the count's eight bytes say so.
+        # In a set with tags, the first and the last of the count's eight bytes are 1.
         is_tagged = count >> 56 == _TAGGED
         if is_tagged:
             count = count >> 8 & (1 << 48) - 1
@@ -81,8 +81,8 @@ class MysqlGtids:
         return found
 
     def to_bytes(self) -> bytes:
-        """As in a dump request; with tags only where there are any, as servers before 8.3 know
-        none."""
+        """The encoding in a dump request; with tags only if the set has any, as servers before 8.3
+        know none."""
         is_tagged = any(":" in key for key in self._spans)
         count = len(self._spans)
         if is_tagged:
@@ -99,7 +99,7 @@ class MysqlGtids:
         return b"".join(parts)
 
     def add(self, gtid: str) -> None:
-        """One transaction's, `uuid:5` or `uuid:tag:5` in lower case."""
+        """Adds one transaction's GTID, `uuid:5` or `uuid:tag:5` in lower case."""
         key, _, digits = gtid.rpartition(":")
         number = int(digits)
         spans = self._spans.get(key)
@@ -112,7 +112,7 @@ class MysqlGtids:
     def _add(self, key: str, first: int, last: int) -> None:
         if not 0 < first <= last:
             raise PositionError(
-                f"not a GTID set: {key}:{first}-{last} is no range of numbers from 1 on"
+                f"not a GTID set: {key}:{first}-{last} is not a range of numbers from 1 up"
             )
         self._texts.pop(key, None)
         spans = self._spans.setdefault(key, [])
@@ -126,13 +126,13 @@ class MysqlGtids:
         spans[low:high] = [[first, last]]
 
     def merge(self, other: MysqlGtids) -> None:
-        """Adds what another set has."""
+        """Adds all GTIDs of another set."""
         for key, spans in other._spans.items():
             for first, last in spans:
                 self._add(key, first, last)
 
     def covers(self, other: MysqlGtids) -> bool:
-        """Whether it has all that another set has."""
+        """Whether it contains all GTIDs of another set."""
         for key, spans in other._spans.items():
             if not all(self._has(key, first, last) for first, last in spans):
                 return False
@@ -174,7 +174,7 @@ class MariadbGtids:
 
     @classmethod
     def parse(cls, text: str) -> MariadbGtids:
-        """Raises PositionError."""
+        """Parses MariaDB's text. Raises PositionError."""
         found = cls()
         for part in filter(None, re.sub(r"\s", "", text).split(",")):
             if not _MARIADB.fullmatch(part):
@@ -187,8 +187,7 @@ class MariadbGtids:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> MariadbGtids:
-        """The state in a Gtid_list event. A domain is in it once per server, the latest at the
-        end."""
+        """The state in a Gtid_list event, which has a domain once per server, the latest last."""
         found = cls()
         # the highest four bits are flags
         count = int.from_bytes(data[:4], "little") & 0x0FFFFFFF
@@ -198,7 +197,7 @@ class MariadbGtids:
         return found
 
     def add(self, gtid: str) -> None:
-        """One transaction's, later than those of its domain so far."""
+        """Adds one transaction's GTID, later than those of its domain so far."""
         self._last[gtid[: gtid.index("-")]] = gtid
 
     def merge(self, other: MariadbGtids) -> None:
@@ -206,7 +205,7 @@ class MariadbGtids:
         self._last = other._last | self._last
 
     def covers(self, other: MariadbGtids) -> bool:
-        """Whether each domain of another state is here and as far."""
+        """Whether this state has each domain of another one, and is at least as far in it."""
         return all(
             _sequence(self._last.get(domain, "--0")) >= _sequence(gtid)
             for domain, gtid in other._last.items()
@@ -221,24 +220,24 @@ def _sequence(gtid: str) -> int:
 
 
 def mysql_gtid(body: bytes) -> str:
-    """A transaction's, from the body of MySQL's GTID event without tags."""
+    """A transaction's GTID, from the body of MySQL's GTID event without tags."""
     uuid = body[1:17].hex()
     number = int.from_bytes(body[17:25], "little")
     return f"{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}:{number}"
 
 
 def commit_us(body: bytes) -> int:
-    """When a transaction was committed on the server it comes from, in microseconds, as MySQL's
-    GTID events without tags say it since release 8; else 0."""
+    """The commit time of a transaction on the server it originates from, in microseconds, as
+    MySQL's GTID events without tags carry it since release 8; else 0."""
     if len(body) < 49:
         return 0
-    # the highest bit says that the time on the first server follows
+    # the highest bit is set if the time on the original server follows
     here = int.from_bytes(body[42:49], "little")
     return int.from_bytes(body[49:56], "little") if here >> 55 else here
 
 
 class GtidSet(Protocol):
-    """Either of them."""
+    """A GTID set of either kind of server."""
 
     def add(self, gtid: str) -> None: ...
 
@@ -248,11 +247,11 @@ class GtidSet(Protocol):
 
 
 def parse_gtids(text: str, *, is_mariadb: bool) -> GtidSet:
-    """Raises PositionError for text that is not in this server's form."""
+    """Parses a GTID set. Raises PositionError for text that is not in this server's form."""
     return MariadbGtids.parse(text) if is_mariadb else MysqlGtids.parse(text)
 
 
 def gtids_before_file(body: bytes, *, is_mariadb: bool) -> GtidSet:
-    """What was executed before a binlog file, as its Previous_gtids or Gtid_list event says it;
-    `body` is without header and checksum."""
+    """The GTIDs executed before a binlog file, from its Previous_gtids or Gtid_list event; `body`
+    is without header and checksum."""
     return MariadbGtids.from_bytes(body) if is_mariadb else MysqlGtids.from_bytes(body)

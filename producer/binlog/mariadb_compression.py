@@ -1,8 +1,8 @@
-"""MariaDB's compressed events (`log_bin_compress`) as what they were before.
+"""Decompresses MariaDB's compressed events (`log_bin_compress`).
 
-Layout: `query_event_uncompress` and `row_log_event_uncompress` of the MariaDB sources: all up to
-the statement, or up to the first row, is as ever; then a byte 0x80 + n, n bytes with the length
-before compression, highest first, and zlib.
+Layout: `query_event_uncompress` and `row_log_event_uncompress` of the MariaDB sources: everything
+up to the statement, or up to the first row, is unchanged; then follow a byte 0x80 + n, n bytes with
+the uncompressed length, big-endian, and zlib data.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PLAIN_ROWS = {
     0xAA: BINLOG.UPDATE_ROWS_EVENT_V2,
     0xAB: BINLOG.DELETE_ROWS_EVENT_V2,
 }
-"""Kind of compressed row event -> kind without compression."""
+"""Type of compressed row event -> its uncompressed type."""
 _UPDATES = {BINLOG.UPDATE_ROWS_EVENT_V1, BINLOG.UPDATE_ROWS_EVENT_V2}
 _WITH_EXTRA_DATA = {
     BINLOG.WRITE_ROWS_EVENT_V2,
@@ -33,12 +33,12 @@ _WITH_EXTRA_DATA = {
 
 
 def plain_query(body: bytes) -> bytes:
-    """The body of a Query event. Raises UnreadableEvent."""
+    """The decompressed body of a Query event. Raises UnreadableEvent."""
     return _plain(body, 13 + int.from_bytes(body[11:13], "little") + body[8] + 1)
 
 
 def plain_rows(kind: int, body: bytes) -> bytes:
-    """The body of a row event of kind `PLAIN_ROWS[kind]`. Raises UnreadableEvent."""
+    """The decompressed body, of a row event of kind `PLAIN_ROWS[kind]`. Raises UnreadableEvent."""
     at = 8
     if PLAIN_ROWS[kind] in _WITH_EXTRA_DATA:
         at += int.from_bytes(body[8:10], "little")

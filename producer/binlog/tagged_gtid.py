@@ -2,8 +2,8 @@
 
 Layout: `mysql::serialization` and `Gtid_event::define_fields` of the MySQL sources: version, size,
 the last field that a reader must know, then fields, each a number and a value. Integers have 1 to 9
-bytes: the ones at the end of the first byte count those that follow it, a signed one has its sign
-in the lowest bit.
+bytes: the trailing one bits of the first byte count the bytes that follow it, a signed integer has
+its sign in the lowest bit.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from uuid import UUID
 from cdcbus.plugins.errors import UnreadableEvent
 
 _VERSION = 1
-# Fields by number; those between are integers that nothing here needs.
+# Field numbers; the ones between are integers that are not needed here.
 _UUID, _NUMBER, _TAG, _COMMIT, _ORIGINAL_COMMIT, _LAST = 1, 2, 3, 6, 7, 11
 
 
 class Gtid(NamedTuple):
-    """A transaction's GTID as text, the uuid in it, and when it was committed on that server
+    """A transaction's GTID as text, the uuid in it, and its commit time on that server
     (microseconds since 1970)."""
 
     text: str
@@ -28,8 +28,8 @@ class Gtid(NamedTuple):
 
 
 def parse(body: bytes) -> Gtid:
-    """A GTID_TAGGED event's body. Raises UnreadableEvent for what is cut off, or of a form newer
-    than this release knows."""
+    """Parses a GTID_TAGGED event's body. Raises UnreadableEvent if it is truncated, or newer than
+    this release knows."""
     try:
         integers, uuid, tag = _fields(body)
         # signed, and never negative
@@ -71,9 +71,9 @@ def _fields(body: bytes) -> tuple[dict[int, int], bytes, str]:
 
 
 def varying_integer(body: bytes, at: int) -> tuple[int, int]:
-    """An unsigned integer and the place after it. Raises IndexError at the end of the body."""
+    """Returns an unsigned integer and the index after it. Raises IndexError at the body's end."""
     first = body[at]
-    following = (~first & (first + 1)).bit_length() - 1  # ones at its end
+    following = (~first & (first + 1)).bit_length() - 1  # its trailing one bits
     end = at + 1 + following
     if end > len(body):
         raise IndexError

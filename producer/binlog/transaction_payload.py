@@ -1,8 +1,8 @@
-"""TRANSACTION_PAYLOAD events: a whole transaction's events in one, compressed (MySQL 8.0.20,
+"""TRANSACTION_PAYLOAD events: all events of a transaction compressed into one (MySQL 8.0.20,
 `binlog_transaction_compression`).
 
-Layout: "Transaction_payload_event" of the MySQL sources: fields of number, size and value, a 0 that
-ends them, then the payload: events one after the other, without checksums.
+Layout: "Transaction_payload_event" of the MySQL sources: fields of number, size and value, a
+terminating 0, then the payload: events one after the other, without checksums.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _ZSTD, _NONE = 0, 255
 
 
 def inner_events(body: bytes) -> Iterator[list[bytes]]:
-    """The events inside, in order, some PIECE_BYTES of them at once: never all that is
-    compressed is in memory uncompressed. Raises UnreadableEvent for what is damaged, or
-    compressed in a way that this release does not know."""
+    """Yields the events inside, in order, about PIECE_BYTES at a time, so that the uncompressed
+    transaction is never in memory as a whole. Raises UnreadableEvent for a damaged event, or a
+    compression that this release does not know."""
     try:
         fields, start = _fields(body)
     except (IndexError, KeyError) as error:
@@ -50,7 +50,7 @@ def inner_events(body: bytes) -> Iterator[list[bytes]]:
 
 
 def _fields(body: bytes) -> tuple[dict[int, int], int]:
-    """Number -> value, and where the payload starts."""
+    """Returns field number -> value, and where the payload starts."""
     fields: dict[int, int] = {}
     at = 0
     while True:
@@ -82,7 +82,7 @@ def _reading(payload: memoryview) -> Callable[[int], bytes]:
 
 
 def _events(read: Callable[[int], bytes], left: int) -> Iterator[list[bytes]]:
-    """The events in what `read(n)` gives, `left` bytes in all."""
+    """Yields the events in what `read(n)` returns, `left` bytes in total."""
     data, lacking = b"", 0
     while chunk := read(max(PIECE_BYTES, lacking)):
         left -= len(chunk)
