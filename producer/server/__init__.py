@@ -1,1 +1,1 @@
-"""Connections to source servers, and what must be true of them."""
+"""Connections to source servers, and checks of their settings and grants."""

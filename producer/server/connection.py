@@ -1,4 +1,4 @@
-"""Connections to a source server, and what must be true of it before its binlog is read."""
+"""Connections to a source server, and the checks that it passes before its binlog is read."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ if TYPE_CHECKING:  # generic in the stubs only
 _ACCESS_DENIED = {1044, 1045, 1698, 1251, 2059}
 _NO_PRIVILEGE = {1142, 1227, 1370}
 _LOG_LOST = 1236
-_SAME_SERVER_ID = 4052  # MariaDB; MySQL says it with the number of a lost log
+_SAME_SERVER_ID = 4052  # MariaDB; MySQL reports this with the number of a lost log
 _SYNTAX_ERROR = 1064
 REQUIRED: Final = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL"}
-"""The settings without which a binlog does not hold whole rows."""
+"""The settings that a binlog with complete rows requires."""
 
 
 def source_error(error: Exception, config: SourceConfig) -> SourceError:
-    """A driver's error as ours: what failed, where, what to do. Server texts of these kinds hold
-    no cell values."""
+    """Converts a driver's error into ours: what failed, where, what to do. Server texts of these
+    kinds hold no cell values."""
     host, port = config.addresses[0]
     where = f"{host}:{port}"
     code, text = (
@@ -73,7 +73,7 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
             f"source {where} cannot send the binlog from the wanted position ({code} {text})"
         )
     if isinstance(error, pymysql.err.InternalError) and not isinstance(code, int):
-        # the driver's own: packets in another order than they were sent in, as behind a proxy
+        # the driver's own: packets out of order, as behind a proxy
         return SourceUnavailable(f"source {where} answers with a broken stream: {text}")
     if isinstance(
         error, pymysql.err.OperationalError | pymysql.err.InterfaceError | OSError | EOFError
@@ -84,7 +84,7 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
 
 @contextmanager
 def reported(config: SourceConfig) -> Iterator[None]:
-    """What goes wrong inside, in the words of `source_error`."""
+    """Raises driver and network errors of the block as `source_error` words them."""
     try:
         yield
     except (pymysql.Error, OSError, EOFError) as error:
@@ -92,18 +92,18 @@ def reported(config: SourceConfig) -> Iterator[None]:
 
 
 def need_server(config: SourceConfig) -> None:
-    """Raises ConfigError for a source of another package: there is no server to ask."""
+    """Raises ConfigError for a source from another package: it has no server to query."""
     if config.added is not None:
         raise ConfigError(
-            f"{config.added.name} is a source of another package, no MySQL or MariaDB: what asks "
-            "the server itself (snapshot, schema, verify, a direct load, --until) does not work "
-            "with it"
+            f"{config.added.name} is a source of another package, not MySQL or MariaDB: features "
+            "that query the server itself (snapshot, schema, verify, a direct load, --until) do "
+            "not work with it"
         )
 
 
 def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connection:
-    """A connection with UTC time zone and utf8mb4. Raises SourceUnavailable,
-    SourceMisconfigured, and ConfigError for an unusable file and where there is no server."""
+    """Opens a connection with time zone UTC and utf8mb4. Raises SourceUnavailable,
+    SourceMisconfigured, and ConfigError for an unusable file or a source without a server."""
     need_server(config)
     host, port = config.addresses[0]
     try:
@@ -111,7 +111,7 @@ def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connect
             host=host,
             port=port,
             user=config.user,
-            password=config.password.encode(),  # the driver would take Latin-1
+            password=config.password.encode(),  # the driver would encode it as Latin-1
             charset="utf8mb4",
             autocommit=True,
             connect_timeout=max(1, int(config.connect_timeout_seconds)),
@@ -125,10 +125,10 @@ def connect(config: SourceConfig, read_timeout_seconds: float = 30.0) -> Connect
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """What reading needs to know of a server. `server_uuid`: MariaDB has none; `has_checksum`:
-    its events may end with one, which each file's head says, as that can be switched at any
-    time; `has_gtids`: all transactions have one; `charsets`: collation id -> character set name;
-    `folds_names`: it takes names of tables in any case."""
+    """The properties of a server that reading depends on. `server_uuid`: MariaDB has none;
+    `has_checksum`: its events may end with a checksum; each file's head says whether they do, as
+    it can be switched at any time; `has_gtids`: all transactions have one; `charsets`: collation
+    id -> character set name; `folds_names`: table names are case-insensitive."""
 
     version: str
     server_uuid: str
@@ -144,12 +144,11 @@ class Server:
 
     @property
     def identity(self) -> str:
-        """What a position calls the server: its UUID; where it has none, `server-id-` and that
-        id."""
+        """The server's name in positions: its UUID; if it has none, `server-id-` and that id."""
         return identity_of(self.server_uuid, self.server_id)
 
     def has_files_of(self, position: BinlogPosition) -> bool:
-        """Whether file and place of a position are this server's, as far as is known; else its
+        """Whether a position's file and offset are this server's, as far as is known; else its
         GTIDs count."""
         return position.server_uuid == self.identity or not (position.gtid and self.has_gtids)
 
@@ -160,14 +159,14 @@ def identity_of(server_uuid: str, server_id: int) -> str:
 
 
 def identity(connection: Connection) -> str:
-    """That of the server that answers now."""
+    """The identity of the server that answers now."""
     variables = global_variables(connection, ("server_uuid", "server_id"))
     return identity_of(variables.get("server_uuid", ""), int(variables["server_id"]))
 
 
 def inspect(connection: Connection, config: SourceConfig) -> Server:
-    """Asks the server for what reading needs. Raises SourceRefused naming all settings and
-    grants without which its binlog cannot be read, or does not hold whole rows."""
+    """Queries what reading needs to know of the server. Raises SourceRefused, which names all
+    missing settings and grants without which its binlog is unreadable or lacks whole rows."""
     others = (
         "binlog_row_metadata",
         "binlog_checksum",
@@ -179,7 +178,7 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
     names = ("version", *REQUIRED, *others)
     variables = global_variables(connection, names)
     wrong = [
-        f"{name} is {variables.get(name) or 'not there'}, must be {wanted}"
+        f"{name} is {variables.get(name) or 'missing'}, must be {wanted}"
         for name, wanted in required_settings(config).items()
         if variables.get(name, "").upper() != wanted
     ]
@@ -202,7 +201,7 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
         server_uuid=variables.get("server_uuid", ""),
         server_id=int(variables["server_id"]),
         has_checksum="binlog_checksum" in variables,
-        # MariaDB has them always, and no such variable
+        # MariaDB always has GTIDs, and no such variable
         has_gtids=variables.get("gtid_mode", "ON").upper() == "ON",
         charsets=_charsets(connection, variables["version"]),
         folds_names=variables.get("lower_case_table_names", "0") != "0",
@@ -210,7 +209,7 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
 
 
 def required_settings(config: SourceConfig) -> dict[str, str]:
-    """Those of REQUIRED that a task's source must have."""
+    """The settings of REQUIRED that a task's source must have."""
     return {
         name: value
         for name, value in REQUIRED.items()
@@ -219,8 +218,8 @@ def required_settings(config: SourceConfig) -> dict[str, str]:
 
 
 def _lacking_grants(connection: Connection) -> tuple[list[str], bool]:
-    """What is surely missing for reading, and whether no table can be looked at. Where the
-    server does not tell, or a role may give it, reading will show it."""
+    """Returns the privileges that are certainly missing, and whether no table can be read. Where
+    the server does not say, or a role may grant them, reading will show it."""
     try:
         held = read_grants(grants(connection))
     except pymysql.OperationalError:  # a server without grant tables
@@ -229,15 +228,15 @@ def _lacking_grants(connection: Connection) -> tuple[list[str], bool]:
 
 
 def global_variables(connection: Connection, names: Iterable[str]) -> dict[str, str]:
-    """Name in lower case -> value, of those that the server has."""
+    """Returns name in lower case -> value, for the variables that the server has."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (tuple(names),))
         return {name.lower(): value for name, value in cursor.fetchall()}
 
 
 def _charsets(connection: Connection, version: str) -> dict[int, str]:
-    """MariaDB lists its newer collations, whose names depend on the character set, only in the
-    second view."""
+    """Returns collation id -> character set. MariaDB lists its newer collations, whose names depend
+    on the character set, only in the second view."""
     query = (
         "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT "
         "NULL AND character_set_name IS NOT NULL"
@@ -261,24 +260,25 @@ def _charsets(connection: Connection, version: str) -> dict[int, str]:
 
 
 def binlog_files(connection: Connection) -> list[tuple[str, int]]:
-    """(file, size in bytes), oldest first."""
+    """Returns (file, size in bytes), oldest first."""
     with connection.cursor() as cursor:
         cursor.execute("SHOW BINARY LOGS")
         return [(row[0], int(row[1])) for row in cursor.fetchall()]
 
 
 def latest_position(connection: Connection) -> BinlogPosition:
-    """The end of the binlog now: always a transaction edge."""
-    # the latter before MySQL 8.2, and MariaDB
+    """The current end of the binlog, always a transaction edge."""
+    # the latter for MySQL before 8.2, and MariaDB
     row = _either(connection, "SHOW BINARY LOG STATUS", "SHOW MASTER STATUS")[0]
-    # MariaDB does not say it
+    # MariaDB does not return the GTIDs
     return BinlogPosition(
         row[0], int(row[1]), gtid=re.sub(r"\s", "", row[4]) if len(row) > 4 else ""
     )
 
 
 def gtids_at(connection: Connection, position: BinlogPosition) -> str:
-    """What MariaDB has executed at a place in its binlog; empty where no event ends."""
+    """The GTIDs that MariaDB has executed at a position in its binlog; empty if no event ends at
+    it."""
     return (
         query(connection, "SELECT BINLOG_GTID_POS(%s, %s)", (position.file, position.pos))[0][0]
         or ""
@@ -286,12 +286,12 @@ def gtids_at(connection: Connection, position: BinlogPosition) -> str:
 
 
 def now_ms(connection: Connection) -> int:
-    """The server's clock."""
+    """The server's clock, in milliseconds since 1970."""
     return int(query(connection, "SELECT UNIX_TIMESTAMP(NOW(3)) * 1000")[0][0])
 
 
 def missing_gtids(connection: Connection, gtid: str) -> str:
-    """Of a MySQL GTID set, what the server has not executed."""
+    """The part of a MySQL GTID set that the server has not executed."""
     return re.sub(
         r"\s",
         "",
@@ -300,7 +300,7 @@ def missing_gtids(connection: Connection, gtid: str) -> str:
 
 
 def purged_gtids(connection: Connection, gtid: str) -> str:
-    """What is not in a MySQL GTID set, and no longer in the server's binlog."""
+    """The GTIDs that are not in a MySQL GTID set, and no longer in the server's binlog."""
     return re.sub(
         r"\s",
         "",
@@ -309,27 +309,27 @@ def purged_gtids(connection: Connection, gtid: str) -> str:
 
 
 def replica_ids(connection: Connection) -> list[int]:
-    """The server ids of the replicas that have registered. MariaDB wants REPLICATION MASTER
-    ADMIN for this, MySQL REPLICATION SLAVE."""
+    """The server ids of the registered replicas. Requires REPLICATION MASTER ADMIN on MariaDB,
+    REPLICATION SLAVE on MySQL."""
     return [int(row[0]) for row in _either(connection, "SHOW REPLICAS", "SHOW SLAVE HOSTS")]
 
 
 def grants(connection: Connection) -> list[str]:
-    """The user's grants as the server prints them, those of active roles included."""
+    """The user's grants as the server prints them, including those of active roles."""
     return [row[0] for row in query(connection, "SHOW GRANTS")]
 
 
 def query(
     connection: Connection, sql: str, parameters: Sequence[object] = ()
 ) -> Sequence[Sequence[Any]]:
-    """All rows of a query."""
+    """Returns all rows of a query."""
     with connection.cursor() as cursor:
         cursor.execute(sql, tuple(parameters) or None)
         return cursor.fetchall()
 
 
 def _either(connection: Connection, sql: str, older: str) -> Sequence[Sequence[Any]]:
-    """The rows of a statement, or of the one that a server understands which does not know it."""
+    """Returns the rows of a statement, or of the older form if the server does not know it."""
     try:
         return query(connection, sql)
     except pymysql.ProgrammingError as error:

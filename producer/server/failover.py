@@ -1,5 +1,5 @@
-"""The addresses of a source, of which one is read: the next one's turn comes when this one has
-failed too often, or refuses."""
+"""Failover between the addresses of a source: one is read until it fails too often or refuses,
+then the next."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from cdcbus.plugins.errors import SourceRefused, SourceUnavailable
 from cdcbus.producer.config import FetchTask
 
 LOG = logging.getLogger(__name__)
-FAILURES = 3  # in a row, without work done in between
-PAUSE_SECONDS = 2.0  # after the first of them; ten times as long after ten
+FAILURES = 3  # in a row, without progress in between
+PAUSE_SECONDS = 2.0  # after the first failure; ten times as long after the tenth
 
 
 def pause_seconds(failures: int) -> float:
-    """How long to wait before the next attempt, by the number of failures in a row before this
-    one: longer and longer, then from the beginning again."""
+    """The wait before the next attempt, by the number of consecutive failures before this one: it
+    grows for ten failures, then starts over."""
     return (failures % 10 + 1) * PAUSE_SECONDS
 
 
 class Addresses:
-    """Which address is tried, one after the other, round and round. `done` counts work: a
-    failure after some is the first again."""
+    """Tries the addresses of a source round-robin. `done` counts progress: a failure after some
+    progress counts as the first again."""
 
     def __init__(self, task: FetchTask, done: Callable[[], int]) -> None:
         self._task, self.done = task, done
         self._failures = 0
-        self._refused: set[tuple[str, int]] = set()  # without work done in between
+        self._refused: set[tuple[str, int]] = set()  # without progress in between
 
     @contextmanager
     def trying(self) -> Iterator[FetchTask]:
-        """The task with one address, the one whose turn it is; counts when what is done with it
-        ends because the source is away. One that refuses the task is as good as away, until all
-        do: raises SourceUnavailable."""
+        """Yields the task with the current address alone; counts a failure if the block ends as the
+        source is unavailable. An address that refuses the task counts as unavailable and raises
+        SourceUnavailable, until all refuse: then SourceRefused."""
         before = self.done()
         source = self._task.source
         try:
@@ -56,8 +56,8 @@ class Addresses:
             raise
 
     def first(self, attempt: Callable[[FetchTask], None]) -> None:
-        """Does something at the first address where it can be done; raises what it raises at the
-        last one when it can be done at none."""
+        """Makes the attempt at each address until one succeeds; raises the last address's error if
+        none does."""
         for left in reversed(range(len(self._task.source.addresses))):
             try:
                 with self.trying() as task:
@@ -67,7 +67,7 @@ class Addresses:
                 if not left:
                     raise
                 LOG.warning("%s", error)
-                if self._failures:  # else its turn has come already
+                if self._failures:  # else the next address is current already
                     self._next()
 
     def _next(self) -> None:

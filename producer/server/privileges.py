@@ -1,4 +1,4 @@
-"""What a source's user may do, out of the lines of SHOW GRANTS. Pure."""
+"""The privileges of a source's user, from the lines of SHOW GRANTS. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NEEDED: Final = {
     # the second is MariaDB's name since 10.5
     "REPLICATION CLIENT": {"REPLICATION CLIENT", "BINLOG MONITOR", "SUPER"},
 }
-"""What reading a binlog takes, and the names under which it may have been granted."""
+"""The privileges that reading a binlog requires, and the names under which they are granted."""
 _GRANT = re.compile(r"GRANT (?P<what>.+?) ON (?P<where>.+?) TO ", re.IGNORECASE)
 _ROLE = re.compile(r"GRANT (?:(?! ON ).)+ TO ", re.IGNORECASE)
 _ALL = {"ALL", "ALL PRIVILEGES"}
@@ -21,28 +21,28 @@ _EVERYWHERE = "*.*"
 
 @dataclass(frozen=True, slots=True)
 class Grants:
-    """`held`: where -> privileges. `has_roles`: the user has a role, and what that gives is in
-    `held` only while it is active."""
+    """`held`: scope -> privileges. `has_roles`: the user has a role; its privileges are in `held`
+    only while it is active."""
 
     held: Mapping[str, set[str]]
     has_roles: bool
 
     @property
     def lacking(self) -> list[str]:
-        """Of what is needed."""
+        """The needed privileges that are not held."""
         everywhere = self.held.get(_EVERYWHERE, set())
         return [name for name, spellings in NEEDED.items() if not everywhere & (spellings | _ALL)]
 
     @property
     def readable(self) -> list[str]:
-        """Where tables may be looked at."""
+        """The scopes whose tables can be read."""
         return sorted(
             where for where, privileges in self.held.items() if privileges & ({"SELECT"} | _ALL)
         )
 
 
 def read_grants(lines: Iterable[str]) -> Grants:
-    """From the lines of SHOW GRANTS."""
+    """Parses the lines of SHOW GRANTS."""
     held: dict[str, set[str]] = {}
     has_roles = False
     for line in lines:

@@ -233,4 +233,4 @@ def test_a_task_of_zookeeper_keeps_its_settings_and_has_no_snapshots(
     assert "reads from exampleFiles, a source of another package, which has no" in refused.output
     bounded = cli.invoke(main, ["task", "run", name, "--until", "now"])
     assert bounded.exit_code == 1
-    assert "exampleFiles is a source of another package, no MySQL or MariaDB" in bounded.output
+    assert "exampleFiles is a source of another package, not MySQL or MariaDB" in bounded.output

@@ -222,7 +222,7 @@ def test_a_machine_that_limits_modules_must_name_it() -> None:
 
 def test_commands_that_ask_the_server_say_that_there_is_none() -> None:
     task = inspected(TASK)
-    sentence = "given is a source of another package, no MySQL or MariaDB"
+    sentence = "given is a source of another package, not MySQL or MariaDB"
     with pytest.raises(ConfigError, match=sentence):
         connect(task.source)
     with pytest.raises(ConfigError, match=sentence):
