@@ -1,1 +1,1 @@
-"""Rows of sources of other packages -> Kafka."""
+"""Rows of sources from other packages to Kafka."""

@@ -1,16 +1,17 @@
-"""The fetch task of a source of another package: its rows -> Kafka, and the position after Kafka
-has confirmed.
+"""The fetch task of a source from another package: its rows -> Kafka; positions are stored once
+Kafka has acknowledged.
 
     stored position, or the word of consumer.offset
-        -> OpenSource.read              rows and the places behind them, in the source's order
-        -> KafkaPublisher.send_changes  processor, mapper, key, partition, bytes; queued
-        -> Deliveries.published         the last place before which all is acknowledged, or
-                                        committed in a Kafka transaction; once a second
-        -> positions.save               that place. If an operator has set the node, reading starts
-                                        again from there
+        -> OpenSource.read              reads rows and the places after them, in the source's order
+        -> KafkaPublisher.send_changes  applies processor and mapper, adds key and partition,
+                                        encodes to bytes, queues
+        -> Deliveries.published         returns, once a second, the last place before which every
+                                        record is acknowledged, or committed in a Kafka transaction
+        -> positions.save               stores that place. If an operator has set the node, reading
+                                        restarts from the position set
 
-As `cdcbus.producer.run`, whose checkpoint this is, without what only a binlog has: schema history,
-heartbeats, snapshots.
+Like `cdcbus.producer.run`, with the same checkpoint, but without what only a binlog has: schema
+history, heartbeats, snapshots.
 """
 
 from __future__ import annotations
@@ -46,12 +47,12 @@ def run(
     epoch: str = "",
     _snapshots: SnapshotStore | None = None,
 ) -> None:
-    """Runs until `stop` is set or the source ends; everything read is flushed then, and its
-    position stored.
+    """Runs until `stop` is set or the source ends; then flushes what was read and stores its
+    position.
 
-    The source must answer at the first look, and where nothing is stored its start is looked up
-    then. Later it may go away for as long as it likes. Raises ConfigError, PositionError,
-    SourceError, BusError: no position moves past a row that Kafka has not confirmed.
+    The source must answer at first; if nothing is stored, its start is looked up then. Later it can
+    be unavailable indefinitely. Raises ConfigError, PositionError, SourceError, BusError: no
+    position moves past a row that Kafka has not acknowledged.
     """
     progress = Progress()
     config = need_added(task.source.added)

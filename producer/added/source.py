@@ -1,5 +1,5 @@
-"""A source of another package, held to what it promises: a place is stored, and a row sent, only
-where it is one."""
+"""Holds a source from another package to its contract: only a valid place is stored, only a valid
+row is sent."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from cdcbus.plugins.registry import make_source
 from cdcbus.plugins.rowchange import Op, Origin, Row, RowChange
 from cdcbus.producer.config import AddedSource
 
-NAME_CHARACTERS = 1000  # of a place's name: Kafka's metadata of an offset must hold it
-END = object()  # a source may give anything
+NAME_CHARACTERS = 1000  # of a place's name: it must fit into Kafka's offset metadata
+END = object()  # its own object, as a source may yield anything
 T = TypeVar("T")
 LOG = logging.getLogger(__name__)
 _IMAGES = {Op.INSERT: (False, True), Op.UPDATE: (True, True), Op.DELETE: (True, False)}
 
 
 class OpenSource:
-    """A source by its task's settings. A context manager. `epoch`: of the holder of the swimlane's
-    lock, told by each record. All that it raises is a CdcError."""
+    """A source made from its task's settings. A context manager. `epoch`: the epoch of the holder
+    of the swimlane's lock, part of each record. Everything it raises is a CdcError."""
 
     def __init__(self, config: AddedSource, epoch: str = "") -> None:
         """Raises ConfigError for a source that cannot be made."""
@@ -44,7 +44,7 @@ class OpenSource:
         return self
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        """What the block has raised says what is to be done; a close that fails then does not."""
+        """Closes the source. An error of the block takes precedence over a failing close."""
         try:
             self._guarded(self._source.close)
         except CdcError as of_close:
@@ -57,17 +57,17 @@ class OpenSource:
         return self._position(self._guarded(lambda: self._source.start(word)))
 
     def check(self, position: BinlogPosition) -> None:
-        """Raises PositionError for a position of another source, PositionLost where reading
-        cannot go on there."""
+        """Raises PositionError for a position of another source, PositionLost if reading cannot
+        resume at it."""
         if position.server_uuid not in ("", self.name):
             raise PositionError(
-                f"the stored position {position} is of source {position.server_uuid}, and the task "
-                f"reads {self.name} now: set one of that"
+                f"the stored position {position} is of source {position.server_uuid}, but the task "
+                f"reads {self.name} now: set a position of that source"
             )
         self._guarded(lambda: self._source.check(SourcePlace(position.file, position.pos)))
 
     def read(self, start: BinlogPosition) -> Iterator[tuple[SourceRows, BinlogPosition | None]]:
-        """What comes behind a position, and the edge behind that, where there is one."""
+        """Yields rows after a position, and the edge after them, if there is one."""
         place = SourcePlace(start.file, start.pos)
         rows = self._guarded(lambda: iter(self._source.read(place)))
         while (found := self._guarded(lambda: next(rows, END))) is not END:
@@ -90,7 +90,7 @@ class OpenSource:
 
     def _broken(self, what: str) -> SourceError:
         return SourceMisconfigured(
-            f"source {self.name} of another package {what}: it needs whoever has written it"
+            f"source {self.name} of another package {what}: report this to its author"
         )
 
     def _position(self, place: object) -> BinlogPosition:
@@ -103,19 +103,19 @@ class OpenSource:
             or not 0 <= place.number < 2**63
         ):
             raise self._broken(
-                f"gave a place that none is; expected SourcePlace(NAME, NUMBER), a name of 1 to "
+                f"gave an invalid place; expected SourcePlace(NAME, NUMBER), a name of 1 to "
                 f"{NAME_CHARACTERS} printable characters and a number from 0"
             )
         return BinlogPosition(place.name, place.number, server_uuid=self.name)
 
     def _checked(self, change: object, place: SourcePlace) -> RowChange:
-        """The change with the origin that its record tells. File and position of a binlog it has
-        none: readers compare these as places of a binlog, which a source's are not."""
+        """Returns the change with the origin for its record. It gets no file and position: readers
+        compare these as places of a binlog, which a source's places are not."""
         if not isinstance(change, RowChange):
             raise self._broken(f"gave a {type(change).__name__}; expected RowChange")
-        where = f"source {self.name}, behind {place}, a row of {change.table.id}"
+        where = f"source {self.name}, after {place}, a row of {change.table.id}"
         if change.op is Op.TRUNCATE:
-            raise UnreadableEvent(f"{where}: a TRUNCATE, which sources of other packages send none")
+            raise UnreadableEvent(f"{where}: a TRUNCATE, which no source of another package sends")
         images = change.before, change.after
         if tuple(image is not None for image in images) != _IMAGES[change.op]:
             raise UnreadableEvent(
@@ -146,8 +146,8 @@ def _check_cells(image: Row, change: RowChange, where: str) -> None:
 def stored_or_start(
     source: OpenSource, start: str, stored: str | None, path: str, trace: str, task_id: str
 ) -> tuple[BinlogPosition, bool]:
-    """Where the task begins, and whether that is the stored position. Raises NoPosition where
-    nothing says it, PositionLost, PositionError, SourceError, ConfigError."""
+    """Returns where the task begins, and whether that is the stored position. Raises NoPosition if
+    nothing says where, PositionLost, PositionError, SourceError, ConfigError."""
     if stored is not None:
         try:
             position = BinlogPosition.from_json(stored)
@@ -161,7 +161,7 @@ def stored_or_start(
     if trace:
         raise NoPosition(
             f"task {task_id} has run before, as {trace} shows, and has no position at {path}; "
-            "consumer.offset is for the first start only: set one by cdcbus offset reset "
+            "consumer.offset is for the first start only: set one with cdcbus offset reset "
             f"{task_id} --to PLACE"
         )
     if not start:

@@ -105,7 +105,7 @@ def test_rows_come_with_the_epoch_and_without_a_place_in_a_binlog() -> None:
 )
 def test_a_row_that_is_none_stops_the_task_with_its_place(change: RowChange, sentence: str) -> None:
     with pytest.raises(
-        UnreadableEvent, match=f"source given, behind a:1, a row of shop.t: {sentence}"
+        UnreadableEvent, match=f"source given, after a:1, a row of shop.t: {sentence}"
     ):
         read(SourceRows([change], SourcePlace("a", 7)))
 
@@ -115,10 +115,10 @@ def test_a_row_that_is_none_stops_the_task_with_its_place(change: RowChange, sen
               SourcePlace("a" * 1001), SourcePlace("a", 2**63), SourcePlace("a", True)],
 )  # fmt: skip
 def test_a_place_that_cannot_be_stored_is_refused(place: object) -> None:
-    with pytest.raises(SourceMisconfigured, match="gave a place that none is"):
+    with pytest.raises(SourceMisconfigured, match="gave an invalid place"):
         read(SourceRows([ROW], place))  # type: ignore[arg-type]
     GIVEN["start"] = place
-    with pytest.raises(SourceMisconfigured, match="gave a place that none is"):
+    with pytest.raises(SourceMisconfigured, match="gave an invalid place"):
         opened().start("earliest")
 
 
@@ -136,7 +136,7 @@ def test_its_own_errors_pass_and_others_are_told_by_class_only() -> None:
     with pytest.raises(SourceUnavailable, match=r"^away$"):
         list(opened().read(BinlogPosition("a", 1)))
     GIVEN["read"] = ValueError("cell s3cret")
-    with pytest.raises(SourceMisconfigured, match="raised ValueError: it needs") as raised:
+    with pytest.raises(SourceMisconfigured, match="raised ValueError: report this") as raised:
         list(opened().read(BinlogPosition("a", 1)))
     assert "s3cret" not in str(raised.value)
 
@@ -172,7 +172,7 @@ def test_the_stored_position_counts_before_the_start() -> None:
         (
             ('{"logfileName":"a","offset":7,"serverUuid":"other"}',),
             PositionError,
-            "is of source other, and the task reads given now",
+            "is of source other, but the task reads given now",
         ),
     ],
 )
