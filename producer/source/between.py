@@ -1,4 +1,4 @@
-"""Whether anything lies between two places of a binlog."""
+"""Whether any transaction lies between two places of a binlog."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 NO_ROWS: Final = frozenset(
     ("Rotate", "Stop", "Format_desc", "Previous_gtids", "Gtid_list", "Binlog_checkpoint")
 )
-"""Events of a file's head and end."""
+"""Types of the events at a file's head and end."""
 MOST_EVENTS: Final = 20
 NO_RIGHT: Final = (1227, 1220, 1142)
 
@@ -23,8 +23,9 @@ NO_RIGHT: Final = (1227, 1220, 1142)
 def is_nothing_between(
     connection: Connection, place: BinlogCoordinates, end: BinlogCoordinates
 ) -> bool:
-    """Whether no transaction lies between two places: a position moves with transactions only, so
-    that it stays where it is when a server begins a new file and then has nothing to do."""
+    """Whether no transaction lies between two places. A position moves with transactions only, so
+    it stays in an old file when a server begins a new one and is then idle. Returns False where it
+    cannot tell."""
     try:
         names = [name for name, _ in servers.binlog_files(connection)]
         if place.file not in names or end.file not in names:

@@ -1,5 +1,5 @@
-"""The binlog source: a server's binlog from a position on, as batches of rows and transaction
-edges."""
+"""The binlog source: reads a server's binlog from a position on, as batches of rows and
+transaction edges."""
 
 from __future__ import annotations
 
@@ -31,10 +31,9 @@ from cdcbus.producer.source.run_end import RunEnd, covers
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
-# read again where only the time says where to go on: clocks differ, and so does the order of
-# commits
+# read again when resuming by time alone: clocks differ, and so does the order of commits
 OVERLAP_MS = 60_000
-# both servers' words, under the number of a lost log
+# the text of both servers, under the error number of a lost log
 BROKEN_OFF = "truncated in the middle of event"
 
 
@@ -42,8 +41,8 @@ class BinlogSource:
     """Reads one server's binlog from a position. A context manager: leaving it closes the
     connections.
 
-    Without a store for it, the schema history lasts as long as the source. `epoch`: what rows say
-    of who sends them.
+    Without `schemas`, the schema history lasts as long as the source. `epoch` identifies the
+    sender in each row.
     """
 
     def __init__(
@@ -56,7 +55,7 @@ class BinlogSource:
         self._ddl = task.ddl
         self._server_id = server_id(task)
         self._on_position_lost = task.on_position_lost
-        # where the task has stopped, maybe on another server
+        # where the task last stopped, possibly on another server
         self._read_before: BinlogPosition | None = None
         self._skips_statements = task.skips_statements
         self._elsewhere = task.elsewhere
@@ -76,7 +75,7 @@ class BinlogSource:
 
     @property
     def server(self) -> servers.Server:
-        """The server that it reads."""
+        """The server being read."""
         return self._server
 
     @property
@@ -89,11 +88,11 @@ class BinlogSource:
         self._open.close()
 
     def locate(self, start: BinlogStart, *, is_own: bool = False) -> BinlogPosition:
-        """Where a start rule, or a stored position, is in this server's binlog: its own file and
-        place where the position is this server's or of a server not known, else by GTIDs, else
-        by time. `is_own`: the task itself has stored it, so that its schema history reaches up
-        to it, and is carried over where reading goes on by GTIDs. Raises PositionLost naming the
-        gap, PositionError, ConfigError, SourceUnavailable, SourceMisconfigured."""
+        """Locates a start rule, or a stored position, in this server's binlog: by file and offset
+        if the position is this server's or its server is unknown, else by GTIDs, else by time.
+        `is_own`: the task itself stored it, so its schema history reaches up to it, and is carried
+        over when reading resumes by GTIDs. Raises PositionLost naming the gap, PositionError,
+        ConfigError, SourceUnavailable, SourceMisconfigured."""
         self._read_before = start if is_own and isinstance(start, BinlogPosition) else None
         match start:
             case Edge.LATEST:
@@ -118,7 +117,10 @@ class BinlogSource:
             )
         found = self._binlog.after_gtids(position)
         LOG.info(
-            "source %s: what is not in GTID set %s begins at %s", self.where, position.gtid, found
+            "source %s: the first transaction not in GTID set %s is at %s",
+            self.where,
+            position.gtid,
+            found,
         )
         return found
 
@@ -128,21 +130,23 @@ class BinlogSource:
             f"{self._server.identity}"
         )
         if not position.timestamp_ms:
-            raise PositionLost(f"{known}, and neither GTIDs nor a commit time say where to go on")
-        # no gap, as long as it is before the position
+            raise PositionLost(
+                f"{known}, and neither GTIDs nor a commit time say where to continue"
+            )
+        # reading from the oldest file leaves no gap if that file is older than the position
         oldest_ms = self._binlog.earliest().file_created_ms
         begin_ms = max(position.timestamp_ms - OVERLAP_MS, min(position.timestamp_ms, oldest_ms))
         found = self._binlog.at_time(begin_ms)
         LOG.warning(
-            "%s, and there are no GTIDs: going on by time at %s; what was committed from %s to %s "
-            "is sent once more",
+            "%s, and there are no GTIDs: continuing by time at %s; what was committed from %s to "
+            "%s is sent again",
             *(known, found, when(begin_ms), when(position.timestamp_ms)),
         )
         return replace(found, batch_id=position.batch_id)
 
     def run_end(self, until: BinlogStart) -> RunEnd:
-        """Where a run that is bounded so ends, as the server is now. Raises ConfigError for what
-        has not come yet, PositionLost, SourceUnavailable, SourceMisconfigured."""
+        """Resolves the end of a bounded run in the server's current binlog. Raises ConfigError for
+        an end in the future, PositionLost, SourceUnavailable, SourceMisconfigured."""
         is_mariadb = self._server.is_mariadb
         match until:
             case AtTime():
@@ -156,27 +160,27 @@ class BinlogSource:
                     raise ConfigError(
                         f"--until or consumer.stopAt {until.gtid}: source {self.where} has not "
                         f"executed all of that, only {executed or 'what has no GTIDs'}; give a set "
-                        "that is there, or now"
+                        "that it has executed, or now"
                     )
             case _:
                 end = self._binlog.latest()
         return RunEnd(end, is_mariadb)
 
     def has_come_to(self, end: RunEnd, edge: BinlogPosition | None) -> bool:
-        """Whether all before the end was given out by `batches`, whose last batch had this
-        edge."""
+        """Whether `batches`, whose last batch had this edge, has yielded everything before the
+        end."""
         if edge is not None and end.is_reached(edge):
             return True
         return end.is_sent(self._sent, self._server.identity)
 
     def instead(self, lost: PositionLost) -> BinlogPosition:
-        """Where to go on without a position that is lost, as the task file says it, with a line
-        in the log; raises the loss where it does not."""
+        """Returns the position to resume from after a lost one, as the task file says, and logs
+        it; raises `lost` if the task file does not say."""
         if self._on_position_lost is None:
             raise lost
         position = self.locate(self._on_position_lost)
         LOG.warning(
-            "%s. consumer.source.onPositionLost=%s: going on at %s without what lies between",
+            "%s. consumer.source.onPositionLost=%s: continuing at %s without what lies between",
             lost,
             self._on_position_lost,
             position,
@@ -184,17 +188,17 @@ class BinlogSource:
         return position
 
     def batches(self, position: BinlogPosition, read_bytes: int = READ_BYTES) -> Iterator[Batch]:
-        """Rows and transaction edges from `position` on, for ever, in binlog order; by its GTIDs
-        where it is of another server.
+        """Yields rows and transaction edges from `position` on, forever, in binlog order; by its
+        GTIDs if the position is another server's.
 
-        A file that breaks off, as after a power loss, is left behind for the next one with a line
-        in the log. Raises UnreadableEvent naming event and position, UnusableHistory, PositionLost,
-        SourceUnavailable, SourceMisconfigured; what was read before is given out first.
+        If a file is truncated, as after a power loss, reading continues with the next one and logs
+        it. Raises UnreadableEvent naming event and position, UnusableHistory, PositionLost,
+        SourceUnavailable, SourceMisconfigured, each after yielding what was read before.
         """
         position = askable(position, self._server)
         history = self._history()
         for _ in self._begin(history, position):
-            yield Batch([], None, [])  # so that it can be stopped
+            yield Batch([], None, [])  # so that the caller can stop
         ddl = DdlReader(self._filter, self._ddl, folds_names=self._server.folds_names)
         while True:
             reading = Reading(
@@ -214,7 +218,7 @@ class BinlogSource:
                 if BROKEN_OFF not in str(lost) or not following:
                     raise self._binlog.lost(position, str(lost)) from lost
                 LOG.warning(
-                    "%s: %s breaks off, as after a power loss; going on with %s. %s",
+                    "%s: %s breaks off, as after a power loss; continuing with %s. %s",
                     lost,
                     reading.file,
                     following,
@@ -223,8 +227,8 @@ class BinlogSource:
                 position = self._binlog.start_of(following)
 
     def prepare(self, position: BinlogPosition) -> Iterator[None]:
-        """Stores what reading from `position` on has to know of the tables. Gives control back
-        in between; who does not go on leaves nothing behind that harms a later start. Raises
+        """Stores the table schemas that reading from `position` on needs. Yields control in
+        between; a caller that stops early leaves nothing that harms a later start. Raises
         UnusableHistory, SourceUnavailable, SourceMisconfigured."""
         yield from self._begin(self._history(), askable(position, self._server))
 
@@ -280,14 +284,14 @@ class BinlogSource:
                 yield batch
 
     def has_more(self) -> bool:
-        """Whether more of the binlog has come than `batches` has given out."""
+        """Whether more of the binlog has arrived than `batches` has yielded."""
         return self._stream is not None and has_more(self._stream)
 
 
 def askable(position: BinlogPosition, server: servers.Server) -> BinlogPosition:
-    """A server is asked for a place by 32 bits: one that lies beyond these is read up to from
-    its file's head, and nothing of that is sent again. A position in another server's files
-    stays as it is: there reading goes by its GTIDs."""
+    """The position to request from the server. A request has 32 bits for the offset: a position
+    beyond 4 GB is reached by reading from its file's head, and nothing before it is sent again. A
+    position in another server's files is unchanged, as its GTIDs are used."""
     if position.pos < SPAN or not server.has_files_of(position):
         return position
     return replace(
@@ -300,5 +304,5 @@ def askable(position: BinlogPosition, server: servers.Server) -> BinlogPosition:
 
 def server_id(task: FetchTask) -> int:
     """The task's replica id: as configured, else one that is stable for the task and unlikely to
-    meet another, above the range that people give by hand."""
+    collide with another, above the range that people assign by hand."""
     return task.source.server_id or 0x40000000 | zlib.crc32(task.task_id.encode()) & 0x3FFFFFFF

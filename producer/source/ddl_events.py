@@ -1,5 +1,4 @@
-"""The DDL that is published: which statements of the binlog are about tables that the task
-reads."""
+"""Selects the DDL to publish: the binlog's statements on tables that the task reads."""
 
 from __future__ import annotations
 
@@ -20,19 +19,19 @@ _TRUNCATES = re.compile(rb"\s*(?:/\*.*?\*/\s*)*TRUNCATE\b", re.IGNORECASE | re.D
 
 
 class DdlReader:
-    """Reads statements in the order of the binlog. `folds_names`: the server takes names of
-    tables in any case, and keeps them in lower case."""
+    """Reads statements in binlog order. `folds_names`: table names are case-insensitive at the
+    server, which stores them in lower case."""
 
     def __init__(
         self, tables: TableFilter, config: DdlConfig, *, folds_names: bool = False
     ) -> None:
         self._tables, self._config, self._folds_names = tables, config, folds_names
-        # tables of sessions, each of which hides the real one of its name
+        # temporary tables by session, each hides the real table of its name
         self._temporary: set[tuple[int, TableId]] = set()
 
     def read(self, statement: Statement, origin: Origin) -> Iterator[TableDdl]:
-        """One for each table that the task reads. Raises UnreadableEvent for a TRUNCATE that is
-        not understood."""
+        """Yields one DDL for each table that the task reads. Raises UnreadableEvent for a TRUNCATE
+        that is not understood."""
         found = named(statement.sql, statement.schema, statement.session)
         if found is None:
             self._refuse(statement, origin)
@@ -68,7 +67,7 @@ class DdlReader:
             raise UnreadableEvent(
                 "a TRUNCATE whose table's name is not understood. If the task reads the table, "
                 "empty it at the targets; "
-                "loader.source.truncate=false goes on without it"
+                "loader.source.truncate=false continues without it"
             )
         if self._config.definitions:
             LOG.warning(

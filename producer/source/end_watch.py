@@ -1,8 +1,8 @@
-"""Whether a stream that brings heartbeats only is at the end of the server's binlog, which a
-connection of its own asks each minute.
+"""Checks each minute, on a connection of its own, that a stream of heartbeats only is at the end of
+the server's binlog.
 
-A server whose binlog was reset, and another server behind the same address, do not end the stream:
-its thread waits at the end of a file that no longer exists, and sends heartbeats for ever.
+The stream does not end when a server's binlog is reset, or another server takes over the address:
+its thread waits at the end of a file that no longer exists, and sends heartbeats forever.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from cdcbus.producer.source.row_events import Batch
 
 LOG = logging.getLogger(__name__)
 QUIET_SECONDS = 60.0
-AGAIN_SECONDS = 5.0  # what has just been committed is on its way
-_PLACE_BITS = 0xFFFFFFFF  # heartbeats carry no more of a place
+AGAIN_SECONDS = 5.0  # the latest commits may still be on their way
+_PLACE_BITS = 0xFFFFFFFF  # heartbeats carry only these bits of an offset
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """Up to where the server has sent its binlog, as its last heartbeat says: file, place modulo
-    4 GB, and when that file was begun."""
+    """How far the server has sent its binlog, from its last heartbeat: file, offset modulo 4 GB,
+    and when that file was created."""
 
     file: str
     pos: int
@@ -39,17 +39,17 @@ class Sent:
 
 
 class EndWatch:
-    """Of one stream. Sees each of its batches."""
+    """Watches one stream. Must see each of its batches."""
 
     def __init__(self, config: SourceConfig, server: Server) -> None:
         self._config, self._server = config, server
         self._look_at = time.monotonic() + QUIET_SECONDS
-        # up to where the stream had been sent when the server's end was another place
+        # how far the stream was when the server's end was elsewhere
         self._doubt: Sent | None = None
 
     def see(self, batch: Batch, sent: Sent | None) -> None:
-        """`sent`: None before the first heartbeat. Raises SourceUnavailable when the stream stands
-        still elsewhere than at the end: then the binlog is to be looked at again."""
+        """Takes note of a batch. `sent`: None before the first heartbeat. Raises SourceUnavailable
+        when the stream stalls anywhere but at the end: the binlog must then be located again."""
         now = time.monotonic()
         if batch.edge is not None or batch.closed or batch.opened:
             self._look_at, self._doubt = now + QUIET_SECONDS, None
@@ -57,7 +57,7 @@ class EndWatch:
             self._look_at = now + (AGAIN_SECONDS if self._stands_elsewhere(sent) else QUIET_SECONDS)
 
     def _stands_elsewhere(self, sent: Sent) -> bool:
-        """Whether to look again soon."""
+        """Whether to check again soon. Raises SourceUnavailable when a second check agrees."""
         host, port = self._config.addresses[0]
         try:
             with (
@@ -73,7 +73,7 @@ class EndWatch:
                 )
         except (SourceUnavailable, SourceMisconfigured, PositionLost) as error:
             LOG.warning(
-                "source %s:%d sends no rows, and whether there are any cannot be asked: %s",
+                "source %s:%d sends no rows, and whether it has any cannot be checked: %s",
                 host,
                 port,
                 error,
@@ -82,7 +82,7 @@ class EndWatch:
         if identity != self._server.identity:
             raise SourceUnavailable(
                 f"source {host}:{port} is another server now: {identity}, not "
-                f"{self._server.identity}; it is looked at again where to go on"
+                f"{self._server.identity}; where to continue is looked at again"
             )
         if sent == Sent(end.file, end.pos & _PLACE_BITS, created_ms):
             self._doubt = None
@@ -93,6 +93,6 @@ class EndWatch:
         raise SourceUnavailable(
             f"source {host}:{port} has sent its binlog up to {sent} and nothing since, but its "
             f"end is {end}, in a file of "
-            f"{when(created_ms)}, as after RESET BINARY LOGS AND GTIDS (RESET MASTER); it is "
-            "looked at again where to go on"
+            f"{when(created_ms)}, as after RESET BINARY LOGS AND GTIDS (RESET MASTER); where to "
+            "continue is looked at again"
         )

@@ -1,5 +1,5 @@
-"""Events in, batches of rows and transaction edges out: where in the binlog we are, in which
-transaction, which tables its numbers mean."""
+"""Turns events into batches of rows and transaction edges: tracks the place in the binlog, the
+transaction, and the tables that table numbers refer to."""
 
 from __future__ import annotations
 
@@ -63,22 +63,22 @@ class Reading:
         elsewhere: Elsewhere = NOTHING_ELSEWHERE,
     ) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
-        # The GTIDs of all transactions that have ended, None until a file's head says them.
+        # The GTIDs of all transactions that have ended, None until a file's head lists them.
         self._executed = (
             parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
             if position.gtid and server.has_gtids
             else None
         )
-        # What is out already of what follows: up to a place of this server's, or, of another one's,
-        # by its GTIDs.
+        # What is published already of the following events: up to a place in this server's binlog,
+        # or, for another server's position, by GTIDs.
         self._published = position.published
         self._published_gtids = None
         if position.published and not server.has_files_of(position):
             self._published_gtids = parse_gtids(
                 position.published.gtid, is_mariadb=server.is_mariadb
             )
-        # A server that picks by GTIDs what it sends may leave out transactions behind a place that
-        # it sends from. Until it says that all of them are in earlier files, edges do not name the
+        # A server that selects transactions by GTIDs may omit some after the place where it starts
+        # sending. Until it says that all of them are in earlier files, edges do not name the
         # server, so that a restart goes by GTIDs as well.
         self._files_of = server.identity if server.has_files_of(position) else ""
         self._server = server
@@ -88,11 +88,11 @@ class Reading:
         self._tables = EventTables(server, tables, schema, elsewhere.marks)
         self._row_statements = RowStatements(server, tables, skips=skips_statements)
         self._elsewhere = elsewhere
-        self._is_elsewhere = False  # whether the transaction that is being read came from there
+        self._is_elsewhere = False  # whether the transaction being read originates elsewhere
         self._told_elsewhere = False
         self._checksum_bytes = 4 if server.has_checksum else 0
         self._version = server.version
-        # Of the transaction that is being read:
+        # Of the transaction being read:
         self._gtid = ""
         self._server_uuid = server.server_uuid
         self._commit_us = 0
@@ -100,11 +100,11 @@ class Reading:
         self._is_xa = False
         self._is_given_out = False  # whether some of its rows are no longer in the batch
         self._is_first = True
-        # Its last row event: only what follows shows whether that ends the transaction.
+        # Its latest row event: only the next event shows whether it is the transaction's last.
         self._held: Rows | None = None
-        # Its events, where they are compressed into one.
+        # Its events, if they are compressed into one.
         self._payload: Iterator[list[bytes]] | None = None
-        # Before it:
+        # Of transactions before it:
         self._prepared = xa.Prepared()
         self._ended_at = (
             position.file,
@@ -113,10 +113,10 @@ class Reading:
             position.file_created_ms,
         )
         self.sent: Sent | None = None
-        # Of the batch that is being filled:
+        # Of the batch being filled:
         self._parts: list[Part] = []
-        self._closed = 0  # how many of these belong to transactions that have ended
-        # file, place, commit time, time of the file
+        self._closed = 0  # the number of parts that belong to transactions that have ended
+        # file, offset, commit time, creation time of the file
         self._edge: tuple[str, int, int, int] | None = None
         self._skipped = 0  # statements
         self._statements: list[Statement] = []  # of DDL
@@ -144,9 +144,8 @@ class Reading:
         }
 
     def batches(self, stream: Iterator[list[bytes]]) -> Iterator[Batch]:
-        """A batch for each list of events, several for compressed transactions. Raises
-        UnreadableEvent naming the place, after the transactions that end before it were given
-        out."""
+        """Yields a batch for each list of events, several for compressed transactions. Raises
+        UnreadableEvent naming the place, after yielding the transactions that end before it."""
         for events in stream:
             start = self._pos
             try:
@@ -162,11 +161,11 @@ class Reading:
                 yield self._batch()
                 raise UnreadableEvent(f"{self.file}:{start}: {error}") from error
             event = b""
-            events.clear()  # decoding a large row needs the memory
+            events.clear()  # frees memory, which decoding a large row needs
             yield self._batch()
 
     def _inner_batches(self, pieces: Iterator[list[bytes]]) -> Iterator[Batch]:
-        """A batch for each piece of a compressed transaction. For all of its events the place is
+        """Yields a batch for each piece of a compressed transaction. The place of all its events is
         that of the event that holds them."""
         for events in pieces:
             for event in events:
@@ -190,7 +189,7 @@ class Reading:
         opened = self._parts[self._closed :]
         kept: list[Part] = []
         if self._is_xa:
-            # Its rows count from XA COMMIT on, so they stay here.
+            # The rows of an XA transaction count from XA COMMIT on, so they stay here.
             opened, kept = kept, opened
         self._is_given_out |= bool(opened)
         open_xa = None
@@ -208,12 +207,12 @@ class Reading:
 
     @property
     def _is_inside(self) -> bool:
-        """Whether a transaction has begun that has not ended."""
+        """Whether a transaction has begun and not ended."""
         return bool(self._in_transaction or self._gtid or self._commit_us or self._held)
 
     def _position(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
-        """Where reading may go on once all before the edge is out: there, or before the oldest
-        transaction that is prepared still."""
+        """Where reading can resume once everything before the edge is published: at the edge, or
+        before the oldest transaction that is still prepared."""
         here = self._at(edge)
         oldest = self._prepared.oldest
         if oldest is None:
@@ -239,11 +238,11 @@ class Reading:
         handle = self._handlers.get(kind) or self._unknown(event)
         start = self._start = self._pos
         if end_pos and kind not in HEARTBEATS:
-            # A file's head may come again, with its own place, before a later event.
+            # A file's head, with its own offset, can be repeated before a later event.
             is_head = kind == BINLOG.FORMAT_DESCRIPTION_EVENT
-            # A place has 32 bits: behind 4 GB it begins again.
+            # An offset has 32 bits: it wraps around after 4 GB.
             self._pos = end_pos if start <= end_pos or is_head else carried(start, end_pos)
-        elif self._in_transaction:  # where MariaDB leaves the place of events open
+        elif self._in_transaction:  # MariaDB omits the offsets of these events
             self._pos += len(event)
         handle(event, event[19 : len(event) - self._checksum_bytes], timestamp)
 
@@ -280,7 +279,8 @@ class Reading:
         self._is_first = False
 
     def _is_from_elsewhere(self, event: bytes) -> bool:
-        """Whether it is left out: its transaction is, or the server that has made it first."""
+        """Whether the event is left out, by its transaction or by the server that first wrote
+        it."""
         ids = self._elsewhere.server_ids
         return self._is_elsewhere or (bool(ids) and int.from_bytes(event[5:9], "little") in ids)
 
@@ -288,7 +288,7 @@ class Reading:
         if not self._told_elsewhere:
             self._told_elsewhere = True
             LOG.info(
-                "%s: rows that came from the other side are left out, as all like them",
+                "%s: rows that came from the other side are left out, here and from now on",
                 self._place(),
             )
 
@@ -346,31 +346,31 @@ class Reading:
             if is_filled and not self._is_from_elsewhere(event):
                 self._row_statement(sql, body)
             self._definition(event, body, timestamp)
-            # CREATE TABLE ... SELECT, of which the rows follow
+            # CREATE TABLE ... SELECT, whose rows follow
             if sql.endswith(b"START TRANSACTION"):
                 self._in_transaction = True
             elif not self._in_transaction:
                 self._end(timestamp)
 
     def _definition(self, event: bytes, body: bytes, timestamp: int) -> None:
-        """A DDL."""
+        """Takes a DDL statement: into the schema history, and into the batch if published."""
         self._tables.forget_definitions()
         ddl = self._statement(body)
         self._statements.append(ddl)
         self._schema.follow(ddl, self._place())
-        # Read in any case: what is published already is followed all the same.
+        # Read in any case: the reader must also follow statements that are published already.
         parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
         if not self._is_from_elsewhere(event) and not (self._published and self._is_out()):
             self._parts += parts
 
     def _row_statement(self, sql: bytes, body: bytes) -> None:
-        """One that changes rows: stops, or counts it as skipped."""
+        """Takes a statement that changes rows: counts it as skipped, or raises UnreadableEvent."""
         is_out = self._published is not None and self._is_out()
         if self._row_statements.is_skipped(sql, session(body), self._place(), is_out=is_out):
             self._skipped += 1
 
     def _load_query(self, event: bytes, body: bytes, timestamp: int) -> None:
-        """LOAD DATA in statement format: a Query event with numbers of the file behind its fixed
+        """LOAD DATA in statement format: a Query event with the file's numbers after its fixed
         part."""
         self._query(event, body[:13] + body[26:], timestamp)
 
@@ -398,7 +398,7 @@ class Reading:
         self._end(timestamp)
 
     def _xa_finish(self, is_commit: bool, xid: bytes, event: bytes, timestamp: int) -> None:
-        """The rows of a prepared transaction count from here on: this is their place."""
+        """Ends a prepared transaction: on COMMIT its rows count from here on, with this origin."""
         if is_commit and not (self._published and self._is_out()):
             origin = self._origin(event, timestamp)
             rows = self._prepared.take(xid)
@@ -410,8 +410,8 @@ class Reading:
         self._end(timestamp)
 
     def _is_out(self) -> bool:
-        """Whether the transaction that is being read is published already. Asked only while
-        there is something of that kind."""
+        """Whether the transaction being read is published already. Called only while
+        `_published` is set."""
         if self._published_gtids is not None:
             return bool(self._gtid) and self._published_gtids.covers(
                 parse_gtids(self._gtid, is_mariadb=self._server.is_mariadb)
@@ -430,7 +430,7 @@ class Reading:
         return [part for part in self._parts[self._closed :] if isinstance(part, Rows)]
 
     def _taken(self) -> list[Rows]:
-        """The rows of the transaction that is being read, taken out of the batch."""
+        """Removes the rows of the transaction being read from the batch, and returns them."""
         rows = self._open_rows()
         del self._parts[self._closed :]
         if self._held is not None:
@@ -440,11 +440,11 @@ class Reading:
         return rows
 
     def _rolled_back(self) -> None:
-        """A transaction that made or dropped temporary tables is in the binlog also when it was
-        rolled back."""
+        """Drops the transaction's rows: one that made or dropped temporary tables is in the binlog
+        even when it was rolled back. Raises UnreadableEvent if some were sent already."""
         if self._is_given_out:
             raise UnreadableEvent(
-                "ROLLBACK of a transaction of which row changes have been sent, as it was too "
+                "ROLLBACK of a transaction whose row changes have been sent in part, as it was too "
                 "large to be kept until its end; "
                 "check the rows that it changed, then set the position past it"
             )
@@ -482,7 +482,7 @@ class Reading:
         self._forget_transaction()
 
     def _forget_transaction(self) -> None:
-        """What is known of the transaction that is being read: none is any more."""
+        """Resets the state of the transaction being read: none is open any more."""
         self._gtid = ""
         self._server_uuid = self._server.server_uuid
         self._commit_us = 0
@@ -526,8 +526,8 @@ class Reading:
 
     def _rotate(self, event: bytes, body: bytes, timestamp: int) -> None:
         if self._in_transaction or self._gtid:
-            # With a time the server has written it, at the end of a file; without, the dump sends
-            # it at the start of the next one.
+            # A Rotate event with a timestamp was written at the end of the file; without one, the
+            # dump thread made it up at the start of the next file.
             if timestamp:
                 raise UnreadableEvent(
                     "the binlog file ends within a transaction whose end this release does not see"
@@ -543,8 +543,8 @@ class Reading:
 
     @property
     def left_over(self) -> str:
-        """A sentence on the rows of the transaction that is being read, for when its end does
-        not come."""
+        """A sentence about the rows of the transaction being read, for when its end never
+        arrives."""
         if self._is_given_out:
             return (
                 f"Rows of transaction {self._gtid}, which is not at the source, are in Kafka: "
@@ -554,7 +554,7 @@ class Reading:
 
     def _drop_transaction(self) -> None:
         sentence = (
-            "%s ends at %d within a transaction, as after a power loss; going on with the "
+            "%s ends at %d within a transaction, as after a power loss; continuing with the "
             "next file. %s"
         )
         LOG.warning(sentence, self.file, self._pos, self.left_over)
@@ -563,5 +563,5 @@ class Reading:
 
 
 def _as_kind(event: bytes, kind: int) -> bytes:
-    """The event's header, with another kind."""
+    """The event's header with another event type."""
     return event[:4] + bytes((kind,)) + event[5:19]

@@ -1,4 +1,4 @@
-"""Which tables the numbers in row events mean, and how their rows are decoded."""
+"""Maps the table numbers of row events to tables and the decoding of their rows."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
 OWN_TABLES = ("cdcbus_position", "cdcbus_row_", "cdcbus_mark_")
-# Each transaction names again which tables its numbers mean. A server with many tables gives them
-# other numbers each time.
+# Each transaction states again which tables its numbers refer to. A server with many tables assigns
+# new numbers each time.
 _NUMBERS_KEPT = 1_000
 
 
 class EventTables:
     """The tables of one stream, from its table maps. `by_number`: None for a table whose rows are
-    not wanted. `marks`: tables by which rows are known that came from elsewhere."""
+    not wanted. `marks`: names of the tables that mark transactions from elsewhere."""
 
     def __init__(
         self, server: Server, tables: TableFilter, schema: SchemaHistory, marks: Iterable[str]
@@ -35,13 +35,13 @@ class EventTables:
         self._schema = schema
         self._mark_tables = {f"cdcbus_mark_{mark}" for mark in marks}
         self._mark_definitions: set[bytes] = set()
-        # Table maps come with each transaction, and are mostly those of before.
+        # Table maps come with each transaction, and mostly repeat earlier ones.
         self._by_definition: dict[bytes, DecodableTable | None] = {}
-        self._sequences: set[TableId] = set()  # as the log has said
+        self._sequences: set[TableId] = set()  # those logged already
 
     def take(self, body: bytes, place: Callable[[], BinlogCoordinates]) -> bool:
-        """Takes a table map; `place` gives where it starts, which is seldom asked. Whether it is of
-        a mark."""
+        """Takes a table map; `place` returns where it starts, and is rarely called. Returns whether
+        the table is a mark."""
         number = table_id(body)
         definition = body[8:]
         if definition not in self._by_definition:
@@ -54,14 +54,14 @@ class EventTables:
         return definition in self._mark_definitions
 
     def forget_definitions(self) -> None:
-        """After a DDL: tables may look different from here on."""
+        """To be called after a DDL: tables may be different from here on."""
         self._by_definition.clear()
 
     def forget_numbers(self) -> None:
         self.by_number.clear()
 
     def transaction_ended(self) -> None:
-        """Numbers hold for a transaction; they are kept as long as there are few."""
+        """Table numbers are valid for one transaction; they are kept while there are few."""
         if len(self.by_number) > _NUMBERS_KEPT:
             self.by_number.clear()
 
@@ -76,7 +76,7 @@ class EventTables:
         return None if self._is_sequence(table_map) else decodable(table_map)
 
     def _described(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
-        """With what the schema history knows, where the table map leaves something open."""
+        """Completes a table map that leaves something open from the schema history."""
         if not table_map.is_complete:
             return self._schema.complete(table_map, place)
         if self._server.is_mariadb and any(map(is_open, table_map.columns)):
@@ -84,8 +84,8 @@ class EventTables:
         return table_map
 
     def _is_sequence(self, table_map: TableMap) -> bool:
-        """Whether it is a SEQUENCE of MariaDB, whose state is in the binlog as a row: no table,
-        which the log says once."""
+        """Whether it is a SEQUENCE of MariaDB, whose state is in the binlog as a row: not a table,
+        which is logged once."""
         if not self._server.is_mariadb or table_map.key:
             return False
         if tuple(column.name for column in table_map.columns) != SEQUENCE_COLUMNS:
@@ -93,10 +93,10 @@ class EventTables:
         table = table_map.table
         if table not in self._sequences:
             self._sequences.add(table)
-            LOG.info("%s is a SEQUENCE, not a table: what it says of its state is left out", table)
+            LOG.info("%s is a SEQUENCE, not a table: the rows of its state are left out", table)
         return True
 
 
 def is_own_table(name: TableId) -> bool:
-    """Whether it is one that tasks keep at a target for themselves."""
+    """Whether it is a table that tasks keep at a target for their own use."""
     return name.table.lower().startswith(OWN_TABLES)

@@ -1,8 +1,8 @@
-"""Heartbeats: a row at the source, written again and again, so that its way to the end of the bus
+"""Heartbeats: a row at the source, written at an interval, so that its way to the end of the bus
 can be timed.
 
-A row per source server, whichever task has written it last: tasks that share a source share its row
-too. A source that refuses the row is logged, and is read all the same.
+One row per source server, whichever task wrote it last: tasks that share a source share its row. A
+source that refuses the row is logged, and is read nevertheless.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 ANSWER_SECONDS = 10.0
-FRESH = 0.9  # of the interval: a row younger than that is another task's work, and left as it is
+FRESH = 0.9  # of the interval: a row younger than this is another task's, and left unchanged
 _NO_SUCH_TABLE = 1146
 
 
 def create_table(table: TableId) -> str:
-    """The statement that makes the table of heartbeats; `beat_at` is UTC by the source's clock."""
+    """The statement that creates the heartbeat table; `beat_at` is UTC by the source's clock."""
     return (
         f"CREATE TABLE IF NOT EXISTS {_quoted(table)} ("
         "server_id INT UNSIGNED NOT NULL PRIMARY KEY, task_id VARCHAR(255) NOT NULL, beat_at "
@@ -39,16 +39,16 @@ def create_table(table: TableId) -> str:
 
 
 def needed(table: TableId) -> str:
-    """What an operator has to see to."""
+    """A sentence for operators on the grants that heartbeats need."""
     return (
-        f"The user needs SELECT, INSERT, UPDATE on {table}, and CREATE where that is not there "
+        f"The user needs SELECT, INSERT, UPDATE on {table}, and CREATE if it does not exist "
         f"yet: {create_table(table)}"
     )
 
 
 @contextmanager
 def beating(task: FetchTask) -> Iterator[None]:
-    """Writes the task's heartbeats, if it has any, as long as the block lasts; never waits for
+    """Writes the task's heartbeats, if it has any, for the duration of the block; never waits for
     the source, and never fails."""
     over = Event()
     if task.heartbeat is not None:
@@ -62,13 +62,13 @@ def beating(task: FetchTask) -> Iterator[None]:
 
 
 def _beats(task: FetchTask, config: HeartbeatConfig, over: Event) -> None:
-    """Logs a failure once, until it is another one or none."""
+    """Writes heartbeats until `over`. Logs a failure once, until it changes or ends."""
     reported = ""
     while not over.is_set():
         failure = beat(task, config)
         if failure and failure != reported:
             LOG.warning(
-                "%s. The binlog is read all the same; the next heartbeat is tried in %g s",
+                "%s. The binlog is read all the same; the next heartbeat is due in %g s",
                 failure,
                 config.interval_seconds,
             )
@@ -79,8 +79,8 @@ def _beats(task: FetchTask, config: HeartbeatConfig, over: Event) -> None:
 
 
 def beat(task: FetchTask, config: HeartbeatConfig) -> str:
-    """Writes one heartbeat, and its table where that is lacking; a sentence on why it could not
-    be written, else empty."""
+    """Writes one heartbeat, and creates its table if missing. Returns a sentence on why it could
+    not be written, else empty."""
     host, port = task.source.addresses[0]
     try:
         with closing(servers.connect(task.source, ANSWER_SECONDS)) as connection:
@@ -103,8 +103,8 @@ def beat(task: FetchTask, config: HeartbeatConfig) -> str:
 
 
 def probe(task: FetchTask, config: HeartbeatConfig, connection: Connection) -> bool:
-    """Whether the table is there. Changes nothing; raises pymysql errors where a heartbeat would
-    not be taken."""
+    """Whether the table exists. Changes nothing; raises pymysql errors if a heartbeat would be
+    refused."""
     try:
         _write(task, config, connection, "EXPLAIN ")
     except pymysql.ProgrammingError as error:
@@ -121,8 +121,8 @@ def _write(task: FetchTask, config: HeartbeatConfig, connection: Connection, how
         connection,
         f"{how}INSERT INTO {_quoted(config.table)} (server_id, task_id, beat_at) VALUES "
         "(@@global.server_id, %s, UTC_TIMESTAMP(6)) "
-        # Columns are assigned in this order: the time last, as the condition for the other one asks
-        # for the time before.
+        # Columns are assigned in this order: the time last, as the condition for the other column
+        # reads the previous time.
         f"ON DUPLICATE KEY UPDATE task_id = IF({is_stale}, VALUES(task_id), task_id), beat_at = "
         f"IF({is_stale}, VALUES(beat_at), beat_at)",
         (task.task_id,),

@@ -1,4 +1,4 @@
-"""Operations that a task leaves out: an archive without DELETE keeps rows that are gone."""
+"""Operations that a task leaves out: an archive without DELETE keeps deleted rows."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from cdcbus.producer.source.row_events import Batch, Part, Rows
 
 
 class LeftOut:
-    """Takes row events of some operations out of batches, those of `heartbeats` never. For the
+    """Removes row events of some operations from batches, except those of `heartbeats`. Takes the
     batches of one attempt, in order."""
 
     def __init__(self, operations: frozenset[Op], heartbeats: TableId | None = None) -> None:
         self._operations = operations
         self._heartbeats = str(heartbeats or "").upper()
-        self._is_first = False  # what was taken out began the transaction
+        self._is_first = False  # a removed part began the transaction
 
     def take(self, batch: Batch) -> None:
-        """What is left of a transaction begins and ends as the whole did; but nothing is its last
-        part where that was in a batch before."""
+        """Removes the parts. The rest of a transaction keeps the marks of its first and last part;
+        but no part is marked as the last if the last one left is in an earlier batch."""
         if self._operations:
             for parts in (batch.closed, batch.opened):
                 parts[:] = self._kept(parts)

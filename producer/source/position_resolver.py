@@ -1,5 +1,5 @@
-"""Places in a server's binlog: found by time, by GTIDs or by name, and compared with what is
-stored. Decodes no rows."""
+"""Finds places in a server's binlog by time, by GTIDs or by name, and checks stored positions.
+Decodes no rows."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 LOG = logging.getLogger(__name__)
-_SAID_BYTES = 1 << 26  # reading so much takes seconds: the log says so
-FIRST_EVENT = 4  # behind the four magic bytes that open a binlog file
+_SAID_BYTES = 1 << 26  # reading more than this takes seconds, and is logged
+FIRST_EVENT = 4  # after the four magic bytes that open a binlog file
 _BEGINS = {
     BINLOG.GTID_LOG_EVENT,
     BINLOG.ANONYMOUS_GTID_LOG_EVENT,
@@ -45,7 +45,7 @@ _BEGINS = {
 
 
 class Begin(NamedTuple):
-    """Where a transaction begins, and when it was committed: to the second where the server does
+    """Where a transaction begins, and when it was committed: in whole seconds if the server does
     not say more."""
 
     file: str
@@ -54,10 +54,10 @@ class Begin(NamedTuple):
 
 
 class Binlog:
-    """One server's binlog, as it is now. `connection` is for questions; each look into a file has a
+    """One server's binlog, as it is now. `connection` is for queries; reading a file opens a
     connection of its own.
 
-    All raise SourceUnavailable, SourceMisconfigured.
+    All methods raise SourceUnavailable, SourceMisconfigured.
     """
 
     def __init__(self, connection: Connection, server: Server, config: SourceConfig) -> None:
@@ -80,20 +80,20 @@ class Binlog:
         return self._named(end.file, end.pos, end.gtid)
 
     def at_time(self, epoch_ms: int) -> BinlogPosition:
-        """The place before the first transaction of this time or later; a commit time in whole
+        """The position before the first transaction of this time or later; a commit time in whole
         seconds may be anywhere in that second. Raises PositionLost for a time before the oldest
-        file, ConfigError for one to come."""
+        file, ConfigError for a time in the future."""
         with servers.reported(self._config):
             now_ms = servers.now_ms(self._connection)
         if epoch_ms > now_ms:
             raise ConfigError(
                 f"{when(epoch_ms)} has not come yet at source {self._where()}, where it is "
-                f"{when(now_ms)}; give a time before"
+                f"{when(now_ms)}; give an earlier time"
             )
         names = [name for name, _ in self._files()]
         second_ms = epoch_ms - epoch_ms % 1000
-        # What is in files before the chosen one was committed before the end of the second in which
-        # that was made.
+        # Transactions in files before the chosen one were committed before the end of the second in
+        # which the chosen one was created.
         number = bisect_left(names, second_ms, key=self._created_ms)
         if not number and (begin_ms := self._created_ms(names[0])) > epoch_ms:
             raise PositionLost(
@@ -109,10 +109,10 @@ class Binlog:
 
     def after_gtids(self, position: BinlogPosition) -> BinlogPosition:
         """The position with the place of the first transaction that is not in its GTID set, and
-        no server: reading goes by the set. Raises PositionLost when the server lacks some of the
-        set, or no longer has all that follows."""
+        no server, as reading uses the set. Raises PositionLost when the server lacks some of the
+        set, or no longer has everything that follows."""
         with servers.reported(self._config):
-            if not self._server.is_mariadb:  # which checks them itself, and has no functions for it
+            if not self._server.is_mariadb:  # MariaDB checks them itself, and has no such functions
                 self._check_executed(position)
                 self._check_purged(position)
             gtids = parse_gtids(position.gtid, is_mariadb=self._server.is_mariadb)
@@ -137,9 +137,9 @@ class Binlog:
             )
 
     def check(self, position: BinlogPosition) -> BinlogPosition:
-        """The position, of this server's own files, with all that the server knows of it; the
-        beginning of the next file where the server has lost the end of this one. Raises
-        PositionLost, naming the gap, when its file is missing, shorter, or another one of that
+        """Returns a position in this server's own files, completed with what the server knows of
+        it; the beginning of the next file if the server has lost the end of this one. Raises
+        PositionLost, naming the gap, when its file is missing, shorter, or another file of that
         name."""
         files = self._files()
         size = dict(files).get(position.file)
@@ -159,9 +159,9 @@ class Binlog:
             if not following or not position.file_created_ms:
                 raise self.lost(position, f"{position.file} is {size} bytes long")
             LOG.warning(
-                "source %s has lost the end of %s behind %d, which the task has read up to %d: "
+                "source %s has lost the end of %s after %d, which the task has read up to %d: "
                 "the server went down before it was on disk. "
-                "Going on with %s; what was committed in between is in Kafka, but not at the "
+                "Continuing with %s; what was committed in between is in Kafka, but not at the "
                 "source",
                 self._where(),
                 position.file,
@@ -182,7 +182,7 @@ class Binlog:
         )
 
     def lost(self, position: BinlogPosition, reason: str = "") -> PositionLost:
-        """The error for a position that is not there: what is wanted and what is there, in files
+        """The error for a position that does not exist: what is wanted and what exists, by file
         and time."""
         names = [name for name, _ in self._files()]
         text = (
@@ -192,7 +192,7 @@ class Binlog:
         return PositionLost(f"{text}; {reason}" if reason else text)
 
     def file_after(self, file: str) -> str:
-        """The next file's name; empty for the last one's."""
+        """The next file's name; empty after the last one."""
         names = [name for name, _ in self._files()]
         if file not in names[:-1]:
             return ""
@@ -216,9 +216,9 @@ class Binlog:
             return replace(position, gtid=servers.gtids_at(self._connection, position))
 
     def _gtids_before(self, file: str, pos: int) -> str:
-        """What MySQL had executed at a transaction edge: what the file's head says, and what
-        came since. Empty where its events name no place, behind 4 GB, or its transactions have
-        no GTIDs."""
+        """The GTIDs that MySQL had executed at a transaction edge: those in the file's head, and
+        those since. Empty after 4 GB, where events name no offset, and for a server without
+        GTIDs."""
         if not self._server.has_gtids or pos >= SPAN:
             return ""
         if pos > _SAID_BYTES:
@@ -257,7 +257,7 @@ class Binlog:
         raise PositionLost(f"source {self._where()}: binlog file {file} has no beginning")
 
     def _begins(self, start: BinlogPosition | GtidSet) -> Iterator[Begin]:
-        """Of all transactions from `start` to the end of the binlog."""
+        """Yields the begin of each transaction from `start` to the end of the binlog."""
         file = ""
         checksum_bytes = 4 if self._server.has_checksum else 0
         with self._events(start) as events:
@@ -285,7 +285,7 @@ class Binlog:
 
 
 def _commit_ms(kind: int, body: bytes) -> int:
-    """As the event that begins a transaction says it; 0 where only its header does."""
+    """The commit time in the event that begins a transaction; 0 if only its header has one."""
     if kind == BINLOG.MARIADB_GTID_EVENT:
         return 0
     if kind == GTID_TAGGED:
@@ -301,7 +301,7 @@ def _mysql_gtid(kind: int, body: bytes) -> str:
 
 
 def when(epoch_ms: int) -> str:
-    """A time as operators read it."""
+    """A time as shown to operators."""
     return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 

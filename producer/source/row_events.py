@@ -1,4 +1,4 @@
-"""Row events as the binlog source gives them out: still bytes, with all that is needed to decode
+"""Row events as the binlog source yields them: still bytes, with everything needed to decode
 them."""
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cdcbus.producer.schema.ddl_scanner import Statement
 
 @dataclass(slots=True)
 class Rows:
-    """The rows of one binlog event. `body` is what follows the event's header, without checksum;
+    """The rows of one binlog event. `body` follows the event's header, without checksum;
     `is_first` and `is_last` say whether the event is the first, or the last, of its
-    transaction's row events that the filter lets through."""
+    transaction's row events that pass the filter."""
 
     table: DecodableTable
     kind: int
@@ -30,7 +30,7 @@ class Rows:
     is_last: bool = False
 
     def layout(self) -> tuple[Layout, int]:
-        """How the rows are laid out, and where in the body the first one starts. Raises
+        """The layout of the rows, and where in the body the first one starts. Raises
         UnreadableEvent."""
         with self._placed():
             return layout(self.kind, self.body, self.table)
@@ -43,8 +43,8 @@ class Rows:
             raise UnreadableEvent(f"{self.origin.file}:{self.origin.pos}: {error}") from error
 
     def changes(self, first_row: int = 0) -> list[RowChange]:
-        """The row changes, in order: the plain reference of what is sent. `first_row` is the
-        number in the transaction of the first. Raises UnreadableEvent."""
+        """The row changes, in order: the plain reference of what is sent. `first_row` is the first
+        one's number in the transaction. Raises UnreadableEvent."""
         op, table, origin = OPS[self.kind], self.table.table, self.origin
         images = enumerate(row_images(self.kind, self.body, self.table), first_row)
         with self._placed():
@@ -57,19 +57,19 @@ class Rows:
 
 
 Part = Rows | TableDdl
-"""What a transaction is made of. Most DDL is a transaction of its own."""
+"""A part of a transaction. Most DDL is a transaction of its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one read of the stream has brought, in binlog order: parts of transactions that end
-    in it (`closed`), then the position after the last of these ends, then parts of a transaction
-    that goes on (`opened`). `edge` is None when no transaction ended; while an XA transaction is
-    prepared it is the one before it, with what is `published` since. Without parts and edge the
-    server is alive and has nothing new. `open_xa`: the xid of the oldest transaction that is
-    prepared, and when it was, in epoch seconds. `skipped`: how many statements were, that
-    changed rows of the task's tables. `ddl`: all statements that define something. `between`: how
-    far the stream is, where that is between two transactions, as behind the head of a file."""
+    """The result of one read of the stream, in binlog order: parts of transactions that end in it
+    (`closed`), then the position after the last of these ends (`edge`), then parts of a transaction
+    that continues (`opened`). `edge` is None when no transaction ended; while an XA transaction is
+    prepared it is the edge before that, with what is `published` since. Without parts and edge the
+    server is alive and has nothing new. `open_xa`: the xid of the oldest prepared transaction, and
+    when it was prepared, in epoch seconds. `skipped`: the number of skipped statements that changed
+    rows of the task's tables. `ddl`: all DDL statements. `between`: the place of the stream if it
+    is between two transactions, as after the head of a file."""
 
     closed: list[Part]
     edge: BinlogPosition | None

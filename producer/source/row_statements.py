@@ -11,26 +11,27 @@ from cdcbus.producer.server.connection import Server
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
-_PASSED_OVER = 100  # how many kinds of statements are logged, at most
+_PASSED_OVER = 100  # kinds of statements that are logged, at most
 
 
 class RowStatements:
-    """What is to become of them in one stream. `skips`: those of the task's own tables are skipped,
-    as consumer.onStatement=skip allows."""
+    """Decides on such statements in one stream. `skips`: those of the task's own tables are
+    skipped, as consumer.onStatement=skip allows."""
 
     def __init__(self, server: Server, tables: TableFilter, *, skips: bool) -> None:
         self._charsets = server.charsets
         self._filter = tables
         self._skips = skips
-        # Of tables that the task does not read, as the log has said.
+        # Of tables that the task does not read, logged already.
         self._passed_over: set[Targets] = set()
 
     def is_skipped(
         self, sql: bytes, of: Session, place: BinlogCoordinates, *, is_out: bool
     ) -> bool:
-        """Whether rows of the task are lost by it. One of other tables is nothing to the task; for
-        one of its own, or where that is not sure, this raises UnreadableEvent, unless such are
-        skipped. `is_out`: its transaction is published already."""
+        """Whether skipping the statement loses rows of the task. A statement on other tables does
+        not concern the task; for its own tables, or if that is uncertain, this raises
+        UnreadableEvent unless such statements are skipped. `is_out`: its transaction is published
+        already."""
         charset = self._charsets.get(of.collation, "")
         found = targets(sql, of, is_utf8=charset.startswith("utf8"))
         if found.tables is not None and not any(map(self._filter.accepts, found.tables)):
@@ -41,7 +42,7 @@ class RowStatements:
                 "a statement that changes rows was logged as text (binlog_format STATEMENT or "
                 f"MIXED), {found}; "
                 "rows cannot be taken from it. Set binlog_format=ROW for every session; "
-                "consumer.onStatement=skip goes on without what "
+                "consumer.onStatement=skip continues without what "
                 "such statements change"
             )
         if is_out:
@@ -60,11 +61,11 @@ class RowStatements:
             return
         self._passed_over.add(found)
         LOG.warning(
-            "%s: %s was logged as text and is passed over, as all like it: the task does "
-            "not read that. What views, triggers, "
-            "foreign keys and functions change by it in tables of the task would be "
+            "%s: %s was logged as text and is passed over, here and from now on: the task does "
+            "not read that. Changes that it causes in tables of the task, through views, triggers, "
+            "foreign keys and functions, would be "
             "missed; binlog_format=ROW for every session "
-            "shows it",
+            "shows them",
             place,
             found,
         )

@@ -1,4 +1,4 @@
-"""Definitions of a task's tables that its stream has passed, published or not, for its charts."""
+"""Collects the DDL of a task's tables that its stream has passed, published or not, for charts."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from cdcbus.producer.ddl.named_tables import named
 from cdcbus.producer.source.row_events import Batch
 from cdcbus.producer.table_filter import TableFilter
 
-KEPT = 200  # until somebody takes them
+KEPT = 200  # until the reporter takes them
 TRUNCATE = "TRUNCATE"
 Seen = tuple[float, str]
-"""When, in epoch seconds, and a sentence without the statement's text, which may hold values."""
+"""The time, in epoch seconds, and a sentence without the statement's text: that may hold values."""
 
 
 class SeenDdl:
-    """For the batches of one attempt. `seen` may be emptied on another thread."""
+    """Takes the batches of one attempt. `seen` can be emptied on another thread."""
 
     def __init__(self, task: FetchTask, seen: deque[Seen]) -> None:
         self._filter, self._config, self._seen = TableFilter(task.tables), task.ddl, seen
 
     def take(self, batch: Batch) -> None:
-        """What a batch has of it."""
+        """Collects the DDL of a batch."""
         for statement in batch.ddl:
             for each in named(statement.sql, statement.schema, statement.session) or ():
                 tables = [table for table in (each.table, each.was) if table]

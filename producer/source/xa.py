@@ -1,8 +1,8 @@
-"""XA transactions: their rows stand in the binlog where they are prepared, and count only from
-their XA COMMIT on, which stands elsewhere.
+"""XA transactions: their rows are in the binlog where they are prepared, and count only from their
+XA COMMIT on, which follows later.
 
 Layout: "XA_prepare_event" of the MySQL sources: one phase or two, then the xid's format number, the
-sizes of its two parts, and these.
+sizes of its two parts, and the parts.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _PREPARE = struct.Struct("<BIII")
 
 
 def prepared_xid(body: bytes) -> bytes | None:
-    """The xid that an XA_PREPARE event's body names, as it stands in the text of XA COMMIT; None
-    when the transaction is committed with it (ONE PHASE)."""
+    """The xid in an XA_PREPARE event's body, spelled as in the text of XA COMMIT; None if the event
+    also commits the transaction (ONE PHASE)."""
     is_one_phase, form, first, second = _PREPARE.unpack_from(body)
     if is_one_phase:
         return None
@@ -33,8 +33,8 @@ def prepared_xid(body: bytes) -> bytes | None:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """A transaction that is prepared and not finished: its rows, the transaction edge before it,
-    and when it was prepared."""
+    """A transaction that is prepared but not finished: its rows, the transaction edge before it,
+    and when it was prepared, in epoch seconds."""
 
     xid: bytes
     rows: list[Rows]
@@ -43,26 +43,26 @@ class Open:
 
 
 class Prepared:
-    """The transactions that are prepared and neither committed nor rolled back, MAX_BYTES of
-    rows at most."""
+    """The transactions that are prepared but neither committed nor rolled back, with at most
+    MAX_BYTES of rows."""
 
     def __init__(self) -> None:
         self._open: dict[bytes, Open] = {}
 
     @property
     def oldest(self) -> Open | None:
-        """The first of them: reading must be able to go on from before it."""
+        """The transaction prepared first: reading must be able to resume before it."""
         return next(iter(self._open.values()), None)
 
     def check(self, more: Iterable[Rows]) -> None:
-        """Raises UnreadableEvent when the rows held and those given are too many."""
+        """Raises UnreadableEvent when the held rows and the given ones are too many."""
         held = (*(each.rows for each in self._open.values()), more)
         if sum(len(rows.body) for kept in held for rows in kept) > MAX_BYTES:
             raise UnreadableEvent(
                 "XA transactions that are prepared and not committed hold more than "
                 f"{MAX_BYTES >> 20} MB of rows, too many to keep until "
-                "then; finish them on the server (XA RECOVER lists them), or set the position "
-                "past them and copy their rows by hand"
+                "their commit; finish them on the server (XA RECOVER lists them), or set the "
+                "position past them and copy their rows by hand"
             )
 
     def hold(self, transaction: Open) -> None:
@@ -71,17 +71,17 @@ class Prepared:
         self._open[transaction.xid] = transaction
 
     def drop(self, xid: bytes) -> None:
-        """Forgets a transaction that is rolled back."""
+        """Drops a transaction that is rolled back."""
         self._open.pop(xid, None)
 
     def take(self, xid: bytes) -> list[Rows]:
-        """The rows of a transaction that is committed. Raises UnreadableEvent when reading began
-        after it was prepared."""
+        """Removes a committed transaction and returns its rows. Raises UnreadableEvent if reading
+        began after it was prepared."""
         try:
             return self._open.pop(xid).rows
         except KeyError:
             raise UnreadableEvent(
                 "the commit of an XA transaction that was prepared before the position where "
                 "reading began; set the position to a place "
-                "before its XA PREPARE, or, to go on without its rows, past this event"
+                "before its XA PREPARE, or, to continue without its rows, past this event"
             ) from None

@@ -417,7 +417,7 @@ def test_a_file_that_breaks_off_is_left_for_the_next_one(
         running.until_stored(server.execute(*inserts(name, 2)))
     sent = ids(kafka, name)
     assert (sent[0], sent[-1]) == (1, 2)
-    assert f"{end.file} breaks off, as after a power loss; going on with" in caplog.text
+    assert f"{end.file} breaks off, as after a power loss; continuing with" in caplog.text
 
 
 def test_an_end_that_was_read_and_is_lost_is_told(
@@ -438,6 +438,6 @@ def test_an_end_that_was_read_and_is_lost_is_told(
         running.until_stored(server.execute(*inserts(name, 4)))
     assert ids(kafka, name) == [2, 3, 4]
     assert (
-        f"has lost the end of {end.file} behind {size}, which the task has read up to {end.pos}"
+        f"has lost the end of {end.file} after {size}, which the task has read up to {end.pos}"
         in caplog.text
     )

@@ -195,7 +195,7 @@ def test_rows_that_are_rolled_back_after_some_have_come_stop() -> None:
     binlog.query(b"ROLLBACK")
     found, edge, words = until_it_stops(binlog.read(1))
     assert (found, edge) == (["0", "1"], 0)
-    assert "ROLLBACK of a transaction of which row changes have been sent" in words
+    assert "ROLLBACK of a transaction whose row changes have been sent in part" in words
 
 
 def seconds(times: bytes) -> tuple[int, str]:
