@@ -1,8 +1,8 @@
-"""The servers' character sets as text: Python's codecs where they agree with the server, its own
-tables where they do not.
+"""Decodes the servers' character sets: with Python's codecs where they agree with the server, with
+tables of our own where they do not.
 
-What a byte is has been asked of the servers: tests/integration/producer/decoding/test_charsets.py
-asks them again for every character.
+The tables come from the servers: tests/integration/producer/decoding/test_charsets.py compares
+every character with them.
 """
 
 from __future__ import annotations
@@ -53,8 +53,7 @@ _CODECS = {
 _ASCII = bytes(range(0x80)).decode()
 _CONTROLS = bytes(range(0x80, 0xA0)).decode("latin-1")
 
-# Sets of one byte per character that no codec has: the character of each byte; U+FFFE says that it
-# has none.
+# Single-byte character sets without a codec: the character of each byte; U+FFFE if it has none.
 _NONE = "\ufffe"
 _DEC8 = (
     "\xa0¡¢£\ufffe¥\ufffe§¤©ª«\ufffe\ufffe\ufffe\ufffe°±²³\ufffeµ¶·\ufffe¹º»¼½\ufffe¿"
@@ -84,7 +83,7 @@ _TABLES = {
     "swe7": _ASCII.translate(str.maketrans("@[\\]^`{|}~\x7f", "ÉÄÖÅÜéäöåü\ufffe")),
 }
 
-# Where the server has another character than the codec: the codec's -> the server's.
+# Where the server's character differs from the codec's: the codec's -> the server's.
 _SERVER_CHARACTERS = {
     "big5": str.maketrans("￠￡￥‧¯～⊙⊕∕﹨﹑", "¢£¥•‾∼☉♁／＼､"),
     "cp866": str.maketrans("№¤", "ⁿ²"),
@@ -97,8 +96,8 @@ _SERVER_CHARACTERS = {
     "ujis": str.maketrans("＼", "\\"),
 }
 
-# Rows of EUC-JP that the servers have beyond the codec, 94 characters in each: NEC's, and the two
-# of IBM, which begin late.
+# Rows of EUC-JP that the servers know and the codec does not, 94 characters each: NEC's, and IBM's
+# two, which do not start at the row's beginning.
 _NEC_ROW = (
     "①②③④⑤⑥⑦⑧⑨⑩⑪⑫⑬⑭⑮⑯⑰⑱⑲⑳ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩ\ufffe"
     "㍉㌔㌢㍍㌘㌧㌃㌶㍑㍗㌍㌦㌣㌫㍊㌻㎜㎝㎞㎎㎏㏄㎡\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe\ufffe㍻〝〟№㏍℡㊤㊥㊦㊧㊨㈱㈲㈹㍾㍽㍼≒≡∫∮∑√⊥∠∟⊿∵∩∪\ufffe\ufffe"
@@ -110,7 +109,7 @@ _IBM_ROWS = (
 
 
 def _rows(first: bytes, characters: str) -> dict[bytes, str]:
-    """The characters by their bytes, from the row `first` on."""
+    """Returns the characters by their bytes, from the row `first` on."""
     *lead, row = first
     return {
         bytes((*lead, row + i // 94, 0xA1 + i % 94)): character
@@ -128,12 +127,12 @@ _BEYOND_THE_CODEC = {
     | _rows(b"\xad", _NEC_ROW)
     | _rows(b"\x8f\xf3", _IBM_ROWS.rjust(2 * 94, _NONE)),
 }
-# The one character that the codec has, but not as eucjpms has it, while other bytes mean what it
-# gives.
+# The one character that the codec decodes differently from eucjpms: these bytes are replaced with
+# those that give eucjpms's character.
 _FULLWIDTH_TILDE = b"\x8f\xa2\xb7", b"\xa1\xc1"
 
-# How many bytes a character may take, where it is not one: turns a column's byte length into the
-# length it was declared with.
+# Maximum bytes per character, where not one: converts a column's byte length into its declared
+# length.
 BYTES_PER_CHARACTER = {
     "utf8mb4": 4,
     "utf8mb3": 3,
@@ -155,9 +154,9 @@ BYTES_PER_CHARACTER = {
 
 
 def decoder(charset: str, column: str) -> Callable[[bytes], str]:
-    """Bytes of a column to text, without ever failing: a byte that is no character shows as
-    `\\xNN`; `binary` gives one character per byte. Raises UnreadableEvent for a character set
-    that this release does not know, naming the column."""
+    """Returns a function from a column's bytes to text that never fails: a byte that is no
+    character becomes `\\xNN`; `binary` gives one character per byte. Raises UnreadableEvent for a
+    character set that this release does not know, naming the column."""
     if charset == "binary":
         return lambda raw: raw.decode("latin-1")
     table = _TABLES.get(charset)
@@ -181,19 +180,19 @@ def decoder(charset: str, column: str) -> Callable[[bytes], str]:
 
 
 NAMES = {*_CODECS, *_TABLES, "binary"}
-_NO_SIGNS = {"swe7", "ucs2", "utf16", "utf16le", "utf32"}  # whose bytes below 0x80 are not ASCII's
-# Two bytes that the server takes for a backslash, which escapes nothing, as its bytes are not those
-# of one.
+_NO_SIGNS = {"swe7", "ucs2", "utf16", "utf16le", "utf32"}  # their bytes below 0x80 are not ASCII
+# Two bytes that the server decodes to a backslash, which escapes nothing, as it is not the byte
+# 0x5C.
 _OTHER_BACKSLASH = {"sjis": b"\x81\x5f", "ujis": b"\xa1\xc0"}
 
 
-# what the codec of cp932 makes of bytes that are none
+# what the codec of cp932 returns for bytes that are no character
 _NO_CHARACTERS = set("\uf8f0\uf8f1\uf8f2\uf8f3")
 
 
 def sql_text(charset: str, raw: bytes) -> str | None:
-    """The text of a statement that a client sent in a character set; None where it is not known
-    to the last character. ASCII is the same in all that clients may have, but for `swe7`."""
+    """The text of a statement that a client sent in a character set; None if not every character
+    is certain. ASCII is the same in all client character sets except `swe7`."""
     if charset in _NO_SIGNS:
         return None
     if raw.isascii():
@@ -201,13 +200,13 @@ def sql_text(charset: str, raw: bytes) -> str | None:
     if charset not in NAMES or charset == "binary" or _OTHER_BACKSLASH.get(charset, b"\0") in raw:
         return None
     text = decoder(charset, "")(raw)
-    # What is no character was written with a backslash more; those that are second bytes of others
-    # are gone.
+    # Only text that encodes to the same bytes is certain: a byte that is no character was decoded
+    # to an escape, and a backslash that is a character's second byte has disappeared.
     return text if encoded(charset, text) == raw and not _NO_CHARACTERS & set(text) else None
 
 
 def encoded(charset: str, text: str) -> bytes | None:
-    """Text in a character set; None where that does not have all of its characters, as far as is
+    """Encodes text in a character set; None if the set lacks a character of it, as far as is
     known."""
     if text.isascii() and charset not in _NO_SIGNS:
         return text.encode()
@@ -228,9 +227,9 @@ def encoded(charset: str, text: str) -> bytes | None:
 
 
 def stored(charset: str, text: str) -> str | None:
-    """Text as a server has it that converts it to a character set: `?` for each character that
-    is not in it. None where that is not known of all characters;
-    tests/integration/producer/decoding/test_charsets.py asks the servers about each."""
+    """Text as a server stores it after conversion to a character set: `?` for each character that
+    is not in the set. None if that is not known of every character;
+    tests/integration/producer/decoding/test_charsets.py checks each with the servers."""
     if text.isascii() and charset != "swe7":
         return text
     if charset not in NAMES or charset == "binary":
@@ -246,8 +245,8 @@ def stored(charset: str, text: str) -> str | None:
     )
 
 
-_NOT_HELD = set("ˍ╴￣")  # by the servers' big5
-# Character sets that do not have all characters of their codec, or more: what they surely have.
+_NOT_HELD = set("ˍ╴￣")  # missing in the servers' big5
+# Character sets that differ from their codec: a codec whose characters they certainly have.
 _HELD = {
     "big5": "big5",
     "cp1256": "iso8859-6",
@@ -261,7 +260,7 @@ _HELD = {
 
 
 def _beyond(characters: dict[bytes, str]) -> Callable[[UnicodeError], tuple[str, int]]:
-    """A handler for what the codec cannot decode."""
+    """Returns an error handler for bytes that the codec cannot decode."""
 
     def handle(error: UnicodeError) -> tuple[str, int]:
         if isinstance(error, UnicodeDecodeError):

@@ -1,9 +1,9 @@
 """Binlog column values to text: one reader per column type, the plain reference of how a row image
 is decoded.
 
-A reader takes a row image and the place where a value starts, and gives the text and the place
-after it. Layouts: MySQL Internals "Binary Log Event", `log_event.cc` and `my_time` of the servers.
-docs/values.md has the text of each type.
+A reader takes a row image and the index where a value starts, and returns the text and the index
+after the value. Layouts: MySQL Internals "Binary Log Event", `log_event.cc` and `my_time` of the
+servers. docs/values.md has the text of each type.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ BINARY = "binary"
 
 @dataclass(frozen=True, slots=True)
 class BinlogColumn:
-    """A column as the table map describes it: type code, its metadata bytes as a number pair,
-    and what the optional metadata or the schema adds. `charset` is the server's name (`binary`
-    for bytes); `labels` those of ENUM or SET; `data_type` is information_schema's, where the
-    table map leaves the type open (`is_open`); or BOOL, where it is known."""
+    """A column as the table map describes it: type code, its metadata bytes as a pair of numbers,
+    and the additions of the optional metadata or the schema. `charset` is the server's name
+    (`binary` for bytes); `labels` are those of ENUM or SET; `data_type` is information_schema's if
+    the table map leaves the type open (`is_open`), or BOOL if that is known."""
 
     name: str
     type: int
@@ -49,15 +49,14 @@ class BinlogColumn:
 
 OLD_TEMPORAL = {TYPE.TIME, TYPE.DATETIME, TYPE.TIMESTAMP}
 BOOL = "tinyint(1)"
-"""The only width of a number that means something to readers."""
+"""The only display width of a number that matters to readers."""
 OWN_TYPES = {"uuid": 16, "inet6": 16, "inet4": 4}
-"""MariaDB's own types of a fixed number of bytes."""
+"""MariaDB's own fixed-length types, with their bytes."""
 
 
 def is_open(column: BinlogColumn) -> bool:
-    """Whether a table map of MariaDB, also a full one, leaves the type open: its own types look
-    like BINARY of their size, and times in its old format do not say how many digits of a second
-    they have."""
+    """Whether a table map of MariaDB, even a full one, leaves the type open: its own types look
+    like BINARY of their size, and times in its old format do not say their fractional digits."""
     return column.type in OLD_TEMPORAL or (
         column.type == TYPE.STRING
         and column.charset == BINARY
@@ -66,8 +65,8 @@ def is_open(column: BinlogColumn) -> bool:
 
 
 def reader(column: BinlogColumn) -> Reader:
-    """The reader for a column. Raises UnreadableEvent naming the column when its type is not
-    supported."""
+    """Returns the reader for a column. Raises UnreadableEvent, naming the column, if its type is
+    not supported."""
     make = _READERS.get(column.type)
     if make is None:
         raise UnreadableEvent(
@@ -102,8 +101,8 @@ _SMALLEST_NORMAL = 2.0**-126
 
 
 def _shortest_float(value: float) -> str:
-    """The shortest text that reads back as the same 4-byte float: nine digits always do. Six are
-    never too many, but for numbers below the smallest normal one."""
+    """The shortest text that reads back as the same 4-byte float: nine digits always do, and at
+    least six are significant, except for numbers below the smallest normal one."""
     for digits in range(6 if abs(value) >= _SMALLEST_NORMAL else 1, 9):
         text = f"{value:.{digits}g}"
         if struct.pack("<f", float(text)) == struct.pack("<f", value):
@@ -208,7 +207,8 @@ def _timestamp(column: BinlogColumn) -> Reader:
 
 
 def _in_whole_seconds(make: Callable[[BinlogColumn], Reader]) -> Callable[[BinlogColumn], Reader]:
-    """For the old formats: MariaDB's, with fractions, have the type codes of those without."""
+    """Wraps a reader of an old format, which has no fractions: MariaDB's variants with fractions
+    share its type codes, and raise UnreadableEvent."""
 
     def checked(column: BinlogColumn) -> Reader:
         if column.meta[0]:
@@ -269,8 +269,7 @@ def _varchar(column: BinlogColumn) -> Reader:
 
 
 def _char(column: BinlogColumn) -> Reader:
-    """CHAR and BINARY; `meta` is (length in bytes, 0). The row leaves out what BINARY is padded
-    with."""
+    """CHAR and BINARY; `meta` is (length in bytes, 0). The row omits the padding of BINARY."""
     size = column.meta[0]
     read = _text(column, 1 if size < 256 else 2)
     if column.charset != BINARY:
@@ -293,8 +292,8 @@ def _inet4_text(characters: str) -> str:
 
 
 def _inet6_text(characters: str) -> str:
-    """MariaDB's form: the first of the longest runs of zeros is `::`, a single zero too;
-    IPv4-compatible and -mapped end in dots."""
+    """MariaDB's form: the first of the longest runs of zeros is `::`, even a single zero;
+    IPv4-compatible and -mapped addresses end in dotted form."""
     raw = characters.encode("latin-1")
     words = [f"{raw[i] << 8 | raw[i + 1]:x}" for i in range(0, 16, 2)]
     zeros = max(
@@ -319,12 +318,12 @@ def _blob(column: BinlogColumn) -> Reader:
 
 def _compressed(column: BinlogColumn) -> Reader:
     """MariaDB's COMPRESSED columns (`Field_longstr::compress`): nothing for the empty text, else
-    a byte that says how, then the value. That byte is 0 for a value as it is; 8 in its upper
-    half is zlib, its lower half the size of the length that follows, with 8 for deflate without
+    a method byte, then the value. That byte is 0 for an uncompressed value; 8 in its upper half
+    is zlib, its lower half is the size of the length that follows, plus 8 for deflate without
     zlib's header."""
-    length_bytes = (
-        column.meta[0] if column.type == BLOB_COMPRESSED else 1 if column.meta[0] < 256 else 2
-    )
+    length_bytes = 1 if column.meta[0] < 256 else 2
+    if column.type == BLOB_COMPRESSED:
+        length_bytes = column.meta[0]
     decode = decoder(column.charset, column.name)
 
     def read(image: bytes, at: int) -> tuple[str, int]:
@@ -354,7 +353,7 @@ def _decompressed(stored: bytes, column: BinlogColumn) -> bytes:
 
 
 def _bytes(column: BinlogColumn) -> Reader:
-    """GEOMETRY and VECTOR: bytes whatever the column says of a charset."""
+    """GEOMETRY and VECTOR: bytes, regardless of the column's charset."""
     return _text(
         BinlogColumn(column.name, column.type, column.meta, charset=BINARY), column.meta[0]
     )

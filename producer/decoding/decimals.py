@@ -7,15 +7,15 @@ _DIGIT_BYTES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
 
 
 def decimal_size(precision: int, scale: int) -> int:
-    """Bytes of a DECIMAL(precision, scale): four per nine digits on either side of the point,
-    fewer for the rest."""
+    """The size of a DECIMAL(precision, scale) in bytes: four per nine digits on either side of the
+    point, fewer for the rest."""
     whole, fraction = divmod(precision - scale, 9), divmod(scale, 9)
     return whole[0] * 4 + _DIGIT_BYTES[whole[1]] + fraction[0] * 4 + _DIGIT_BYTES[fraction[1]]
 
 
 def decimal_text(raw: bytes, precision: int, scale: int) -> str:
-    """Plain digits with the declared scale. Groups of nine digits are big-endian; the first bit
-    is the sign, negatives are inverted."""
+    """The text: plain digits with the declared scale. Groups of nine digits are big-endian; the
+    first bit is the sign, negative numbers are inverted."""
     negative = not raw[0] & 0x80
     raw = bytes((raw[0] ^ 0x80,)) + raw[1:]
     if negative:

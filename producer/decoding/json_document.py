@@ -1,4 +1,4 @@
-"""MySQL's binary JSON to the text that MySQL itself prints, character by character.
+"""MySQL's binary JSON to exactly the text that MySQL itself prints.
 
 Layout: `json_binary.h` of the server: a type byte, then objects and arrays as a count, a size,
 entries with offsets from their own start, keys, values. Small documents use 2-byte offsets, large
@@ -59,9 +59,9 @@ def _value(kind: int, data: bytes, at: int) -> str:
 
 
 def double_text(value: float) -> str:
-    """The shortest digits that read back as `value`, as the server places them: plain from 1e-15
-    to below 1e15 and where there is a fraction, else with an exponent without plus sign and
-    zeros; always with a point or an exponent."""
+    """The shortest digits that read back as `value`, in the server's notation: plain from 1e-15
+    to below 1e15 and for numbers with a fraction, else with an exponent without plus sign and
+    leading zeros; always with a point or an exponent."""
     mantissa, _, exponent = repr(value).partition("e")
     sign = ""
     if mantissa[0] == "-":
@@ -82,8 +82,9 @@ def double_text(value: float) -> str:
 
 
 def _container(kind: int, data: bytes, at: int) -> str:
-    """Count and size, then an entry per name (offset, length), then one per value (type, offset or
-    the value itself). Offsets are from the beginning."""
+    """The text of an object or array. Layout: count and size, then an entry per name (offset,
+    length), then one per value (type, offset or the value itself). Offsets are from the
+    container's beginning."""
     is_large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
     is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
     offset = struct.Struct("<I") if is_large else struct.Struct("<H")
@@ -111,7 +112,7 @@ def _container(kind: int, data: bytes, at: int) -> str:
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    """A length in seven-bit groups, lowest first, and the place after it."""
+    """Returns a length in seven-bit groups, lowest first, and the index after it."""
     length = shift = 0
     while True:
         byte = data[at]
@@ -126,7 +127,7 @@ def _opaque(kind: int, raw: bytes) -> str:
         return decimal_text(raw[2:], raw[0], raw[1])
     if kind in (_DATE, _TIME, _DATETIME, _TIMESTAMP):
         return _quoted(_packed_time(kind, int.from_bytes(raw, "little", signed=True)))
-    # in lines of 76, as the server does
+    # in lines of 76 characters, like the server's
     return _quoted(f"base64:type{kind}:{base64.encodebytes(raw).decode().rstrip()}")
 
 

@@ -1,10 +1,9 @@
-"""PARTIAL_UPDATE_ROWS events (MySQL, `binlog_row_value_options=PARTIAL_JSON`) as the UPDATE_ROWS
-events that they stand for: the changes of a JSON document are applied to the document in the before
-image.
+"""Converts PARTIAL_UPDATE_ROWS events (MySQL, `binlog_row_value_options=PARTIAL_JSON`) to
+UPDATE_ROWS events: applies the changes of a JSON document to the document in the before image.
 
 Layout: "Rows_log_event" and `Json_diff` of the MySQL sources. The after image begins with options;
-if their lowest bit is set, a bitmap follows with a bit for each JSON column of the table, and where
-that is set the column's value is a list of changes: operation, path, new value. Binary JSON: see
+if their lowest bit is set, a bitmap follows with a bit for each JSON column of the table, and if a
+bit is set the column's value is a list of changes: operation, path, new value. Binary JSON: see
 `cdcbus.producer.decoding.json_document`.
 """
 
@@ -29,15 +28,15 @@ _REPLACE, _INSERT, _REMOVE = range(3)
 
 
 def whole_updates(body: bytes, table: DecodableTable) -> bytes:
-    """The body of an UPDATE_ROWS event (version 2) with the same rows. Raises UnreadableEvent
-    naming the table."""
+    """Returns the body of an UPDATE_ROWS event (version 2) with the same rows. Raises
+    UnreadableEvent naming the table."""
     try:
         shape, at = layout(BINLOG.UPDATE_ROWS_EVENT_V2, body, table)
         parts = [body[:at]]
         while at < len(body):
             before, middle = _places(body, at, shape.first, table)
             after, end = _whole(body, middle, shape, table, before)
-            if end == at:  # rows without columns: it would never end
+            if end == at:  # rows without columns: the loop would never end
                 raise _damaged()
             parts += body[at:middle], after
             at = end
@@ -59,7 +58,7 @@ def _damaged() -> UnreadableEvent:
 def _places(
     body: bytes, at: int, bitmap: bytes, table: DecodableTable
 ) -> tuple[dict[int, bytes], int]:
-    """Of a whole row image: column number -> the bytes of a value that is not NULL; and where
+    """Returns the values of a complete row image, column number -> bytes, without NULLs; and where
     the image ends."""
     columns = present(bitmap, table)
     nulls = body[at : at + (len(columns) + 7) // 8]
@@ -76,8 +75,8 @@ def _places(
 def _whole(
     body: bytes, at: int, shape: Layout, table: DecodableTable, before: dict[int, bytes]
 ) -> tuple[bytes, int]:
-    """The after image that starts with its options at `at`, without these and with all documents
-    whole; and where it ends."""
+    """Returns the after image whose options start at `at`, without the options and with complete
+    documents; and where it ends."""
     options, at = packed_integer(body, at)
     if options & ~_PARTIAL_JSON:
         raise UnreadableEvent(f"options {options} of a row, unknown to this release")
@@ -106,7 +105,7 @@ def _whole(
 
 @dataclass(slots=True)
 class _Scalar:
-    """Type byte and bytes, as stored."""
+    """A scalar's type byte and bytes, as stored."""
 
     kind: int
     data: bytes
@@ -117,8 +116,8 @@ _Node = _Scalar | list["_Node"] | _Object
 
 
 def changed(document: bytes, changes: bytes) -> bytes:
-    """A stored document (type byte and value) after a list of changes. Raises UnreadableEvent,
-    and IndexError or ValueError for damaged bytes."""
+    """Applies a list of changes to a stored document (type byte and value), and returns the result.
+    Raises UnreadableEvent, and IndexError or ValueError for damaged bytes."""
     root: list[_Node] = [_parsed(document[0], document, 1) if document else _Scalar(4, b"\0")]
     at = 0
     while at < len(changes):
@@ -141,7 +140,7 @@ _LEG = re.compile(r'\.(?:"((?:[^"\\]|\\.)*)"|([^.\[\s"]+))|\[(\d+|last(?:-(\d+))
 
 @dataclass(frozen=True, slots=True)
 class _Cell:
-    """An array's cell, from its end with 1 for the last one."""
+    """An array's cell; counted from the end, the last one is 1."""
 
     number: int
     is_from_end: bool
@@ -174,7 +173,7 @@ def _path(text: str) -> list[bytes | _Cell]:
 def _apply(
     root: list[_Node], operation: int, path: list[bytes | _Cell], value: _Node | None
 ) -> None:
-    """What `apply_json_diff` of the MySQL sources does."""
+    """Applies one change, like `apply_json_diff` of the MySQL sources. Raises UnreadableEvent."""
     container: _Node = root
     leg: bytes | _Cell = _Cell(0, False)
     for following in path:
@@ -205,7 +204,7 @@ def _apply_to_array(array: list[_Node], operation: int, place: int, value: _Node
 
 def _apply_to_object(members: _Object, operation: int, name: bytes, value: _Node | None) -> None:
     exists = name in members
-    # an INSERT is of a new member, a REPLACE of one that exists
+    # INSERT requires a new member, REPLACE an existing one
     if value is not None and exists is (operation == _REPLACE):
         members[name] = value
     elif operation == _REMOVE and exists:
@@ -234,7 +233,7 @@ _INLINE_LARGE = _INLINE | {0x07, 0x08}
 
 
 def _parsed(kind: int, data: bytes, at: int) -> _Node:
-    """The value of a type that begins at `at`."""
+    """Parses the value of type `kind` that begins at `at`."""
     if kind in _SIZES:
         return _Scalar(kind, data[at : at + _SIZES[kind]])
     if kind in (_STRING, _OPAQUE):
@@ -243,7 +242,7 @@ def _parsed(kind: int, data: bytes, at: int) -> _Node:
         raise UnreadableEvent(f"a JSON value of type {kind}, unknown to this release")
     is_large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
     is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
-    # of each offset and count
+    # bytes of each offset and count
     width = 4 if is_large else 2
     inline = _INLINE_LARGE if is_large else _INLINE
 
@@ -270,8 +269,8 @@ def _parsed(kind: int, data: bytes, at: int) -> _Node:
 
 
 def _text_end(kind: int, data: bytes, at: int) -> int:
-    """Where a text ends; before it stands its length in bytes of seven bits, least first. An
-    opaque value has its column type before that."""
+    """Where a text ends: its length precedes it, in seven-bit groups, lowest first. An opaque value
+    has its column type before the length."""
     start = at + 1 if kind == _OPAQUE else at
     end = start
     while data[end] & 0x80:
@@ -283,8 +282,8 @@ def _text_end(kind: int, data: bytes, at: int) -> int:
 
 
 def _stored(node: _Node) -> tuple[int, bytes]:
-    """Type byte and bytes; objects and arrays in their large form, names as the server sorts
-    them: short ones first."""
+    """Returns type byte and bytes; objects and arrays in their large form, names in the server's
+    order: shorter ones first."""
     if isinstance(node, _Scalar):
         return node.kind, node.data
     names: list[bytes] = []

@@ -37,8 +37,8 @@ Images = tuple[Row | None, Row | None]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How the images of an event's rows are laid out: bitmaps of the columns in the first image,
-    and in an update's second one (else empty)."""
+    """The layout of the images of an event's rows: bitmaps of the columns in the first image, and
+    in an update's second one (else empty)."""
 
     op: Op
     first: bytes
@@ -46,8 +46,8 @@ class Layout:
 
 
 def layout(event_type: int, body: bytes, table: DecodableTable) -> tuple[Layout, int]:
-    """The layout of a row event, and where in its body the first row starts. Raises
-    UnreadableEvent when it does not fit the table."""
+    """Returns the layout of a row event, and where in its body the first row starts. Raises
+    UnreadableEvent if it does not fit the table."""
     at = 8
     if event_type in _WITH_EXTRA_DATA:
         at += int.from_bytes(body[8:10], "little")
@@ -71,8 +71,8 @@ def layout(event_type: int, body: bytes, table: DecodableTable) -> tuple[Layout,
 
 
 def row_images(event_type: int, body: bytes, table: DecodableTable) -> Iterator[Images]:
-    """(before, after) of each row, in order. `body` is what follows the event header, without
-    checksum. Raises UnreadableEvent when a row does not fit the table."""
+    """Yields (before, after) of each row, in order. `body` follows the event header, without
+    checksum. Raises UnreadableEvent if a row does not fit the table."""
     shape, at = layout(event_type, body, table)
     while at < len(body):
         images, at = images_at(body, at, shape, table)
@@ -80,7 +80,7 @@ def row_images(event_type: int, body: bytes, table: DecodableTable) -> Iterator[
 
 
 def images_at(body: bytes, at: int, shape: Layout, table: DecodableTable) -> tuple[Images, int]:
-    """(before, after) of the row that starts at `at`, and where the next one starts. Raises
+    """Returns (before, after) of the row that starts at `at`, and where the next one starts. Raises
     UnreadableEvent."""
     start = at
     try:
@@ -90,7 +90,7 @@ def images_at(body: bytes, at: int, shape: Layout, table: DecodableTable) -> tup
         raise _too_long(table) from error
     if at > len(body):
         raise _too_long(table)
-    if at == start:  # it would never end
+    if at == start:  # the caller's loop would never end
         raise UnreadableEvent(f"table {table.table.id}: rows without columns")
     if shape.op is Op.INSERT:
         return (None, image), at
@@ -108,7 +108,7 @@ def _too_long(table: DecodableTable) -> UnreadableEvent:
 
 
 def is_set(bitmap: bytes, index: int) -> bool:
-    """Whether the bitmap has the bit: the lowest of each byte comes first."""
+    """Whether the bit is set in the bitmap: the lowest bit of each byte comes first."""
     return bool(bitmap[index >> 3] >> (index & 7) & 1)
 
 

@@ -1,5 +1,4 @@
-"""A binlog column's type as CREATE TABLE spells it, and its java.sql.Types number as canal gives
-it."""
+"""A binlog column's type as CREATE TABLE spells it, and its java.sql.Types number as in canal."""
 
 from __future__ import annotations
 
@@ -42,7 +41,7 @@ _WITHOUT_SIZE = {
 
 
 def type_names(column: BinlogColumn) -> tuple[str, int]:
-    """(mysql type text, java.sql.Types number)."""
+    """Returns (mysql type text, java.sql.Types number)."""
     kind, (first, second) = column.type, column.meta
     if kind in _INTEGERS:
         name, signed, unsigned = _INTEGERS[kind]
@@ -66,7 +65,7 @@ def _other(column: BinlogColumn, kind: int, first: int) -> tuple[str, int]:
     if column.data_type in OWN_TYPES:
         return column.data_type, 12
     if kind == VARCHAR_COMPRESSED:
-        # as if it were not compressed: its length counts the byte that says how it is
+        # shown as uncompressed: its length includes the method byte
         kind = TYPE.VARCHAR
         first -= 1
     if kind in (TYPE.VARCHAR, TYPE.VAR_STRING, TYPE.STRING):

@@ -1,4 +1,4 @@
-"""A table with all that decoding its rows takes."""
+"""A table with everything that decoding its rows requires."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cdcbus.producer.decoding.table_map import TableMap
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodableTable:
     """A table with its columns as the binlog describes them and a reader for each, in row image
-    order. Two are never equal: what is made for one is looked up by it quickly."""
+    order. Compared by identity, so that it is a fast key of caches."""
 
     table: Table
     columns: tuple[BinlogColumn, ...]
@@ -22,7 +22,7 @@ class DecodableTable:
 
 
 def decodable(table_map: TableMap) -> DecodableTable:
-    """From a complete table map. Raises UnreadableEvent, naming the table."""
+    """Converts a complete table map. Raises UnreadableEvent, naming the table."""
     columns = []
     readers = []
     for column in table_map.columns:

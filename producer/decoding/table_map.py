@@ -1,4 +1,4 @@
-"""TABLE_MAP events: what a row image's columns are, as far as the server says it.
+"""TABLE_MAP events: the columns of a row image, as far as the server sends them.
 
 Layout: "Table_map_log_event" of the MySQL and MariaDB sources: column types and type metadata
 always; with binlog_row_metadata=FULL also names, key, labels; signedness and character sets with
@@ -45,8 +45,8 @@ _NUMERIC = {
     TYPE.DOUBLE,
     TYPE.NEWDECIMAL,
 }
-# Types that the character set lists count: MySQL's VECTOR and MariaDB's GEOMETRY among them,
-# although they hold bytes.
+# Types that the character set lists count, including MySQL's VECTOR and MariaDB's GEOMETRY, which
+# hold bytes.
 _CHARACTER = {
     TYPE.VARCHAR,
     TYPE.VAR_STRING,
@@ -97,7 +97,7 @@ class _Metadata:
 
 
 def table_name(body: bytes) -> TableId:
-    """Only the name of a TABLE_MAP event's body (after the header): enough to filter by."""
+    """Reads only the name from a TABLE_MAP event's body (after the header), enough to filter by."""
     schema_end = 9 + body[8]
     table_start = schema_end + 2
     table_end = table_start + body[schema_end + 1]
@@ -105,12 +105,12 @@ def table_name(body: bytes) -> TableId:
 
 
 def table_id(body: bytes) -> int:
-    """The number by which the row events that follow refer to the table."""
+    """The number by which the following row events refer to the table."""
     return int.from_bytes(body[:6], "little")
 
 
 def parse(body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool) -> TableMap:
-    """A TABLE_MAP event's body; `charsets` is collation id -> character set name. Raises
+    """Parses a TABLE_MAP event's body; `charsets` is collation id -> character set name. Raises
     UnreadableEvent."""
     name = table_name(body)
     at = 8 + 1 + len(name.schema.encode()) + 1 + 1 + len(name.table.encode()) + 1
@@ -194,8 +194,8 @@ def _integers(value: bytes) -> list[int]:
 
 
 def _charset_lookup(value: bytes, *, has_default: bool) -> Callable[[int], int]:
-    """From the n-th character column to its collation id: a default with exceptions, or one id
-    for each."""
+    """Returns a function from the number of a character column to its collation id: a default with
+    exceptions, or one id for each."""
     ids = _integers(value)
     if not has_default:
         return lambda n: ids[n]
@@ -232,8 +232,8 @@ def _complete(
     charsets: Mapping[int, str],
     character_types: Set[int],
 ) -> TableMap:
-    """Each column with what the optional metadata says of it. The n-th bit, charset or label
-    list counts only the columns of its class."""
+    """Adds the optional metadata to each column. The n-th bit, charset or label list belongs to the
+    n-th column of its class."""
     numeric = character = labelled = 0
     enums, sets = iter(metadata.enum_labels), iter(metadata.set_labels)
     completed = []
