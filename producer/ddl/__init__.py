@@ -1,1 +1,1 @@
-"""SQL statements: what they change about tables, read from their text. Pure."""
+"""SQL statements: their changes to tables, read from their text. Pure."""

@@ -9,8 +9,8 @@ from cdcbus.producer.ddl.token_reader import NotUnderstood
 from cdcbus.producer.ddl.tokens import Kind
 from cdcbus.producer.ddl.type_names import TypeReader
 
-# What can follow a column's type without any effect on its values' form: words, and how many names
-# or values follow each.
+# Attributes after a column's type that do not affect the form of its values: words, and the number
+# of names or values that follow.
 _ATTRIBUTES = {
     ("COMMENT",): 1,
     ("VIRTUAL",): 0,
@@ -30,14 +30,14 @@ _ATTRIBUTES = {
     ("WITH", "SYSTEM", "VERSIONING"): 0,
     ("WITHOUT", "SYSTEM", "VERSIONING"): 0,
 }
-# Shorthands of a text type's attributes.
+# Shorthands for a text type's character set.
 _CHARSET_WORDS = {"ASCII": "latin1", "UNICODE": "ucs2", "BYTE": "binary"}
 
 
 @dataclass(slots=True)
 class _Attributes:
-    """What was read of a column behind its type. `charset` and `is_nullable`: None where nothing
-    says it."""
+    """The attributes read after a column's type. `charset` and `is_nullable`: None if not
+    stated."""
 
     charset: str | None
     is_nullable: bool | None = None
@@ -46,15 +46,15 @@ class _Attributes:
     unique: str = ""
 
     def make_unique(self, kind: str) -> None:
-        """`kind`: PRIMARY or UNIQUE. A column that is a key twice over has two keys, or one: for
-        the server to say."""
+        """Makes the column a key. `kind`: PRIMARY or UNIQUE. Raises NotUnderstood if it is one
+        already: only the server knows whether that makes one key or two."""
         if self.unique:
             raise NotUnderstood
         self.unique = kind
 
 
 class ColumnReader(TypeReader):
-    """Reads a column: its name, its type and all that follows."""
+    """Reads a column: its name, its type and all its attributes."""
 
     def column(self) -> ColumnText:
         name = self.column_name()
@@ -84,7 +84,7 @@ class ColumnReader(TypeReader):
         )
 
     def _skip_constraint(self, column: _Attributes) -> bool:
-        """NULL, DEFAULT, keys, CHECK and foreign keys."""
+        """Passes NULL, DEFAULT, keys, CHECK and foreign keys."""
         if self.skip_one_of("NOT NULL", "AUTO_INCREMENT"):
             column.is_nullable = False
         elif self.skip("NULL"):
@@ -111,7 +111,7 @@ class ColumnReader(TypeReader):
         return True
 
     def _skip_form(self, column: _Attributes) -> bool:
-        """Character set, generated columns, compression, and the place among the columns."""
+        """Passes character set, generated columns, compression, and the place among the columns."""
         if self.skip_charset():
             self.skip("=")
             column.charset = self._charset_name()
@@ -139,7 +139,7 @@ class ColumnReader(TypeReader):
         return self.skip("BINARY")  # the character set's binary collation
 
     def _is_nullable_by_default(self, type_: str, *, is_generated: bool) -> bool:
-        """Whether a column is nullable that does not say it."""
+        """Whether a column that does not state it is nullable. Raises NotUnderstood if unknown."""
         if not type_.startswith("timestamp") or (is_generated and self._session.is_mariadb):
             return True
         if self._session.explicit_timestamps is None:
@@ -147,7 +147,7 @@ class ColumnReader(TypeReader):
         return self._session.explicit_timestamps
 
     def charset(self) -> str:
-        """CHARACTER SET x [COLLATE y], or COLLATE y alone."""
+        """Passes CHARACTER SET x [COLLATE y], or COLLATE y alone; returns the character set."""
         charset = ""
         if self.skip_charset():
             self.skip("=")
@@ -168,7 +168,7 @@ class ColumnReader(TypeReader):
         return token.text.lower()
 
     def _charset_of(self, collation: str) -> str:
-        """Empty for MariaDB's collations that fit any character set."""
+        """The character set of a collation; empty for MariaDB's collations that fit any."""
         if collation.startswith("uca1400_"):
             return ""
         if collation == "binary":
@@ -186,7 +186,7 @@ class ColumnReader(TypeReader):
             raise NotUnderstood
 
     def skip_engine_option(self) -> bool:
-        """`name = value`, an option of a storage engine's own, in MariaDB."""
+        """Passes `name = value`, an option of a storage engine in MariaDB."""
         is_name = self.kind() in (Kind.WORD, Kind.NAME)
         if not (self._session.is_mariadb and is_name and self.word(1) == "="):
             return False
@@ -195,8 +195,8 @@ class ColumnReader(TypeReader):
         return True
 
     def _value(self) -> None:
-        """A default: a literal with its sign or introducer, an expression in parentheses, or a
-        function."""
+        """Passes a default: a literal with its sign or introducer, an expression in parentheses, or
+        a function."""
         if self.comes("("):
             self.parentheses()
             return
@@ -204,7 +204,7 @@ class ColumnReader(TypeReader):
         while token.text in ("-", "+") or token.kind is Kind.INTRODUCER:
             token = self.take()
         word = token.text.upper() if token.kind is Kind.WORD else ""
-        # neighbouring strings are one; DATE '2024-01-01' is a literal, too
+        # adjacent strings are one literal; DATE '2024-01-01' is a literal, too
         if token.kind is Kind.STRING or word in ("DATE", "TIME", "TIMESTAMP"):
             while self.kind() is Kind.STRING:
                 self.take()
@@ -218,7 +218,7 @@ class ColumnReader(TypeReader):
                 self.parentheses()
 
     def _references(self) -> None:
-        """The rest of a foreign key."""
+        """Passes the rest of a foreign key."""
         self.column_name()
         if self.comes("("):
             self.parentheses()
@@ -232,7 +232,7 @@ class ColumnReader(TypeReader):
                 return
 
     def _skip_on_update(self) -> bool:
-        """Of a foreign key; ON UPDATE CURRENT_TIMESTAMP is the column's own."""
+        """Passes ON UPDATE of a foreign key; ON UPDATE CURRENT_TIMESTAMP belongs to the column."""
         if self.word(2) not in ("RESTRICT", "CASCADE", "SET", "NO"):
             return False
         return self.skip("ON", "UPDATE")

@@ -1,7 +1,7 @@
-"""What the actions of a statement make of a table's unique keys, and their order. Pure.
+"""Applies the actions of a statement to a table's unique keys and their order. Pure.
 
 The order matters: without a primary key, the server's first unique key without nullable columns
-stands for it.
+takes its place.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from cdcbus.producer.ddl.table_schema import (
 )
 
 _KEY_PARTS = {"char", "varchar", "binary", "varbinary"}
-_KEY_BYTES = 990  # hold in a key of any engine
+_KEY_BYTES = 990  # fit in a key of any engine
 
 
 class Unclear(Exception):
-    """The actions do not fit the table, or may mean more than one thing."""
+    """The actions do not fit the table, or are ambiguous."""
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnFates:
-    """The columns of a statement. `after`: by name what became of those before it, None where it
-    was dropped; `now`: all columns after it, by their folded names."""
+    """The columns before and after a statement. `after`: each earlier column's name -> the column
+    after the statement, None if dropped; `now`: all columns after it, by their folded names."""
 
     after: Mapping[str, TableColumn | None]
     now: Mapping[str, TableColumn]
@@ -86,16 +86,16 @@ def _kept_keys(
             continue
         touched = [name for name in unique.columns if folded_name(name) in changed]
         if touched and not unique.is_whole:
-            raise Unclear  # a part may have become all
+            raise Unclear  # the prefix may now cover the whole column
         for name in touched:
             column = fates.after[name]
             if _is_long(before[name]) or (column is not None and _is_long(column)):
-                raise Unclear  # MariaDB keeps a hash of it
+                raise Unclear  # MariaDB indexes a hash of it
         are_dropped = [fates.is_dropped(name) for name in unique.columns]
         if are_dropped and all(are_dropped):
             continue
         if any(are_dropped):
-            raise Unclear  # what is left of the key is for the server to say
+            raise Unclear  # only the server knows what is left of the key
         name = renamed.get(folded_name(unique.name), unique.name)
         columns = tuple(map(fates.name_after, unique.columns))
         kept.append(replace(unique, name=name, columns=columns))
@@ -103,7 +103,7 @@ def _kept_keys(
 
 
 def _added_key(action: Action) -> AddUnique | None:
-    """The key that an action adds, by itself or in a column's definition."""
+    """The key that an action adds, on its own or in a column's definition."""
     if isinstance(action, AddUnique):
         return action
     if isinstance(action, AddColumn | ChangeColumn) and action.text.unique:
@@ -113,7 +113,8 @@ def _added_key(action: Action) -> AddUnique | None:
 
 
 def _named(unique: UniqueKey, actions: Sequence[Action]) -> UniqueKey:
-    """In a new table a key without a name gets that of its first column, unless another has it."""
+    """Names a key of a new table: without a name it gets its first column's, unless that is
+    taken."""
     if unique.name or not unique.columns:
         return unique
     taken = [folded_name(name) for action in actions for name in _index_names(action)]
@@ -123,7 +124,7 @@ def _named(unique: UniqueKey, actions: Sequence[Action]) -> UniqueKey:
 
 
 def _index_names(action: Action) -> tuple[str, ...]:
-    """The names that it may give to an index."""
+    """The names that an action may give to an index."""
     if isinstance(action, AddIndex):
         return action.names
     if isinstance(action, AddUnique):
@@ -134,7 +135,7 @@ def _index_names(action: Action) -> tuple[str, ...]:
 
 
 def _may_be_named(unique: UniqueKey, names: Collection[str]) -> bool:
-    """Whether a server may have given it one of these names."""
+    """Whether a server may have given the key one of these names."""
     if not unique.columns:
         return bool(names)
     own = (folded_name(unique.columns[0]), "functional_index")
@@ -142,7 +143,7 @@ def _may_be_named(unique: UniqueKey, names: Collection[str]) -> bool:
 
 
 def _spelled(unique: UniqueKey, now: Mapping[str, TableColumn]) -> UniqueKey:
-    """With the columns' names as the table has them."""
+    """The key with its columns' names as spelled in the table. Raises Unclear if one is missing."""
     names = []
     for name in unique.columns:
         column = now.get(folded_name(name))
@@ -153,7 +154,8 @@ def _spelled(unique: UniqueKey, now: Mapping[str, TableColumn]) -> UniqueKey:
 
 
 def _sized(action: AddUnique, columns: Mapping[str, TableColumn]) -> UniqueKey:
-    """With `is_whole` as the columns' sizes have it. Raises Unclear where that is not known."""
+    """The key with `is_whole` according to the columns' sizes. Raises Unclear if they are
+    unknown."""
     unique = action.unique
     for name, prefix in zip(unique.columns, action.prefixes, strict=True):
         column = columns.get(folded_name(name))
@@ -161,7 +163,7 @@ def _sized(action: AddUnique, columns: Mapping[str, TableColumn]) -> UniqueKey:
             raise Unclear
         if not prefix:
             if _is_long(column):
-                raise Unclear  # MariaDB keeps a hash of it
+                raise Unclear  # MariaDB indexes a hash of it
             continue
         if column.data_type in _KEY_PARTS:
             if prefix < (column.size or 1):
@@ -179,8 +181,8 @@ def ordered_keys(
     columns: Sequence[TableColumn],
     actions: Sequence[Action],
 ) -> list[UniqueKey]:
-    """The keys in the server's order, as far as it matters: a primary key is the table's,
-    whatever follows it. Raises Unclear where the server's order is not known."""
+    """The keys in the server's order, as far as it matters: a primary key is the table's key,
+    whatever follows it. Raises Unclear if the server's order is not known."""
     if _has_primary(uniques):
         return _sorted(uniques, columns)
     if _has_primary(table.uniques):
@@ -189,7 +191,7 @@ def ordered_keys(
         return list(uniques)
     is_sorted = list(table.uniques) == _sorted(table.uniques, table.columns)
     if not _are_rekeyed(table, actions):
-        # a new index may have the server sort all of them
+        # a new index may make the server sort all keys
         if not is_sorted and any(isinstance(action, AddIndex) for action in actions):
             raise Unclear
         return list(uniques)
@@ -197,7 +199,7 @@ def ordered_keys(
         _check_sortable(uniques, columns, is_sorted=is_sorted)
     _check_not_again(table, uniques, actions)
     ordered = _sorted(uniques, columns)
-    # MySQL puts a key forward that is never NULL from now on, MariaDB leaves it where it is.
+    # MySQL moves a key forward when its columns become NOT NULL, MariaDB leaves it in its place.
     if ordered != list(uniques) and not any(map(_changes_keys, actions)):
         raise Unclear
     return ordered
@@ -213,7 +215,7 @@ def _are_rekeyed(table: TableSchema, actions: Sequence[Action]) -> bool:
 def _check_sortable(
     uniques: Sequence[UniqueKey], columns: Sequence[TableColumn], *, is_sorted: bool
 ) -> None:
-    """Raises Unclear where servers sort several keys in other ways."""
+    """Raises Unclear if servers differ in how they sort these keys."""
     now = {folded_name(column.name): column for column in columns}
     if not is_sorted or any(_is_odd(unique, now) for unique in uniques):
         raise Unclear
@@ -222,7 +224,7 @@ def _check_sortable(
 def _check_not_again(
     table: TableSchema, uniques: Sequence[UniqueKey], actions: Sequence[Action]
 ) -> None:
-    """Raises Unclear where a key is dropped and added again: it may keep its place."""
+    """Raises Unclear if a key is dropped and added again: it may keep its place."""
     added = [action.unique.columns for action in actions if isinstance(action, AddUnique)]
     for unique in table.uniques:
         if unique.columns in added and unique not in uniques:
@@ -238,8 +240,8 @@ def _changes_keys(action: Action) -> bool:
 
 
 def is_rekeyed(action: Action, keyed: Collection[str] = ()) -> bool:
-    """Whether the keys may be others after it, or in another order. `keyed`: the columns that
-    are in one."""
+    """Whether an action may change the keys or their order. `keyed`: the columns that are in a
+    key."""
     if isinstance(action, ChangeColumn) and folded_name(action.name) in keyed:
         return True
     return isinstance(action, AddUnique | DropIndex) or _makes_key(action)
@@ -251,7 +253,7 @@ def _makes_key(action: Action) -> bool:
 
 
 def _sorted(uniques: Sequence[UniqueKey], columns: Sequence[TableColumn]) -> list[UniqueKey]:
-    """As servers do; MariaDB puts those last of which it keeps a hash."""
+    """The keys as servers sort them; MariaDB puts those last that it indexes by a hash."""
     nullable = {column.name for column in columns if column.is_nullable}
     long = {column.name for column in columns if _is_long(column)}
 
@@ -264,8 +266,8 @@ def _sorted(uniques: Sequence[UniqueKey], columns: Sequence[TableColumn]) -> lis
 
 
 def _is_odd(unique: UniqueKey, columns: Mapping[str, TableColumn]) -> bool:
-    """Whether it is of shapes, or so wide that MariaDB keeps a hash of it or not, by the table's
-    engine."""
+    """Whether the key has geometries, or is so wide that the table's engine decides whether MariaDB
+    indexes a hash of it."""
     parts = [columns[folded_name(name)] for name in unique.columns]
     if any(column.data_type in GEOMETRIES for column in parts):
         return True

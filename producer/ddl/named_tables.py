@@ -1,4 +1,4 @@
-"""Which tables a statement names, and what happens to them, by its first words. Pure."""
+"""The tables that a statement names, and what happens to them, by its first words. Pure."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MODIFIERS = ("ONLINE", "OFFLINE", "IGNORE", "UNIQUE", "FULLTEXT", "SPATIAL", "V
 
 @dataclass(frozen=True, slots=True)
 class Named:
-    """A table that a statement is about, under the name that it has afterwards. `kind` is
-    canal's word for what happens to it; `was`: its name before a RENAME."""
+    """A table that a statement concerns, by the name that it has afterwards. `kind` is canal's word
+    for what happens to it; `was`: its name before a RENAME."""
 
     kind: str
     table: TableId
@@ -25,8 +25,8 @@ class Named:
 
 
 def named(sql: bytes, schema: str, session: Session = PLAIN) -> list[Named] | None:
-    """The tables that a statement defines or empties, in its order; `schema` is the session's.
-    Empty for what does neither; None where it is not understood."""
+    """The tables that a statement defines or truncates, in its order; `schema` is the session's.
+    Empty for any other statement; None if it is not understood."""
     try:
         text = sql.decode("utf-8" if session.is_exact else "ascii")
         return _NameReader(tokens(text, session), schema, session).names()
@@ -35,7 +35,7 @@ def named(sql: bytes, schema: str, session: Session = PLAIN) -> list[Named] | No
 
 
 def fills_table(sql: bytes, session: Session) -> bool:
-    """Whether this CREATE TABLE takes rows from SELECT, VALUES or TABLE."""
+    """Whether a CREATE TABLE fills the table from SELECT, VALUES or TABLE."""
     try:
         found = tokens(sql.decode("utf-8" if session.is_exact else "latin-1"), session)
     except (NoTokens, UnicodeDecodeError):
@@ -95,7 +95,7 @@ class _NameReader(StatementReader):
         return Named("TRUNCATE", table)
 
     def _altered(self, table: TableId) -> Named:
-        """By its first action, as canal does."""
+        """Classifies ALTER TABLE by its first action, as canal does."""
         self.skip_wait()
         first = split_at_commas(self.rest())[0]
         if is_rename(first):

@@ -1,9 +1,9 @@
-"""The variables of a session that a Query event begins with."""
+"""The session variables at the start of a Query event."""
 
 from __future__ import annotations
 
-# The variables of a session that a Query event may begin with, "Query_event_codes": how many bytes
-# each has. Behind one that is not here, nothing is read.
+# The codes of session variables in a Query event, "Query_event_codes", and their sizes in bytes.
+# Reading stops at a code that is not listed.
 (
     FLAGS,
     SQL_MODE,
@@ -18,7 +18,7 @@ from __future__ import annotations
 ) = range(10)
 _MASTER_BYTES, _INVOKER, _SCHEMAS, _MICROSECONDS = range(10, 14)
 EXPLICIT_TIMESTAMPS = 16  # MySQL's explicit_defaults_for_timestamp
-DDL_XID = 17  # MySQL's, of DDL that has changed something in tables of InnoDB
+DDL_XID = 17  # MySQL's, with DDL that has changed something in tables of InnoDB
 _HRNOW, XID = 128, 129  # MariaDB's
 _COLLATIONS = 131  # MariaDB's: pairs of a character set and its default collation
 _FIXED = {
@@ -37,11 +37,11 @@ _FIXED = {
     XID: 8,
 }
 MARIADB_EXPLICIT_TIMESTAMPS = 1 << 24  # a flag
-_NO_SCHEMAS = 254  # there are too many to name
+_NO_SCHEMAS = 254  # too many to list
 
 
 def session_variables(status: bytes) -> dict[int, bytes]:
-    """By their codes."""
+    """Parses the variables, by their codes."""
     found: dict[int, bytes] = {}
     at = 0
     while at < len(status):
@@ -55,7 +55,7 @@ def session_variables(status: bytes) -> dict[int, bytes]:
 
 
 def _end_of(code: int, status: bytes, at: int) -> int | None:
-    """Where the variable ends whose value begins at `at`; None where that is not known."""
+    """Where the variable whose value begins at `at` ends; None if unknown."""
     if code in _FIXED:
         return at + _FIXED[code]
     if code == _COLLATIONS:

@@ -1,8 +1,8 @@
-"""Which tables a statement may change that was logged as text: read from its beginning, without its
+"""The tables that a statement logged as text may change: read from its beginning, without its
 values. Pure.
 
-The result may hold more tables than the text names, never fewer. What views, triggers, foreign keys
-and stored functions change besides is not in its text.
+The result may hold more tables than the text names, never fewer. Further changes by views,
+triggers, foreign keys and stored functions are not in its text.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ _AFTER_TABLES = {"WHERE", "ORDER", "LIMIT", "RETURNING", ""}
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """`kind`: INSERT and so on. `tables`: None where they are not certain."""
+    """`kind`: INSERT and so on. `tables`: None if they are not certain."""
 
     kind: str
     tables: frozenset[TableId] | None
 
     def __str__(self) -> str:
         if self.tables is None:
-            return f"{self.kind} into a table that its text does not tell for sure"
+            return f"{self.kind} into a table that its text does not name for certain"
         return f"{self.kind} of {', '.join(sorted(map(str, self.tables)))}"
 
 
 class Session(NamedTuple):
-    """What reading a text needs to know of the session that sent it: its schema, its sql_mode,
-    the number of its client's collation, 0 where it is not known."""
+    """The properties of a session needed to read its statements: its schema, its sql_mode, the
+    number of its client's collation, 0 if unknown."""
 
     schema: str = ""
     sql_mode: int = 0
@@ -45,7 +45,7 @@ class Session(NamedTuple):
 
 
 def session(body: bytes) -> Session:
-    """From a Query event's body."""
+    """Reads the session from a Query event's body."""
     end = 13 + int.from_bytes(body[11:13], "little")
     schema = body[end : end + body[8]].decode("utf-8", "replace")
     found = session_variables(body[13:end])
@@ -57,9 +57,9 @@ def session(body: bytes) -> Session:
 
 
 def targets(sql: bytes, of: Session, *, is_utf8: bool = True) -> Targets:
-    """Of INSERT, REPLACE, UPDATE, DELETE, LOAD and CREATE TABLE, also behind WITH, ANALYZE and
-    SET STATEMENT; of anything else they are not known. `is_utf8`: what is not ASCII is UTF-8;
-    else it is not read."""
+    """The targets of INSERT, REPLACE, UPDATE, DELETE, LOAD and CREATE TABLE, also after WITH,
+    ANALYZE and SET STATEMENT; those of any other statement are not certain. `is_utf8`: non-ASCII
+    bytes are UTF-8; else they make the targets uncertain."""
     reader = _Reader(_tokens(sql, of.sql_mode, is_utf8=is_utf8), of.schema)
     try:
         reader.front()
@@ -69,12 +69,12 @@ def targets(sql: bytes, of: Session, *, is_utf8: bool = True) -> Targets:
 
 
 class _UnclearError(Exception):
-    """The text does not say it for certain."""
+    """The text does not name its tables for certain."""
 
 
 class _Token(NamedTuple):
-    """`word`: in upper case, of what is not quoted: a word, or one other character; empty at the
-    end. `name`: as an identifier, if it may be one."""
+    """`word`: an unquoted word in upper case, or one other character; empty at the end. `name`: the
+    token as an identifier, if it can be one."""
 
     word: str
     name: str = ""
@@ -102,7 +102,7 @@ def _tokens(sql: bytes, mode: int, *, is_utf8: bool) -> Iterator[_Token]:
     at = 0
     while found := token.match(sql, at):
         at = found.end()
-        if not (is_utf8 or found[0].isascii()):  # a byte of a character may look like a quote
+        if not (is_utf8 or found[0].isascii()):  # a byte of a character can look like a quote
             raise _UnclearError
         quoted, ansi, text, word, other = found.groups()
         if quoted is not None:
@@ -115,7 +115,7 @@ def _tokens(sql: bytes, mode: int, *, is_utf8: bool) -> Iterator[_Token]:
             yield _Token(word.decode().upper(), word.decode())
         elif other is None:
             return
-        # marks around what only some servers run, no end
+        # an executable comment, or a quote or comment without an end
         elif other in b"/'\"`" and (other != b"/" or sql[at : at + 1] == b"*"):
             raise _UnclearError
         else:
@@ -123,7 +123,7 @@ def _tokens(sql: bytes, mode: int, *, is_utf8: bool) -> Iterator[_Token]:
 
 
 class _Reader:
-    """Of one statement; it reads no further than it must."""
+    """Reads one statement, no further than needed."""
 
     def __init__(self, tokens: Iterator[_Token], schema: str) -> None:
         self._tokens, self._schema = tokens, schema
@@ -141,7 +141,7 @@ class _Reader:
         return token
 
     def _skip_to(self, words: set[str]) -> _Token:
-        """The first of these words outside parentheses, which is read."""
+        """Reads up to the first of these words outside parentheses, and returns it."""
         while (token := self._next()).word not in words:
             if token is _END:
                 raise _UnclearError
@@ -162,7 +162,7 @@ class _Reader:
             self._next()
 
     def front(self) -> None:
-        """Up to the verb, which is the statement's kind."""
+        """Reads up to the verb, which is the statement's kind."""
         token = self._next()
         if token.word == "SET" and self._peek().word == "STATEMENT":
             self._skip_to({"FOR"})
@@ -227,8 +227,8 @@ class _Reader:
         return {self._identified(names[0])}
 
     def _names(self, ends: set[str]) -> list[list[str]]:
-        """Those of a list, up to one of these words, which is not read. An alias and partitions
-        may follow the only one."""
+        """Reads a list of names up to one of these words, of which only FROM is read. An alias and
+        partitions may follow a single name."""
         found = [self._chain()]
         while self._peek().word == ",":
             self._next()
@@ -260,8 +260,8 @@ class _Reader:
         return found
 
     def _references(self, ends: set[str]) -> list[tuple[TableId, str]]:
-        """The tables that are joined, each with its alias or name, up to one of these words,
-        which is read."""
+        """Reads joined tables up to and including one of these words; returns each with its alias
+        or name."""
         found: list[tuple[TableId, str]] = []
         is_awaited, depth = True, 0
         while True:
@@ -302,7 +302,7 @@ class _Reader:
         return TableId(name[0] if len(name) == 2 else self._schema, name[-1])
 
     def _chain(self) -> list[str]:
-        """`table` or `schema.table`, without the `.*` that may follow."""
+        """Reads `table` or `schema.table`, and drops a `.*` after it."""
         found = [self._name()]
         while self._peek().word == ".":
             self._next()

@@ -1,9 +1,10 @@
-"""DDL statements to what they change about tables: which tables, and how, as far as the text says
-it. Pure; never raises.
+"""Parses DDL statements into changes to tables: which tables, and how, as far as the text says.
+Pure; never raises.
 
-Only what is understood to its last word counts as understood: anything else is `actions=None` where
-the table is known, `Unread` where it is not. From the text to a change, a file each: `tokens`, a
-walk over them (`token_reader`), types, columns, the parts of a table, and here whole statements.
+Only a statement understood to its last word counts as understood: any other gives `actions=None` if
+the table is known, `Unread` if it is not. The steps from the text to a change have a file each:
+`tokens`, a walk over them (`token_reader`), types, columns, the parts of a table, and here whole
+statements.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from cdcbus.producer.ddl.table_schema import (
 from cdcbus.producer.ddl.token_reader import NotUnderstood, TokenReader, keywords, split_at_commas
 from cdcbus.producer.ddl.tokens import PLAIN, NoTokens, Session, Token, tokens
 
-# Statements, and objects after CREATE, ALTER, DROP and RENAME, that leave tables as they are.
+# Statements, and objects after CREATE, ALTER, DROP and RENAME, that leave tables unchanged.
 _HARMLESS = keywords(
     "GRANT REVOKE SET FLUSH ANALYZE OPTIMIZE REPAIR CHECK CALL SAVEPOINT RELEASE ROLLBACK COMMIT "
     "INSTALL UNINSTALL XA CHANGE START STOP RESET PURGE KILL USE LOCK UNLOCK TRUNCATE SHUTDOWN "
@@ -56,8 +57,8 @@ _SEQUENCE_TYPES = {
 
 
 def changes(sql: bytes, schema: str, session: Session = PLAIN) -> list[Change]:
-    """What a statement changes, in its order; `schema` is the session's. Empty for what leaves
-    all tables' columns and keys as they are."""
+    """The changes of a statement, in its order; `schema` is the session's. Empty if it leaves the
+    columns and keys of all tables unchanged."""
     try:
         text = sql.decode("utf-8" if session.is_exact else "ascii")
     except UnicodeDecodeError:
@@ -89,7 +90,7 @@ class StatementReader(TokenReader):
         self._session = session
 
     def verb(self) -> str:
-        """The statement's first word, which is not passed."""
+        """Returns the statement's first word, without passing it."""
         while self.skip("SET", "STATEMENT"):  # MariaDB's prefix
             while not self.skip("FOR"):
                 self.take()
@@ -120,12 +121,12 @@ class StatementReader(TokenReader):
         return TableId(self._schema, name)
 
     def skip_wait(self) -> None:
-        """MariaDB's limit on waiting for locks."""
+        """Passes MariaDB's limit on waiting for locks."""
         if not self.skip("NOWAIT") and self.skip("WAIT"):
             self.take()
 
     def renamings(self) -> list[Renamed]:
-        """What follows RENAME."""
+        """Passes everything after RENAME; returns the renamings."""
         if self.skip("USER"):
             return []
         if not self.skip("TABLE"):
@@ -138,12 +139,12 @@ class StatementReader(TokenReader):
         return found
 
     def new_name(self) -> TableId:
-        """What follows ALTER TABLE t RENAME."""
+        """Passes the new name after ALTER TABLE t RENAME."""
         self.skip_one_of("TO", "AS", "=")
         return self.table()
 
     def _understood(self, read: Callable[[], list[Action]]) -> tuple[Action, ...] | None:
-        """The actions, or None where they are not understood."""
+        """The actions, or None if they are not understood."""
         if not self._session.is_exact:
             return None
         try:
@@ -232,7 +233,7 @@ class StatementReader(TokenReader):
         return Created(table, self._understood(self._definition), None, if_missing, is_temporary)
 
     def _skip_if_missing(self) -> bool:
-        """IF NOT EXISTS, where it leaves open whether something was made."""
+        """Passes IF NOT EXISTS. Returns whether it leaves open that something was created."""
         return self.skip("IF", "NOT", "EXISTS") and not self._session.is_change
 
     def _create_sequence(self, is_temporary: bool) -> Change:
@@ -292,6 +293,6 @@ class StatementReader(TokenReader):
 
 
 def is_rename(part: Sequence[Token]) -> bool:
-    """RENAME [TO|AS|=] table, not RENAME COLUMN, INDEX or KEY."""
+    """Whether a part is RENAME [TO|AS|=] table, not RENAME COLUMN, INDEX or KEY."""
     reader = TokenReader(part)
     return reader.skip("RENAME") and reader.word() not in ("COLUMN", "INDEX", "KEY")

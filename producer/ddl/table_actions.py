@@ -25,7 +25,7 @@ from cdcbus.producer.ddl.table_schema import (
 from cdcbus.producer.ddl.token_reader import NotUnderstood, TokenReader, keywords, split_at_commas
 from cdcbus.producer.ddl.tokens import Kind, Token
 
-# Table options and ALTER actions that leave columns and keys as they are, by their first word.
+# Table options and ALTER actions that leave columns and keys unchanged, by their first word.
 _OPTIONS = keywords(
     "ENGINE AUTO_INCREMENT COMMENT ROW_FORMAT KEY_BLOCK_SIZE ALGORITHM LOCK AVG_ROW_LENGTH "
     "CHECKSUM TABLE_CHECKSUM DELAY_KEY_WRITE INSERT_METHOD MAX_ROWS MIN_ROWS PACK_KEYS "
@@ -93,7 +93,7 @@ class ActionReader(ColumnReader):
         return [_if_missing(action) for action in added] if if_missing else added
 
     def _added_columns(self) -> list[Action]:
-        """A column, or several definitions in parentheses."""
+        """Passes a column, or several definitions in parentheses."""
         if not self.comes("("):
             return [AddColumn(self.column())]
         parts = split_at_commas(self.parentheses())
@@ -123,7 +123,7 @@ class ActionReader(ColumnReader):
         return SetCharset(charset, converts=True)
 
     def _alter_part(self) -> None:
-        """A default, or the visibility of a column or an index: nothing that rows show."""
+        """Passes a new default, or the visibility of a column or an index: neither affects rows."""
         self.skip_one_of("COLUMN", "INDEX", "KEY", "CHECK", "CONSTRAINT")
         self.skip("IF", "EXISTS")
         self.column_name()
@@ -155,7 +155,7 @@ class ActionReader(ColumnReader):
         return (DropColumn(name, if_there) if kind == "COLUMN" else DropIndex(name),)
 
     def _key(self) -> list[Action] | None:
-        """An index or constraint; None where none comes."""
+        """Passes an index or constraint; None if none is next."""
         name = ""
         if self.skip("CONSTRAINT"):
             self.skip("IF", "NOT", "EXISTS")
@@ -180,21 +180,21 @@ class ActionReader(ColumnReader):
         return None
 
     def _comes_index(self) -> bool:
-        """Whether an index is next; VECTOR and the like can also name a column."""
+        """Whether an index is next; VECTOR and similar words can also name a column."""
         if self.word() in ("INDEX", "KEY"):
             return True
         # a blank: a quoted name
         return self.word() in _SPECIAL_INDEXES and self.word(1) in ("INDEX", "KEY", " ", "(")
 
     def _index(self, constraint: str = "") -> Action:
-        """An index that is not unique. Only the names matter that it may have, as no other index
-        can have them then."""
+        """Passes a non-unique index. Only its possible names matter, as no other index can have
+        them."""
         self.skip("IF", "NOT", "EXISTS")
         names = [constraint] if constraint else []
         if self.word() not in ("(", "USING", "TYPE"):
             names.append(self.name())
         words = [token.text for token in self.rest() if token.kind in (Kind.WORD, Kind.NAME)]
-        # Without a name of its own it gets that of its first column.
+        # Without a name it gets its first column's.
         return AddIndex(tuple(names or words[:1]))
 
     def _unique(self, name: str) -> Action:
@@ -216,7 +216,7 @@ class ActionReader(ColumnReader):
         return unique
 
     def definition(self) -> list[Action]:
-        """A column, index or constraint of CREATE TABLE."""
+        """Passes a column, index or constraint of CREATE TABLE."""
         key = self._key()
         if key is not None:
             return key
@@ -225,7 +225,7 @@ class ActionReader(ColumnReader):
         return [AddColumn(self.column())]
 
     def table_options(self, *, is_new: bool = False) -> list[Action]:
-        """The options after CREATE TABLE's parentheses, or one of ALTER TABLE's."""
+        """Passes the options after CREATE TABLE's parentheses, or one of ALTER TABLE's."""
         found: list[Action] = []
         while not self.is_done():
             self.skip(",")
@@ -239,12 +239,12 @@ class ActionReader(ColumnReader):
             elif self.skip("WITH", "SYSTEM", "VERSIONING"):
                 found.append(AddRowTimes())
             elif not self._skip_option():
-                # also CREATE TABLE ... SELECT: the text does not say its columns
+                # also CREATE TABLE ... SELECT: its text does not list the columns
                 raise NotUnderstood
         return found
 
     def _skip_option(self) -> bool:
-        """Passes an option that leaves columns and keys as they are."""
+        """Passes an option that leaves columns and keys unchanged."""
         if self.comes("PARTITION") or self.skip("START", "TRANSACTION"):
             self.rest()
             return True
@@ -265,7 +265,7 @@ class ActionReader(ColumnReader):
 
 
 def unique_key(name: str, tokens: Sequence[Token]) -> AddUnique:
-    """A unique index on what stands in its parentheses."""
+    """A unique index on the key parts in its parentheses."""
     columns = []
     prefixes = []
     for part in split_at_commas(tokens):

@@ -1,4 +1,4 @@
-"""What the actions of a statement make of a table. Pure."""
+"""Applies the actions of a statement to a table. Pure."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from cdcbus.producer.ddl.table_schema import (
 )
 from cdcbus.producer.decoding.charsets import stored
 
-# By type: the bytes it holds.
+# The maximum bytes of each type.
 _TEXTS = {"tinytext": 2**8 - 1, "text": 2**16 - 1, "mediumtext": 2**24 - 1, "longtext": 2**32 - 1}
 _LABELED = ("enum", "set")
 _CHARACTER_TYPES = {"char", "varchar", *_TEXTS, *_LABELED}
-# What a text of the character set `binary` is.
+# The types of texts with character set `binary`.
 _BINARY_TYPES = {
     "char": "binary",
     "varchar": "varbinary",
@@ -55,11 +55,10 @@ _MAX_BYTES = 65_535  # of a VARCHAR
 
 
 def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
-    """The table after one statement's actions; None where they do not fit the table, or may mean
-    more than one thing.
+    """The table after one statement's actions; None if they do not fit the table, or are ambiguous.
 
-    Old names in the actions are those before the statement: two columns may exchange names. Columns
-    are then put into their places in the order of the statement.
+    Old names in the actions are those before the statement: two columns can swap names. Columns are
+    then moved to their places in the order of the statement.
     """
     try:
         if table.times == HIDDEN:
@@ -70,7 +69,7 @@ def apply(table: TableSchema, actions: Sequence[Action]) -> TableSchema | None:
 
 
 def _applied_before_times(table: TableSchema, actions: Sequence[Action]) -> TableSchema:
-    """The hidden times of rows stay behind the columns that are added."""
+    """Applies the actions so that the hidden times of rows stay after added columns."""
     rest = [action for action in actions if not isinstance(action, AddRowTimes | DropRowTimes)]
     if not leaves(rest, ROW_TIMES):
         raise Unclear
@@ -79,14 +78,14 @@ def _applied_before_times(table: TableSchema, actions: Sequence[Action]) -> Tabl
 
 
 def _applied(table: TableSchema, actions: Sequence[Action]) -> TableSchema:
-    """Without hidden times of rows."""
+    """Applies the actions to a table without hidden times of rows."""
     old = {folded_name(column.name) for column in table.columns}
     if DropRowTimes() in actions:
         raise Unclear
     if table.times and any(is_rekeyed(action, old) for action in actions):
         raise Unclear
     if not table.times and tuple(column.name for column in table.columns[-2:]) == ROW_TIMES:
-        raise Unclear  # stored by a release that did not say whose columns they are
+        raise Unclear  # stored by a release that did not say whether the times are hidden
     actions = _effective(actions, old)
     charset = _charset(actions, table.charset)
 
@@ -109,8 +108,8 @@ def _applied(table: TableSchema, actions: Sequence[Action]) -> TableSchema:
 
 
 def _effective(actions: Sequence[Action], old: Collection[str]) -> list[Action]:
-    """Without the actions that do nothing, as a column exists, or does not. Raises Unclear where
-    other actions are about it, too."""
+    """The actions except those that do nothing, as their column exists, or does not. Raises Unclear
+    if other actions concern that column, too."""
     names: list[str] = []
     for action in actions:
         names += {folded_name(name) for name in _names(action)}
@@ -126,24 +125,24 @@ def _effective(actions: Sequence[Action], old: Collection[str]) -> list[Action]:
 
 
 def _is_conditional(action: Action) -> bool:
-    """IF EXISTS and IF NOT EXISTS."""
+    """Whether an action has IF EXISTS or IF NOT EXISTS."""
     if isinstance(action, AddColumn):
         return action.if_missing
     return isinstance(action, ChangeColumn | DropColumn) and action.if_there
 
 
 def _does_nothing(action: Action, old: Collection[str]) -> bool:
-    """Whether a conditional action finds its column as it wants it."""
+    """Whether the condition of a conditional action is not met."""
     if isinstance(action, AddColumn):
         exists = folded_name(action.text.column.name) in old
         if exists and action.text.unique:
-            raise Unclear  # the key is made all the same
+            raise Unclear  # the key is created nevertheless
         return exists
     return isinstance(action, ChangeColumn | DropColumn) and folded_name(action.name) not in old
 
 
 def _charset(actions: Sequence[Action], charset: str) -> str:
-    """The character set of columns to come. Raises Unclear where the actions name several."""
+    """The character set of later columns. Raises Unclear if the actions name several."""
     named = {action.charset for action in actions if isinstance(action, SetCharset)}
     if len(named) > 1:
         raise Unclear
@@ -152,8 +151,8 @@ def _charset(actions: Sequence[Action], charset: str) -> str:
 
 @dataclass(slots=True)
 class _ColumnChanges:
-    """`changed`: by its old name what a column becomes, None where it is dropped. `placed`: in the
-    order of the statement, a column's name and that of the one before it, or FIRST."""
+    """`changed`: a column's old name -> the new column, None if dropped. `placed`: in the order of
+    the statement, a column's name and the name of the column before it, or FIRST."""
 
     changed: dict[str, TableColumn | None] = field(default_factory=dict)
     added: list[TableColumn] = field(default_factory=list)
@@ -187,7 +186,7 @@ def _column_changes(
 
 
 def _never_null(columns: Sequence[TableColumn], uniques: Sequence[UniqueKey]) -> list[TableColumn]:
-    """The columns, those of the primary key as NOT NULL."""
+    """The columns, with those of the primary key NOT NULL."""
     primary: set[str] = set()
     for unique in uniques:
         if unique.name == PRIMARY:
@@ -199,14 +198,14 @@ def _never_null(columns: Sequence[TableColumn], uniques: Sequence[UniqueKey]) ->
 
 
 def leaves(actions: Sequence[Action], columns: Collection[str]) -> bool:
-    """Whether actions leave columns of these names as they are, and give such a name to no
-    other."""
+    """Whether actions leave columns of these names unchanged, and give such a name to no other
+    column."""
     named = {folded_name(name) for action in actions for name in _names(action)}
     return named.isdisjoint(map(folded_name, columns))
 
 
 def _names(action: Action) -> tuple[str, ...]:
-    """The columns that it is about."""
+    """The columns that an action concerns."""
     if isinstance(action, AddColumn):
         return (action.text.column.name,)
     if isinstance(action, ChangeColumn):
@@ -219,7 +218,7 @@ def _names(action: Action) -> tuple[str, ...]:
 
 
 def _defined(text: ColumnText, charset: str) -> TableColumn:
-    """A column as the server makes it; `charset`: the table's. Raises Unclear where that is not
+    """A column as the server creates it; `charset`: the table's. Raises Unclear if that is not
     known."""
     column = text.column
     if column.data_type not in _CHARACTER_TYPES:
@@ -234,7 +233,7 @@ def _defined(text: ColumnText, charset: str) -> TableColumn:
             raise Unclear
         return replace(column, type=labels)
     size = column.size * character_bytes(charset)
-    # some servers refuse these, and some make a TEXT
+    # some servers refuse these, others create a TEXT
     if column.data_type == "char" and column.size > _MAX_CHARACTERS:
         raise Unclear
     if column.data_type == "varchar" and size > _MAX_BYTES:
@@ -266,13 +265,13 @@ def _text_of(size: int) -> str:
 def _converted(
     columns: Sequence[TableColumn], actions: Sequence[Action], charset: str
 ) -> tuple[TableColumn, ...]:
-    """The columns after CONVERT TO a character set. Raises Unclear where the text does not say to
-    what."""
+    """The columns after CONVERT TO a character set. Raises Unclear if servers differ in the
+    result."""
     for action in actions:
         if isinstance(action, AddColumn | ChangeColumn):
             text = action.text
-            # MariaDB converts what is named in the same statement, MySQL does not, or makes it
-            # smaller
+            # MariaDB converts columns that the same statement defines; MySQL does not, or makes
+            # them smaller
             if text.charset not in (None, charset) or text.column.data_type in _TEXTS:
                 raise Unclear
     if charset == "binary":
@@ -289,15 +288,15 @@ def _converted_column(column: TableColumn, charset: str) -> TableColumn:
         # the type must hold as many characters as before
         characters = _TEXTS[column.data_type] // before
         return replace(column, charset=charset, type=_text_of(characters * after))
-    # both servers take the bytes of labels for text of the other character set
+    # both servers reinterpret the bytes of labels in the other character set
     if not column.type.isascii() or (column.data_type in _LABELED and column.charset in _WIDE):
         raise Unclear
     return replace(column, charset=charset)
 
 
 def _placed(columns: Sequence[TableColumn], placed: Sequence[tuple[str, str]]) -> list[TableColumn]:
-    """Raises Unclear when a column is to stand behind one that is only placed later: servers do
-    not agree on what that means."""
+    """Moves the columns to their places. Raises Unclear if a column follows one that is placed
+    later: servers disagree on what that means."""
     ordered = list(columns)
     for number, (name, after) in enumerate(placed, 1):
         column = next(column for column in ordered if column.name == name)

@@ -1,4 +1,4 @@
-"""What DDL statements change about tables, as values. Pure."""
+"""The changes of DDL statements to tables, as values. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cdcbus.producer.ddl.table_schema import Action
 
 @dataclass(frozen=True, slots=True)
 class Altered:
-    """`actions` is None where the text is not understood."""
+    """`actions` is None if the text is not understood."""
 
     table: TableId
     actions: tuple[Action, ...] | None
@@ -18,8 +18,8 @@ class Altered:
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """`actions` make the table from nothing; None where they are not understood. `like`: a copy
-    of that table. `if_missing`: nothing happens when it already exists."""
+    """`actions` create the table from nothing; None if they are not understood. `like`: the table
+    is a copy of that one. `if_missing`: nothing happens if it already exists."""
 
     table: TableId
     actions: tuple[Action, ...] | None = None
@@ -49,14 +49,14 @@ class SchemaDropped:
 
 @dataclass(frozen=True, slots=True)
 class SchemaAltered:
-    """What a schema's later tables inherit."""
+    """A change of the defaults that a schema's later tables inherit."""
 
     schema: str
 
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """A statement that may change any table it names. `words` are all its words; None: not even
+    """A statement that may change any table it names. `words`: all its words, None if not even
     these are known."""
 
     words: frozenset[str] | None

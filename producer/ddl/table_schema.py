@@ -1,5 +1,5 @@
-"""What is known of a table beside its table maps: columns, keys, character set; what DDL does to
-it, as values; its form as JSON. Pure."""
+"""The schema of a table, which completes its table maps: columns, keys, character set; the actions
+of DDL on it, as values; its form as JSON. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cdcbus.producer.decoding.charsets import BYTES_PER_CHARACTER
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """A column. `type` is information_schema's column_type without its comment
-    (`int(10) unsigned`, `enum('a','b')`); `charset` is empty where it has none."""
+    (`int(10) unsigned`, `enum('a','b')`); `charset` is empty if it has none."""
 
     name: str
     type: str
@@ -27,8 +27,8 @@ class TableColumn:
 
     @property
     def size(self) -> int:
-        """The number in parentheses of a type of text or bytes; 0 for any other type, and where
-        there is none."""
+        """The number in parentheses of a text or bytes type; 0 for any other type, and if there is
+        none."""
         if self.data_type not in _SIZED or "(" not in self.type:
             return 0
         return int(self.type.partition("(")[2].rstrip(")"))
@@ -36,7 +36,7 @@ class TableColumn:
 
 @dataclass(frozen=True, slots=True)
 class UniqueKey:
-    """A unique index. `name` is empty where the server chose it. `is_whole`: of whole columns
+    """A unique index. `name` is empty if the server chose it. `is_whole`: it has whole columns
     only, no prefix and no expression."""
 
     name: str
@@ -47,9 +47,9 @@ class UniqueKey:
 @dataclass(frozen=True, slots=True)
 class TableSchema:
     """A table: its columns in order, its unique keys in the server's order, and the character
-    set of columns that name none (empty: not known). `times`: whether the times of its rows are
-    columns that it does not name (`HIDDEN`), or does (`NAMED`), in MariaDB, which adds the later
-    one to every unique key."""
+    set of columns that name none (empty = unknown). `times`: in MariaDB, whether the times of its
+    rows are columns that it does not name (`HIDDEN`), or does (`NAMED`); the end time is added to
+    every unique key."""
 
     columns: tuple[TableColumn, ...]
     uniques: tuple[UniqueKey, ...] = ()
@@ -58,8 +58,8 @@ class TableSchema:
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What full row metadata would name: the primary key, else the first unique key whose
-        columns are whole and never NULL."""
+        """The key that full row metadata would name: the primary key, else the first unique key
+        whose columns are whole and never NULL."""
         nullable = {column.name for column in self.columns if column.is_nullable}
         for unique in self.uniques:
             if unique.name == PRIMARY or (unique.is_whole and nullable.isdisjoint(unique.columns)):
@@ -70,7 +70,7 @@ class TableSchema:
         return ", ".join(f"{column.name} {column.type}" for column in self.columns)
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The schema as JSON fields."""
         columns = [[c.name, c.type, c.charset, c.is_nullable] for c in self.columns]
         uniques = [[u.name, list(u.columns), u.is_whole] for u in self.uniques]
         fields = {"columns": columns, "uniques": uniques, "charset": self.charset}
@@ -78,8 +78,8 @@ class TableSchema:
 
     @classmethod
     def from_fields(cls, fields: Any) -> TableSchema:
-        """Reads what `to_fields` gives. Raises KeyError, TypeError, ValueError for anything
-        else."""
+        """Reads the fields that `to_fields` returns. Raises KeyError, TypeError, ValueError for
+        anything else."""
         columns = []
         for name, type_, charset, is_nullable in fields["columns"]:
             # stored by versions that kept the comment
@@ -113,8 +113,9 @@ SEQUENCE_COLUMNS = (
 
 
 def with_row_times(table: TableSchema) -> TableSchema:
-    """A table of MariaDB WITH SYSTEM VERSIONING that does not name the times of its rows: they
-    are columns all the same, always the last ones, and the later one is in every unique key."""
+    """The schema of a MariaDB table WITH SYSTEM VERSIONING that does not name the times of its
+    rows: they are columns nevertheless, always the last ones, and the end time is in every unique
+    key."""
     times = [TableColumn(name, "timestamp(6)", is_nullable=False) for name in ROW_TIMES]
     uniques = []
     for unique in table.uniques:
@@ -130,18 +131,18 @@ def without_row_times(table: TableSchema) -> TableSchema:
 
 
 def folded_name(name: str) -> str:
-    """Column and index names are compared without case."""
+    """A name for comparison: column and index names are case-insensitive."""
     return name.casefold()
 
 
 def character_bytes(charset: str) -> int:
-    """How many bytes a character takes at most."""
+    """The maximum bytes of a character."""
     return BYTES_PER_CHARACTER.get(charset, 1)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no text")
+        raise TypeError(f"{value!r} is not a text")
     return value
 
 
@@ -153,9 +154,8 @@ def _flag(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ColumnText:
-    """A column as DDL defines it. `charset` None: the table's. `place`: behind which column,
-    FIRST, or None as it comes. `unique`: `PRIMARY` or `UNIQUE` where the definition itself says
-    so."""
+    """A column as DDL defines it. `charset`: None = the table's. `place`: the column before it,
+    FIRST, or None = in order. `unique`: `PRIMARY` or `UNIQUE` if the definition itself says so."""
 
     column: TableColumn
     charset: str | None
@@ -168,7 +168,7 @@ FIRST = ""
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """`if_missing`: nothing happens when it is there."""
+    """`if_missing`: nothing happens if the column exists."""
 
     text: ColumnText
     if_missing: bool = False
@@ -176,7 +176,8 @@ class AddColumn:
 
 @dataclass(frozen=True, slots=True)
 class ChangeColumn:
-    """CHANGE, and MODIFY, where the name stays. `if_there`: nothing happens when it is not."""
+    """CHANGE, and MODIFY, which keeps the name. `if_there`: nothing happens if the column is
+    missing."""
 
     name: str
     text: ColumnText
@@ -191,7 +192,7 @@ class RenameColumn:
 
 @dataclass(frozen=True, slots=True)
 class DropColumn:
-    """`if_there`: nothing happens when it is not."""
+    """`if_there`: nothing happens if the column is missing."""
 
     name: str
     if_there: bool = False
@@ -199,7 +200,7 @@ class DropColumn:
 
 @dataclass(frozen=True, slots=True)
 class AddUnique:
-    """`prefixes`: how much of each column is in it; 0: all."""
+    """`prefixes`: the length of each column's prefix in the key; 0 = the whole column."""
 
     unique: UniqueKey
     prefixes: tuple[int, ...] = ()
@@ -207,7 +208,7 @@ class AddUnique:
 
 @dataclass(frozen=True, slots=True)
 class AddIndex:
-    """One that is not unique; `names` are those that it may have."""
+    """A non-unique index; `names`: the names it may have."""
 
     names: tuple[str, ...]
 
@@ -224,7 +225,7 @@ class DropRowTimes:
 
 @dataclass(frozen=True, slots=True)
 class DropIndex:
-    """Of any kind; `PRIMARY` is the primary key."""
+    """Drops an index of any kind; `PRIMARY` is the primary key."""
 
     name: str
 
@@ -237,7 +238,7 @@ class RenameIndex:
 
 @dataclass(frozen=True, slots=True)
 class SetCharset:
-    """The character set of columns to come; those that are there are converted where `converts`."""
+    """Sets the character set of later columns; `converts`: existing columns are converted."""
 
     charset: str
     converts: bool

@@ -1,5 +1,5 @@
-"""What DDL makes of tables, by what they were before it: of those that a task reads, and of
-those that may come to it by a RENAME. Pure."""
+"""Derives the states of tables after DDL from their states before it: for tables that a task reads,
+and for those that a RENAME may bring to it. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cdcbus.producer.ddl.table_schema import TableSchema
 
 
 class Missing(StrEnum):
-    """A table of which there are no columns: it is not there, or they cannot be known."""
+    """A table without columns: it does not exist, or they cannot be known."""
 
     DROPPED = "dropped"
     UNKNOWN = "unknown"
@@ -37,13 +37,12 @@ def made(
     known: Callable[[TableId], TableSchema | None],
     charset: Callable[[str], str],
 ) -> dict[TableId, State | None]:
-    """The tables that a change makes other ones, as they are after it; None for what comes of a
-    table that is not known yet.
+    """Returns the tables that a change affects, with their states after it; None for a state that
+    derives from a table not known yet.
 
-    `before`: as they were, None where that is not known yet; `there`: those that `before` knows;
-    `known`: what else is known of a table after the change; `charset`: what a schema gives its
-    new tables, empty where that is not known. A table that is only made if it is missing counts
-    as missing."""
+    `before`: the states before, None if not known yet; `there`: the tables that `before` knows;
+    `known`: the table after the change from other sources; `charset`: a schema's default character
+    set, empty if unknown. CREATE IF NOT EXISTS counts as if the table were missing."""
     if isinstance(change, Renamed):
         moved = _moved(before(change.table), known(change.to))
         return {change.table: Missing.DROPPED, change.to: moved}
@@ -67,7 +66,7 @@ def made(
 
 
 def _moved(state: State | None, known: TableSchema | None) -> State | None:
-    """A table that takes the columns of another, which was in `state`."""
+    """The state of a table that takes over the columns of another, which was in `state`."""
     if isinstance(state, TableSchema):
         return state
     return known or (state and Missing.UNKNOWN)
@@ -91,7 +90,7 @@ def _by_its_text(
 
 
 def touches(change: Change, table: TableId) -> bool:
-    """Whether it may change a table that is there before and after it."""
+    """Whether a change may affect a table that exists before and after it."""
     if isinstance(change, Renamed):
         return table in (change.table, change.to)
     if isinstance(change, Created):
@@ -108,13 +107,13 @@ def touches(change: Change, table: TableId) -> bool:
 
 
 class TemporaryTables:
-    """Those of sessions, each of which hides the real one of its name."""
+    """The temporary tables of sessions, each hides the real table of its name."""
 
     def __init__(self) -> None:
         self._tables: set[tuple[int, TableId]] = set()
 
     def takes(self, change: Change, thread: int) -> bool:
-        """Whether the next change of the session `thread` is about one of them."""
+        """Takes the next change of the session `thread`; whether it concerns a temporary table."""
         if not isinstance(change, Altered | Created | Dropped):
             return False
         key = (thread, change.table)

@@ -50,12 +50,12 @@ class TokenReader:
         return any(self.skip(*phrase.split()) for phrase in phrases)
 
     def skip_all_of(self, words: Sequence[str]) -> None:
-        """Passes these words in any order, as long as one is next."""
+        """Passes these words in any order, while one is next."""
         while self.word() in words:
             self.take()
 
     def expect(self, *words: str) -> None:
-        """Passes these words. Raises NotUnderstood where others are next."""
+        """Passes these words. Raises NotUnderstood if others are next."""
         if not self.skip(*words):
             raise NotUnderstood
 
@@ -103,7 +103,7 @@ class TokenReader:
         return found
 
     def parentheses(self) -> list[Token]:
-        """Passes a pair of parentheses; the tokens between them."""
+        """Passes a pair of parentheses, and returns the tokens between them."""
         self.expect("(")
         start = self._at
         depth = 1
@@ -118,7 +118,7 @@ def keywords(text: str) -> frozenset[str]:
 
 
 def split_at_commas(tokens: Sequence[Token]) -> list[list[Token]]:
-    """The parts between the commas that stand in no parentheses."""
+    """The parts between the commas outside parentheses."""
     parts: list[list[Token]] = [[]]
     depth = 0
     for token in tokens:

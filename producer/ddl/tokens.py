@@ -1,8 +1,8 @@
-"""SQL text to tokens, as the server that ran it read them: by its session's sql_mode, its version
-and its kind. Pure.
+"""Splits SQL text into tokens, as the server that ran it did: by the session's sql_mode, the
+server's version and its kind. Pure.
 
 Rules: `sql_lex.cc` and `sql/lex.h` of MySQL and MariaDB. Comments are left out, and so are the
-marks around executable ones that the server ran.
+marks around executable comments that the server ran.
 """
 
 from __future__ import annotations
@@ -25,12 +25,11 @@ REAL_AS_FLOAT, ANSI_QUOTES, ORACLE, MAXDB, NO_BACKSLASH_ESCAPES = (
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """How a statement was read. `literals`: the character set of its strings, empty where it is
-    not known; `version`: of the server, as executable comments have it (80400); `is_exact`: its
-    text is known to the last character; `is_change`: the server says that it changed something,
-    so that what it was to make IF NOT EXISTS was not there; `explicit_timestamps`: whether a
-    TIMESTAMP may be NULL where nothing is said (explicit_defaults_for_timestamp), None where
-    that is not known."""
+    """How the server read a statement. `literals`: the character set of its strings, empty if
+    unknown; `version`: the server's, as in executable comments (80400); `is_exact`: every character
+    of its text is certain; `is_change`: the server says that it changed something, so a table that
+    it creates IF NOT EXISTS did not exist; `explicit_timestamps`: whether a TIMESTAMP is nullable
+    by default (explicit_defaults_for_timestamp), None if unknown."""
 
     sql_mode: int = 0
     literals: str = "utf8mb4"
@@ -41,8 +40,8 @@ class Session:
     explicit_timestamps: bool | None = True
 
     def has(self, mode: int) -> bool:
-        """Whether the sql_mode has this bit, which only MariaDB may mean by it: MySQL has given
-        up ORACLE and MAXDB."""
+        """Whether the sql_mode has this bit. ORACLE and MAXDB count for MariaDB only: MySQL has
+        removed them."""
         return bool(self.sql_mode & mode) and (self.is_mariadb or mode not in (ORACLE, MAXDB))
 
 
@@ -50,8 +49,8 @@ PLAIN = Session()
 
 
 class Kind(Enum):
-    """A bare word, a quoted name, a string, a number (also x'..' and b'..'), what says a
-    string's character set, any other sign."""
+    """A bare word, a quoted name, a string, a number (also x'..' and b'..'), a character set
+    introducer before a string, any other sign."""
 
     WORD = auto()
     NAME = auto()
@@ -70,7 +69,7 @@ class Token:
 
 
 class NoTokens(Exception):
-    """Text that a server would have read in another way, or not at all."""
+    """Text that a server would have read differently, or not at all."""
 
 
 _SPACE = re.compile(r"[ \t\n\v\f\r]+|#[^\n]*|--(?=[\0- \x7f]|$)[^\n]*|/\*(?!!|M!).*?\*/", re.DOTALL)
@@ -92,7 +91,7 @@ _ESCAPES = {
 
 
 def tokens(text: str, session: Session) -> list[Token]:
-    """All tokens. Raises NoTokens."""
+    """Returns all tokens. Raises NoTokens."""
     return list(_tokens(text, session))
 
 
@@ -120,7 +119,7 @@ def _tokens(text: str, session: Session) -> Iterator[Token]:
 
 
 def _is_run(mark: re.Match[str], session: Session) -> bool:
-    """Whether the server runs what stands in an executable comment that begins so."""
+    """Whether the server runs the contents of an executable comment with this mark."""
     if mark[1] and not session.is_mariadb:
         return False
     version = int(mark[2] or 0)
@@ -129,7 +128,7 @@ def _is_run(mark: re.Match[str], session: Session) -> bool:
 
 
 def _end_of_comment(text: str, at: int, *, nests: bool) -> int:
-    """Behind a comment that is not run, in which others may stand."""
+    """The end of a comment that is not run; it can contain other comments. Raises NoTokens."""
     depth = 0
     for found in re.compile(r"/\*|\*/").finditer(text, at):
         depth += 1 if found[0] == "/*" else -1
@@ -177,7 +176,8 @@ def _kind_of_word(word: str, following: str) -> Kind:
 
 
 def _quoted(text: str, at: int, *, has_escapes: bool) -> tuple[str, int]:
-    """What stands in the quotes that begin at `at`, and where the text continues after them."""
+    """Returns the text in the quotes that begin at `at`, and the index after them. Raises
+    NoTokens."""
     quote, value, at = text[at], [], at + 1
     while at < len(text):
         character = text[at]

@@ -1,4 +1,4 @@
-"""Column types as DDL writes them, under the names that information_schema gives them. Pure."""
+"""Translates column types as DDL writes them to the names in information_schema. Pure."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _SYNONYMS = {
     "serial": "bigint unsigned",
 }
 _TYPES = {name: name for name in _OWN_NAMES.split()} | _SYNONYMS
-# What MariaDB's sql_mode ORACLE makes of types.
+# Types renamed by MariaDB's sql_mode ORACLE.
 _ORACLE_TYPES = {
     "varchar2": "varchar",
     "raw": "varbinary",
@@ -59,8 +59,8 @@ class TypeReader(TokenReader):
         self._session = session
 
     def type_(self) -> tuple[str, str | None]:
-        """information_schema's column_type as far as rows need it, and the character set that
-        the type itself names."""
+        """Passes a type; returns information_schema's column_type as far as rows need it, and the
+        character set that the type itself names."""
         if self.skip("MARIADB_SCHEMA", "."):
             return self._type_named(self._word(), {})
         renamed = _ORACLE_TYPES if self._session.has(ORACLE) else {}
@@ -95,7 +95,7 @@ class TypeReader(TokenReader):
         return self._sized(word, name), charset
 
     def _long(self) -> str:
-        """LONG, LONG VARCHAR and LONG VARBINARY."""
+        """Passes the rest of LONG, LONG VARCHAR and LONG VARBINARY."""
         if self.skip("VARBINARY"):
             return "mediumblob"
         self.skip_one_of("VARCHAR", "VARCHARACTER", "CHAR VARYING", "CHARACTER VARYING")
@@ -104,7 +104,7 @@ class TypeReader(TokenReader):
     def _own_name(self, word: str, renamed: dict[str, str]) -> str:
         """The server's own name for a type."""
         name = _TYPES.get(word)
-        # sql_mode ORACLE makes BLOB a LONGBLOB, but leaves BLOB(9) as it is
+        # sql_mode ORACLE makes BLOB a LONGBLOB, but leaves BLOB(9) unchanged
         if word in renamed and not (word == "blob" and self.comes("(")):
             name = renamed[word]
         if name is None:
@@ -118,13 +118,13 @@ class TypeReader(TokenReader):
         return name
 
     def _is_varying(self, *, is_national: bool) -> bool:
-        """CHAR VARYING; NATIONAL CHAR VARCHAR is the same."""
+        """Passes VARYING of CHAR VARYING; NATIONAL CHAR VARCHAR is the same."""
         if self.skip("VARYING"):
             return True
         return is_national and self.skip_one_of("VARCHAR", "VARCHARACTER")
 
     def _sized(self, word: str, name: str) -> str:
-        """The type with its size in parentheses, and `unsigned`."""
+        """Passes size and sign; returns the type with its size in parentheses, and `unsigned`."""
         size = ""
         if self.comes("("):
             size = "".join(token.text for token in self.parentheses())
@@ -149,7 +149,7 @@ class TypeReader(TokenReader):
         return type_
 
     def _labels(self) -> str:
-        """The labels of ENUM and SET, as column_type lists them."""
+        """Passes the labels of ENUM or SET; returns them as column_type lists them."""
         labels = []
         for part in split_at_commas(self.parentheses()):
             if len(part) != 1 or part[0].kind is not Kind.STRING:
@@ -162,7 +162,7 @@ class TypeReader(TokenReader):
 
 
 def _decimal_size(size: str) -> str:
-    """Digits and scale: 10 digits where none or zero are given, scale 0 where none is."""
+    """Digits and scale: 10 digits if none or zero are given, scale 0 if none is."""
     digits, _, scale = size.partition(",")
     if digits in ("", "0"):
         digits = "10"
