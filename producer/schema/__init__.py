@@ -1,1 +1,1 @@
-"""The tables as they were at each position of the binlog."""
+"""The schemas of tables as they were at each position of the binlog."""

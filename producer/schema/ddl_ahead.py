@@ -1,4 +1,4 @@
-"""The DDL ahead of the reader: each statement is parsed once, and found by the tables that it
+"""The DDL ahead of the reader: each statement is parsed once, and indexed by the tables that it
 names."""
 
 from __future__ import annotations
@@ -14,11 +14,10 @@ from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
 
 
 class DdlAhead:
-    """`changes`: what a statement changes.
+    """`changes` returns the changes of a statement.
 
-    However many statements are ahead, to ask for a table costs what is about it. What lies before
-    the place of the latest question is forgotten: after a step back all statements are parsed
-    again.
+    A query for a table costs only its own statements, however many are ahead. Statements before the
+    place of the latest query are dropped: after a step back all statements are parsed again.
     """
 
     def __init__(self, scan: DdlScan, changes: Callable[[Statement], list[Change]]) -> None:
@@ -26,11 +25,11 @@ class DdlAhead:
         self._from: BinlogCoordinates | None = None
         self._to: BinlogCoordinates | None = None
         self._all: deque[tuple[Statement, set[TableId | None]]] = deque()
-        # None: of changes that name no table
+        # None: statements with changes that name no table
         self._of: defaultdict[TableId | None, deque[Statement]] = defaultdict(deque)
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> Iterator[Statement]:
-        """The statements that end behind `after` and not behind `until`, in order. Raises what
+        """Yields the statements that end after `after` and not after `until`, in order. Raises what
         `DdlScan.between` raises."""
         self._look(after, until)
         for statement, _ in self._all:
@@ -41,13 +40,13 @@ class DdlAhead:
     def about(
         self, table: TableId | None, after: BinlogCoordinates, until: BinlogCoordinates
     ) -> Iterator[Statement]:
-        """Of the statements `between`, those with changes that name the table or none at all."""
+        """Yields the statements `between` with changes that name the table, or no table."""
         self._look(after, until)
         last = None
         for statement in merge(*(self._of.get(key, ()) for key in {table, None}), key=_end):
             if until < statement.end:
                 break
-            if statement is not last:  # it may do both
+            if statement is not last:  # a statement can be under both keys
                 last = statement
                 yield statement
 
@@ -71,7 +70,7 @@ class DdlAhead:
             self._to = until
 
     def _named(self, statement: Statement) -> set[TableId | None]:
-        """The tables that its changes name; None for those that may touch any."""
+        """The tables that its changes name; None for changes that may affect any table."""
         return {key for change in self._changes(statement) for key in _names(change)}
 
 

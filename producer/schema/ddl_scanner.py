@@ -1,5 +1,5 @@
-"""The DDL between two places of the binlog, by a look ahead in a stream of its own: whether a
-table was altered, and is still to be met."""
+"""Scans the DDL between two places of the binlog, ahead of the reader, in a stream of its own:
+shows whether a table was altered by statements that the reader has not reached."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from cdcbus.producer.ddl.tokens import PLAIN, Session
 from cdcbus.producer.decoding.charsets import sql_text
 
 LOG = logging.getLogger(__name__)
-_SAID_BYTES = 1 << 26  # a look ahead of so much takes seconds: the log says so
+_SAID_BYTES = 1 << 26  # scanning more than this takes seconds, and is logged
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A statement as the binlog has it. `end` is the place behind it; `thread` the session's
-    number, `schema` its schema. `sql` is UTF-8, or, where the session's character set is not
-    known to the last character, as it was sent."""
+    """A statement in the binlog. `end` is the place after it; `thread` the session's number,
+    `schema` the session's schema. `sql` is UTF-8, or the bytes as sent if not every character is
+    certain."""
 
     end: BinlogCoordinates
     thread: int
@@ -47,15 +47,15 @@ class Statement:
 def statement(
     body: bytes, end: BinlogCoordinates, charsets: Mapping[int, str], version: str
 ) -> Statement:
-    """From a Query event's body. `charsets`: collation id -> character set; `version`: as the
-    server names its own. Layout: "Query_log_event": thread, time, length of the schema's name,
+    """Parses a Query event's body. `charsets`: collation id -> character set; `version`: the
+    server's version text. Layout: "Query_log_event": thread, time, length of the schema's name,
     error, length of the variables, variables, schema, 0, text."""
     start = 13 + int.from_bytes(body[11:13], "little")
     schema = body[start : start + body[8]]
     sql = body[start + body[8] + 1 :]
     variables = session_variables(body[13:start])
-    # Collations of the client, whose characters the text has, and of the connection, which its
-    # literals get. That of the server follows.
+    # The collations of the client, in which the text is encoded, and of the connection, which its
+    # literals get. The server's collation follows.
     collations = variables.get(CHARSET, b"")
     charset = charsets.get(int.from_bytes(collations[:2], "little"), "")
     literals = charsets.get(int.from_bytes(collations[2:4], "little"), "")
@@ -72,7 +72,7 @@ def statement(
         version=number,
         is_mariadb=is_mariadb,
         is_exact=text is not None,
-        # the servers write a transaction number only beside DDL that changed something
+        # servers write a transaction number only with DDL that changed something
         is_change=DDL_XID in variables or XID in variables,
         explicit_timestamps=explicit_timestamps,
     )
@@ -90,8 +90,8 @@ def _flag(value: bytes | None) -> bool | None:
 
 
 def _explicit_timestamps(variables: Mapping[int, bytes], version: int) -> bool | None:
-    """MariaDB's explicit_defaults_for_timestamp: releases before those that let a session choose
-    it do not write it."""
+    """MariaDB's explicit_defaults_for_timestamp, None if unknown: releases in which a session
+    cannot choose it do not write it."""
     if int.from_bytes(variables.get(FLAGS, b""), "little") & MARIADB_EXPLICIT_TIMESTAMPS:
         return True
     if version < 100_600:
@@ -104,19 +104,19 @@ def _explicit_timestamps(variables: Mapping[int, bytes], version: int) -> bool |
 
 
 def version_number(version: str) -> int:
-    """As executable comments have it: 8.0.23 is 80023."""
+    """The version as in executable comments: 8.0.23 is 80023."""
     major, minor, patch = (int(number) for number in re.findall(r"\d+", version + " 0 0 0")[:3])
     return major * 10_000 + minor * 100 + patch
 
 
 def version_of(format_description: bytes) -> str:
-    """The server's version, from the body of the event that a binlog file begins with."""
+    """The server's version, from the body of a binlog file's first event."""
     return format_description[2:52].rstrip(b"\0").decode("ascii", "replace")
 
 
 def is_ddl(sql: bytes) -> bool:
-    """Whether it may be: it neither begins a transaction nor ends one, nor stands in one, nor
-    changes rows."""
+    """Whether a statement may be DDL: it neither begins nor ends a transaction, nor belongs inside
+    one, nor changes rows."""
     return not (
         BEGIN.fullmatch(sql)
         or sql.upper() in (b"COMMIT", b"ROLLBACK")
@@ -126,11 +126,11 @@ def is_ddl(sql: bytes) -> bool:
 
 
 class DdlScan:
-    """`events` opens the binlog at a place and gives its events, with `checksum_bytes` at the end
+    """`events` opens the binlog at a place and yields its events, with `checksum_bytes` at the end
     of each, until the binlog's end. `charsets`: collation id -> character set; `version`: the
-    server's, where the binlog does not say another one.
+    server's, unless the binlog names another.
 
-    What was found is kept, so that each byte is read about once.
+    Found statements are kept, so that each byte is read about once.
     """
 
     def __init__(
@@ -149,9 +149,9 @@ class DdlScan:
         self._found: list[Statement] = []
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
-        """The statements that end behind `after` and not behind `until`, which the server must
-        have written already. Raises PositionLost when it does not hold all between the two, and
-        what `events` raises."""
+        """The statements that end after `after` and not after `until`, up to which the server must
+        have written already. Raises PositionLost when the server no longer holds everything between
+        the two, and what `events` raises."""
         if not after < until:
             return []
         if self._from is None or self._to is None or after > self._to:
@@ -169,7 +169,8 @@ class DdlScan:
     def _read(
         self, start: BinlogCoordinates, until: BinlogCoordinates
     ) -> tuple[list[Statement], BinlogCoordinates]:
-        """The statements from `start` to `until`, or to a place behind it, and that place."""
+        """Returns the statements from `start` to `until`, or to a place after it, and that
+        place."""
         if start.file != until.file or until.pos - start.pos > _SAID_BYTES:
             LOG.info("looking for DDL in the binlog from %s to %s", start, until)
         found: list[Statement] = []
@@ -186,7 +187,7 @@ class DdlScan:
                     end = max(end, BinlogCoordinates(file, int.from_bytes(body[:8], "little")))
                     continue
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                    # says how this file's events end, and which server wrote it
+                    # says whether this file's events have checksums, and which server wrote it
                     checksum_bytes = 4 if event[-5] == 1 else 0
                     version = version_of(body)
                 before = end.pos if end.file == file else 0

@@ -6,11 +6,10 @@ columns.
     DDL in the stream       -> a new version of each table that it changes, stored before the
                             position moves past it
 
-A version comes, best first, from the server (the table as it is now, or as the next version has it,
-when no DDL of it lies between: the binlog is searched for that), from the DDL's own text, or is
-`UNKNOWN`. Rows met where a table is UNKNOWN stop the task, unless DDL in the binlog before them
-tells what it was: of tables that are renamed into the filter nothing is kept. DDL never stops the
-task.
+A version comes, best first, from the server (the current table, or the next version, if no DDL of
+the table lies between: the binlog is searched for that), from the DDL's own text, or is `UNKNOWN`.
+Rows of an UNKNOWN table stop the task, unless earlier DDL in the binlog shows what the table was:
+nothing is kept of tables that are renamed into the filter. DDL never stops the task.
 
 While the server sends full row metadata and no history is stored, nothing is read and nothing is
 kept; on MariaDB, only tables with types that even full table maps leave open (`is_open`).
@@ -41,14 +40,14 @@ from cdcbus.producer.schema.table_search import TableSearch
 from cdcbus.producer.schema.table_versions import TableVersions
 
 LOG = logging.getLogger(__name__)
-FOLLOWED_SECONDS = 60.0  # how often that is stored: a start looks through what was written since
-# So many tables are read, and locked against DDL meanwhile; more of many, as MariaDB looks through
-# all of a schema for each question.
+FOLLOWED_SECONDS = 60.0  # interval of storing it: a start scans the binlog written since
+# Tables read in one step, during which they are locked against DDL; if there are many, a PARTS-th
+# of them, as MariaDB scans the whole schema for each query.
 TABLES_AT_ONCE = 50
 PARTS = 40
 REMEDY = "Set binlog_row_metadata=FULL on the server, so that rows carry their columns"
-# What gh-ost and pt-online-schema-change call the table that they build and then rename to the one
-# they alter.
+# The names that gh-ost and pt-online-schema-change give the table that they build and then rename
+# to the altered one.
 _BUILT = re.compile(r"_+(.+?)_(?:gho|new)")
 
 
@@ -61,10 +60,10 @@ class Scope(IntEnum):
 
 
 class SchemaHistory:
-    """The history of one task on one server, read from its store when it is first needed.
+    """The history of one task on one server, loaded from its store when first needed.
 
     `accepts` says which tables the task reads; `identity` names the server whose binlog the places
-    are in; `is_needed`: its table maps are not complete now.
+    refer to; `is_needed`: its table maps are currently incomplete.
     """
 
     def __init__(
@@ -87,15 +86,15 @@ class SchemaHistory:
         self._is_loaded = False
         self._followed: BinlogCoordinates | None = None
         self._followed_on = ""  # the server whose files the stored places are in
-        self._due = 0.0  # of time.monotonic: when `_followed` is stored next
+        self._due = 0.0  # by time.monotonic: when `_followed` is stored next
         self._temporary = TemporaryTables()
 
     def begin(self, place: BinlogCoordinates) -> Iterator[None]:
-        """Reading begins at `place`: takes the tables that are not known yet, as they were there.
-        Later calls do nothing.
+        """Begins reading at `place`: takes the tables that are not known yet, as they were at that
+        place. Later calls do nothing.
 
-        With many tables that takes a while: it gives control back in between. A caller that stops
-        there leaves nothing behind."""
+        With many tables this takes a while: it yields control in between. A caller that stops
+        early leaves nothing behind."""
         if self._is_loaded and (self._followed or not self._scope):
             return
         if not self._is_loaded:
@@ -110,19 +109,19 @@ class SchemaHistory:
         self._store_followed(place)
 
     def move(self, old: BinlogCoordinates, server: str, place: BinlogCoordinates) -> Iterator[None]:
-        """Reading continues at `place`, by GTIDs: the tables are there what they were at `old`, in
-        the files of the server that was read before. `server`: that one's name, empty where
-        the position does not name it. Where the history is not of that server, this does
-        nothing. Like `begin`, it gives control back in between."""
+        """Continues reading at `place`, by GTIDs: the tables are the same as at `old`, in the files
+        of the server read before. `server`: the name of that server, empty if the position does not
+        name it. Does nothing if the history is not of that server. Like `begin`, it yields control
+        in between."""
         self._load()
         is_of_another = bool(server) and server != self._followed_on
         if self._followed is not None or not self._versions or is_of_another:
-            self._is_loaded = False  # `begin` decides what becomes of it
+            self._is_loaded = False  # `begin` decides whether the history is kept
             self._versions.unload()
             return
         states = {table: self._versions.at(table, old) for table in self._versions}
         LOG.info(
-            "the schema history of %d tables goes on at %s, as they were at %s of %s",
+            "the schema history of %d tables continues at %s, as they were at %s of %s",
             len(states),
             place,
             old,
@@ -135,8 +134,8 @@ class SchemaHistory:
         self._store_followed(place)
 
     def complete(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
-        """The table map, which stands at `place`, with the columns that the table had there.
-        Raises UnreadableEvent with both shapes when they do not fit or are not known."""
+        """Returns the table map at `place`, completed with the columns that the table had then.
+        Raises UnreadableEvent with both shapes if they do not fit or are not known."""
         self._need(Scope.ALL, place)
         table = self._search.folded(table_map.table)
         state = self._versions.at(table, place)
@@ -152,8 +151,8 @@ class SchemaHistory:
             ) from error
 
     def typed(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
-        """A complete table map, which stands at `place`, with what it leaves open of its
-        columns' types. Raises UnreadableEvent, naming the columns, where that is not known."""
+        """Returns the complete table map at `place` with the column types that it leaves open.
+        Raises UnreadableEvent, naming the columns, if they are not known."""
         self._need(Scope.OPEN_TYPES, place)
         columns = [column.name for column in table_map.columns if is_open(column)]
         found = self._with_open_types(table_map, columns, place)
@@ -162,29 +161,29 @@ class SchemaHistory:
                 f"table {table_map.table}: the types of {', '.join(columns)} at {place} are not "
                 "known. MariaDB does not send them with its "
                 "rows (UUID, INET6 and INET4 look like BINARY, old times do not say how many "
-                "digits they have), and the table is not there "
+                "digits they have), and the table no longer exists "
                 "as it was then: altered in these columns, renamed, dropped, or the user may not "
                 "SELECT from it. "
-                "GRANT SELECT, or start behind the last DDL of the table"
+                "GRANT SELECT, or start after the last DDL of the table"
             )
         return found
 
     def follow(self, statement: Statement, start: BinlogCoordinates) -> None:
-        """A statement that may be DDL, which starts at `start`: the new versions of the tables
-        that it changes are stored."""
+        """Follows a statement that may be DDL and starts at `start`: stores the new versions of the
+        tables that it changes."""
         _finish(self.begin(start))
         if self._scope:
             self._follow(statement)
 
     def passed(self, place: BinlogCoordinates) -> None:
-        """All before `place` was followed."""
+        """Notes that all DDL before `place` was followed."""
         if self._scope and self._is_loaded and time.monotonic() >= self._due:
             self._store_followed(place)
 
     # How it begins
 
     def _need(self, scope: Scope, place: BinlogCoordinates) -> None:
-        """Widens the scope, and takes the tables that it was not of before."""
+        """Widens the scope, and takes the tables that are new in it."""
         is_wider = self._followed is not None and self._scope < scope is Scope.ALL
         self._scope = max(self._scope, scope)
         _finish(self.begin(place))
@@ -206,12 +205,13 @@ class SchemaHistory:
             self._followed = None
 
     def _is_of_this_binlog(self) -> bool:
-        """False for another server's, and after a RESET of this one's binlog."""
+        """Whether the history belongs to this binlog: False for another server's history, and after
+        a RESET of this one's binlog."""
         return self._followed is not None and self._followed <= self._reader.end()
 
     def _caught_up(self, place: BinlogCoordinates) -> bool:
-        """Follows the DDL that was passed over since the history was stored; whether the binlog
-        still has it."""
+        """Follows the DDL passed since the history was stored. Returns whether the binlog still has
+        it."""
         assert self._followed is not None
         try:
             for statement in self._scan.between(self._followed, place):
@@ -221,18 +221,18 @@ class SchemaHistory:
         return True
 
     def _forget(self) -> None:
-        """Drops what is known of another server, or of a binlog that no longer exists: it says
-        nothing of the tables here."""
+        """Drops the history of another server, or of a binlog that no longer exists: it says
+        nothing about the tables here."""
         if self._versions:
             LOG.warning(
-                "%s is of another binlog than the one that is read: the tables are read again",
+                "%s belongs to another binlog than the one being read: the tables are read again",
                 self._versions.path,
             )
         self._versions.remove_all()
         self._followed = None
 
     def _take(self, place: BinlogCoordinates) -> Iterator[None]:
-        """The tables of the task that have no version yet, as they were at `place`."""
+        """Takes the task's tables that have no version yet, as they were at `place`."""
         new = list(filter(self._is_new, map(self._search.folded, self._reader.tables())))
         if new:
             LOG.info("the schema history begins with %d tables as they are at %s", len(new), place)
@@ -256,16 +256,16 @@ class SchemaHistory:
         self._versions.keep(found, place)
 
     def _is_touched(self, table: TableId, place: BinlogCoordinates, end: BinlogCoordinates) -> bool:
-        """Whether DDL between may have changed the table."""
+        """Whether DDL between the two may have changed the table."""
         ahead = self._search.all_changes(self._search.ahead.about(table, place, end))
         return any(touches(change, table) for change in ahead)
 
     def _take_from_ddl(
         self, found: dict[TableId, State], place: BinlogCoordinates, last: BinlogCoordinates
     ) -> set[TableId]:
-        """The tables that DDL between names, with those that have a version. A table that it makes
-        was not always there. A table that it changes was, in a way that cannot be known: it is
-        added to `found` as UNKNOWN."""
+        """Returns the tables that DDL between the two names, and those that have a version. A table
+        that the DDL creates did not exist at `place`. A table that it changes did, in an unknown
+        form: it is added to `found` as UNKNOWN."""
         seen = set(self._versions)
         for change in self._search.all_changes(self._search.ahead.between(place, last)):
             existed = _table_before(change)
@@ -315,7 +315,7 @@ class SchemaHistory:
         return self._scope is Scope.ALL or any(touches(change, table) for table in self._versions)
 
     def _does_nothing(self, change: Change, before: Callable[[TableId], State | None]) -> bool:
-        """Whether it is a CREATE IF NOT EXISTS of a table that exists."""
+        """Whether the change is a CREATE IF NOT EXISTS of an existing table."""
         if not isinstance(change, Created) or not change.if_missing:
             return False
         state = before(change.table)
@@ -326,7 +326,7 @@ class SchemaHistory:
     # What a table was
 
     def _found(self, table_map: TableMap, place: BinlogCoordinates) -> TableSchema:
-        """The columns of a table without a version, if they can be found out."""
+        """Finds the columns of a table without a version. Raises UnreadableEvent if none fit."""
         for schema in self._search.candidates(self._search.folded(table_map.table), place):
             if fits(table_map, schema):
                 return schema
@@ -335,7 +335,8 @@ class SchemaHistory:
     def _with_open_types(
         self, table_map: TableMap, columns: list[str], place: BinlogCoordinates
     ) -> TableMap | None:
-        """With the types of the columns, from the first source that knows them."""
+        """Completes the types of the columns from the first source that knows them; None if none
+        does."""
         table = self._search.folded(table_map.table)
         state = self._versions.at(table, place)
         if isinstance(state, TableSchema) and (found := with_open_types(table_map, state)):
@@ -345,8 +346,8 @@ class SchemaHistory:
             self._versions.keep({table: known}, place)
             if found := with_open_types(table_map, known):
                 return found
-        # DDL that leaves these columns as they are tells their types all the same. The version is
-        # not kept, as the other columns may have changed.
+        # If DDL has left these columns unchanged, the later table still has their types. It is not
+        # kept as a version, as its other columns may have changed.
         known = self._search.known(table, place, columns)
         if known and (found := with_open_types(table_map, known)):
             return found
@@ -372,17 +373,17 @@ class SchemaHistory:
         is_now = (
             f"has {len(now.columns)}: {now}"
             if now
-            else "is not there, or the user may not SELECT from it"
+            else "does not exist, or the user may not SELECT from it"
         )
         return (
             f"{shape(table_map)}, the table now {is_now}. It was altered after the row was "
-            "written, in a way that does not tell the "
-            f"columns at {place}. {REMEDY}, or start behind the last DDL of the table"
+            "written, in a way that does not show the "
+            f"columns at {place}. {REMEDY}, or start after the last DDL of the table"
         )
 
 
 def _table_before(change: Change) -> TableId | None:
-    """The table that a change names and that must have been there before it."""
+    """The table that a change names and that must have existed before it."""
     if isinstance(change, Renamed | Altered | Dropped):
         return change.table
     if isinstance(change, Created) and change.if_missing:

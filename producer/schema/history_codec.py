@@ -14,13 +14,13 @@ from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.ddl.table_states import Missing, State
 
-FOLLOWED = "followed"  # the entry that says up to where DDL was followed, on which server
+FOLLOWED = "followed"  # the entry that says how far DDL was followed, on which server
 ENTRY_BYTES = 900_000  # a ZooKeeper node holds a million
 
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A table from a place in the binlog on."""
+    """The state of a table from a place in the binlog on."""
 
     place: BinlogCoordinates
     state: State
@@ -29,7 +29,7 @@ class Version:
 @dataclass(frozen=True, slots=True)
 class Followed:
     """All DDL before `place`, in the files of `server`, is in the history. `is_whole`: the history
-    is of all tables, not only of those with open types."""
+    covers all tables, not only those with open types."""
 
     place: BinlogCoordinates
     server: str
@@ -37,12 +37,12 @@ class Followed:
 
 
 def entry_name(table: TableId) -> str:
-    """A name that a ZooKeeper node can have."""
+    """The name of a table's entry, valid for a ZooKeeper node."""
     return ".".join(quote(part, safe="").replace(".", "%2E") for part in table)
 
 
 def entry_text(table: TableId, versions: Sequence[Version]) -> str | None:
-    """The entry of a table; None where its versions are too many for a node."""
+    """The text of a table's entry; None if its versions are too large for a node."""
     fields = {"table": list(table), "versions": [_fields(version) for version in versions]}
     data = orjson.dumps(fields)
     if len(data) > ENTRY_BYTES and len(versions) > 1:
@@ -51,8 +51,8 @@ def entry_text(table: TableId, versions: Sequence[Version]) -> str | None:
 
 
 def read_entry(name: str, text: str) -> tuple[TableId, list[Version]]:
-    """A table and its versions, oldest first. Raises ValueError, TypeError, KeyError or
-    AttributeError for anything that `entry_text` does not give."""
+    """Parses a table and its versions, oldest first. Raises ValueError, TypeError, KeyError or
+    AttributeError for anything that `entry_text` does not write."""
     fields = orjson.loads(text)
     schema, table_name = fields["table"]
     table = TableId(schema, table_name)
@@ -63,7 +63,7 @@ def read_entry(name: str, text: str) -> tuple[TableId, list[Version]]:
 
 
 def followed_text(followed: Followed) -> str:
-    """The entry FOLLOWED."""
+    """The text of the entry FOLLOWED."""
     fields = {
         "logfileName": followed.place.file,
         "offset": followed.place.pos,
@@ -74,9 +74,9 @@ def followed_text(followed: Followed) -> str:
 
 
 def read_followed(text: str) -> Followed:
-    """Raises what `read_entry` raises."""
+    """Parses the entry FOLLOWED. Raises what `read_entry` raises."""
     fields = orjson.loads(text)
-    # entries of releases that knew no other scope do not say it
+    # releases that knew only the whole scope wrote no `isWhole`
     return Followed(_place(fields), fields["server"], bool(fields.get("isWhole", True)))
 
 
@@ -97,5 +97,5 @@ def _place(fields: Any) -> BinlogCoordinates:
     file = fields["logfileName"]
     pos = fields["offset"]
     if not isinstance(file, str) or type(pos) is not int:
-        raise TypeError("logfileName and offset are no place")
+        raise TypeError("logfileName and offset are not a place")
     return BinlogCoordinates(file, pos)

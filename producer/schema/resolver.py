@@ -1,5 +1,5 @@
-"""Tables as the binlog's rows need them: from the table map alone where it is complete, else
-completed by what is known of the table."""
+"""Table maps as the binlog's rows need them: taken as they are if complete, else completed from the
+known schema of the table."""
 
 from __future__ import annotations
 
@@ -80,34 +80,34 @@ _SHOWS_HIDDEN_KEYS = "show_gipk_in_create_table_and_information_schema"
 
 
 class SchemaReader:
-    """The tables of a server as they are, through a connection that serves one question at a
-    time. `folds_names`: the server takes table names in any case."""
+    """The current tables of a server, through a connection that serves one query at a time.
+    `folds_names`: table names are case-insensitive at the server."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         # With the default level, a transaction would see the tables as they were when it began.
         self._ask("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
-        # MySQL may hide the key that it made for a table without one, which is in the rows all the
-        # same.
+        # MySQL can hide the key that it generated for a table without one, although it is in the
+        # rows.
         if self._ask("SHOW VARIABLES LIKE %s", _SHOWS_HIDDEN_KEYS):
             self._ask(f"SET SESSION {_SHOWS_HIDDEN_KEYS} = ON")
         self.folds_names = bool(self._ask("SELECT @@lower_case_table_names")[0][0])
 
     def end(self) -> BinlogCoordinates:
-        """The end of the binlog now."""
+        """The current end of the binlog."""
         position = latest_position(self._connection)
         return BinlogCoordinates(position.file, position.pos)
 
     def start(self) -> BinlogCoordinates:
-        """Where the oldest binlog file that the server has starts."""
+        """The start of the server's oldest binlog file."""
         return self.files()[0]
 
     def files(self) -> list[BinlogCoordinates]:
-        """Where each binlog file that the server has starts."""
+        """The start of each of the server's binlog files, oldest first."""
         return [BinlogCoordinates(file, 4) for file, *_ in binlog_files(self._connection)]
 
     def tables(self) -> list[TableId]:
-        """All tables that the user may see, but for the server's own."""
+        """All tables that the user may see, except the server's own."""
         rows = self._ask(
             "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type IN "
             "('BASE TABLE', 'SYSTEM VERSIONED')"
@@ -116,15 +116,15 @@ class SchemaReader:
         return [TableId(*row) for row in rows]
 
     def read(self, table: TableId) -> tuple[TableSchema | None, BinlogCoordinates]:
-        """The table, None where `read_all` leaves it out, and the place."""
+        """Returns the table, None if `read_all` omits it, and the place."""
         found, place = self.read_all([table])
         return found.get(table), place
 
     def read_all(
         self, tables: Sequence[TableId]
     ) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
-        """Those of the tables that exist and that the user may read, and a place in the
-        binlog where they are as they were read: no DDL of them is under way then."""
+        """Returns the tables that exist and that the user may read, and a place in the binlog at
+        which they are as read: no DDL on them is in progress there."""
         self._ask("BEGIN")
         try:
             # takes locks that DDL waits for
@@ -136,7 +136,7 @@ class SchemaReader:
         return found, end
 
     def default_charset(self, schema: str) -> str:
-        """What a schema's new tables have; empty where it is not known."""
+        """The character set of a schema's new tables; empty if unknown."""
         rows = self._ask(
             "SELECT default_character_set_name FROM information_schema.schemata WHERE schema_name "
             "= %s",
@@ -150,8 +150,8 @@ class SchemaReader:
             return cursor.fetchall()
 
     def _selects(self, columns: str, table: TableId, refusals: Set[int]) -> bool:
-        """Whether they may be read from the table; no, if the server says so by one of these
-        error numbers."""
+        """Whether the columns can be selected from the table; False if the server answers with one
+        of the `refusals`, raises its other errors."""
         try:
             self._ask(
                 f"SELECT {columns} FROM {_quoted(table.schema)}.{_quoted(table.table)} LIMIT 0"
@@ -163,7 +163,7 @@ class SchemaReader:
         return True
 
     def _schemas(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema]:
-        """The schemas of tables that are locked; three questions, however many tables there are."""
+        """The schemas of locked tables; takes three queries, however many tables there are."""
         columns = self._columns(tables)
         uniques = self._uniques(tables)
         found = {}
@@ -180,8 +180,8 @@ class SchemaReader:
         return found
 
     def _with_times(self, table: TableId, schema: TableSchema) -> TableSchema:
-        """A table WITH SYSTEM VERSIONING. Hidden times are in no list of columns, but can be
-        selected."""
+        """Completes a table WITH SYSTEM VERSIONING. Hidden times are in no list of columns, but can
+        be selected."""
         names = {column.name for column in schema.columns}
         is_named = not names.isdisjoint(ROW_TIMES)
         if not is_named and self._selects(", ".join(ROW_TIMES), table, {_NO_SUCH_COLUMN}):
@@ -220,14 +220,15 @@ class SchemaReader:
         return found
 
     def _index_order(self, table: TableId) -> list[str]:
-        """The names of a table's indexes, which the server orders only for one table at a time."""
+        """The names of a table's indexes in the server's order, which it gives only for one table
+        at a time."""
         name = f"{_quoted(table.table)} FROM {_quoted(table.schema)}"
         return [row[2] for row in self._ask(f"SHOW INDEX FROM {name}")]
 
     def _rows_of(
         self, tables: Sequence[TableId], columns: str, view: str, rest: str = ""
     ) -> Iterator[tuple[Any, ...]]:
-        """What information_schema says of the tables: (table, columns...)."""
+        """Yields information_schema's rows on the tables: (table, columns...)."""
         asked = {self._folded(table): table for table in tables}
         schemas = {table.schema for table in tables}
         names = {table.table for table in tables}
@@ -252,8 +253,8 @@ def _quoted(name: str) -> str:
 
 
 def completed(table_map: TableMap, schema: TableSchema) -> TableMap:
-    """The table map with names, key, signedness, character sets and labels. Raises
-    UnreadableEvent with both shapes when they do not fit."""
+    """Returns the table map with names, key, signedness, character sets and labels. Raises
+    UnreadableEvent with both shapes if they do not fit."""
     if not fits(table_map, schema):
         raise UnreadableEvent(
             f"{shape(table_map)}, but the table, as far as is known, has {len(schema.columns)}: "
@@ -264,8 +265,8 @@ def completed(table_map: TableMap, schema: TableSchema) -> TableMap:
 
 
 def fits(table_map: TableMap, schema: TableSchema) -> bool:
-    """Whether columns may be those that a table map describes: as many, of types that it may
-    show so, unsigned where it says so."""
+    """Whether a schema can be the one that a table map describes: as many columns, of types that a
+    table map shows like this, unsigned where it says so."""
     return len(schema.columns) == len(table_map.columns) and all(
         map(_fits, table_map.columns, schema.columns)
     )
@@ -281,8 +282,8 @@ def _fits(column: BinlogColumn, known: TableColumn) -> bool:
 
 
 def with_open_types(table_map: TableMap, schema: TableSchema) -> TableMap | None:
-    """A complete table map with what it leaves open of its columns' types (`is_open`); None
-    where the columns known do not tell."""
+    """Returns a complete table map with the column types that it leaves open (`is_open`); None if
+    the known columns do not have them."""
     known = {column.name: column for column in schema.columns}
     columns = []
     for column in table_map.columns:
@@ -302,14 +303,14 @@ def _closed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
 
 
 def shape(table_map: TableMap) -> str:
-    """The beginning of a sentence on what a row's table map says."""
+    """The beginning of a sentence about a row's table map."""
     types = ", ".join(map(_type_name, table_map.columns))
     return f"table {table_map.table}: the row has {len(table_map.columns)} columns of types {types}"
 
 
 def _type_name(column: BinlogColumn) -> str:
-    """As far as a table map alone tells it: a TEXT and a BLOB are one type there, and some types
-    of MariaDB are a CHAR."""
+    """The type as far as a table map alone shows it: TEXT and BLOB are one type in it, and some
+    types of MariaDB are a CHAR."""
     if column.type in (TYPE.BLOB, BLOB_COMPRESSED):
         prefix = BLOB_PREFIX[column.meta[0]]
         return f"{prefix}text or {prefix}blob"
@@ -331,7 +332,7 @@ def labels_in(column_type: str) -> tuple[str, ...]:
 
 
 def unescaped(text: str) -> str:
-    """What stands between quotes where the servers print it, as it is."""
+    """The text of a string that the servers print between quotes, without escapes."""
     return _ESCAPED.sub(_unescaped, text)
 
 

@@ -1,5 +1,5 @@
-"""What a table was at a place of the binlog, where its history does not say it: found from later
-versions, from the server, and from DDL in the binlog."""
+"""Finds what a table was at a place of the binlog if its history does not say: from later versions,
+from the server, and from DDL in the binlog."""
 
 from __future__ import annotations
 
@@ -32,29 +32,29 @@ from cdcbus.producer.schema.table_versions import TableVersions
 
 
 class _PastChange(NamedTuple):
-    """A change by DDL that lies before the place that is looked at."""
+    """A change by DDL before the place in question."""
 
     statement: Statement
     change: Change
 
 
 class TableSearch:
-    """Searches the binlog of one server. `ahead`: its DDL after the place that is read."""
+    """Searches the binlog of one server. `ahead`: its DDL after the place being read."""
 
     def __init__(self, reader: SchemaReader, scan: DdlScan, versions: TableVersions) -> None:
         self._reader = reader
         self._scan = scan
         self._versions = versions
         self.ahead = DdlAhead(scan, self.changes)
-        self._replays = DdlAhead(scan, self.changes)  # goes back, which `ahead` need not
+        self._replays = DdlAhead(scan, self.changes)  # steps back, which would cost `ahead` its DDL
 
     def changes(self, statement: Statement) -> list[Change]:
-        """What a statement changes."""
+        """The changes of a statement."""
         found = _parsed(statement.sql, statement.schema, statement.session)
         return [folded(change) for change in found] if self._reader.folds_names else found
 
     def all_changes(self, statements: Iterable[Statement]) -> Iterator[Change]:
-        """What statements change, in order."""
+        """Yields the changes of statements, in order."""
         for statement in statements:
             yield from self.changes(statement)
 
@@ -67,9 +67,9 @@ class TableSearch:
     def known(
         self, table: TableId, place: BinlogCoordinates, columns: Collection[str] = ()
     ) -> TableSchema | None:
-        """The table at `place` as a later version has it, else as it is now, if no DDL of it
-        lies between, or none of these columns of it; else None. If it was renamed, it is looked
-        for by its other names."""
+        """The table at `place`: a later version of it, else the current table, if no DDL between
+        changes the table, or, with `columns`, none of these; else None. If it was renamed, its
+        later names are followed."""
         name = table
         at = place
         until = self._versions.next_place(table, place) or self._reader.end()
@@ -90,15 +90,15 @@ class TableSearch:
                     return version
                 if end <= until:
                     return now
-                # the server has gone on meanwhile: look at the DDL up to where it was read
+                # the server has advanced meanwhile: check the DDL up to where the table was read
                 at = max(at, until)
                 until = end
 
     def _name_after(
         self, statement: Statement, table: TableId, columns: Collection[str]
     ) -> TableId | None:
-        """The table's name after a statement; None if that may change more of it than its name,
-        and than others of its columns."""
+        """The table's name after a statement; None if the statement may change more than its name
+        and columns other than `columns`."""
         for change in self.changes(statement):
             if isinstance(change, Renamed) and change.table == table:
                 table = change.to
@@ -107,14 +107,14 @@ class TableSearch:
         return table
 
     def candidates(self, table: TableId, place: BinlogCoordinates) -> Iterator[TableSchema]:
-        """What the table was at `place`, as far as that can be found out, surest first."""
+        """Yields what the table may have been at `place`, most certain first."""
         for find in (self.known, self.replayed):
             if found := find(table, place):
                 yield found
 
     def replayed(self, table: TableId, place: BinlogCoordinates) -> TableSchema | None:
-        """The table at `place` by all DDL before it that the binlog still has. Most tables that
-        are renamed were made not long before: the last files are searched first."""
+        """The table at `place`, replayed from all DDL before it that the binlog still has. Most
+        renamed tables were created shortly before: the last files are searched first."""
         files = [file for file in self._reader.files() if file <= place]
         state: State | None = None
         count = 1
@@ -132,8 +132,8 @@ class TableSearch:
     def _replayed_from(
         self, start: BinlogCoordinates, table: TableId, place: BinlogCoordinates
     ) -> State | None:
-        """The table as DDL from `start` on made it until `place`, in whatever schema; None where
-        it is older than that."""
+        """The table at `place`, replayed from DDL since `start`, in any schema; None if the table
+        is older than that."""
         past = [
             _PastChange(statement, change)
             for statement in self._scan.between(start, place)
@@ -161,7 +161,7 @@ class TableSearch:
         return states.get(table)
 
     def charset(self, schema: str, place: BinlogCoordinates) -> str:
-        """What a schema gave its tables at `place`; empty where that cannot be known."""
+        """The default character set of a schema at `place`; empty if it cannot be known."""
         return self._charset(schema, place, self.ahead)
 
     def _charset(self, schema: str, place: BinlogCoordinates, ahead: DdlAhead) -> str:
@@ -173,12 +173,12 @@ class TableSearch:
 
 @lru_cache(maxsize=10_000)
 def _parsed(sql: bytes, schema: str, session: Session) -> list[Change]:
-    """Each statement is looked at for many tables."""
+    """Parses a statement; cached, as each is examined for many tables."""
     return changes(sql, schema, session)
 
 
 def _earlier_names(table: TableId, past: list[_PastChange]) -> set[TableId]:
-    """The names that a table had, and those of tables that it was copied from."""
+    """The earlier names of a table, and the names of tables that it was copied from."""
     names = {table}
     for _, change in reversed(past):
         if isinstance(change, Renamed) and change.to in names:
@@ -189,23 +189,23 @@ def _earlier_names(table: TableId, past: list[_PastChange]) -> set[TableId]:
 
 
 def _is_conditional(change: Change) -> TypeGuard[Created]:
-    """Whether it only makes its table if that is missing."""
+    """Whether the change creates its table only if that is missing."""
     return isinstance(change, Created) and change.if_missing
 
 
 def _is_about(change: Change, table: TableId) -> bool:
-    """Whether it says anything of the table."""
+    """Whether the change concerns the table."""
     if isinstance(change, Created | Dropped) and change.table == table:
         return True
     return touches(change, table)
 
 
 def _spares(change: Change, columns: Collection[str]) -> bool:
-    """Whether it surely leaves these columns of its table as they are."""
+    """Whether the change certainly leaves these columns of its table unchanged."""
     if not columns or not isinstance(change, Altered) or change.actions is None:
         return False
     return leaves(change.actions, columns)
 
 
 def _nothing(_: TableId) -> None:
-    """For a place where only the texts of DDL say anything."""
+    """Stands for `known` when replaying: only the texts of DDL count."""

@@ -40,14 +40,14 @@ class TableVersions:
 
     @property
     def path(self) -> str:
-        """Where they are stored, for texts."""
+        """Where the versions are stored, for messages."""
         return self._store.path
 
     def path_of(self, table: TableId) -> str:
         return f"{self._store.path}/{entry_name(table)}"
 
     def load(self) -> Followed | None:
-        """Takes what is stored; up to where DDL was followed. Raises UnusableHistory."""
+        """Loads the stored versions. Returns how far DDL was followed. Raises UnusableHistory."""
         followed = None
         for name, text in self._store.load().items():
             try:
@@ -65,14 +65,14 @@ class TableVersions:
         return followed
 
     def at(self, table: TableId, place: BinlogCoordinates) -> State | None:
-        """The table as the last version at or before `place` has it."""
+        """The state of the table in its last version at or before `place`."""
         for version in reversed(self._tables.get(table, ())):
             if version.place <= place:
                 return version.state
         return None
 
     def before(self, table: TableId, place: BinlogCoordinates) -> State | None:
-        """The table as the last version before `place` has it."""
+        """The state of the table in its last version before `place`."""
         for version in reversed(self._tables.get(table, ())):
             if version.place < place:
                 return version.state
@@ -95,8 +95,8 @@ class TableVersions:
         return None
 
     def keep(self, found: Mapping[TableId, State], place: BinlogCoordinates) -> None:
-        """Adds versions. One that exists already is the same, read again, unless it was
-        UNKNOWN."""
+        """Adds versions, and stores them. An existing version at this place is replaced only if it
+        was UNKNOWN; otherwise it is the same, read again."""
         changed = []
         for table, state in found.items():
             versions = self._tables.setdefault(table, [])
@@ -109,7 +109,8 @@ class TableVersions:
         self._store.save({entry_name(table): self._text(table) for table in changed})
 
     def restart(self, states: Mapping[TableId, State | None], place: BinlogCoordinates) -> None:
-        """Has one version of each table, which begins at `place`; None: none of this table."""
+        """Replaces all versions by one per table, which begins at `place`; None: the table has
+        none."""
         self._tables.clear()
         entries: dict[str, str | None] = {}
         for table, state in states.items():
@@ -146,14 +147,14 @@ class TableVersions:
         self._tables.clear()
 
     def unload(self) -> None:
-        """Forgets all versions, which stay in the store."""
+        """Drops all versions from memory; they stay in the store."""
         self._tables.clear()
 
     def store_followed(self, followed: Followed) -> None:
         self._store.save({FOLLOWED: followed_text(followed)})
 
     def _text(self, table: TableId) -> str:
-        """The entry. The oldest versions are dropped where they are too many for a node."""
+        """The table's entry. Drops the oldest versions while they are too large for a node."""
         versions = self._tables[table]
         text = entry_text(table, versions)
         while text is None:

@@ -624,7 +624,7 @@ def test_types_that_are_left_open_need_no_history_where_only_other_columns_were_
     with pytest.raises(
         UnreadableEvent,
         match=r"table \w+\.own: the types of u, b at .* are not known.*GRANT SELECT, or start "
-        r"behind the last DDL",
+        r"after the last DDL",
     ):
         open_course.catch_up()
     open_course.read_to = open_course.run("INSERT INTO own VALUES (5, 2, NULL)")

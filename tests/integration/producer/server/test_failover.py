@@ -179,7 +179,7 @@ def test_a_failover_by_gtids_keeps_the_schema_history(
             again.until(lambda: high_watermark(kafka, name) == 3)
     found = [record["data"][0] for record in canal(kafka, name)]
     assert found == [{"id": "1", "a": "2"}, {"id": "3", "a": "4"}, {"b": "5", "id": "6"}]
-    assert "the schema history of 1 tables goes on at" in caplog.text
+    assert "the schema history of 1 tables continues at" in caplog.text
 
 
 def test_an_address_that_refuses_the_login_lets_the_next_one_have_its_turn(
