@@ -1,1 +1,1 @@
-"""Row changes to Kafka records, sent and acknowledged."""
+"""Converts row changes to Kafka records, sends them, and tracks their acknowledgement."""

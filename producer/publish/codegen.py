@@ -1,12 +1,12 @@
-"""Functions written for one table: from row images straight to Kafka records.
+"""Functions generated for one table: from row images straight to Kafka records.
 
-`Rows.changes`, the mapper, `record_key` and the converter's `to_bytes` say what must come out; this
-is the same, faster. A function is made for each operation, set of columns present and pattern of
-NULLs, and runs over the rows of an event for as long as they have that pattern. What is rare takes
-the row-at-a-time path: key changes, patterns beyond `PATTERNS`, and whatever a function stumbles
-on.
+`Rows.changes`, the mapper, `record_key` and the converter's `to_bytes` define the output; this code
+produces the same, faster. A function is generated for each operation, set of columns present and
+pattern of NULLs, and runs over the rows of an event while they have that pattern. Rare cases take
+the row-at-a-time path: key changes, patterns beyond `PATTERNS`, and any row on which a function
+fails.
 
-Where the compiled part is there (`native.py`), it takes the functions' place.
+If the compiled part is available (`native.py`), it replaces the functions.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from cdcbus.producer.publish.native import MakePlan, Plan
 from cdcbus.producer.source.row_events import Rows
 
 PATTERNS = 64
-"""Patterns of NULLs of a table's rows for which code is written; a wide table may have any
-number."""
+"""The most patterns of NULLs of a table's rows for which code is generated; a wide table can have
+any number."""
 
 RowAtATime = Callable[[RowChange], list[Record]]
 
 
 class TableWriter:
-    """Records from the rows of one table. `key` names the record key's columns; `row_at_a_time`
-    makes the records of one row change; `columns` says what becomes of the table's in records, None
-    = nothing; `takes_partial` says whether row images may lack columns;
-    `on_code` is told when code or a plan is made, for how many columns; `make_plan` is the compiled
-    part, None = without it."""
+    """Makes records from the rows of one table. `key` names the record key's columns;
+    `row_at_a_time` makes the records of one row change; `columns` maps the table's columns to the
+    records', None = unchanged; `takes_partial` says whether row images may lack columns; `on_code`
+    is called when code or a plan is made, with the number of its columns; `make_plan` is the
+    compiled part, None = do without it."""
 
     def __init__(
         self,
@@ -68,14 +68,14 @@ class TableWriter:
         numbers = range(len(columns.columns))
         self._codes = list(map(cell_code, columns.columns, numbers, columns.readers))
         self._shapes: dict[Layout, Shape | None] = {}
-        # What stands before the rows is nearly always the same: by kind its length, and by its
-        # bytes the shape.
+        # The head before the rows is nearly always the same: its length by event type, and the
+        # shape by its bytes.
         self._head_bytes: dict[int, int] = {}
         self._by_head: dict[tuple[int, bytes], Shape | None] = {}
 
     def records(self, rows: Rows, first_row: int) -> tuple[list[Record], int]:
-        """The records of an event, in order, and the number of its row changes. Raises
-        UnreadableEvent, also for a partial image that is not to be taken."""
+        """Returns the records of an event, in order, and the number of its row changes. Raises
+        UnreadableEvent, also for a partial image if these are not taken."""
         at = self._head_bytes.get(rows.kind, 0)
         head = (rows.kind, rows.body[8:at])
         if head in self._by_head:
@@ -93,7 +93,7 @@ class TableWriter:
                         record["key"] = self._key.text
                 return made, count
             except (struct.error, IndexError, UnicodeDecodeError, UnreadableEvent):
-                """The row-at-a-time path says what is wrong, or knows better."""
+                """The row-at-a-time path says what is wrong, or can read the row."""
         changes = rows.changes(first_row)
         records: list[Record] = []
         for change in changes:
@@ -101,7 +101,7 @@ class TableWriter:
         return records, len(changes)
 
     def _add(self, found: Layout, origin: Origin) -> Shape | None:
-        """The shape, None where the converter has no template for it."""
+        """Adds and returns the shape, None if the converter has no template for it."""
         if not self._takes_partial:
             self._check_whole(found, origin)
         shape = self._shapes[found] = self._shape(found)
@@ -122,7 +122,7 @@ class TableWriter:
         return shape
 
     def _plan(self, shape: Shape) -> Plan | None:
-        """None where the functions are to write the records."""
+        """Makes the compiled part's plan; None if the functions must write the records."""
         columns = self._columns
         if self._make_plan is None or not columns.is_constant:
             return None
@@ -130,8 +130,8 @@ class TableWriter:
         key = tuple(map(number_of, self._key))
         if not {*shape.first, *shape.second}.issuperset(key):
             return None
-        # Of a row in which one of these has changed the record key may have, too: the row-at-a-time
-        # path makes a DELETE and an INSERT of it.
+        # If one of these columns has changed, the record key may have, too: such a row takes the
+        # row-at-a-time path, which splits it into a DELETE and an INSERT.
         of_keys = {*key, *map(number_of, columns.table.key)}
         same = tuple(sorted(of_keys & {*shape.first} & {*shape.second}))
         op = shape.layout.op
@@ -147,7 +147,7 @@ class TableWriter:
                 placeholders,
                 native.constants(columns.computed),
             )
-        except ValueError:  # a column as no server has it
+        except ValueError:  # a column that no server has
             return None
 
     def _check_whole(self, found: Layout, origin: Origin) -> None:
@@ -175,7 +175,7 @@ class TableWriter:
         if shape.plan is not None:
             at, row = shape.plan.write(body, at, row, rows.is_last, texts, records)
             while at < end:
-                # The plan has stopped before a row that it does not know.
+                # The plan has stopped before a row that it cannot write.
                 at, row, _ = self._plain_row(body, at, end, row, rows, records)
                 at, row = shape.plan.write(body, at, row, rows.is_last, texts, records)
             return records, row - first_row
@@ -185,7 +185,7 @@ class TableWriter:
             nulls = body[at : at + size]
             function = shape.latest.get(nulls)
             if function is None:
-                # A guess: most updates leave a cell's being NULL as it was.
+                # A guess: most updates do not change which cells are NULL.
                 second_nulls = nulls if size == second_size else bytes(second_size)
                 function = self._fitting(shape, nulls, second_nulls)
             at, row, second_at = function(body, at, end, row, rows, records, *texts)
@@ -195,7 +195,7 @@ class TableWriter:
         return records, row - first_row
 
     def _fitting(self, shape: Shape, first: bytes, second: bytes) -> RowFunction:
-        """The function for these patterns of NULLs."""
+        """The function for these patterns of NULLs, generated if new."""
         function = shape.functions.get((first, second))
         if function is None:
             if len(shape.functions) < PATTERNS:
@@ -213,7 +213,7 @@ class TableWriter:
     def _plain_row(
         self, body: bytes, at: int, end: int, row: int, rows: Rows, records: list[Record], *_: str
     ) -> tuple[int, int, int]:
-        """One row by the row-at-a-time path."""
+        """Writes one row on the row-at-a-time path."""
         found, _start = rows.layout()
         (before, after), next_at = images_at(body, at, found, self._table)
         is_last = rows.is_last and next_at >= end

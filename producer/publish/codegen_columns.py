@@ -1,8 +1,8 @@
-"""How generated code reads a column and writes its value: for the types that rows are mostly made
-of.
+"""Source text for generated code that reads a column and writes its value, for the most frequent
+types.
 
-Each has the same text as its reader in `cdcbus.producer.decoding.column_types`; a column without
-such code is read by that reader.
+It produces the same text as the type's reader in `cdcbus.producer.decoding.column_types`; that
+reader reads a column without such code.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _MEMO_SIZE = 1 << 16
 
 
 class Memo(dict[Any, str]):
-    """Texts by what they were made of: rows that come together share most of their dates.
-    Forgets everything when it is full."""
+    """Caches texts by their raw values: rows that arrive together share most of their dates.
+    Drops everything when it is full."""
 
     def __init__(self, make: Callable[[Any], str]) -> None:
         super().__init__()
@@ -42,11 +42,11 @@ class Memo(dict[Any, str]):
 class CellCode:
     """Source text that reads and writes one column.
 
-    `fields`: struct codes of the value, or of its length when `has_length`, each a variable; empty
-    when a reader reads it. `text` and `json` are parts of an f-string: the value as plain text and
-    as JSON, `$0` and `$1` its variables. Equal variables mean equal texts. Where different ones may
-    do so too, `decode` names the function that tells. `names` are the objects that all these refer
-    to.
+    `fields`: struct codes of the value, or of its length if `has_length`, one variable each; empty
+    if a reader reads it. `text` and `json` are parts of an f-string: the value as plain text and
+    as JSON, with `$0` and `$1` for its variables. Equal variables mean equal texts. If different
+    ones can mean equal texts, too, `decode` names the function that decides. `names` are the
+    objects that all these refer to.
     """
 
     fields: tuple[str, ...]
@@ -58,12 +58,12 @@ class CellCode:
 
     @property
     def variables(self) -> int:
-        """How many variables hold the value."""
+        """The number of variables that hold the value."""
         return 1 if self.has_length else max(1, len(self.fields))
 
 
 def cell_code(column: BinlogColumn, number: int, read: Reader) -> CellCode:
-    """The code for the column with this number in its table; names that it brings end in the
+    """The code for the column with this number in its table; the names that it defines end in the
     number."""
     make = _CODES.get(column.type)
     code = make(column, number) if make is not None else None
@@ -78,7 +78,7 @@ def _integer(signed: str, unsigned: str) -> Callable[[BinlogColumn, int], CellCo
 
 
 def _digits(fields: tuple[str, ...], text: str, **names: Any) -> CellCode:
-    """For texts that need no escapes."""
+    """The code for texts that need no escapes."""
     return CellCode(fields, text, f'"{text}"', names=names)
 
 
@@ -92,7 +92,7 @@ def _read_by(column: BinlogColumn) -> Callable[[bytes], str]:
 
 
 def _fixed(size: int) -> Callable[[BinlogColumn, int], CellCode | None]:
-    """A type of a fixed size whose values repeat."""
+    """The code for a type of fixed size whose values repeat."""
     return lambda column, number: _memo(f"{size}s", number, _read_by(column))
 
 
@@ -104,7 +104,7 @@ def _with_fraction(size: int) -> Callable[[BinlogColumn, int], CellCode | None]:
         seconds = _read_by(BinlogColumn(column.name, column.type, (0, 0)))
         if not digits:
             return _memo(f"{size}s", number, seconds)
-        # stored in an even number of digits
+        # stored with an even number of digits
         fraction = f"{{from_bytes($1, 'big'){'//10' if digits % 2 else ''}:0{digits}d}}"
         fields = (f"{size}s", f"{(digits + 1) // 2}s")
         return _digits(
@@ -131,7 +131,7 @@ def _decimal(column: BinlogColumn, number: int) -> CellCode | None:
 
 def _decimal_text(precision: int, scale: int) -> Callable[[bytes], str]:
     """`decimal_text`, faster for positive values with at most 18 digits before the point and 9
-    behind it."""
+    after it."""
     whole_bytes, fraction_bytes = decimal_size(precision - scale, 0), decimal_size(scale, scale)
     if whole_bytes == 0 or whole_bytes > 8 or scale > 9:
         return lambda raw: decimal_text(raw, precision, scale)
@@ -154,7 +154,7 @@ def _decimal_text(precision: int, scale: int) -> Callable[[bytes], str]:
 def _enum(column: BinlogColumn, number: int) -> CellCode | None:
     """An index beyond the labels raises IndexError: the reader then says what is wrong."""
     labels = ["", *column.labels]
-    decode = f"label{number}"  # a label may be empty, as what is not valid
+    decode = f"label{number}"  # a label can be empty, like the text of an invalid value
     names = {
         f"labels{number}": labels,
         f"json_labels{number}": [json_string(label) for label in labels],

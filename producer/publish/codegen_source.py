@@ -1,5 +1,5 @@
-"""The source text of a function that makes records from the row images of one shape: a table, an
-operation, the columns present and their pattern of NULLs."""
+"""Generates the source text of a function that makes records from the row images of one shape: a
+table, an operation, the columns present and their pattern of NULLs."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from cdcbus.producer.publish.mapped_columns import RecordColumns
 from cdcbus.producer.publish.native import Plan
 
 RowFunction = Callable[..., tuple[int, int, int]]
-"""body, place of a row, end, row number, rows, records, template texts -> place and number of the
-next row, and where this row's second image starts if that has other NULLs than the function is for
-(else -1)."""
+"""body, index of a row, end, row number, rows, records, template texts -> index and number of the
+next row, and where this row's second image starts if its NULLs differ from the function's (else
+-1)."""
 
 
 @dataclass(slots=True)
 class Shape:
-    """An operation with the columns present in its images. `plan`: of the compiled part, which
-    then writes the records. `latest`: by the first image's NULLs, the function that last fitted."""
+    """An operation with the columns present in its images. `plan`: the compiled part's, which then
+    writes the records. `latest`: the first image's NULLs -> the function that last fitted."""
 
     layout: Layout
     template: RecordTemplate
@@ -73,7 +73,7 @@ class FunctionSource:
         self._lines: list[str] = []
 
     def function(self) -> RowFunction:
-        """The compiled function; the row-at-a-time path where the rows are all for that."""
+        """The compiled function; the row-at-a-time path if all rows must take it."""
         is_update = self._shape.layout.op is Op.UPDATE
         changed = self._key_changes() if is_update else ""
         has_columns = any(self._present.values()) and self._has_taken()
@@ -81,7 +81,7 @@ class FunctionSource:
             function: RowFunction = self._globals["plain_row"]
             return function
         self._write(is_update, changed)
-        # A name that shows in tracebacks and profiles whose rows they are.
+        # The name shows in tracebacks and profiles which table it is.
         code = compile("\n".join(self._lines), f"<rows of {self._names}>", "exec")
         exec(code, self._globals)
         write: RowFunction = self._globals["write"]
@@ -93,7 +93,8 @@ class FunctionSource:
         return present.issuperset(map(self._names.index, self._key))
 
     def _write(self, is_update: bool, changed: str) -> None:
-        """The lines of the function. `changed`: the condition for a change of the key, if any."""
+        """Writes the lines of the function. `changed`: the condition for a change of the key, if
+        any."""
         texts = "".join(f", t{i}" for i in range(len(self._shape.template.placeholders) + 1))
         self._lines = [
             f"def write(body, at, end, row, rows, records{texts}):",
@@ -123,8 +124,8 @@ class FunctionSource:
         self._lines.append("        " + text)
 
     def _image(self, side: str, at: str, second_at: str) -> None:
-        """Reads an image that starts at `at`, leaving `p` behind it, unless its NULLs are
-        others."""
+        """Reads an image that starts at `at`, and leaves `p` after it; returns early if its NULLs
+        differ."""
         size = len(self._nulls[side])
         if size:
             self._line(
@@ -143,7 +144,7 @@ class FunctionSource:
                 self._line("p = q")
                 fields = []
             elif code.fields:
-                # Neighbours of fixed size are unpacked together, in one call.
+                # Adjacent columns of fixed size are unpacked in one call.
                 for i, kind in enumerate(code.fields):
                     fields.append((kind, f"{side}{column}_{i}"))
             else:
@@ -153,7 +154,7 @@ class FunctionSource:
         self._unpack(fields)
 
     def _has_taken(self) -> bool:
-        """Whether each image has all that expressions take."""
+        """Whether each image has all columns that expressions need."""
         taken: set[str] = set()
         for computed in self._columns.computed:
             taken |= computed.takes
@@ -167,8 +168,8 @@ class FunctionSource:
         return "vw" if self._shape.layout.op is Op.UPDATE else "v"
 
     def _compute(self) -> None:
-        """The computed cells of each image, but for constants: `v_1` is that of the second
-        computed column in the first image."""
+        """Computes the computed cells of each image, except constants: `v_1` is the second computed
+        column in the first image."""
         numbers = {column.name: number for number, column in enumerate(self._columns.columns)}
         for i, computed in enumerate(self._columns.computed):
             if not computed.takes:
@@ -181,7 +182,7 @@ class FunctionSource:
                 self._line(f"{side}_{i} = computed{i}({{{', '.join(cells)}}})")
 
     def _cell_or_none(self, side: str, column: int) -> str:
-        """A cell's text, or None, as an expression."""
+        """An expression for a cell's text or None."""
         if column in self._null[side]:
             return "None"
         return f"f'''{self._cell(side, column, self._codes[column].text)}'''"
@@ -199,7 +200,7 @@ class FunctionSource:
             self._line(f"p += {layout.size}")
 
     def _key_changes(self) -> str | None:
-        """The condition for a change of key columns; None when the NULLs alone make it one."""
+        """The condition for a change of key columns; None if the NULLs alone are a change."""
         conditions = []
         for column in filter(self._is_key, range(len(self._names))):
             if (column in self._null["v"]) != (column in self._null["w"]):
@@ -232,7 +233,7 @@ class FunctionSource:
                 self._line(member)
             elif not was_null:
                 condition = self._differs(column)
-                # Other bytes may be the same text; decoding is for cells that differ only.
+                # Different bytes can be the same text; only cells that differ are decoded.
                 if decode := self._codes[column].decode:
                     condition += f" and {decode}(v{column}_0) != {decode}(w{column}_0)"
                 self._line(f"if {condition}: {member}")
@@ -244,7 +245,7 @@ class FunctionSource:
     def _member(self, side: str, column: int) -> str:
         """`"name":value` of a JSON object, as part of an f-string."""
         name = self._names[column]
-        assert name is not None  # which is left out
+        assert name is not None  # a column without a name is left out
         cell = self._cell(side, column, self._codes[column].json)
         return f"{_literal(json_string(name))}:{cell}"
 
@@ -253,7 +254,7 @@ class FunctionSource:
         name = _literal(json_string(computed.name))
         if computed.takes:
             return f"{name}:{{json_cell({side}_{i})}}"
-        # The same in every row, so it is worked out now.
+        # The same in every row, so it is computed now.
         return f"{name}:{_literal(json_string(computed.cell({}) or ''))}"
 
     def _cell(self, side: str, column: int, text: str) -> str:
@@ -264,8 +265,8 @@ class FunctionSource:
         return text
 
     def _key_text(self) -> str:
-        """The record key's text, as an f-string: of an update that changes no key, either image
-        has it."""
+        """The record key's text, as an f-string: either image of an update that changes no key has
+        it."""
         parts = []
         for name in self._key:
             column = self._names.index(name)
@@ -275,7 +276,7 @@ class FunctionSource:
 
     def _value(self) -> str:
         """The record's value, as an f-string."""
-        # An INSERT has one image, which is that after it.
+        # An INSERT has one image, the after image.
         after = "v" if self._shape.layout.op is Op.INSERT else "w"
         placeholders = {
             Placeholder.BEFORE: self._object("v"),
@@ -305,5 +306,5 @@ def _null_columns(present: Sequence[int], nulls: bytes) -> set[int]:
 
 
 def _literal(text: str) -> str:
-    """Text as it stands in an f-string between three single quotes."""
+    """Text escaped for an f-string between three single quotes."""
     return text.replace("\\", "\\\\").replace("'", "\\'").replace("{", "{{").replace("}", "}}")

@@ -1,12 +1,13 @@
-"""When what was sent counts as published: once Kafka has acknowledged it, or, in transactions, once
-they are committed.
+"""Decides when sent rows count as published: once Kafka has acknowledged them, or, with
+transactions, once their transaction is committed.
 
-In a transaction the rows and the transaction edge behind them become visible together. The edge is
-the metadata of a group offset, beside the version that the position in ZooKeeper had then. A start
-goes on from it only if ZooKeeper's node is still that one: then the task died between the commit
-and the write to ZooKeeper. Else somebody has set the node, or it was written later, and it holds.
-ZooKeeper is written beside the rows: where a write was under way at the commit, its digest is
-noted, too, and the node is still that one if it holds what that write has made of it.
+In a transaction the rows and the transaction edge after them become visible together. The edge is
+in the metadata of a group offset, with the version that the position in ZooKeeper had then. A start
+resumes from it only if ZooKeeper's node still has that version: then the task died between the
+commit and the write to ZooKeeper. Otherwise the node was set by an operator, or written later, and
+the node counts. ZooKeeper is written in parallel with the rows: if a write was in progress at the
+commit, the metadata also has its digest, and a node that holds that write's text counts as
+unchanged.
 """
 
 from __future__ import annotations
@@ -26,52 +27,53 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.publish.publisher import KafkaPublisher
 
 LOG = logging.getLogger(__name__)
-COMMIT_SECONDS = 0.2  # while rows come without end; a commit takes some 30 ms
-COMMIT_COSTS = 8  # where it takes longer: so many times as long goes by between two
+COMMIT_SECONDS = 0.2  # between commits while rows keep arriving; a commit takes some 30 ms
+COMMIT_COSTS = 8  # if commits take longer: the interval as a multiple of their duration
 LONGEST_COMMIT_SECONDS = 2.0
-BUSY_RECORDS = 500  # so many at once: more are on their way
+BUSY_RECORDS = 500  # this many since the last edge: more are on their way
 PUSHED_RECORDS = 100  # at most; more fill a batch
 METADATA_BYTES = 4096  # brokers' offset.metadata.max.bytes
 
 
 class Deliveries(Protocol):
-    """What was published, in the eyes of the checkpoint."""
+    """Tells the checkpoint what was published."""
 
     def take_over(self) -> None:
-        """At the beginning of an attempt, before the stored position is read: what was sent and
-        is not published yet comes again. Raises BusRejected, BusUnavailable, and as a position
-        store does."""
+        """Begins an attempt, before the stored position is read: records that were sent and not
+        published are sent again. Raises BusRejected, BusUnavailable, and the errors of a position
+        store."""
         ...
 
     def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
-        """Everything before `edge` has been sent, and nothing behind it. `has_more`: whether
-        more has come from the source already."""
+        """Notes that everything before `edge` has been sent, and nothing after it. `has_more`:
+        whether more has arrived from the source already."""
         ...
 
     def acknowledged(self) -> int:
-        """How many of the records that were sent are in Kafka for good, as far as is known without
+        """The number of sent records that are durable in Kafka, as far as is known without
         waiting."""
         ...
 
     def confirmed(self) -> int:
-        """How many of the records that were sent, from the first one on, Kafka has said to have
-        when it was last waited for."""
+        """The number of sent records, from the first one on, that Kafka had acknowledged when it
+        was last waited for."""
         ...
 
     def published(self) -> BinlogPosition | None:
-        """The last edge before which all is published, after waiting for what can be waited for;
-        None before the first. Raises BusRejected, BusUnavailable."""
+        """The last edge before which everything is published, after waiting for outstanding
+        acknowledgements; None before the first. Raises BusRejected, BusUnavailable."""
         ...
 
     def storing(self, texts: Iterable[str]) -> None:
-        """From here on one of these positions may be written to ZooKeeper at any time."""
+        """Notes that from here on one of these positions may be written to ZooKeeper at any
+        time."""
         ...
 
 
 def deliveries(
     publisher: KafkaPublisher, config: PublishConfig, positions: PositionStore
 ) -> Deliveries:
-    """With transactions where the task file wants them."""
+    """Returns deliveries with transactions if the task file asks for them."""
     return (
         Transactions(publisher, config, positions)
         if config.transactional_id
@@ -114,11 +116,11 @@ class Acknowledgements:
         return self._edge
 
     def storing(self, texts: Iterable[str]) -> None:
-        """What was acknowledged says nothing of positions."""
+        """Does nothing: acknowledgements say nothing about positions."""
 
 
 class Transactions:
-    """Rows are published by the commit of their Kafka transaction, with the edge behind them."""
+    """Publishes rows by the commit of their Kafka transaction, with the edge after them."""
 
     def __init__(
         self, publisher: KafkaPublisher, config: PublishConfig, positions: PositionStore
@@ -132,7 +134,7 @@ class Transactions:
         self._edge: BinlogPosition | None = None  # the last one reached
         self._storing: tuple[str, ...] = ()
         self._published: BinlogPosition | None = None
-        # How many records were sent at the last commit, and at the last edge.
+        # The number of records sent at the last commit, and at the last edge.
         self._committed_records = self._edge_records = self._publisher.sent
 
     def take_over(self) -> None:
@@ -143,8 +145,8 @@ class Transactions:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        """Brings ZooKeeper's node up to what Kafka has. Writes it in any case: a process that
-        was fenced can do so no longer."""
+        """Brings ZooKeeper's node up to Kafka's position. Writes the node in any case: its new
+        version keeps a fenced process from writing it."""
         stored = self._positions.load()
         if stored is None:
             self._recover()
@@ -157,18 +159,18 @@ class Transactions:
         if committed is not None:
             was = BinlogPosition.from_json(stored)
             LOG.info(
-                "going on at %s, which Kafka has with the rows before it, not at %s", committed, was
+                "resuming at %s, which Kafka has with the rows before it, not at %s", committed, was
             )
             stored = replace(committed, batch_id=was.batch_id + 1).to_json()
         self._positions.save(stored)
 
     def _recover(self) -> None:
-        """Without a node, as one that was deleted, what Kafka has is the position: the start
-        rule is for the first start only."""
+        """If the node is missing, as after a deletion, takes Kafka's position: the start rule is
+        for the first start only."""
         _, _, position = self._transaction.committed()[1].partition(" ")
         if position:
             LOG.warning(
-                "%s is gone; going on at %s, which Kafka has with the rows before it",
+                "%s is missing; resuming at %s, which Kafka has with the rows before it",
                 self._positions.path,
                 position,
             )
@@ -190,7 +192,7 @@ class Transactions:
         return self._committed_records
 
     def published(self) -> BinlogPosition | None:
-        # else rows behind the edge are in its transaction
+        # otherwise rows after the edge are in its transaction
         if self._edge_records == self._publisher.sent:
             self._commit()
         return self._published
@@ -199,7 +201,7 @@ class Transactions:
         self._storing = tuple(texts)
 
     def _commit(self) -> None:
-        """Of everything before the edge."""
+        """Commits everything before the edge."""
         edge = self._edge
         if edge is not None and self._committed_records != self._edge_records:
             begun = time.monotonic()
@@ -215,9 +217,9 @@ class Transactions:
 
 
 def metadata(edge: BinlogPosition, position_version: int, storing: Iterable[str] = ()) -> str:
-    """`position_version`, with digests of the positions that may be stored by now, if any; a
-    blank, and the position's JSON; without its GTIDs where it would be longer than brokers
-    take."""
+    """Formats `position_version`, with digests of the positions that may be stored by now, if any;
+    a blank, and the position's JSON; without its GTIDs if it would be longer than brokers
+    accept."""
     version = ":".join((str(position_version), *map(_digest, storing)))
     text = f"{version} {edge.to_json()}"
     if len(text.encode()) <= METADATA_BYTES:
@@ -227,8 +229,9 @@ def metadata(edge: BinlogPosition, position_version: int, storing: Iterable[str]
 
 
 def position_in(text: str, position_version: int, own: str = "") -> BinlogPosition | None:
-    """The position in a text that `metadata` has made beside this version, or while `own`, what
-    the task itself has stored, was on its way; None for any other text. Raises PositionError."""
+    """The position in a text that `metadata` made with this version, or while `own`, the position
+    that the task itself stored, was being written; None for any other text. Raises
+    PositionError."""
     noted, _, position = text.partition(" ")
     version, *storing = noted.split(":")
     is_still_that = version == str(position_version) or (own and _digest(own) in storing)

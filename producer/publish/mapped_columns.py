@@ -1,4 +1,4 @@
-"""A table's columns as the mapper wants them in records: what the fast writers are told of it."""
+"""A table's columns as the mapper wants them in records, for the fast writers."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from cdcbus.producer.decoding.column_types import BinlogColumn, Reader
 from cdcbus.producer.decoding.table import DecodableTable
 
 ONLY_READ = TYPE.GEOMETRY
-"""A type for which no writer has code of its own: its cells are what the reader gives."""
+"""A type for which no writer has code of its own: the reader reads its cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Computed:
-    """A computed column. `takes`: the source columns that it needs, by their names there."""
+    """A computed column. `takes`: the source columns that it needs, by their source names."""
 
     name: str
     takes: frozenset[str]
@@ -29,9 +29,9 @@ class Computed:
 
 @dataclass(frozen=True, slots=True)
 class RecordColumns:
-    """`table`: what records describe. `names`: of each source column, what records call it, None
-    = it is left out; `columns` and `readers` are the source's, but that masked ones are read as
-    what stands in their place. `computed` follow, in order."""
+    """`table`: the table that records describe. `names`: each source column's name in records, None
+    = it is left out; `columns` and `readers` are the source's, except that readers of masked
+    columns return the masked text. `computed` follow, in order."""
 
     table: Table
     names: tuple[str | None, ...]
@@ -41,19 +41,19 @@ class RecordColumns:
 
     @property
     def is_constant(self) -> bool:
-        """Whether computed columns, if any, hold the same in every row."""
+        """Whether computed columns, if any, have the same value in every row."""
         return not any(each.takes for each in self.computed)
 
 
 def as_they_are(table: DecodableTable) -> RecordColumns:
-    """Without a mapper."""
+    """The columns of a table without a mapper."""
     names = tuple(column.name for column in table.columns)
     return RecordColumns(table.table, names, table.columns, table.readers)
 
 
 def record_columns(table: DecodableTable, plan: Plan, key: tuple[str, ...]) -> RecordColumns | None:
-    """`key`: the record key's columns. None for what the row-at-a-time path alone does: keys that
-    are computed, expressions of masked columns, or of such that the table does not have."""
+    """Maps a table's columns by a plan. `key`: the record key's columns. None for cases that only
+    the row-at-a-time path handles: computed keys, and expressions of masked or missing columns."""
     computed = tuple(
         Computed(name, made.columns, _cell(made, plan)) for name, made in plan.computed.items()
     )

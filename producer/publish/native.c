@@ -1,8 +1,8 @@
 /* Rows of a binlog event straight to Kafka records, for the types that rows are mostly made of.
 
-   `Rows.changes`, the mapper, `record_key` and the converter's `to_bytes` say what must come out; producer/publish/codegen.py does the same in Python. Here
-   nothing is ever wrong with a row: one that does not fit, whose key changes, or that holds what this code does not know, is left to the
-   row-at-a-time path, which knows better or says what is wrong. All reads stay within the event, whatever it holds. */
+   `Rows.changes`, the mapper, `record_key` and the converter's `to_bytes` define the output; producer/publish/codegen.py does the same in Python. This
+   code reports no errors in rows: a row that does not fit, whose key changes, or that holds something unknown to this code, is left to the
+   row-at-a-time path, which can read it or says what is wrong. All reads stay within the event, whatever it holds. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -10,12 +10,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Goes up when what Python gives or gets here changes: cdcbus.producer.publish.native then takes no older build. */
+/* Raised when the values passed between Python and this code change: cdcbus.producer.publish.native then refuses older builds. */
 #define INTERFACE 2
 
 typedef enum { INTEGER, DOUBLE, DECIMAL, YEAR, DATE, TIME, DATETIME, TIMESTAMP, ENUM, UTF8, BYTES, READ, KINDS } Kind;
 typedef enum { FIRST, SECOND, OLD, ROW, IS_LAST, PLACEHOLDERS } Placeholder;
-/* What a step comes to: NOT_MINE leaves the row to the row-at-a-time path; with FAILED a Python exception is set. */
+/* The result of a step: NOT_MINE leaves the row to the row-at-a-time path; with FAILED a Python exception is set. */
 typedef enum { DONE, NOT_MINE, FAILED } Outcome;
 
 #define TRY(step) \
@@ -25,16 +25,16 @@ typedef enum { DONE, NOT_MINE, FAILED } Outcome;
             return outcome_; \
     } while (0)
 
-/* Of a column: `size` of its value in bytes, or of the length before it; `digits` of a fraction, or all of a DECIMAL's; `scale` of a
-   DECIMAL; `member` is `"name":`, empty where the column is not written. `texts` and `json_texts`: of ENUM a tuple of labels, of BYTES what each byte is: 256 times a length and
-   up to 7 bytes. `read` is a Python reader. All objects live as long as the plan. */
+/* A column: `size` of its value in bytes, or of the length before it; `digits` of a fraction, or all of a DECIMAL's; `scale` of a
+   DECIMAL; `member` is `"name":`, empty if the column is not written. `texts` and `json_texts`: for ENUM a tuple of labels, for BYTES the text of each byte, 256 entries of
+   a length and up to 7 bytes. `read` is a Python reader. All objects live as long as the plan. */
 typedef struct {
     Kind kind;
     int size, digits, scale, is_signed, is_key, is_shown;
     PyObject *member, *json_texts, *texts, *read;
 } Column;
 
-/* A cell in a row image: its bytes, or its text where a reader has read it. */
+/* A cell in a row image: its bytes, or its text if a reader has read it. */
 typedef struct {
     int is_null;
     const uint8_t *at;
@@ -55,8 +55,8 @@ typedef struct {
     int is_update, has_readers;
     int *key;  /* columns of the record key */
     int *placeholders;
-    PyObject *owner;  /* what the columns' objects belong to */
-    PyObject *constants;  /* members behind those of each image, as bytes */
+    PyObject *owner;  /* keeps the columns' objects alive */
+    PyObject *constants;  /* members appended to each image, as bytes */
 } Plan;
 
 /* ---- what is written ---- */
@@ -118,7 +118,7 @@ static void put_two(Text *text, unsigned number) {
     *text->at++ = (char)('0' + number % 10);
 }
 
-/* How many bytes the character takes that begins with a byte beyond ASCII; 0 where it is not UTF-8, by Python's rules. */
+/* The number of bytes of the character that begins with a non-ASCII byte; 0 if it is not UTF-8, by Python's rules. */
 static int utf8_size(const uint8_t *at, Py_ssize_t left) {
 #define FOLLOWS(i) ((at[i] & 0xC0) == 0x80)
     uint8_t lead = at[0];
@@ -141,7 +141,7 @@ static int is_plain(uint8_t byte) {
     return byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
 }
 
-/* Whether all of eight bytes are. */
+/* Whether all of eight bytes are plain. */
 static int are_plain(uint64_t eight) {
     const uint64_t ones = 0x0101010101010101u, highs = ones * 0x80;
     uint64_t quote = eight ^ ones * '"', backslash = eight ^ ones * '\\';
@@ -168,7 +168,7 @@ static void put_escaped(Text *text, uint8_t byte) {
     text->at += 5;
 }
 
-/* UTF-8, with JSON's escapes if it is to be inside of a JSON text. */
+/* Writes UTF-8, with JSON's escapes if it goes into a JSON text. */
 static Outcome put_utf8(Text *text, const uint8_t *at, Py_ssize_t count, int is_json) {
     const uint8_t *end = at + count;
     while (at < end) {
@@ -256,7 +256,7 @@ static Outcome put_double(Text *text, const uint8_t *at) {
     return outcome;
 }
 
-/* One group of digits in a DECIMAL's bytes, of which all are inverted in a negative one. */
+/* One group of digits in a DECIMAL's bytes; all bytes of a negative number are inverted. */
 static uint64_t group(const uint8_t **at, int width, uint8_t invert) {
     uint64_t number = 0;
     for (int i = 0; i < DECIMAL_BYTES[width]; i++)
@@ -292,7 +292,7 @@ static void put_decimal(Text *text, const uint8_t *raw, const Column *column) {
     }
 }
 
-/* `.` and the digits of a fraction, which is stored in an even number of them. */
+/* Writes `.` and the digits of a fraction, which is stored with an even number of digits. */
 static Outcome put_fraction(Text *text, uint64_t fraction, int digits) {
     if (!digits)
         return DONE;
@@ -413,7 +413,7 @@ static Outcome put_cell(Text *text, const Cell *cell, const Column *column) {
 
 /* ---- row images ---- */
 
-/* A cell that a reader of Python's reads. What the reader raises, as for bytes that it cannot read, is raised here. */
+/* A cell that a Python reader reads. Errors of the reader, as for bytes that it cannot read, are passed on. */
 static Outcome read_cell(const Column *column, PyObject *body, Py_ssize_t *at, Cell *cell) {
     PyObject *found = PyObject_CallFunction(column->read, "On", body, *at), *text, *next;
     if (found == NULL)
@@ -434,7 +434,7 @@ static Outcome read_cell(const Column *column, PyObject *body, Py_ssize_t *at, C
     return outcome;
 }
 
-/* The cells of the image that starts at `at`, by the number of their column; then `at` is behind it. */
+/* Reads the cells of the image that starts at `at`, by the number of their column, and moves `at` after it. */
 static Outcome read_image(
     const Plan *plan, const Image *image, Cell *cells, PyObject *body, const uint8_t *start, Py_ssize_t size, Py_ssize_t *at
 ) {
@@ -477,7 +477,7 @@ static void forget(const Plan *plan, Cell *cells) {
         Py_CLEAR(cells[i].text);
 }
 
-/* Whether two cells that are not NULL hold the same bytes: then they have the same text. */
+/* Whether two cells, neither NULL, hold the same bytes: then they have the same text. */
 static int are_same(const Cell *one, const Cell *other) {
     if (one->text != NULL)
         return PyUnicode_Compare(one->text, other->text) == 0;
@@ -516,7 +516,7 @@ static Outcome put_object(const Plan *plan, Text *text, const Image *image, cons
     return before == ',' ? put_character(text, '}') : put(text, "{}", 2);
 }
 
-/* The members of the first image that the second lacks or has another text for: the same bytes are, others may be. `has` says which
+/* Writes the members of the first image that the second lacks or has another text for: equal bytes are equal texts, different bytes may be. `has` says which
    columns the second image has. */
 static Outcome put_old(const Plan *plan, Text *text, const Cell *first, const Cell *second, const char *has) {
     TRY(put_character(text, '{'));
@@ -613,7 +613,7 @@ done:
     return outcome;
 }
 
-/* The rows from `at` on, for as long as they are ours. */
+/* Writes the rows from `at` on, up to the first that must take the row-at-a-time path. */
 static Outcome write_rows(
     const Plan *plan, PyObject *body, Py_ssize_t *at, Py_ssize_t *row, int is_last, const Piece *pieces, PyObject *records, Cell *cells,
     const char *has, Text *text
@@ -634,7 +634,7 @@ static Outcome write_rows(
             if (key_changes(plan, first, second))
                 return NOT_MINE;
         }
-        if (here == *at) /* nothing of it is in the event */
+        if (here == *at) /* the row has no bytes in the event */
             return NOT_MINE;
         text->at = text->start;
         TRY(put_key(plan, text, first, second, has));
@@ -713,7 +713,7 @@ static int decimal_bytes(int digits) {
     return digits / 9 * 4 + DECIMAL_BYTES[digits % 9];
 }
 
-/* Whether reading and writing by it stays within bounds. */
+/* Whether reading and writing by the plan stays within bounds. */
 static int is_sound(const Column *column) {
     int size = column->size, digits = column->digits, extra = (digits + 1) / 2;
     switch (column->kind) {

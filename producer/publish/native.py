@@ -1,7 +1,8 @@
-"""The compiled writer of records (`native.c`): whether it is there, and how it is told of a table.
+"""The compiled writer of records (`native.c`): whether it is available, and its description of a
+table.
 
-It takes no part where it is not built or `CDCBUS_PURE_PYTHON` is set; then all is done by
-`codegen.py`, slower.
+It is not used if it is not built or `CDCBUS_PURE_PYTHON` is set; then `codegen.py` does the work,
+slower.
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ except ImportError:
     built = None  # type: ignore[assignment]
 
 INTERFACE = 2
-"""Of what is given to the compiled part, and comes back."""
+"""The version of the values passed to the compiled part and returned by it."""
 
 
 class CellPlan(NamedTuple):
-    """How a column is read and written: as `Column` in native.c. Without `member` it is not
+    """How a column is read and written, like `Column` in native.c. Without `member` it is not
     written."""
 
     kind: int
@@ -47,7 +48,7 @@ class CellPlan(NamedTuple):
 
 
 class Plan(Protocol):
-    """How the rows of one table and operation become records."""
+    """Converts the rows of one table and operation to records."""
 
     def write(
         self,
@@ -59,8 +60,8 @@ class Plan(Protocol):
         records: list[Record],
         /,
     ) -> tuple[int, int]:
-        """Appends the records of the rows from `at` on, up to the first one that is to take the
-        row-at-a-time path. Gives place and number of the row after the last. Raises what a reader
+        """Appends the records of the rows from `at` on, up to the first row that must take the
+        row-at-a-time path. Returns index and number of the row after the last. Raises what a reader
         raises."""
         ...
 
@@ -80,22 +81,23 @@ class MakePlan(Protocol):
         constants: bytes,
         /,
     ) -> Plan:
-        """`first`, `second`: the columns in the images. `same`: those whose change is one of the
-        key. `key`: those of the record key. `constants`: members behind those of each image."""
+        """`first`, `second`: the columns in the images. `same`: the columns whose change is a
+        change of the key. `key`: the record key's columns. `constants`: members appended to each
+        image."""
         ...
 
 
 compiled: MakePlan | None = (
     built.Plan if built is not None and built.INTERFACE == INTERFACE else None
 )
-"""None where it is not built, or was built from another version."""
+"""None if it is not built, or was built from another version."""
 _IS_WANTED = not os.environ.get("CDCBUS_PURE_PYTHON")
 make_plan = compiled if _IS_WANTED else None
-"""None where the compiled part is not to be used, too."""
+"""Like `compiled`, but also None if the compiled part must not be used."""
 
 
 def without() -> str:
-    """Why the compiled part is not used, for an operator; empty where it is."""
+    """The reason why the compiled part is not used, for an operator; empty if it is."""
     if not _IS_WANTED:
         return "CDCBUS_PURE_PYTHON is set"
     if compiled is not None:
@@ -116,14 +118,15 @@ def placeholders(template: Sequence[Placeholder], op: Op) -> tuple[int, ...]:
 
 
 def constants(computed: Sequence[Computed]) -> bytes:
-    """The members of computed columns that hold the same in every row."""
+    """The members of computed columns with the same value in every row."""
     return ",".join(
         f"{json_string(each.name)}:{json_string(each.cell({}) or '')}" for each in computed
     ).encode()
 
 
 def cell(column: BinlogColumn, read: Reader, name: str | None) -> CellPlan:
-    """What is told of a column. `name`: what records call it, None = it is left out."""
+    """Describes a column to the compiled part. `name`: its name in records, None = it is left
+    out."""
     make = _CELLS.get(column.type)
     made = make(column) if make is not None else None
     return (made or CellPlan(built.READ, read=read))._replace(
@@ -171,8 +174,8 @@ def _text(column: BinlogColumn, length_bytes: int) -> CellPlan | None:
 
 @lru_cache
 def _characters(charset: str) -> tuple[bytes, bytes]:
-    """What each byte is in a character set of one byte per character, as JSON and as it is: 256
-    times its length and up to 7 bytes."""
+    """The character of each byte in a single-byte character set, as JSON and as plain text: 256
+    entries of its length and up to 7 bytes."""
     decode = decoder(charset, "")
     texts = [decode(bytes((byte,))) for byte in range(256)]
     return b"".join(_entry(json_string(text)[1:-1]) for text in texts), b"".join(map(_entry, texts))

@@ -1,5 +1,4 @@
-"""Records that are larger than Kafka takes: which row they are of, what is left of them as a
-dead letter."""
+"""Records that are too large for Kafka: which row they belong to, and their dead letters."""
 
 from __future__ import annotations
 
@@ -9,9 +8,9 @@ from cdcbus.plugins.kafka.record_key import Record
 
 
 class LargeRecord(NamedTuple):
-    """A record that may be refused, the same each time it is made. `pos` is where its event
-    starts, `row` its event's first row in the transaction, `number` which record of the event it
-    is."""
+    """Identifies a record that Kafka may refuse, the same each time it is made. `pos` is where its
+    event starts, `row` the number of the event's first row in the transaction, `number` the
+    record's number in the event."""
 
     topic: str
     table: str
@@ -30,9 +29,9 @@ class LargeRecord(NamedTuple):
 
 
 def dead_letter(task_id: str, record: LargeRecord, key: bytes, size_bytes: int) -> Record:
-    """What goes to the dead-letter topic: an empty value under a key that names task and place
-    in the binlog, so that a letter that is put twice counts once; in headers the record's key
-    and all else that is known of it."""
+    """The record for the dead-letter topic: an empty value, a key that names task and place in the
+    binlog, so that a letter sent twice counts once, and headers with the record's key and
+    everything else known about it."""
     headers = {
         "reason": f"a record of {size_bytes} bytes is too large for topic {record.topic}",
         "topic": record.topic,

@@ -1,4 +1,4 @@
-"""Row changes to Kafka: topic, key, partition, acknowledgement."""
+"""Publishes row changes to Kafka: topic, key, partition, acknowledgement."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ from cdcbus.producer.source.row_events import Part, Rows
 
 LOG = logging.getLogger(__name__)
 BATCH_RECORDS = 1000
-# of tables for which code is kept: about 100 MB, 10,000 small tables or 500 wide ones
+# columns for which code is kept: about 100 MB, 10,000 small tables or 500 wide ones
 CODE_COLUMNS = 50_000
-# The client wakes whoever waits for acknowledgements only when this is over: the first ones take a
-# millisecond or two.
+# The client wakes a waiter for acknowledgements only when this time is over: the first
+# acknowledgements take a millisecond or two.
 PUSH_SECONDS, SLOW_PUSH_SECONDS = 0.001, 0.02
 PUSHES, SLOW_PUSHES = 10, 5
 NO_PLACE = Origin()
-"""Of rows that may have another place when they are read again."""
+"""The origin of rows whose place may differ when they are read again."""
 _LINGER = {"linger.ms", "queue.buffering.max.ms"}
 
 
 def _name_of(key: bytes) -> str:
-    """Of a row without a place, the same each time."""
+    """The name of a row without a place, the same each time."""
     return f"key-{sha256(key).hexdigest()[:16]}"
 
 
@@ -60,14 +60,14 @@ class _Large(NamedTuple):
 
 
 _Size = tuple[str, str, bytes, int]
-"""A row that is too large, wherever it is: topic, table, record key, and its bytes."""
+"""A row that is too large, regardless of its place: topic, table, record key, size in bytes."""
 
 
 class KafkaPublisher(KafkaWriter[_Large]):
-    """Sends row changes to the topics of a task. A context manager; entering checks that those are
-    there which the task names.
+    """Sends row changes to the topics of a task. A context manager; entering checks that the topics
+    that the task names exist.
 
-    `tables`: how many row changes of each table were queued, by operation.
+    `tables`: the number of row changes queued for each table, by operation.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class KafkaPublisher(KafkaWriter[_Large]):
         on_queued: Callable[[int], None] = lambda _: None,
     ) -> None:
         """`task_id` is part of the keys of dead letters. `takes_partial`: rows whose images lack
-        columns are sent, too. `rows_per_record` is how many at most. `transform`: what
-        becomes of rows before. `on_queued` is told about once a second how many bytes of records
-        wait for Kafka, of `config.queue_bytes`. Raises ConfigError for an event processor that
-        cannot be imported."""
+        columns are sent, too. `rows_per_record`: at most. `transform`: how rows are transformed
+        first. `on_queued` is called about once a second with the bytes of records that wait for
+        Kafka, of `config.queue_bytes`. Raises ConfigError for an event processor that cannot be
+        imported."""
         super().__init__(config, stop, on_queued)
         self._task_id = task_id
         self._rows_per_record = rows_per_record
@@ -94,9 +94,9 @@ class KafkaPublisher(KafkaWriter[_Large]):
         self._marks_snapshots = (
             isinstance(converter, MarkingConverter) and converter.marks_snapshots
         )
-        # these go to the dead-letter topic when they come again
+        # refused records, which go to the dead-letter topic when they are made again
         self._dead: set[LargeRecord] = set()
-        # the same of rows that have another place when they are read again
+        # the same for rows whose place differs when they are read again
         self._dead_sizes: set[_Size] = set()
         self._routes = TableRoutes(
             config,
@@ -108,17 +108,17 @@ class KafkaPublisher(KafkaWriter[_Large]):
             on_code=self._add_code,
         )
         self._partitions_of: dict[str, int] = {}
-        self._code = 0  # columns for which they have code
+        self._code = 0  # columns for which the routes have code
         self.tables: dict[TableId, Counter[Op]] = {}
         self._row = 0  # the next row's number in its transaction
         self._is_prompt = not _LINGER & config.kafka_options.keys()
 
     def send(self, parts: Iterable[Part]) -> int:
-        """Queues rows and DDL in order; waits while the queue is full. Gives the number of row
+        """Queues rows and DDL in order; waits while the queue is full. Returns the number of row
         changes.
 
-        Raises UnreadableEvent, BusRejected for a record that Kafka does not take, BusUnavailable
-        when the task is to stop while it waits, ConfigError for a table that has no topic.
+        Raises UnreadableEvent, BusRejected for a record that Kafka refuses, BusUnavailable if the
+        task is stopped while it waits, ConfigError for a table that has no topic.
         """
         if self._code > CODE_COLUMNS:
             self._routes.clear()
@@ -159,7 +159,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         """The same for row changes that are decoded already, row by row. Raises as `send`."""
         waiting: dict[str, list[Record]] = {}
         try:
-            # by table, as the records of one are made together, and those of a topic keep their
+            # by table, as a table's records are made together; records of one topic keep their
             # order
             for table, several in groupby(changes, lambda change: change.table.id):
                 some = list(several)
@@ -178,8 +178,8 @@ class KafkaPublisher(KafkaWriter[_Large]):
         return len(changes)
 
     def _look_for_large(self, origin: Origin, made: Made, waiting: dict[str, list[Record]]) -> None:
-        """Has the delivery of records watched that may be too large, and takes out those that were:
-        dead letters of these are added to `waiting`."""
+        """Watches the delivery of records that may be too large, and removes those that were
+        refused before: adds their dead letters to `waiting`."""
         numbers = [
             number
             for number, record in enumerate(made.records)
@@ -191,7 +191,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
                 made.topic,
                 str(made.table),
                 made.key,
-                # letters go by place: rows without one must not take each other's
+                # letters are keyed by place: rows without one must not share a key
                 origin.file if origin is not NO_PLACE else _name_of(record["key"]),
                 origin.pos,
                 self._row,
@@ -209,11 +209,11 @@ class KafkaPublisher(KafkaWriter[_Large]):
                 self._watch(record, large)
 
     def _joined(self, rows: Rows, made: Made) -> list[Record]:
-        """Records of many rows, where the task wants them: of an event, but not of what a
-        processor makes of it, which may be of other tables and operations."""
+        """Joins the records of an event to records of many rows, if the task wants them; not after
+        a processor, whose rows can be of other tables and operations."""
         if self._rows_per_record == 1 or self._routes.is_processed(rows.table.table.id):
             return made.records
-        # which the task file is checked for
+        # checked when the task file was read
         assert isinstance(self._converter, JoiningConverter)
         if made.topic not in self._partitions_of:
             self._partitions_of[made.topic] = self._partitions(made.topic)
@@ -226,10 +226,10 @@ class KafkaPublisher(KafkaWriter[_Large]):
         )
 
     def push(self, has_more: Callable[[], bool]) -> bool:
-        """Hands what was sent to Kafka without waiting for more to fill its batches, and waits a
-        little for the acknowledgements, until `has_more` says that there is something else to do:
-        whatever comes meanwhile goes together. Whether all is acknowledged. Where the task file
-        says how long batches are filled (linger.ms), they are. Raises as `send`."""
+        """Hands queued records to Kafka without waiting to fill batches, and waits briefly for the
+        acknowledgements, until `has_more` says that there is something else to do: records that
+        arrive meanwhile are sent together. Returns whether everything is acknowledged. If the task
+        file sets linger.ms, batches are filled for that time instead. Raises as `send`."""
         is_done = False
         if self._is_prompt:
             for seconds in (PUSH_SECONDS,) * PUSHES + (SLOW_PUSH_SECONDS,) * SLOW_PUSHES:
@@ -240,10 +240,10 @@ class KafkaPublisher(KafkaWriter[_Large]):
         return is_done
 
     def _of_ddl(self, ddl: TableDdl) -> Iterator[tuple[str, list[Record]]]:
-        """By topic a record for each of its partitions: in each, rows follow that the
-        statement may matter to. A TRUNCATE is for one partition only: readers of others may be
-        ahead, and would lose rows that were written after it. Raises UnreadableEvent where there
-        are others."""
+        """Yields a record for each partition of each topic: rows that the statement concerns may
+        follow in any of them. A TRUNCATE requires a single partition: readers of other partitions
+        can be ahead, and would lose rows that were written after it. Raises UnreadableEvent if the
+        topic has more."""
         if ddl.kind == TRUNCATE:
             for made in self._routes.truncate(ddl):
                 partitions = self._partitions(made.topic)
@@ -252,7 +252,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
                 yield made.topic, made.records
             self.tables.setdefault(ddl.table, Counter())[Op.TRUNCATE] += 1
             return
-        assert isinstance(self._converter, DdlConverter)  # which the task file is checked for
+        assert isinstance(self._converter, DdlConverter)  # checked when the task file was read
         for named in self._routes.ddl(ddl):
             topic = topic_of(named.table, self._config)
             self._topics.need([topic])
@@ -279,7 +279,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         if self._config.transactional_id:
             self._dead.add(refused.record)
             self._dead_sizes.add(refused.size)
-            self._failure = BusUnavailable(f"{sentence}; its transaction begins again without it")
+            self._failure = BusUnavailable(f"{sentence}; its transaction is repeated without it")
         else:
             self._produce_one(dead_letter_topic, dead_letter(self._task_id, *refused))
 
@@ -296,6 +296,6 @@ def _truncate_refused(ddl: TableDdl, topic: str, partitions: int) -> str:
         f"{partitions} partitions of topic "
         f"{topic}: no order holds between them, so that targets would keep rows from before it or "
         "lose rows from after it. Once all before "
-        "it is applied, empty the table at the targets, and go on with "
+        "it is applied, empty the table at the targets, and continue with "
         "loader.source.truncate=false; a topic with one partition carries it"
     )

@@ -1,4 +1,4 @@
-"""Where the rows of a table go: one topic, key and writer for each of its names in records."""
+"""Routes the rows of a table: one topic, key and writer for each of its names in records."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from cdcbus.producer.source.row_events import Rows
 
 
 class Made(NamedTuple):
-    """Records of one event that go to one topic under one name, in order; `key` are the columns of
-    their keys."""
+    """Records of one event for one topic and one name, in order; `key` are the columns of their
+    keys."""
 
     topic: str
     table: TableId
@@ -41,7 +41,7 @@ class Made(NamedTuple):
 
 
 class _Route(NamedTuple):
-    """What is kept for a table under one name."""
+    """The topic, key and writer of a table under one name."""
 
     topic: str
     table: TableId
@@ -50,8 +50,8 @@ class _Route(NamedTuple):
 
 
 class TableRoutes:
-    """The ways of one task's rows. `process`: its event processor; `need` is called with each topic
-    before it is first written to; `on_code` as a writer's."""
+    """The routes of one task's rows. `process`: its event processor; `need` is called with each
+    topic before the first write to it; `on_code` as in TableWriter."""
 
     def __init__(
         self,
@@ -75,18 +75,19 @@ class TableRoutes:
         self._processed: dict[tuple[str, TableId], Made] = {}
 
     def clear(self) -> None:
-        """Forgets the writers, and the code that they have."""
+        """Drops the writers and their code."""
         self._routes.clear()
         self._processors.clear()
 
     def is_processed(self, table: TableId) -> bool:
-        """Whether the event processor sees its rows, which may become any others then."""
+        """Whether the table's rows go through the event processor, which may turn them into any
+        others."""
         return self._process is not None and not self._is_own(table)
 
     def made(self, rows: Rows, first_row: int) -> tuple[list[Made], int]:
-        """The records of an event, and the number of its row changes. Raises UnreadableEvent, also
-        for a row that the mapper or the event processor cannot take; ConfigError for what the task
-        file says and the table does not have."""
+        """Returns the records of an event, and the number of its row changes. Raises
+        UnreadableEvent, also for a row that the mapper or the event processor cannot take;
+        ConfigError if the task file names something that the table does not have."""
         if self.is_processed(rows.table.table.id):
             writer = self._processors.get(rows.table) or self._new_processor(rows.table)
             self._processed = {}
@@ -110,8 +111,8 @@ class TableRoutes:
         return list(self._processed.values())
 
     def truncate(self, ddl: TableDdl) -> list[Made]:
-        """The records of a TRUNCATE. Raises UnreadableEvent where other tables share its name in
-        records, and as `made`."""
+        """The records of a TRUNCATE. Raises UnreadableEvent if other tables share the table's name
+        in records, and as `made`."""
         change = RowChange(
             Table(ddl.table, (), ()), Op.TRUNCATE, None, None, ddl.origin, is_last=True
         )
@@ -127,9 +128,9 @@ class TableRoutes:
         return list(self._processed.values())
 
     def ddl(self, ddl: TableDdl) -> Iterator[TableDdl]:
-        """The statement under each name of its table. Its text is the source's, with the source's
-        names; it is left out where records are not to hold all that the table has, as it may hold
-        what they must not."""
+        """Yields the statement under each name of its table. Its text is the source's, with the
+        source's names; it is omitted if records must not hold everything in the table, as the text
+        could reveal what they hide."""
         if self._is_own(ddl.table):
             yield ddl
             return
@@ -141,7 +142,7 @@ class TableRoutes:
             yield TableDdl(route.target, ddl.kind, "" if is_hiding else ddl.sql, ddl.origin)
 
     def _is_own(self, table: TableId) -> bool:
-        """Whether it is the table of the task's heartbeats, which readers know by its name."""
+        """Whether it is the task's heartbeat table, which readers recognize by its name."""
         own = self._transform.heartbeats
         return own is not None and str(own).upper() == str(table).upper()
 
@@ -159,12 +160,12 @@ class TableRoutes:
         return writer
 
     def _process_one(self, change: RowChange) -> list[Record]:
-        """Nothing, as what comes out is kept by topic and name."""
+        """Processes a row change; returns nothing, as the results are kept by topic and name."""
         assert self._process is not None
         with placed(change):
             changes = self._process(change)
         for each in changes:
-            if each.origin is NO_ORIGIN:  # a new one: it comes from where the row came from
+            if each.origin is NO_ORIGIN:  # a new row change: it gets the origin of its source
                 each = replace(each, origin=change.origin, row=change.row)
             self._collect(self._mapped, each)
         return []
@@ -188,7 +189,7 @@ class TableRoutes:
 
     def _as_it_is(self, table: DecodableTable) -> _Route:
         name = table.table.id
-        # patterns of keys are for tables of rows
+        # key patterns do not apply to the heartbeat table
         config = replace(self._config, key_rules=()) if self._is_own(name) else self._config
         topic, key = topic_of(name, config), key_columns(table.table, config)
 
@@ -226,14 +227,14 @@ class TableRoutes:
 
 
 def _names_one_of(sql: str, columns: Iterable[str]) -> bool:
-    """Whether a statement may be about one of these columns, in whose place others stand."""
+    """Whether a statement names one of these columns, which computed ones replace."""
     return any(
         re.search(rf"(?<![\w$]){re.escape(name)}(?![\w$])", sql, re.IGNORECASE) for name in columns
     )
 
 
 def row_at_a_time(transform: RecordTransform, way: Way) -> Callable[[RowChange], list[Record]]:
-    """The plain reference of what a mapped row becomes. What it gives raises UnreadableEvent."""
+    """Returns the plain reference for the records of a mapped row; it raises UnreadableEvent."""
 
     def records(change: RowChange) -> list[Record]:
         with placed(change):
@@ -244,7 +245,8 @@ def row_at_a_time(transform: RecordTransform, way: Way) -> Callable[[RowChange],
 
 @contextmanager
 def placed(change: RowChange) -> Iterator[None]:
-    """What is wrong with a row, with its place in the binlog: there the task stops."""
+    """Raises a DataError of the block as UnreadableEvent with the row's place in the binlog, where
+    the task stops."""
     try:
         yield
     except DataError as error:
@@ -257,13 +259,13 @@ def _shared_refused(ddl: TableDdl, name: TableId) -> str:
     return (
         f"{ddl.origin.file}:{ddl.origin.pos}: TRUNCATE of {ddl.table}, whose rows mapper[i] sends "
         f"out as {name} beside those of other tables: targets would lose these too. Once all "
-        "before it is applied, delete the table's rows at the targets, and go on with "
+        "before it is applied, delete the table's rows at the targets, and continue with "
         "loader.source.truncate=false"
     )
 
 
 class _Plain:
-    """A converter as one that has no templates: then each row is looked at."""
+    """Hides the templates of a converter, so that rows take the row-at-a-time path."""
 
     def __init__(self, converter: Converter) -> None:
         self.to_bytes, self.from_bytes = converter.to_bytes, converter.from_bytes

@@ -1,4 +1,5 @@
-"""Records of many rows: those of one binlog event that go to the same partition. Pure."""
+"""Joins the rows of one binlog event that go to the same partition into records of many rows.
+Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from cdcbus.plugins.kafka.record_key import Record
 
 @dataclass(slots=True)
 class _Open:
-    """Records of a partition that are to become one."""
+    """Records of a partition to be joined into one."""
 
     records: list[Record] = field(default_factory=list)
     size_bytes: int = 0
@@ -24,11 +25,11 @@ def many_rows(
     most_bytes: int,
     join: Callable[[Sequence[bytes]], bytes],
 ) -> list[Record]:
-    """The records of an event, joined to records of at most so many rows and bytes; in each
-    partition the rows keep their order.
+    """Joins the records of an event into records of at most `most_rows` rows and `most_bytes`
+    bytes; in each partition the rows keep their order.
 
-    Joined records have no key. Those with headers, as of a changed key, and larger ones stay as
-    they are. Each names the partition of its keys: the client is not to choose, as it may learn of
+    Joined records have no key. Records with headers, as of a changed key, and larger ones are left
+    unchanged. Each names the partition of its keys: the client must not choose, as it may learn of
     new partitions between two records.
     """
     made: list[Record] = []

@@ -1,5 +1,5 @@
-"""How long rows take on their way through a fetch task: committed at the source, read, acknowledged
-by Kafka. Told per batch of the binlog, never per row."""
+"""Measures how long rows take through a fetch task: committed at the source, read, acknowledged by
+Kafka. Measured per batch of the binlog, never per row."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ _SECOND_US = 1_000_000
 
 
 class _Sent(NamedTuple):
-    """Rows that were read together. `records`: so many were sent in all with them; `commits`: when
-    the first and the last transaction of them were committed, in epoch microseconds."""
+    """Rows that were read together. `records`: the number of records sent in total, including
+    theirs; `commits`: when their first and last transactions were committed, in epoch
+    microseconds."""
 
     read_at: float
     rows: int
@@ -26,14 +27,14 @@ class _Sent(NamedTuple):
 
 
 class Stages:
-    """Of rows of transactions whose end has been read. `sent`, `acknowledged` and `forget` are
-    called on one thread.
+    """Latencies of rows of transactions whose end has been read. `sent`, `acknowledged` and
+    `forget` are called on one thread.
 
     `read`: from the commit to the reading; `to_kafka`: from there to the acknowledgement;
-    `published`: both. Rows that were committed before this was made count for `to_kafka` only: they
-    waited for the task's start. `skew_seconds`: by how much the source's clock is ahead, which may
-    be set on any thread. A server that tells commits in whole seconds gives whole seconds, rounded
-    up: its rows took no longer.
+    `published`: both. Rows committed before this object was made count for `to_kafka` only: they
+    waited for the task's start. `skew_seconds`: how far the source's clock is ahead; can be set on
+    any thread. Commit times in whole seconds give latencies in whole seconds, rounded up, an upper
+    bound.
     """
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
@@ -46,8 +47,8 @@ class Stages:
         return self._clock()
 
     def sent(self, batch: Batch, read_at: float, rows: int, records: int) -> None:
-        """The closed transactions of a batch that was read then: they were `rows` row changes, and
-        with them so many records were sent in all."""
+        """Notes the closed transactions of a batch that was read at `read_at`: they have `rows` row
+        changes, and `records` records were sent in total, including theirs."""
         if not rows or not batch.closed:
             return
         commits = self._commits(batch)
@@ -56,8 +57,8 @@ class Stages:
         self._waiting.append(_Sent(read_at, rows, records, commits))
 
     def acknowledged(self, records: int) -> None:
-        """So many of the records that were sent have been acknowledged. Of several partitions they
-        count as if they were in the order of sending."""
+        """Notes the number of sent records that have been acknowledged. Records of several
+        partitions count as if acknowledged in the order of sending."""
         now = self._clock() if self._waiting else 0.0
         while self._waiting and self._waiting[0].records <= records:
             sent = self._waiting.popleft()
@@ -66,13 +67,13 @@ class Stages:
                 self.published.record(self._since(commit_us, now), sent.rows / len(sent.commits))
 
     def forget(self) -> None:
-        """What was sent and is not acknowledged is read again."""
+        """Drops the rows that were sent and not acknowledged: they are read again."""
         self._waiting.clear()
 
     def _commits(self, batch: Batch) -> tuple[int, ...]:
         first, last = batch.closed[0].origin.commit_us, batch.closed[-1].origin.commit_us
         if last % _SECOND_US == 0 and batch.edge is not None:
-            # such a server's rows tell when their statement began
+            # such a server's rows have the time when their statement began
             last = max(last, batch.edge.timestamp_ms * 1000)
         return tuple(commit_us for commit_us in {first, last} if commit_us >= self._begun_us)
 
