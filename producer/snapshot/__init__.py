@@ -1,1 +1,1 @@
-"""Rows that tables have already, into their topics, while the binlog is followed."""
+"""Copies the existing rows of tables into their topics, while the binlog is followed."""

@@ -1,8 +1,8 @@
-"""The SQL of reading a table chunk by chunk, in the order of a key. Pure.
+"""The SQL for reading a table chunk by chunk, in the order of a key. Pure.
 
-A chunk begins behind the last key of the one before, so each is a range of the key's index however
-large the table is and however uneven its keys are. A bound is written with the column's own
-character set, so that the server compares it by the column's collation, and by nothing else.
+A chunk begins after the last key of the previous one, so each is a range of the key's index,
+however large the table is and however uneven its keys are. A bound is written in the column's own
+character set, so that the server compares it by the column's collation.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from enum import StrEnum
 from cdcbus.plugins.rowchange import TableId
 
 Bound = tuple[str, ...]
-"""A place between rows: a literal for each column of the key, as `literal` makes them."""
+"""A place between rows: a literal, made by `literal`, for each column of the key."""
 
 
 class KeyKind(StrEnum):
-    """How values of a key's column are written in SQL."""
+    """How values of a key column are written in SQL."""
 
     NUMBER = "number"  # also ENUM, SET and BIT, by their numbers
-    QUOTED = "quoted"  # dates, times, addresses: digits and marks
+    QUOTED = "quoted"  # dates, times, addresses: digits and punctuation
     TEXT = "text"  # in the column's character set
 
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """`charset`: the server's name, of KeyKind.TEXT."""
+    """`charset`: the server's name for it, of KeyKind.TEXT only."""
 
     name: str
     kind: KeyKind
@@ -50,8 +50,8 @@ _LITERALS = {KeyKind.NUMBER: _NUMBER, KeyKind.QUOTED: _QUOTED, KeyKind.TEXT: _TE
 
 
 def literal(column: KeyColumn, value: bytes) -> str:
-    """A value, as the server sends it without converting its characters, in SQL. Raises ValueError
-    for what is none of the column's kind."""
+    """The SQL literal of a value that the server sent without converting its characters. Raises
+    ValueError if it is not of the column's kind."""
     match column.kind:
         case KeyKind.TEXT:
             made = f"_{column.charset} x'{value.hex()}'"
@@ -63,15 +63,15 @@ def literal(column: KeyColumn, value: bytes) -> str:
 
 
 def checked(column: KeyColumn, text: str) -> str:
-    """The literal itself, which may come from where people write. Raises ValueError for what is
-    none: nothing else gets into a statement."""
+    """Returns the literal itself, which may come from where people write. Raises ValueError for
+    anything else, so that it never gets into a statement."""
     if not _LITERALS[column.kind].fullmatch(text):
         raise ValueError(f"not a bound of column {column.name}: {len(text)} characters")
     return text
 
 
 def quoted(name: str) -> str:
-    """A name as SQL takes any name."""
+    """A name quoted for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -81,16 +81,16 @@ def named(table: TableId) -> str:
 
 
 def beyond(columns: Sequence[KeyColumn], bound: Bound) -> str:
-    """The condition for keys behind a bound.
+    """The condition for keys after a bound.
 
-    Written out, as `(a, b) > (x, y)` reads a whole index on some servers; `a >= x` before it gives
-    all of them one range.
+    Written out, as `(a, b) > (x, y)` scans the whole index on some servers; `a >= x` before it
+    gives every server one range.
     """
     return _on_a_side(columns, bound, ">", ">")
 
 
 def up_to(columns: Sequence[KeyColumn], bound: Bound) -> str:
-    """The condition for keys before a bound, or at it."""
+    """The condition for keys up to and including a bound."""
     return _on_a_side(columns, bound, "<", "<=")
 
 
@@ -116,8 +116,8 @@ def page(
     rows: int,
     where: str = "",
 ) -> str:
-    """The statement for the next rows in the key's order: at most so many, behind `after`, up to
-    `until`. `where` is a condition in SQL, an operator's."""
+    """The statement for the next rows in the key's order: at most `rows`, after `after`, up to
+    `until`. `where` is an operator's condition in SQL."""
     conditions = [
         *([beyond(key.columns, after)] if after is not None else []),
         *([up_to(key.columns, until)] if until is not None else []),
@@ -138,20 +138,21 @@ def nth_key(
     until: Bound,
     rows: int,
 ) -> str:
-    """The statement for the key of the last of so many rows behind `after`; nothing where there are
-    fewer up to `until`. `selected`: what gives the key's values, which the index has itself."""
+    """The statement for the key of the last of `rows` rows after `after`; it returns nothing if
+    there are fewer up to `until`. `selected`: the expressions of the key's values, which the index
+    covers."""
     return f"{page(table, selected, key, after, until, 1)} OFFSET {rows - 1}"
 
 
 def between(
     table: TableId, selected: Sequence[str], key: Key, after: Bound | None, until: Bound
 ) -> str:
-    """The statement for all rows behind `after`, up to `until`, in the key's order."""
+    """The statement for all rows after `after`, up to `until`, in the key's order."""
     return page(table, selected, key, after, until, ALL_ROWS)
 
 
 def last_key(table: TableId, selected: Sequence[str], key: Key, where: str = "") -> str:
-    """The statement for the greatest key now. `selected`: what gives the key's values."""
+    """The statement for the current greatest key. `selected`: the expressions of its values."""
     order = ", ".join(f"{quoted(column.name)} DESC" for column in key.columns)
     return (
         f"SELECT {', '.join(selected)} FROM {named(table)} FORCE INDEX ({quoted(key.index)})"
@@ -160,7 +161,7 @@ def last_key(table: TableId, selected: Sequence[str], key: Key, where: str = "")
 
 
 def whole(table: TableId, selected: Sequence[str], where: str = "") -> str:
-    """The statement for all rows, in no order."""
+    """The statement for all rows, unordered."""
     return f"SELECT {', '.join(selected)} FROM {named(table)}{_where([where] if where else [])}"
 
 
@@ -173,8 +174,8 @@ MOST_ROWS, LEAST_ROWS = 100_000, 1
 
 
 def rows_for(wanted_bytes: int, read_rows: int, read_bytes: int) -> int:
-    """How many rows of the next chunk come to about so many bytes, as those read last did; at most
-    four times as many."""
+    """The number of rows for a next chunk of about `wanted_bytes`, judged by the rows read last; at
+    most four times as many as those."""
     if not read_rows or not read_bytes:
         return MOST_ROWS
     fitting = wanted_bytes * read_rows // read_bytes

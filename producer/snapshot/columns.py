@@ -1,9 +1,9 @@
-"""What is selected of a table so that its rows read as they would in the binlog. Pure.
+"""Selects a table's columns so that its rows read as they would in the binlog. Pure.
 
-A row becomes a row image, of columns that give each cell the bytes that the server sends: what the
-binlog holds in another form (numbers, times, labels) is the server's own text, characters stay in
-the column's character set and meet the same decoder, and floats become their own bytes again. So
-one code makes texts and records of both.
+A row becomes a row image whose cells are the bytes that the server sends: types that the binlog
+holds in another form (numbers, times, labels) are the server's text, characters stay in the
+column's character set and go through the same decoder, and floats are converted back to their
+binary form. So the same code makes texts and records of both.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from cdcbus.producer.snapshot.packets import cells
 
 
 class CellForm(IntEnum):
-    """How a cell that the server sends as text stands in a row image."""
+    """The form in a row image of a cell that the server sends as text."""
 
-    TEXT = 0  # its bytes, behind their number in four
+    TEXT = 0  # its length in four bytes, then its bytes
     FLOAT = 1  # four bytes
-    DOUBLE = 2  # eight
+    DOUBLE = 2  # eight bytes
 
 
 @dataclass(frozen=True, slots=True)
 class SelectedTable:
-    """`expressions` are selected, and the first of them give images of the `table`'s rows, by
-    `forms`. `key`: by which it is paged, None where the table has none that is fit for it;
-    `key_columns`: their numbers in the table; `bound_cells`: which of the expressions give the
-    values for literals."""
+    """`expressions` are selected; the first of them give the images of the `table`'s rows, by
+    `forms`. `key`: the key by which the table is paged, None if none is suitable; `key_columns`:
+    the numbers of its columns in the table; `bound_cells`: the numbers of the expressions whose
+    values become literals."""
 
     table: DecodableTable
     expressions: tuple[str, ...]
@@ -63,22 +63,22 @@ class SelectedTable:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        """Of the columns by which it is paged."""
+        """The names of the columns by which it is paged."""
         return tuple(column.name for column in self.key.columns) if self.key else ()
 
     @property
     def key_expressions(self) -> tuple[str, ...]:
-        """What gives the values for literals."""
+        """The expressions whose values become literals."""
         return tuple(self.expressions[cell] for cell in self.bound_cells)
 
     def bound_of_key(self, packet: bytes) -> Bound:
-        """The place behind a row of which only `key_expressions` were selected."""
+        """The place after a row of which only `key_expressions` were selected."""
         assert self.key is not None
         found = cells(packet, len(self.bound_cells))
         return tuple(map(literal, self.key.columns, (value or b"" for value in found)))
 
     def bound(self, packet: bytes) -> Bound:
-        """The place behind a row, as the server sends it."""
+        """The place after a row, given as the server sends it."""
         assert self.key is not None
         found = cells(packet, len(self.expressions))
         values = (found[cell] or b"" for cell in self.bound_cells)
@@ -119,8 +119,9 @@ _LONG_TEXT = (4, 0)
 
 
 def selected_table(table: TableId, schema: TableSchema, *, has_metadata: bool) -> SelectedTable:
-    """`has_metadata`: the server sends full row metadata, which does not tell BOOL from TINYINT.
-    Raises UnreadableEvent for a type that this release cannot read."""
+    """Makes the selection. `has_metadata`: the server sends full row metadata, which does not
+    distinguish BOOL from TINYINT. Raises UnreadableEvent for a type that this release cannot
+    read."""
     bare = tuple(_described(table, column) for column in schema.columns)
     known = completed(TableMap(table, bare), schema).columns
     if has_metadata:
@@ -155,7 +156,7 @@ _FORMS = {TYPE.FLOAT: CellForm.FLOAT, TYPE.DOUBLE: CellForm.DOUBLE}
 
 
 def _described(table: TableId, column: TableColumn) -> BinlogColumn:
-    """As a table map would describe the column."""
+    """The column as a table map would describe it."""
     numbers = _NUMBERS.search(column.type)
     first, second = (int(number or 0) for number in numbers.groups()) if numbers else (0, 0)
     match column.data_type:
@@ -183,7 +184,7 @@ def _described(table: TableId, column: TableColumn) -> BinlogColumn:
 
 
 def _sent(column: BinlogColumn) -> BinlogColumn:
-    """The column as the server's answer has it."""
+    """The column as it is in the server's answer."""
     if column.type in _FORMS:
         return column
     has_characters = column.type in (TYPE.STRING, TYPE.VARCHAR, TYPE.BLOB, TYPE.ENUM, TYPE.SET)
@@ -196,8 +197,9 @@ def _sent(column: BinlogColumn) -> BinlogColumn:
 
 
 def _expression(column: TableColumn) -> str:
-    """Zeros that fill a number are not in the binlog, and a BIT is a number there. Floats are
-    rounded for show, unless they are doubles without a number of digits; times one, -0 stays."""
+    """The expression that selects a column as the binlog has it: numbers without ZEROFILL's zeros,
+    and BIT as a number. Floats would be rounded for display, unless they are doubles without a
+    number of digits; multiplied by one, they are exact, and -0 is kept."""
     name = quoted(column.name)
     if column.data_type in ("float", "double"):
         return f"{name} * 1e0"
@@ -207,8 +209,8 @@ def _expression(column: TableColumn) -> str:
 
 
 def _paging_key(schema: TableSchema) -> Key | None:
-    """The primary key, else the first unique key without NULLs, whose columns can be compared with
-    a literal."""
+    """The first unique key, the primary key before others, that has no NULLs and whose columns can
+    all be compared with literals."""
     columns = {column.name: column for column in schema.columns}
     nullable = {column.name for column in schema.columns if column.is_nullable}
     for unique in schema.uniques:

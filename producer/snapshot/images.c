@@ -1,6 +1,6 @@
-/* Rows as a server answers them to row images, and these to columns: `producer/snapshot/rows.py` says in Python what must come out.
+/* Converts rows in a server's answer to row images, and these to columns: `producer/snapshot/rows.py` is the reference in Python.
 
-   A row whose bytes end too early, or whose float is none, is refused with ValueError; all reads stay within the row. */
+   A row that is truncated, or has an invalid float, raises ValueError; all reads stay within the row. */
 
 #define Py_LIMITED_API 0x030B0000
 #define PY_SSIZE_T_CLEAN
@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Goes up when what Python gives or gets here changes: cdcbus.producer.snapshot.rows then takes no older build. */
+/* Raised when the values passed between Python and this code change: cdcbus.producer.snapshot.rows then refuses older builds. */
 #define INTERFACE 2
 #define NULL_CELL 251
 #define FLOAT_CHARACTERS 63
@@ -23,7 +23,7 @@ typedef struct {
     int is_null;
 } Cell;
 
-/* The next cell of a row; whether it is all there. */
+/* Reads the next cell of a row. Returns whether it is complete. */
 static int next_cell(Row *row, Cell *cell) {
     if (row->at >= row->end)
         return 0;
@@ -52,7 +52,7 @@ static unsigned char *put(unsigned char *to, uint64_t bits, int bytes) {
     return to;
 }
 
-/* The bytes of a float; NULL with an exception set where the text is none. */
+/* Writes the bytes of a float; returns NULL with an exception set if the text is not a float. */
 static unsigned char *put_float(unsigned char *to, const Cell *cell, Form form) {
     char text[FLOAT_CHARACTERS + 1];
     if (cell->size > FLOAT_CHARACTERS) {
@@ -138,7 +138,7 @@ typedef struct {
     uint64_t size;
 } Column;
 
-/* The cells of an image, in order: calls for each that is no NULL. Whether it is all there, and ends with the last. */
+/* Calls a function for each cell of an image that is not NULL, in order. Returns whether the image is complete, and ends with the last. */
 static int each_cell(PyObject *image, const unsigned char *forms, Py_ssize_t count, Column *columns, Py_ssize_t row, int is_copying) {
     char *raw;
     Py_ssize_t length;
@@ -243,7 +243,7 @@ static PyObject *columns(PyObject *self, PyObject *args) {
 }
 
 PyDoc_STRVAR(images_doc, "images(packets, forms): the row images of rows in the protocol's text form; `forms` has a byte for each cell.");
-PyDoc_STRVAR(columns_doc, "columns(images, forms): of each cell which rows have it, as bits, where it ends in each, as four bytes behind a zero, and its bytes.");
+PyDoc_STRVAR(columns_doc, "columns(images, forms): for each column a bitmap of the rows that have a cell, a zero and the cells' ends, four bytes each, and the cells' bytes.");
 static PyMethodDef methods[] = {
     {"images", images, METH_VARARGS, images_doc}, {"columns", columns, METH_VARARGS, columns_doc}, {NULL, NULL, 0, NULL}
 };

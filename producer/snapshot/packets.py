@@ -7,7 +7,7 @@ _LENGTH_BYTES = {252: 2, 253: 3, 254: 8}
 
 
 def cells(packet: bytes, count: int) -> list[bytes | None]:
-    """The cells of a row in the protocol's text form."""
+    """Returns the cells of a row in the protocol's text form."""
     found: list[bytes | None] = []
     at = 0
     for _ in range(count):

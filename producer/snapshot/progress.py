@@ -1,4 +1,4 @@
-"""How far the snapshot of each table is: what is stored of it, and what operators wish."""
+"""The progress of each table's snapshot, as stored, and the wishes of operators."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cdcbus.producer.snapshot.chunks import Bound
 
 
 class TableState(StrEnum):
-    """WAITING: its turn comes. SENDING: a table without a key is on its way to Kafka. STOPPED: by
-    an operator, begun anew by the next start. DROPPED: the table was, meanwhile. FAILED: it waits
-    for a person."""
+    """WAITING: not begun yet. SENDING: a table without a key is being sent to Kafka. STOPPED: by an
+    operator; the next start begins from scratch. DROPPED: the table was dropped meanwhile. FAILED:
+    an operator must act."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -31,9 +31,9 @@ UNFINISHED = frozenset((TableState.WAITING, TableState.RUNNING, TableState.SENDI
 
 @dataclass(frozen=True, slots=True)
 class TableProgress:
-    """What Kafka has of a table. `after`: the last key of it; `until`: the greatest key when the
-    snapshot began, both as SQL literals. `estimated_rows`: as the server guesses. `where`: an
-    operator's condition. Times in epoch milliseconds, 0 for none."""
+    """The part of a table that Kafka has. `after`: its last key; `until`: the table's greatest key
+    when the snapshot began, both as SQL literals. `estimated_rows`: the server's estimate. `where`:
+    an operator's condition. Times in epoch milliseconds, 0 for none."""
 
     state: TableState = TableState.WAITING
     rows: int = 0
@@ -48,13 +48,13 @@ class TableProgress:
     reason: str = ""
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The progress as JSON fields."""
         fields = {_FIELDS[name]: value for name, value in asdict(self).items()}
         return {name: value for name, value in fields.items() if value not in ("", None)}
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> TableProgress:
-        """Reads what `to_fields` gives, besides others. Raises ValueError."""
+        """Reads the fields that `to_fields` returns, ignores others. Raises ValueError."""
         known = {name: fields[spelled] for name, spelled in _FIELDS.items() if spelled in fields}
         try:
             return cls(
@@ -79,7 +79,7 @@ _FIELDS = {
     "updated_ms": "updated",
     "reason": "reason",
 }
-"""How a progress is spelled in ZooKeeper."""
+"""The names of the fields in ZooKeeper."""
 
 
 class WishKind(StrEnum):
@@ -93,8 +93,8 @@ class WishKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """`tables`: SCHEMA.TABLE in any case; none: all that the task reads. `where`: of START, which
-    rows."""
+    """`tables`: SCHEMA.TABLE in any case; none = all that the task reads. `where`: for START, the
+    condition for rows."""
 
     kind: WishKind
     tables: tuple[str, ...] = ()
@@ -104,12 +104,12 @@ class Wish:
         return not self.tables or str(table).lower() in map(str.lower, self.tables)
 
     def to_fields(self) -> dict[str, Any]:
-        """As JSON holds it."""
+        """The wish as JSON fields."""
         return asdict(self)
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> Wish:
-        """Reads what `to_fields` gives. Raises ValueError."""
+        """Reads the fields that `to_fields` returns. Raises ValueError."""
         try:
             tables = tuple(map(str, fields["tables"]))
             return cls(WishKind(fields["kind"]), tables, str(fields["where"]))
@@ -118,33 +118,33 @@ class Wish:
 
 
 class SnapshotStore(Protocol):
-    """Where the progress of one swimlane is kept. Raises PositionError, PositionUnavailable."""
+    """Stores the progress of one swimlane. Raises PositionError, PositionUnavailable."""
 
     def load(self) -> dict[TableId, TableProgress]:
-        """What is known of each table."""
+        """Returns the stored progress of each table."""
         ...
 
     def save(self, tables: Mapping[TableId, TableProgress]) -> None:
-        """These tables."""
+        """Stores the progress of these tables."""
         ...
 
     def has_wishes(self) -> bool:
-        """Whether there are wishes to be told, or to be taken out as `heeded`. Waits for nothing,
-        so it may be late."""
+        """Whether there are new wishes, or wishes to remove as `heeded`. Never waits, so the answer
+        can be late."""
         ...
 
     def wishes(self) -> list[Wish]:
-        """What was wished since the last call, in order. Until they are `heeded` they come again
-        after the process has ended."""
+        """Returns the wishes since the last call, in order. Until they are `heeded`, they are
+        returned again after a restart of the process."""
         ...
 
     def heeded(self) -> None:
-        """All wishes that were given are done, or noted in what was saved."""
+        """Removes all wishes that were returned: they are done, or part of the saved progress."""
         ...
 
 
 class MemorySnapshots:
-    """For as long as the process lives."""
+    """A store that lasts as long as the process."""
 
     def __init__(self) -> None:
         self.tables: dict[TableId, TableProgress] = {}
@@ -164,4 +164,4 @@ class MemorySnapshots:
         return wished
 
     def heeded(self) -> None:
-        """They are forgotten already."""
+        """Does nothing: `wishes` has removed them already."""

@@ -1,4 +1,4 @@
-"""Reads chunks of tables at the source: no lock, no write, one SELECT at a time."""
+"""Reads chunks of tables at the source: without locks or writes, one SELECT at a time."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 SETTLE_SECONDS, SAID_SECONDS = 0.005, 10.0
-LISTED_SECONDS = 0.11  # the server makes its list of transactions anew after 0.1 s
+LISTED_SECONDS = 0.11  # the server refreshes its list of transactions after 0.1 s
 _NO_PRIVILEGE = 1227
 MOST_BYTES = 32_000_000  # of a chunk; rows beyond are read again
-READ_SECONDS = 3600.0  # few rows may be looked for in many, by an operator's condition
+READ_SECONDS = 3600.0  # an operator's condition may select few rows of many
 _EOF, _ERROR, _EOF_BYTES = 0xFE, 0xFF, 9
 _SESSION = (
     # cells come in their column's own character set
     "SET character_set_results = NULL",
     "SET SESSION sql_mode = ''",
     "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ",
-    # rows may wait here until a target has taken those before
+    # rows may wait in the connection until a target has taken earlier ones
     "SET SESSION net_write_timeout = 3600",
 )
 _SIZE = struct.Struct("<I")
 
 
 class CannotTell(Exception):
-    """The server does not say what a snapshot has to know; a sentence."""
+    """The server does not say something that a snapshot needs to know; a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """Rows of a table, as row images, and what the server's end was afterwards, and when, in epoch
-    microseconds by its clock. `last`: the key of the last row, None without rows.
-    `is_cut`: there were more, too large to be kept at once."""
+    """Rows of a table, as row images; `high`: the end of the server's binlog afterwards, and
+    `high_us`: the server's time then, in epoch microseconds. `last`: the key of the last row, None
+    without rows. `is_cut`: there were more rows, too large to be kept together."""
 
     rows: Iterable[bytes]
     count: int
@@ -70,16 +70,16 @@ class Read:
 
 
 class ChunkReader:
-    """A connection of its own to the server whose binlog is read. Raises pymysql errors, OSError,
-    and CdcErrors; is done with after any of them. Not thread-safe."""
+    """Reads through a connection of its own to the server whose binlog is read. Raises pymysql
+    errors, OSError, and CdcErrors; unusable after any of them. Not thread-safe."""
 
     def __init__(self, config: SourceConfig, server: Server) -> None:
-        """Raises SourceUnavailable also when another server answers."""
+        """Connects. Raises SourceUnavailable also if another server answers."""
         self._config, self._server = config, server
         self._connection: Connection = servers.connect(config, READ_SECONDS)
         try:
             limit = "max_statement_time" if server.is_mariadb else "max_execution_time"
-            with suppress(pymysql.Error):  # an old server has none
+            with suppress(pymysql.Error):  # an old server has no such variable
                 servers.query(self._connection, f"SET SESSION {limit} = 0")
             for statement in _SESSION:
                 servers.query(self._connection, statement)
@@ -98,18 +98,18 @@ class ChunkReader:
         self._connection.close()
 
     def interrupt(self) -> None:
-        """Makes what another thread waits for fail."""
+        """Makes the query that another thread waits for fail."""
         raw: Any = self._connection
         with suppress(OSError, AttributeError):
             raw._sock.shutdown(socket.SHUT_RDWR)
 
     def tables(self) -> list[TableId]:
-        """All that the user may see."""
+        """All tables that the user may see."""
         with closing(servers.connect(self._config)) as connection:
             return SchemaReader(connection).tables()
 
     def describe(self, table: TableId) -> SelectedTable | None:
-        """The table as it is now; None where it is not there, or may not be read."""
+        """The current table; None if it does not exist, or may not be read."""
         with closing(servers.connect(self._config)) as connection:
             schema, _ = SchemaReader(connection).read(table)
         if schema is None:
@@ -117,7 +117,7 @@ class ChunkReader:
         return selected_table(table, schema, has_metadata=self._has_metadata)
 
     def estimate(self, table: TableId) -> tuple[int, int]:
-        """How many rows the server believes the table to have, and of how many bytes each."""
+        """The server's estimates of the table's number of rows, and of the bytes of each."""
         rows = servers.query(
             self._connection,
             "SELECT table_rows, avg_row_length FROM information_schema.tables WHERE table_schema "
@@ -127,9 +127,9 @@ class ChunkReader:
         return (int(rows[0][0] or 0), int(rows[0][1] or 0)) if rows else (0, 0)
 
     def settle(self, begun: BinlogPosition, is_over: Callable[[], bool]) -> None:
-        """Begins a transaction that sees all that is in the binlog before `begun`: what the stream
-        has brought may not be seen yet, as a server sends a transaction before it lets others see
-        it. Raises CannotTell."""
+        """Begins a transaction that sees everything in the binlog before `begun`. Waits for that:
+        a server sends a transaction to the stream before it makes it visible to other sessions.
+        Returns early once `is_over`. Raises CannotTell."""
         is_over = _saying(begun, is_over)
         while not is_over():
             if self._server.is_mariadb:
@@ -144,7 +144,8 @@ class ChunkReader:
         servers.query(self._connection, "START TRANSACTION WITH CONSISTENT SNAPSHOT")
 
     def _sees_on_mariadb(self, begun: BinlogPosition) -> bool:
-        """MariaDB says to which place of the binlog a consistent view belongs."""
+        """Begins a transaction if it sees enough: MariaDB says which place of the binlog a
+        consistent view belongs to."""
         self._begin()
         status = servers.query(self._connection, "SHOW STATUS LIKE 'binlog_snapshot_%'")
         found = {name.lower(): value for name, value in status}
@@ -161,16 +162,17 @@ class ChunkReader:
         return False
 
     def _has_executed(self, begun: BinlogPosition, is_over: Callable[[], bool]) -> bool:
-        """MySQL counts a transaction as executed once others see it."""
+        """Whether everything before `begun` is visible: MySQL counts a transaction as executed once
+        other sessions see it."""
         if not self._server.has_gtids or not begun.gtid:
             self._outlast_writers(is_over)
             return True
         return not servers.missing_gtids(self._connection, begun.gtid)
 
     def _outlast_writers(self, is_over: Callable[[], bool]) -> None:
-        """Without GTIDs: waits for the end of all transactions that have written something now.
-        InnoDB lists each until others see what it has done; the list may be some time old, but not
-        where it has a transaction of our own."""
+        """Without GTIDs: waits for the end of all current transactions that have written something.
+        InnoDB lists each until other sessions see its changes; the list can be outdated, but not if
+        it has our own transaction."""
         own = str(servers.query(self._connection, "SELECT CONNECTION_ID()")[0][0])
         self._begin()
         listed: dict[str, str] = {}
@@ -182,7 +184,7 @@ class ChunkReader:
             writers &= self._transactions().keys()
 
     def _transactions(self) -> dict[str, str]:
-        """The threads of InnoDB's transactions; of others only those that have written."""
+        """InnoDB's transactions, id -> thread: our own, and those of others that have written."""
         time.sleep(LISTED_SECONDS)
         try:
             rows = servers.query(
@@ -194,7 +196,7 @@ class ChunkReader:
             if error.args[0] != _NO_PRIVILEGE:
                 raise
             raise CannotTell(
-                "MySQL without GTIDs tells only a user with the privilege PROCESS which "
+                "MySQL without GTIDs shows only a user with the privilege PROCESS which "
                 "transactions of its binlog others see already: grant it, or set gtid_mode=ON"
             ) from error
         return {str(trx): str(thread) for trx, thread in rows}
@@ -204,7 +206,7 @@ class ChunkReader:
         servers.query(self._connection, "ROLLBACK")
 
     def greatest(self, selected: SelectedTable, where: str) -> Bound | None:
-        """The greatest key now; None of an empty table."""
+        """The current greatest key; None if the table is empty."""
         assert selected.key is not None
         sql = last_key(selected.table.table.id, selected.expressions, selected.key, where)
         answer = list(self._rows(sql))
@@ -218,7 +220,7 @@ class ChunkReader:
         most_rows: int,
         where: str,
     ) -> Read:
-        """The next rows behind a key. Ends the transaction."""
+        """Reads the next rows after a key. Ends the transaction."""
         assert selected.key is not None
         table = selected.table.table.id
         sql = page(table, selected.expressions, selected.key, after, until, most_rows, where)
@@ -237,7 +239,7 @@ class ChunkReader:
     def nth_key(
         self, selected: SelectedTable, after: Bound | None, until: Bound, rows: int
     ) -> Bound | None:
-        """The key of the last of so many rows behind `after`; None where there are fewer up to
+        """The key of the last of `rows` rows after `after`; None if there are fewer up to
         `until`."""
         assert selected.key is not None
         table = selected.table.table.id
@@ -248,8 +250,8 @@ class ChunkReader:
     def between(
         self, selected: SelectedTable, after: Bound | None, until: Bound
     ) -> Iterator[list[bytes]]:
-        """The rows behind a key up to another one, as row images, as they come; to be read to the
-        end before anything else is asked."""
+        """Yields the rows after a key up to another one, as row images, as they arrive; must be
+        read to the end before the next query."""
         assert selected.key is not None
         table = selected.table.table.id
         sql = between(table, selected.expressions, selected.key, after, until)
@@ -257,7 +259,7 @@ class ChunkReader:
             yield images(answer, selected)
 
     def table(self, selected: SelectedTable, where: str) -> Read:
-        """All rows, by one consistent read; they wait in a temporary file. Ends the transaction."""
+        """Reads all rows, in one consistent read, into a temporary file. Ends the transaction."""
         spool = Spool()
         sql = whole(selected.table.table.id, selected.expressions, where)
         for answer in self._batches(sql):
@@ -276,8 +278,8 @@ class ChunkReader:
             yield from answer
 
     def _batches(self, sql: str) -> Iterator[list[bytes]]:
-        """The rows of a query as packets, as many at once as have come."""
-        raw: Any = self._connection  # the driver would make objects of all cells
+        """Yields the rows of a query as packets, in lists of those that have arrived."""
+        raw: Any = self._connection  # the driver would make an object of each cell
         raw._execute_command(COMMAND.COM_QUERY, sql)
         columns = raw._read_packet().read_length_encoded_integer()
         for _ in range(columns + 1):  # their definitions, and an end
@@ -293,16 +295,16 @@ class ChunkReader:
 
 
 def _saying(begun: BinlogPosition, is_over: Callable[[], bool]) -> Callable[[], bool]:
-    """The same; says once that it takes long."""
+    """Wraps `is_over`; logs once if waiting takes long."""
     due = [time.monotonic() + SAID_SECONDS]
 
     def looked() -> bool:
         if due and time.monotonic() > due[0]:
             due.clear()
             LOG.warning(
-                "what was committed before %s is not seen by all sessions of the source yet, as "
-                "where it waits for a replica, or, without GTIDs, where a transaction is open that "
-                "has written something; the snapshot waits for that",
+                "what was committed before %s is not seen by all sessions of the source yet, for "
+                "example as it waits for a replica, or, without GTIDs, as a transaction is open "
+                "that has written something; the snapshot waits for that",
                 begun,
             )
         return is_over()
@@ -311,7 +313,7 @@ def _saying(begun: BinlogPosition, is_over: Callable[[], bool]) -> Callable[[], 
 
 
 class Spool:
-    """Row images in a temporary file that has no name, and goes with this."""
+    """Row images in an unnamed temporary file, which is deleted with this object."""
 
     def __init__(self) -> None:
         self._file: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115

@@ -1,4 +1,4 @@
-"""Rows as the server answers them, as row images, and these as row events. Pure."""
+"""Converts rows in a server's answer to row images, and these to row events. Pure."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ except ImportError:
     built = None  # type: ignore[assignment]
 
 INTERFACE = 2
-"""Of what is given to the compiled part, and comes back."""
+"""The version of the values passed to the compiled part and returned by it."""
 if built is not None and (
     built.INTERFACE != INTERFACE or os.environ.get("CDCBUS_PURE_PYTHON")
-):  # from another version, or not to be used
+):  # built from another version, or must not be used
     built = None  # type: ignore[assignment]
 compiled = built.images if built is not None else None
 compiled_columns = built.columns if built is not None else None
-"""None where it is not built, or not to be used."""
+"""None if it is not built, or must not be used."""
 EVENT_BYTES = 1 << 17
 _PACKED = 251
 _SIZES = {CellForm.FLOAT: 4, CellForm.DOUBLE: 8}
@@ -51,24 +51,24 @@ def image(packet: bytes, forms: Sequence[CellForm]) -> bytes:
 
 
 def plain_images(packets: list[bytes], forms: Sequence[CellForm]) -> list[bytes]:
-    """The row images of an answer: what the compiled part does, too, and faster."""
+    """The row images of an answer: the plain reference of the compiled part."""
     return [image(packet, forms) for packet in packets]
 
 
 def images(packets: list[bytes], selected: SelectedTable) -> list[bytes]:
-    """The row images of an answer. Raises ValueError for what is no row."""
+    """The row images of an answer. Raises ValueError for a packet that is not a row."""
     if compiled is None:
         return plain_images(packets, selected.forms)
     return compiled(packets, bytes(selected.forms))
 
 
 CellColumn = tuple[bytes, bytes, bytes]
-"""A column of many rows: a bit for each row that has a cell, not NULL, the lowest of each byte
-first; where each row's cell ends, four bytes each, behind a zero; and the cells' bytes."""
+"""A column of many rows: a bitmap of the rows whose cell is not NULL, the lowest bit of each byte
+first; a zero and the end of each row's cell, four bytes each; and the cells' bytes."""
 
 
 def plain_columns(rows: Sequence[bytes], forms: Sequence[CellForm]) -> list[CellColumn]:
-    """Row images as columns: what the compiled part does, too, and faster."""
+    """Row images as columns: the plain reference of the compiled part."""
     nulls_bytes = (len(forms) + 7) // 8
     places = [nulls_bytes] * len(rows)
     nulls = [int.from_bytes(row[:nulls_bytes], "little") for row in rows]
@@ -103,14 +103,14 @@ def plain_columns(rows: Sequence[bytes], forms: Sequence[CellForm]) -> list[Cell
 
 
 def cell_columns(rows: list[bytes], selected: SelectedTable) -> list[CellColumn]:
-    """Row images as columns. Raises ValueError for what is none, or too much."""
+    """Row images as columns. Raises ValueError for a damaged image, or a column over 2 GB."""
     if compiled_columns is None:
         return plain_columns(rows, selected.forms)
     return compiled_columns(rows, bytes(selected.forms))
 
 
 def key_texts(row: bytes, table: DecodableTable, columns: Sequence[int]) -> tuple[str, ...]:
-    """The texts of these columns, none of which is NULL, in a row image of all."""
+    """The texts of these columns, none of them NULL, in a row image of all columns."""
     at = (len(table.readers) + 7) // 8
     nulls = int.from_bytes(row[:at], "little")
     texts: dict[int, str] = {}
@@ -121,7 +121,7 @@ def key_texts(row: bytes, table: DecodableTable, columns: Sequence[int]) -> tupl
 
 
 def row_events(table: DecodableTable, rows: Iterable[bytes], origin: Origin) -> Iterator[Rows]:
-    """Inserts of the rows, as many in each event as come to EVENT_BYTES; as one transaction."""
+    """Yields INSERT events of the rows, with about EVENT_BYTES each, as one transaction."""
     count = len(table.readers)
     head = bytes(8) + _packed(count) + ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
 

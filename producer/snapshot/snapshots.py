@@ -1,8 +1,8 @@
-"""The snapshots of a fetch task, beside its stream: who reads what, and when it goes to Kafka.
+"""Runs the snapshots of a fetch task in parallel with its stream: schedules reading and sending.
 
 A thread reads chunks. They wait until the stream has passed what they have seen (`window.py`), and
-go to Kafka at a transaction boundary: by the stream's own thread while it has something to do, else
-by the one that reads, never by both at a time. What is stored of a table is what Kafka has.
+are sent to Kafka at a transaction boundary: by the stream's thread while it is busy, else by the
+reading thread, never by both at a time. The stored progress of a table is what Kafka has.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ LOG = logging.getLogger(__name__)
 CHUNK_BYTES = 8_000_000
 FIRST_ROWS = 1_000
 CHUNKS_AHEAD = 3
-"""That wait for the stream, at most."""
-TRIES = 5  # to read a table without a key while nobody changes it
+"""The most chunks that wait for the stream."""
+TRIES = 5  # attempts to read a table without a key while nobody changes it
 LOOK_SECONDS = 0.5
 AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 _OF_SCHEMAS = re.compile(rb"\s*(?:DROP|ALTER)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
@@ -66,9 +66,10 @@ _GONE, _REFUSED = {1146, 1049}, {1142, 1143, 1044, 1370}
 
 @dataclass(slots=True)
 class _Course:
-    """A table's way. `progress` is what Kafka has; `after`: up to where it is read. A chunk of an
-    earlier `turn` no longer counts. `sent`: what Kafka is to acknowledge, by the publisher's count.
-    `altered`: how often it had been, when `selected` was read."""
+    """A table's snapshot. `progress` is what Kafka has; `after`: how far the table is read. A chunk
+    of an earlier `turn` no longer counts. `sent`: the progress that Kafka has yet to acknowledge,
+    by the publisher's count of records. `altered`: the number of alterations of the table when
+    `selected` was read."""
 
     table: TableId
     progress: TableProgress
@@ -82,12 +83,12 @@ class _Course:
     sent: deque[tuple[int, TableProgress]] = field(default_factory=deque)
 
     def rewind(self, after: Bound | None) -> None:
-        """It is read again from there on."""
+        """Makes the table be read again after `after`."""
         self.after, self.is_read, self.turn = after, False, self.turn + 1
 
     @property
     def latest(self) -> TableProgress:
-        """With what was sent, too."""
+        """The progress including what was sent and is not acknowledged."""
         return self.sent[-1][1] if self.sent else self.progress
 
     @property
@@ -108,14 +109,14 @@ class _Chunk:
 
 
 def is_snapshot_due(task: FetchTask, store: SnapshotStore) -> bool:
-    """Whether tables may have rows to be read. Raises PositionError, PositionUnavailable."""
+    """Whether tables may have rows to read. Raises PositionError, PositionUnavailable."""
     is_begun = any(progress.state in UNFINISHED for progress in store.load().values())
     return is_begun or task.snapshot is not SnapshotMode.NEVER
 
 
 class Snapshots:
-    """Of one attempt to read one server's binlog from `start` on. A context manager: leaving it
-    ends the thread. All methods but that are for the stream's thread."""
+    """The snapshots during one attempt to read one server's binlog from `start` on. A context
+    manager: leaving it ends the thread. All methods are for the stream's thread."""
 
     def __init__(
         self,
@@ -129,22 +130,22 @@ class Snapshots:
         epoch: str,
         on_sent: Callable[[int], None],
     ) -> None:
-        """`task` has the address that is read. `on_sent` is told how many rows were. Raises
-        PositionError, PositionUnavailable."""
+        """`task` has the address that is read. `on_sent` is called with the number of rows sent.
+        Raises PositionError, PositionUnavailable."""
         self._task, self._server, self._epoch = task, server, epoch
         self._publisher, self._deliver, self._store = publisher, deliver, store
         self._has_more, self._on_sent = has_more, on_sent
         self._filter = TableFilter(task.tables)
         self._changed = Condition()
         self._edge, self._here = start, reached(start)
-        # no transaction has begun behind the edge up to there, which may be in another file
+        # no transaction begins between the edge and this place, which can be in a later file
         self._passed = BinlogCoordinates(self._here.file, self._here.pos)
         self._is_at_edge = True
         self._is_over = False
         self._failure: BaseException | None = None
         self._windows: list[Window] = []
         self._chunks: deque[_Chunk] = deque()
-        self._altered: dict[str, int] = {}  # table in lower case -> how often
+        self._altered: dict[str, int] = {}  # table in lower case -> number of alterations
         self._all_altered = 0
         self._reader: ChunkReader | None = None
         self._courses = {
@@ -154,10 +155,11 @@ class Snapshots:
         }
         self._unsaved: dict[TableId, TableProgress] = {}
         self._aside = SavedAside("the progress of snapshots")
-        # by the thread that saves, until the stream's takes it up
+        # set by the thread that saves, until the stream's thread takes it up
         self._saved: dict[TableId, TableProgress] = {}
         self._found: list[Wish] = []
-        self._new: list[Wish | None] = []  # whose tables are to be found; None: those without one
+        # wishes whose tables must be found; None: tables without a snapshot
+        self._new: list[Wish | None] = []
         if task.snapshot is not SnapshotMode.NEVER:
             self._new.append(None)
         for course in self._courses.values():
@@ -182,15 +184,15 @@ class Snapshots:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """The stream's thread does something: the other one keeps away from Kafka meanwhile.
-        Raises what that one has met."""
+        """Gives the stream's thread the turn: the reading thread sends nothing to Kafka meanwhile.
+        Raises the failure of the reading thread."""
         with self._changed:
             if self._failure is not None:
                 raise self._failure
             yield
 
     def check(self) -> None:
-        """Raises SourceMisconfigured where some table's snapshot has failed."""
+        """Raises SourceMisconfigured if the snapshot of some table has failed."""
         failed = {
             str(course.table): course.progress.reason
             for course in self._courses.values()
@@ -204,12 +206,12 @@ class Snapshots:
 
     @property
     def is_finished(self) -> bool:
-        """Whether nothing is left to do, of a task that is for its snapshot only."""
+        """Whether a snapshot-only task has nothing left to do."""
         return self._task.snapshot is SnapshotMode.ONLY and self.is_idle
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to do, and all that was done is stored."""
+        """Whether nothing is left to do, and all progress is stored."""
         return (
             not self._new
             and not self._unsaved
@@ -217,7 +219,7 @@ class Snapshots:
         )
 
     def passed(self, batch: Batch) -> None:
-        """The stream has brought a batch, of which what is closed was sent."""
+        """Takes note of a batch of the stream, whose closed parts were sent."""
         self._take_up_saved()
         for statement in batch.ddl:
             self._alter(statement)
@@ -235,14 +237,14 @@ class Snapshots:
             self._changed.notify_all()
 
     def acknowledged(self, records: int, *, is_last: bool = False) -> None:
-        """Kafka has so many of the records that were sent, the first ones: stores what that means,
-        and looks what operators wish, without waiting for it unless it `is_last`. What cannot be
-        stored now is stored later. Raises PositionError."""
+        """Takes note that Kafka has the first `records` of the sent records: stores the progress,
+        and looks for wishes of operators, without waiting unless it `is_last`. Progress that cannot
+        be stored now is stored later. Raises PositionError."""
         for course in self._courses.values():
             while course.sent and course.sent[0][0] <= records:
                 _, progress = course.sent.popleft()
                 state = progress.state
-                if not course.is_wanted:  # as it was paused meanwhile
+                if not course.is_wanted:  # for example paused meanwhile
                     state = course.progress.state
                 course.progress = replace(progress, state=state)
                 self._unsaved[course.table] = course.progress
@@ -252,7 +254,7 @@ class Snapshots:
             self._settle()
         self._take_up_saved()
         if self._aside.is_free() and (self._unsaved or self._store.has_wishes()):
-            # what was wished is done, or noted in what is saved before
+            # wishes are heeded once they are done, or part of the progress saved before
             self._aside.save(partial(self._save, dict(self._unsaved), is_heeded=not self._new))
             if is_last:
                 self._settle()
@@ -263,7 +265,7 @@ class Snapshots:
             self._thread.start()
 
     def _save(self, tables: dict[TableId, TableProgress], *, is_heeded: bool) -> None:
-        """On a thread beside the stream."""
+        """Saves on a thread of its own, in parallel with the stream."""
         if tables:
             self._store.save(tables)
             self._saved = tables
@@ -282,7 +284,7 @@ class Snapshots:
                 self._heed(wish)
 
     def _settle(self) -> None:
-        """Nothing is being saved any more. What could not be is left to the next attempt."""
+        """Waits until nothing is being saved. A save that failed is left to the next attempt."""
         try:
             self._aside.settle()
         except PositionUnavailable as error:
@@ -298,7 +300,7 @@ class Snapshots:
         if begins and self._task.elsewhere != Elsewhere():
             LOG.warning(
                 "task %s leaves out what came from the other side: a snapshot would send such rows "
-                "back, older than they are there, and is not begun",
+                "back, older than on that side, and is not begun",
                 self._task.task_id,
             )
             return
@@ -319,7 +321,7 @@ class Snapshots:
         self._changed.notify_all()
 
     def _rest(self, course: _Course, state: TableState, reason: str = "") -> None:
-        """What was read and not sent is forgotten."""
+        """Ends reading in a state; rows that were read and not sent are dropped."""
         course.rewind(course.latest.after)
         self._set(course, state, reason)
 
@@ -332,7 +334,7 @@ class Snapshots:
             return
         for one in (each for each in found if not each.is_temporary):
             if one.was is not None and self._task.snapshot is not SnapshotMode.NEVER:
-                self._new.append(None)  # it may have no snapshot by its new name
+                self._new.append(None)  # the table may have no snapshot under its new name
             for table in filter(None, (one.table, one.was)):
                 name = str(table).lower()
                 self._altered[name] = self._altered.get(name, 0) + 1
@@ -352,7 +354,8 @@ class Snapshots:
                         window.see(changes)
 
     def _open(self, course: _Course, key: tuple[str, ...]) -> Window | None:
-        """A window that begins at the next boundary, once it has begun; None at the end."""
+        """Opens a window, waits for the next boundary, where it begins, and returns it; None at the
+        end."""
         with self._changed:
             window = Window(course.table, key)
             self._windows.append(window)
@@ -366,7 +369,7 @@ class Snapshots:
     def _close(self, window: Window) -> None:
         self._windows = [each for each in self._windows if each is not window]
 
-    # Sending. Only at a boundary, by who has the turn.
+    # Sending: only at a boundary, by the thread that has the turn.
 
     def _send_due(self) -> None:
         is_sent = False
@@ -379,7 +382,8 @@ class Snapshots:
         self._changed.notify_all()
 
     def _send(self, chunk: _Chunk) -> bool:
-        """Whether it was; else it no longer counts, or is read again."""
+        """Sends a chunk. Returns whether it did; else the chunk no longer counts, or is read
+        again."""
         course, read, table = chunk.course, chunk.read, chunk.selected.table
         if chunk.turn != course.turn or not course.is_wanted:
             return False
@@ -394,7 +398,7 @@ class Snapshots:
             course.rewind(chunk.after)
             return False
         if chunk.selected.key is None:
-            # before its rows, and never overtaken by what was to be saved before
+            # stored before its rows are sent, and after every earlier save
             self._settle()
             self._store.save({course.table: replace(course.progress, state=TableState.SENDING)})
             self._unsaved.pop(course.table, None)
@@ -443,7 +447,7 @@ class Snapshots:
             except (SourceUnavailable, OSError, EOFError, *_AWAY) as error:
                 pause = AGAIN_SECONDS[min(failures, len(AGAIN_SECONDS) - 1)]
                 failures += 1
-                LOG.warning("the snapshot waits %g s and goes on: %s", pause, error)
+                LOG.warning("the snapshot is retried in %g s: %s", pause, error)
                 with self._changed:
                     self._forget_read()
                     self._changed.wait_for(lambda: self._is_over, pause)
@@ -465,7 +469,7 @@ class Snapshots:
             return not self._is_over
 
     def _step(self, reader: ChunkReader) -> None:
-        """Takes up what operators wish, reads a chunk, or waits for something to do."""
+        """Takes up operators' wishes, reads a chunk, or waits for something to do."""
         with self._changed:
             wishes = list(self._new)
         if wishes:
@@ -487,7 +491,7 @@ class Snapshots:
         except pymysql.Error as error:
             code = error.args[0] if error.args else 0
             if code in _GONE:
-                self._fail(course, TableState.DROPPED, "the table is no longer there")
+                self._fail(course, TableState.DROPPED, "the table no longer exists")
             elif code in _REFUSED:
                 self._fail(course, TableState.FAILED, f"the user may not read it ({code})")
             elif isinstance(error, _AWAY):
@@ -538,14 +542,14 @@ class Snapshots:
             self._close(window)
         selected = reader.describe(course.table)
         if selected is None:
-            self._fail(course, TableState.DROPPED, "the table is no longer there to be read")
+            self._fail(course, TableState.DROPPED, "the table no longer exists, or is not readable")
             return
         progress = course.progress
         until, estimated = progress.until, progress.estimated_rows
         after = course.after
         if selected.key is not None:
             if after is not None and not _fits(selected, after):
-                after, until = None, None  # its key is another one
+                after, until = None, None  # the table's key has changed
             if until is None or not _fits(selected, until):
                 until = reader.greatest(selected, progress.where)
         known_rows, row_bytes = reader.estimate(course.table)
@@ -565,7 +569,7 @@ class Snapshots:
                 started_ms=progress.started_ms or _now_ms(),
             )
             self._unsaved[course.table] = course.progress
-        LOG.info("the snapshot of %s goes on %s", course.table, _how(selected))
+        LOG.info("the snapshot of %s continues %s", course.table, _how(selected))
 
     def _read(self, reader: ChunkReader, course: _Course, selected: SelectedTable) -> None:
         turn, after, altered = course.turn, course.after, course.altered
@@ -600,7 +604,7 @@ class Snapshots:
 
 
 def _fits(selected: SelectedTable, bound: Bound) -> bool:
-    """Whether a stored bound may be one of the table's key."""
+    """Whether a stored bound can belong to the table's key."""
     key = selected.key
     if key is None or len(bound) != len(key.columns):
         return False
@@ -629,8 +633,8 @@ _INTERRUPTED = (
     "may be in Kafka. Empty the table at the targets, then start its snapshot again"
 )
 _OF_BOTH_SIDES = (
-    "the task leaves out now what came from the other side: a snapshot would send such rows back, "
-    "older than they are there"
+    "the task now leaves out what came from the other side: a snapshot would send such rows back, "
+    "older than on that side"
 )
 _TOO_BUSY = (
     f"the table has no key, and was changed each of the {TRIES} times that it was read: give it a "

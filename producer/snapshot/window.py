@@ -1,13 +1,13 @@
-"""What of a chunk still holds when the stream gets to it. Pure.
+"""Decides which rows of a chunk are still valid when the stream reaches it. Pure.
 
-A chunk is read at some moment between two places of the binlog: `begun`, before which all is to be
-seen by whoever reads the tables, and `high`, before which all is that the chunk has seen. Rows that
-the stream brings from `begun` on are newer than the chunk's, or the same: those are left out of it,
-and what is left may be sent once the stream has passed `high`, at a transaction boundary. What
-comes later follows in the stream.
+A chunk is read at some moment between two places of the binlog: everything before `begun` is
+visible to readers of the tables, and everything that the chunk has seen is before `high`. Rows that
+the stream brings from `begun` on are newer than the chunk's, or the same: these are removed from
+the chunk, and the rest can be sent once the stream has passed `high`, at a transaction boundary.
+Later changes follow in the stream.
 
-A row is known by the bytes of its key, whatever the column's collation takes for equal: whoever
-changed the row that was read has logged it with just these.
+A row is identified by the bytes of its key, regardless of which keys the column's collation treats
+as equal: a change of the row that was read is logged with exactly these bytes.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ KeyTexts = tuple[str | None, ...]
 
 
 def reached(position: BinlogPosition) -> BinlogPosition:
-    """How far a position says that all is out: further than reading goes on from, while an XA
-    transaction is prepared."""
+    """The place before which everything is published: while an XA transaction is prepared, it is
+    after the place where reading would resume."""
     published = position.published
     if published is None:
         return position
@@ -39,10 +39,10 @@ def reached(position: BinlogPosition) -> BinlogPosition:
 
 @dataclass(slots=True)
 class Window:
-    """Of one chunk of a table, which is paged by the columns `key`; none: any change of the table
-    makes the chunk void. `begun`: None until the stream is at a boundary. `touched`: keys of which
-    the stream has brought whole rows since, or that they are gone; `cut`: of which it has brought
-    images that lack columns."""
+    """The window of one chunk of a table, which is paged by the columns `key`; none: any change of
+    the table makes the chunk void. `begun`: None until the stream is at a boundary. `touched`: keys
+    whose complete rows, or deletions, the stream has brought since; `cut`: keys of which it has
+    brought images that lack columns."""
 
     table: TableId
     key: tuple[str, ...]
@@ -52,8 +52,8 @@ class Window:
     cut: set[KeyTexts] = field(default_factory=set)
 
     def see(self, changes: Sequence[RowChange]) -> None:
-        """Changes of the table's rows. Where they are too many to be remembered, as while the
-        stream is far behind, the chunk is void: it is read again once the stream is there."""
+        """Notes changes of the table's rows. If there are too many to remember, as when the stream
+        lags far behind, the chunk becomes void: it is read again once the stream is there."""
         if len(self.touched) + len(self.cut) > MOST_KEYS:
             self.is_void = True
         if self.is_void:
@@ -72,13 +72,13 @@ class Window:
                 if row is not None and all(name in row for name in self.key):
                     touched.add(tuple(row[name] for name in self.key))
                     is_known |= row is change.before or change.before is None
-            self.is_void |= not is_known  # which row it was, the images do not say
+            self.is_void |= not is_known  # the images do not say which row it was
 
     def left(
         self, rows: Iterable[bytes], key_texts: Callable[[bytes], tuple[str, ...]]
     ) -> Iterable[bytes] | None:
-        """The rows that no change has touched, in order; None where the chunk is to be read again:
-        it is void, or has rows of which the stream has brought some columns only."""
+        """The rows that no change has touched, in order; None if the chunk must be read again: it
+        is void, or has rows of which the stream has brought some columns only."""
         if self.is_void:
             return None
         if not self.touched and not self.cut:

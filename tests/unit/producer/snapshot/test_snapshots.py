@@ -738,7 +738,7 @@ def test_all_failed_tables_are_named(world: World) -> None:
 @pytest.mark.parametrize(
     ("error", "state", "reason"),
     [
-        (pymysql.ProgrammingError(1146, "x"), TableState.DROPPED, "no longer there"),
+        (pymysql.ProgrammingError(1146, "x"), TableState.DROPPED, "no longer exists"),
         (pymysql.OperationalError(1142, "x"), TableState.FAILED, "may not read it (1142)"),
         (pymysql.ProgrammingError(1064, "x"), TableState.FAILED, "refuses to read it (1064)"),
         (pymysql.ProgrammingError(), TableState.FAILED, "refuses to read it (0)"),
