@@ -1,5 +1,5 @@
-"""Batches of row changes into targets: loaders by the name a task file uses, the target's kind
-by its address."""
+"""Loads batches of row changes into targets: makes loaders by the name in a task file, and
+recognizes the kind of a target by its address."""
 
 from __future__ import annotations
 
@@ -25,19 +25,20 @@ LOADERS: Final[dict[str, Callable[[Database, str], Loader]]] = {
 
 
 def make_loader(name: str, target: JdbcTarget) -> Loader:
-    """A loader by name, built in or of another package; it connects at first use. Raises
-    ConfigError for a name or an address that it does not know."""
+    """Makes a loader by name, built in or from another package; it connects at first use. Raises
+    ConfigError for an unknown name or address."""
     if name in LOADERS:
         return LOADERS[name](open_target(target), target.task_id)
     return make_added_loader(name, target)
 
 
 def open_target(target: JdbcTarget) -> Database:
-    """Connects at first use. Raises ConfigError for an address that it does not know."""
+    """Returns a target database that connects at first use. Raises ConfigError for an unknown
+    address."""
     url = read_url(target)
     dialects: dict[str, SqlDialect] = {
         "postgresql": Postgresql(target.zero_date),
-        "mysql": Mysql(),  # it has zero dates itself
+        "mysql": Mysql(),  # needs no policy: it stores zero dates
         "oracle": Oracle(target.zero_date),
     }
     return open_database(target, url, dialects[url.dialect])

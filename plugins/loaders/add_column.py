@@ -1,5 +1,5 @@
-"""Which type a source's column has in a target, and the ALTER TABLE statement that gives it one.
-Pure."""
+"""Maps a source column's type to a target's, and generates the ALTER TABLE statement that adds the
+column. Pure."""
 
 from __future__ import annotations
 
@@ -81,22 +81,22 @@ ORACLE_LONGEST: Final = {
     "varbinary": (2000, "BLOB"),
     "decimal": (38, "NUMBER"),
 }
-"""Up to which length there is such a type, and what stands for longer ones. Characters are
-counted, as bytes would be too few."""
+"""The maximum length of a type, and the type for longer ones. Counted in characters, as the maximum
+in bytes would hold fewer."""
 EMPTY: Final = ("char", "varchar", "binary", "varbinary")
-"""Types that may have length 0 in MySQL alone."""
+"""Types that can have length 0 in MySQL only."""
 TYPE: Final = re.compile(r"(\w+)\s*(\([^)]*\))?(.*)", re.DOTALL)
 
 
 def add_column(table: TargetTable, column: Column) -> str:
-    """`add_columns` for a single one."""
+    """`add_columns` for a single column."""
     return add_columns(table, [column])
 
 
 def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
-    """ALTER TABLE for the target's dialect; nullable, as older rows have no value. A column
-    whose type is not known becomes long text."""
-    # A loader of another package may name any dialect: standard SQL quotes as PostgreSQL does.
+    """ALTER TABLE for the target's dialect; the columns are nullable, as older rows have no value.
+    A column of unknown type becomes long text."""
+    # A loader from another package may name any dialect: standard SQL quotes like PostgreSQL.
     quoting = QUOTING.get(table.dialect, QUOTING["postgresql"])
     added = []
     for column in columns:
@@ -112,7 +112,7 @@ def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
 
 
 def column_type(mysql_type: str, dialect: str) -> str:
-    """The target's type for one as MySQL spells it; long text for one that is not known."""
+    """The target's type for a type as MySQL spells it; long text for an unknown one."""
     if dialect == "mysql":
         return mysql_type or "longtext"
     known = ORACLE if dialect == "oracle" else POSTGRESQL
@@ -124,7 +124,7 @@ def column_type(mysql_type: str, dialect: str) -> str:
     length = match[2] or ""
     rest = match[3]
     if name in ("datetime", "timestamp", "time") and not length:
-        length = "(0)"  # without a number the targets take six digits
+        length = "(0)"  # without a number, targets default to six digits
     elif length == "(0)" and name in EMPTY:
         length = "(1)"
     if dialect == "oracle":

@@ -1,4 +1,4 @@
-"""Target tables as the database describes them."""
+"""Reads target tables as the database describes them."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from cdcbus.plugins.rowchange import TableId, type_without_comment
 @dataclass(frozen=True, slots=True)
 class Catalog:
     """Catalog queries of one kind of database, with the parameters :schema and :table. SQLAlchemy's
-    inspector is not used for this: it warns of and drops the types it does not know.
+    inspector is not used for this: it warns about unknown types and drops them.
 
     `names`: schema and table of all that match in any case. `columns`: the fields of TargetColumn,
-    in order; the last two may be left out. `unique_keys`: is primary, name of the key, column, may
-    be deferred; one line per column of each unique key, in order; the column is NULL where the key
-    is more than its columns. `unsafe`: why nothing may be written to the table, if so: what follows
-    "target table T ". `remarks`: what follows the same, one line each. `rights`: a verb that the
-    user has no right to, and the columns that it lacks it for, whether these are all. `view`: what
-    a view selects, as text with all names in backticks. `may_create`: whether the user may make
-    tables in the default schema; empty: cannot be asked.
+    in order; the last two may be left out. `unique_keys`: is primary, name of the key, column, is
+    deferrable; one row per column of each unique key, in order; the column is NULL if the key has
+    more than columns. `unsafe`: why nothing may be written to the table, if so: the text after
+    "target table T ". `remarks`: texts after the same words, one row each. `rights`: a verb that
+    the user has no right to, the columns for which it is missing, and whether these are all.
+    `view`: the SELECT of a view, as text with all names in backticks. `may_create`: whether the
+    user may create tables in the default schema; empty = cannot be queried.
     """
 
     names: str
@@ -41,8 +41,8 @@ class Catalog:
 def reflect(
     connection: Connection, catalog: Catalog, dialect: str, name: TableId
 ) -> TargetTable | None:
-    """The table of that exact name, else the one that differs in case only, else None. Raises
-    ConfigError when several do."""
+    """The table of that exact name, else the one whose name differs in case only, else None. Raises
+    ConfigError if several do."""
     table = _exact(connection, catalog, dialect, name)
     return table or _any_case(connection, catalog, dialect, name)
 
@@ -79,7 +79,8 @@ def _exact(
 
 
 def _unsafe(connection: Connection, catalog: Catalog, name: TableId) -> list[str]:
-    """Why nothing may be written to the table, or to one that a view selects from."""
+    """The reasons why nothing may be written to the table, or to a table that a view selects
+    from."""
     found = []
     for why in _said(connection, catalog.unsafe, name._asdict()):
         found.append(f"target table {name} {why}")
@@ -91,7 +92,7 @@ def _unsafe(connection: Connection, catalog: Catalog, name: TableId) -> list[str
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Key:
-    """A unique key. A column is None where the key is more than its columns."""
+    """A unique key. A column is None if the key has more than columns."""
 
     is_primary: bool
     is_deferrable: bool
@@ -103,8 +104,8 @@ class _Key:
 
 
 def _chosen(keys: list[_Key], columns: dict[str, TargetColumn]) -> _Key | None:
-    """The primary key, else the first one without nullable columns that is checked at once, else
-    one that is checked later."""
+    """The primary key, else the first key without nullable columns that is checked immediately,
+    else one that is checked at commit."""
     usable = []
     for key in keys:
         is_nullable = any(columns[name].is_nullable for name in key.names)
@@ -133,14 +134,14 @@ def _column(
 
 
 def _said(connection: Connection, query: str, parameters: dict[str, str]) -> list[str]:
-    """The lines that a query gives; none where there is no query."""
+    """The rows of a query, as text; none without a query."""
     if not query:
         return []
     return [str(line) for (line,) in connection.execute(text(query), parameters)]
 
 
 def _lacking(connection: Connection, catalog: Catalog, parameters: dict[str, str]) -> list[str]:
-    """Sentences on rights that the user lacks."""
+    """Sentences about rights that the user lacks."""
     if not catalog.rights:
         return []
     found = []
@@ -154,12 +155,12 @@ PAIR: Final = re.compile(r"`((?:[^`]|``)+)`\.`((?:[^`]|``)+)`")
 
 
 def _below(connection: Connection, catalog: Catalog, name: TableId) -> list[TableId]:
-    """What a view selects from, and what the views among these do. Pairs of names that are no
-    table's are among them: a column's."""
+    """The tables that a view selects from, directly or through other views. Can include pairs of
+    names that are not a table's but a column's."""
     if not catalog.view:
         return []
     found = [name]
-    for each in found:  # which grows meanwhile
+    for each in found:  # grows during the loop
         definition = connection.execute(text(catalog.view), each._asdict()).scalar() or ""
         for schema, table in PAIR.findall(definition):
             pair = TableId(schema.replace("``", "`"), table.replace("``", "`"))

@@ -1,4 +1,4 @@
-"""What the SQL targets share: quoting of names, the contract of a dialect, and cells as bytes."""
+"""Shared code of the SQL targets: quoting of names, the contract of a dialect, cells as bytes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ Cells = tuple[Cell, ...]
 
 
 class Quoting:
-    """Names as a dialect quotes them: always, so that reserved words, blanks and mixed case
-    pass."""
+    """Quotes names for a dialect: always, so that reserved words, blanks and mixed case are
+    accepted."""
 
     def __init__(self, dialect: Callable[..., Dialect], paramstyle: str = "named") -> None:
         """`paramstyle`: pyformat doubles percent signs, for statements that have %s parameters."""
@@ -32,20 +32,20 @@ class Quoting:
         return self._quote(name)
 
     def names(self, names: Iterable[str], prefix: str = "") -> str:
-        """Comma-separated, each with `prefix` before it."""
+        """Comma-separated names, each after `prefix`."""
         return ", ".join(prefix + self._quote(name) for name in names)
 
     def table(self, table: TableId) -> str:
-        """SCHEMA.TABLE; a table without a schema stands alone."""
+        """SCHEMA.TABLE, or TABLE without a schema."""
         return ".".join(self._quote(part) for part in table if part)
 
     def equal(self, names: Iterable[str], left: str, right: str, separator: str = " AND ") -> str:
-        """`t.a = s.a AND t.b = s.b`, where `t.` and `s.` stand before the names."""
+        """`t.a = s.a AND t.b = s.b`, with `left` = `t.` and `right` = `s.`."""
         quoted = map(self._quote, names)
         return separator.join(f"{left}{name} = {right}{name}" for name in quoted)
 
     def delete_all(self, table: TableId) -> str:
-        """By DELETE where a TRUNCATE would commit."""
+        """DELETE of all rows, for targets where TRUNCATE would commit."""
         return f"DELETE FROM {self.table(table)}"
 
 
@@ -57,65 +57,65 @@ QUOTING: Final = {
 
 
 class Diagnosis(NamedTuple):
-    """A driver's error: which of ours it is, and a text that holds no cell values."""
+    """A driver's error: our class for it, and a text without cell values."""
 
     error: type[TargetError]
     text: str
 
 
 class Statement(NamedTuple):
-    """A statement with `?` or the driver's own placeholders in place of cells, and how many rows
-    it is for."""
+    """A statement with `?` or the driver's own placeholders in place of cells, and its number of
+    rows."""
 
     sql: str
     rows: int
 
 
 class Upserted(NamedTuple):
-    """What the target reports of an upsert. `left_out`: rows that it neither updated nor inserted,
-    as one of its triggers left them out."""
+    """The target's report of an upsert. `left_out`: the number of rows that it neither updated nor
+    inserted, as one of its triggers left them out."""
 
     inserted: int
     left_out: int = 0
 
 
 class SqlDialect(Protocol):
-    """How one kind of database is written to. No state: one instance serves all connections.
+    """Writes to one kind of database. Stateless: one instance serves all connections.
 
-    The methods run inside the connection's transaction, let driver errors pass, and raise
+    The methods run inside the connection's transaction, pass on driver errors, and raise
     TargetRejected for a cell that cannot be written.
     """
 
     @property
     def name(self) -> str:
-        """SQLAlchemy's name of it: a key of QUOTING."""
+        """SQLAlchemy's name for it, a key of QUOTING."""
         ...
 
     @property
     def catalog(self) -> Catalog: ...
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
-        """Deletes all rows, so that a rollback brings them back."""
+        """Deletes all rows in such a way that a rollback restores them."""
         ...
 
     def delete(
         self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
     ) -> int:
-        """Deletes by primary key; how many rows were there."""
+        """Deletes by primary key; returns the number of rows that existed."""
         ...
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
-        """Updates the rows whose key exists, inserts the others; never touches a row with
-        another key. How many were inserted, as far as the target reports it, counts only where rows
-        are expected to be there."""
+        """Updates the rows whose key exists, inserts the others; never touches a row with another
+        key. The number of inserted rows, as far as the target reports it, is meaningful only if
+        rows are expected to exist."""
         ...
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        """Updates only; how many rows were there, changed or not."""
+        """Updates only; returns the number of rows that existed, changed or not."""
         ...
 
     def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        """Adds rows to a table without a key; how many the target has taken."""
+        """Adds rows to a table without a key; returns the number that the target accepted."""
         ...
 
     def swap(
@@ -126,8 +126,8 @@ class SqlDialect(Protocol):
         old: Cells,
         new: Cells | None,
     ) -> int:
-        """Deletes ONE row that is equal to `old` in these columns, or makes it `new`; how many
-        were there, 0 or 1. NULL equals NULL."""
+        """Deletes ONE row that equals `old` in these columns, or changes it to `new`; returns the
+        number of rows found, 0 or 1. NULL equals NULL."""
         ...
 
     def locked(
@@ -137,30 +137,30 @@ class SqlDialect(Protocol):
         keys: Sequence[Cells],
         columns: Sequence[str],
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Locks the rows with these keys: the place of each that is found, and its cells of the
-        key and of these columns."""
+        """Locks the rows with these keys; yields, for each row found, the index of its key, and its
+        cells of the key and of these columns."""
         ...
 
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
-        """Whether the key takes different texts for one."""
+        """Whether the key treats different texts as equal."""
         ...
 
     def spelled(
         self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
     ) -> list[tuple[Cell, ...]]:
-        """The keys of the rows that are equal to these, as the target has them, as text."""
+        """The keys of the rows that equal these, as the target spells them, as text."""
         ...
 
     def is_any_alike(
         self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
     ) -> bool:
-        """Whether two of the keys, all of them different, may be equal to the key's columns. Asked
-        where `folded` may not decide it."""
+        """Whether two of the keys, all different, may be equal to the key's columns. Called if
+        `folded` cannot decide it."""
         ...
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
-        """The statements that the batch comes to, where its rows are there or not. Pure; never
-        raises for what a cell holds."""
+        """Yields the statements for the batch, whether its rows exist or not. Pure; never raises
+        because of a cell."""
         ...
 
     def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
@@ -168,33 +168,33 @@ class SqlDialect(Protocol):
         ...
 
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
-        """What a driver's error means. `columns`: names that may be quoted from the driver's
+        """Classifies a driver's error. `columns`: names that may be quoted from the driver's
         text."""
         ...
 
 
 def run_plain(connection: Connection, sql: str) -> CursorResult[Any]:
-    """Runs a statement without parameters: percent signs and colons in it are just these."""
+    """Runs a statement without parameters: its percent signs and colons are literal."""
     return connection.exec_driver_sql(sql, execution_options={"no_parameters": True})
 
 
 def by_column(
     columns: Sequence[str], rows: Iterable[Sequence[Cell]]
 ) -> Iterator[tuple[str, tuple[Cell, ...]]]:
-    """Each column with its cells of all rows."""
+    """Yields each column with its cells of all rows."""
     return zip(columns, zip(*rows, strict=True), strict=True)
 
 
 def assigned(table: TargetTable, columns: Sequence[str]) -> Sequence[str]:
-    """The columns that an UPDATE sets: all but the key and those that only an insert gives a
-    value; the key itself where there is nothing else, as SQL wants something."""
+    """The columns that an UPDATE sets: all except the key and those that only an INSERT can set;
+    the key itself if nothing else is left, as SQL requires an assignment."""
     names = [name for name in columns if name not in table.key and not table.columns[name].is_fixed]
     return names or table.key
 
 
 def can_insert(table: TargetTable, columns: Collection[str]) -> bool:
-    """Whether an upsert may try to insert first: servers refuse an insert without a required
-    column before they see that the row exists."""
+    """Whether an upsert may try to insert first: servers refuse an INSERT without a required
+    column before they notice that the row exists."""
     return all(name in columns for name, column in table.columns.items() if column.is_required)
 
 
@@ -209,7 +209,7 @@ def hexadecimal(
 
 
 def unfit(table: TargetTable, column: TargetColumn, what: str) -> TargetRejected:
-    """The error for a cell that cannot become what the column holds; `what` never quotes it."""
+    """The error for a cell that does not fit the column's type; `what` never quotes the cell."""
     return TargetRejected(
         f"target table {table.id}, column {column.name} ({column.type}): a cell has {what}"
     )
@@ -222,9 +222,9 @@ EPOCH: Final = "1970-01-01"
 def without_zero_dates(
     table: TargetTable, column: TargetColumn, cells: Sequence[Cell], policy: ZeroDate
 ) -> Sequence[Cell]:
-    """Cells of a date column in a target that has neither zero dates nor a year 0. Raises
-    TargetRejected where the policy refuses these."""
-    # one look at all cells: nearly always there is none
+    """The cells of a date column for a target without zero dates and year 0. Raises TargetRejected
+    if the policy refuses these."""
+    # one check of all cells: there is almost never one
     text = "".join(filter(None, cells))
     if "-00" not in text and "0000-" not in text:
         return cells

@@ -1,5 +1,5 @@
-"""`JdbcSqlDebug`: a dry run. It logs the statements that a batch comes to, with placeholders for
-cells, and runs none of them."""
+"""`JdbcSqlDebug`: a dry run. Logs the statements for a batch, with placeholders for cells, and runs
+none of them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 
 class JdbcSqlDebug(JdbcBatch):
     """A Loader that only reads the target: its tables' columns and keys, and the offsets that
-    other runs have left there."""
+    other runs have stored."""
 
     is_dry_run = True
 
@@ -49,10 +49,10 @@ class JdbcSqlDebug(JdbcBatch):
         return False
 
     def forget_versions(self, before_ms: int) -> None:
-        """Forgets none: a dry run changes nothing."""
+        """Does nothing: a dry run changes nothing."""
 
     def end_other_sessions(self) -> None:
-        """Ends none: a dry run changes nothing."""
+        """Does nothing: a dry run ends no sessions."""
 
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
         for column in lacking(table, columns):
@@ -65,7 +65,7 @@ class JdbcSqlDebug(JdbcBatch):
 
 
 class DryTransaction:
-    """A LoadTransaction. Its counts are those of a target where every row is there."""
+    """A LoadTransaction. Its counts are those of a target in which every row exists."""
 
     def __init__(self, dialect: SqlDialect, task_id: str) -> None:
         self._dialect = dialect
@@ -73,7 +73,7 @@ class DryTransaction:
 
     def write(self, batch: TableBatch) -> Counts:
         statements = self._dialect.preview(batch)
-        # equal statements that follow each other are logged once
+        # consecutive equal statements are logged once
         for sql, equal in groupby(statements, lambda statement: statement.sql):
             rows = sum(statement.rows for statement in equal)
             LOG.info(
@@ -104,11 +104,11 @@ class DryTransaction:
     def row_versions(
         self, versions: TargetTable, keys: Sequence[tuple[Cell, ...]]
     ) -> list[KnownRow]:
-        """No row has one."""
+        """Returns no versions: a dry run stores none."""
         return [KnownRow(repr(key)) for key in keys]
 
     def has_version_table(self, tables: Sequence[TargetTable]) -> bool:
-        """False, as what it decides changes nothing here."""
+        """Returns False: the answer makes no difference in a dry run."""
         return False
 
     def store_offset(self, offset: AppliedOffset, seen: AppliedOffset | None) -> None:

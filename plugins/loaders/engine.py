@@ -1,4 +1,4 @@
-"""Connections to a target, and its errors as ours."""
+"""Connections to a target, and the translation of its errors into ours."""
 
 from __future__ import annotations
 
@@ -43,9 +43,8 @@ CONNECT_PAUSE_SECONDS: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """A target's pool of connections, and how it is spoken to. `shown` is its address for
-    messages. `own_sessions`: numbers of connections, where the server has no other way to tell
-    whose they are."""
+    """A target's connection pool and dialect. `shown` is its address for messages. `own_sessions`:
+    the numbers of our connections, if the server has no other way to tell whose they are."""
 
     engine: Engine
     dialect: SqlDialect
@@ -58,8 +57,8 @@ class Database:
         return self.url.shown
 
     def open_first(self) -> None:
-        """Opens as many connections as are to be kept, at least one. Raises TargetErrors only
-        for the first: fewer are enough to work."""
+        """Opens the connections that the pool keeps, at least one. Raises TargetErrors only for the
+        first: the task can work with fewer."""
         with ExitStack() as opened:
             with self.reported("connection"):
                 opened.enter_context(self.engine.connect())
@@ -72,7 +71,7 @@ class Database:
                         opened.enter_context(self.engine.connect())
                 except TargetError as error:
                     LOG.warning(
-                        "task %s goes on with %d connections: %s",
+                        "task %s continues with %d connections: %s",
                         self.target.task_id,
                         number - 1,
                         error,
@@ -80,8 +79,8 @@ class Database:
                     break
 
     def end_other_sessions(self) -> None:
-        """Ends those of an earlier process of the task, which may stand still in the middle of a
-        transaction. What prevents that is logged."""
+        """Ends the sessions of an earlier process of the task, which may hang in the middle of a
+        transaction. Failures are logged; raises TargetUnavailable."""
         try:
             with (
                 self.reported("sessions of an earlier process"),
@@ -109,9 +108,9 @@ class Database:
 
     @property
     def schema(self) -> str | None:
-        """The connection's own schema as the server spells it, known from the first connection on;
-        None where the address names none. SQLAlchemy has Oracle's SHOP as shop, which in quotes
-        would be another one."""
+        """The connection's default schema as the server spells it, known from the first connection
+        on; None if the address names none. SQLAlchemy turns Oracle's SHOP into shop, which in
+        quotes would be another schema."""
         sql: Any = self.engine.dialect
         name: str | None = sql.default_schema_name
         if self.dialect.name == "oracle" and name:
@@ -121,7 +120,7 @@ class Database:
     @contextmanager
     def reported(self, what: str, columns: Collection[str] = ()) -> Iterator[None]:
         """Turns driver errors inside the block into TargetErrors that say where and `what`.
-        `columns`: those of the statement, in order.
+        `columns`: the statement's columns, in order.
 
         The driver's error is not chained: its text may hold cells.
         """
@@ -135,7 +134,7 @@ class Database:
                 else ""
             )
             raise diagnosis.error(f"{self.shown}, {what}: {diagnosis.text}{remedy}") from None
-        # a statement after the one that has lost the connection
+        # a statement after the one that lost the connection
         except (InvalidRequestError, ResourceClosedError):
             raise TargetUnavailable(
                 f"{self.shown}, {what}: the connection is lost, and its transaction with it"
@@ -155,10 +154,10 @@ class Database:
 
 
 def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Database:
-    """Connects at first use; a server that cannot be reached is tried again `connect_retries`
-    times, half a second apart.
+    """Returns a database that connects at first use; an unreachable server is retried
+    `connect_retries` times, half a second apart.
 
-    A refused login is not tried again: servers lock accounts for that.
+    A refused login is not retried: servers lock accounts for that.
     """
     engine, own = open_engine(target, url), set[int]()
     if url.dialect == "mysql":
@@ -184,11 +183,11 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
 
 
 def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
-    """An address as SQLAlchemy's engine; READ COMMITTED, as gap locks would make partitions wait
-    for each other.
+    """Makes a SQLAlchemy engine for an address; with READ COMMITTED, as gap locks would make
+    partitions wait for each other.
 
-    Oracle is reached with oracledb in its thin mode, else with cx_Oracle. Raises ConfigError for
-    what only the first can do.
+    Oracle is reached with oracledb in its thin mode, or with cx_Oracle if oracledb is not
+    installed. Raises ConfigError for parameters that only oracledb supports.
     """
     driver, arguments = DRIVERS[url.dialect], url.connect_arguments()
     if url.dialect == "oracle" and find_spec("oracledb") is None:
@@ -211,7 +210,8 @@ def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
 
 
 def _set_up_oracle(engine: Engine, url: JdbcUrl) -> None:
-    """Sessions in UTC, as dates come without a zone; statements with the types of their binds."""
+    """Sets sessions to UTC, as dates come without a zone, and declares the bind types of
+    statements."""
 
     @event.listens_for(engine, "connect")
     def set_up(connection: Any, _: Any) -> None:
@@ -229,7 +229,8 @@ def _set_up_oracle(engine: Engine, url: JdbcUrl) -> None:
 
 
 def _cx_oracle(url: JdbcUrl) -> dict[str, Any]:
-    """Oracle's client library takes the rest from its own files, which TNS_ADMIN names."""
+    """The arguments for cx_Oracle: Oracle's client library reads the rest from its own files, in
+    TNS_ADMIN. Raises ConfigError for arguments that cx_Oracle does not take."""
     if other := sorted(
         url.arguments.keys() - {"user", "password", "dsn", "tcp_connect_timeout", "program"}
     ):

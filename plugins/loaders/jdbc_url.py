@@ -1,4 +1,4 @@
-"""JDBC addresses as task files hold them, read into what the Python drivers take. Pure."""
+"""Converts the JDBC addresses of task files to the arguments of the Python drivers. Pure."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Arguments = dict[str, Any]
 class JdbcUrl:
     """A target's address. `dialect`: postgresql, mysql (MariaDB too) or oracle. `shown` is for
     messages: no user, no password. `arguments` are those of the driver's connect function, without
-    `mysql_tls`; not shown by repr, as they hold the password. `call_timeout_milliseconds`: how long
-    Oracle may take to answer, 0 = for ever. `settings`: of PostgreSQL, for each transaction."""
+    `mysql_tls`; hidden from repr, as they hold the password. `call_timeout_milliseconds`: the limit
+    for Oracle's answers, 0 = none. `settings`: PostgreSQL's, for each transaction."""
 
     dialect: str
     shown: str
@@ -31,14 +31,14 @@ class JdbcUrl:
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def connect_arguments(self) -> Arguments:
-        """All arguments. Reads the certificates that they name; raises ConfigError for a file
-        that cannot be used."""
+        """All arguments. Reads the certificates that they name; raises ConfigError for an unusable
+        file."""
         return {**self.arguments, **self.mysql_tls.driver_arguments()}
 
 
 def read_url(target: JdbcTarget) -> JdbcUrl:
-    """The target's address; its user and password win over those in the address. Raises
-    ConfigError naming what it cannot read."""
+    """Parses the target's address; its user and password override those in the address. Raises
+    ConfigError, naming what it cannot read."""
     for prefix, read in _READERS.items():
         if target.url.startswith(prefix):
             return read(target.url[len(prefix) :], target)
@@ -48,14 +48,15 @@ def read_url(target: JdbcTarget) -> JdbcUrl:
 
 
 def _without_parameters(url: str) -> str:
-    """Parameters may hold a password, and so may what stands before an @."""
+    """The address for messages: parameters, and the text before an @, may hold a password."""
     address = re.split("[?;]", url, maxsplit=1)[0]
     return re.sub(r"^((?:\w+:)*(?://)?).*@", r"\1", address, flags=re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """HOSTS/DATABASE?PARAMETERS; parameter names in lower case, as JDBC drivers differ in case."""
+    """HOSTS/DATABASE?PARAMETERS; parameter names are in lower case, as JDBC drivers differ in
+    theirs."""
 
     hosts: list[tuple[str, int]]
     database: str
@@ -65,7 +66,7 @@ class _Parts:
 
     @property
     def shown(self) -> str:
-        """For messages: without parameters and login."""
+        """The address for messages, without parameters and login."""
         hosts = ",".join(f"{host}:{port}" for host, port in self.hosts)
         return f"{hosts}/{self.database}"
 
@@ -111,7 +112,7 @@ Setting = Callable[[str, Arguments], None]
 
 
 def _argument(name: str, convert: Callable[[str], Any] = str) -> Setting:
-    """A parameter that the driver has under another name."""
+    """Handles a parameter that the driver has under another name."""
 
     def put(value: str, arguments: Arguments) -> None:
         arguments[name] = convert(value)
@@ -120,11 +121,11 @@ def _argument(name: str, convert: Callable[[str], Any] = str) -> Setting:
 
 
 def _ignore(value: str, arguments: Arguments) -> None:
-    """A parameter of the Java driver that means nothing here."""
+    """Ignores a parameter that matters only to the Java driver."""
 
 
 def _ignored(names: str) -> dict[str, Setting]:
-    """Parameters of the Java driver that mean nothing here."""
+    """Ignores parameters that matter only to the Java driver."""
     return dict.fromkeys(names.split(), _ignore)
 
 
@@ -157,15 +158,15 @@ def _apply(
 
 
 SETTINGS: Final = "settings"
-"""Where server settings are put among the arguments: they are set after connecting, as poolers
-drop those that a session starts with."""
+"""The key of server settings among the arguments: they are set after connecting, as poolers drop
+the settings that a session starts with."""
 LOCK_SECONDS: Final = 20
-"""How long a statement waits for a lock, unless the address says otherwise: then the log says
-why, and the batch comes again."""
+"""How long a statement waits for a lock, unless the address says otherwise: after that the log says
+why, and the batch is repeated."""
 IDLE_SECONDS: Final = 60
-"""After so long without a statement the server undoes a transaction: its process stands still."""
+"""After this time without a statement the server rolls back a transaction: its process hangs."""
 GONE_SECONDS: Final = 6
-"""After so long without an answer a machine counts as down."""
+"""After this time without an answer a machine counts as down."""
 POSTGRESQL_DEFAULTS: Final = {
     "lock_timeout": f"{LOCK_SECONDS}s",
     "idle_in_transaction_session_timeout": f"{IDLE_SECONDS}s",
@@ -173,19 +174,19 @@ POSTGRESQL_DEFAULTS: Final = {
     "tcp_keepalives_interval": "1",
     "tcp_keepalives_count": "3",
 }
-"""What the address may change. Keep-alive is the server's end: it undoes the transaction of a
-machine that is down."""
+"""Defaults that the address can override. Keep-alive is the server's: it rolls back the transaction
+of a client machine that is down."""
 POSTGRESQL_FIXED: Final = {
     "TimeZone": "UTC",
     "standard_conforming_strings": "on",
     "client_encoding": "UTF8",
     "IntervalStyle": "postgres",
 }
-"""What cells are written for."""
+"""Settings that the form of cells relies on."""
 
 
 def _pg_option(name: str) -> Setting:
-    """A server setting."""
+    """Handles a server setting."""
 
     def put(value: str, arguments: Arguments) -> None:
         arguments[SETTINGS][name] = value
@@ -199,7 +200,7 @@ def _pg_ssl(value: str, arguments: Arguments) -> None:
 
 
 def _pg_ssl_factory(value: str, arguments: Arguments) -> None:
-    """pgjdbc's own factories; another one's checks are not known, so it is refused."""
+    """Accepts pgjdbc's own factories; others are refused, as their checks are unknown."""
     match value.rpartition(".")[2]:
         case "NonValidatingFactory":
             arguments["sslmode"] = "require"
@@ -212,15 +213,14 @@ def _pg_ssl_factory(value: str, arguments: Arguments) -> None:
 
 
 def _pg_ssl_key(value: str, arguments: Arguments) -> None:
-    """PKCS-8 is read, in PEM and in DER; pgjdbc's third form is not."""
+    """Accepts PKCS-8 in PEM and DER, refuses pgjdbc's third form, PKCS-12."""
     if value.lower().endswith((".p12", ".pfx")):
         raise ValueError(value)
     arguments["sslkey"] = value
 
 
 def _pg_socket_timeout(value: str, arguments: Arguments) -> None:
-    """A server that is down is noticed after this time, whether data is under way to it or
-    awaited."""
+    """A server that is down is noticed after this time, whether data is being sent or awaited."""
     if seconds := int(value):
         arguments.update(tcp_user_timeout=seconds * 1000, keepalives_idle=seconds)
 
@@ -229,8 +229,7 @@ PG_OPTION: Final = re.compile(r"(?:-c\s*|--)([\w.-]+)=(.*)", re.DOTALL)
 
 
 def _pg_options(value: str, arguments: Arguments) -> None:
-    """`-c NAME=VALUE` or `--NAME=VALUE`, any number of them, with blanks and backslashes
-    escaped."""
+    """Any number of `-c NAME=VALUE` or `--NAME=VALUE`, with blanks and backslashes escaped."""
     # `-c NAME` as one word
     joined = re.sub(r"-c\s+", "-c", value)
     for word in re.findall(r"(?:\\.|\S)+", joined):
@@ -307,18 +306,18 @@ def _postgresql(rest: str, target: JdbcTarget) -> JdbcUrl:
 
 # MySQL and MariaDB
 
-# Zero dates, zero ids and backslashes pass as the source wrote them; what does not fit is an error,
-# never cut.
+# Zero dates, zero ids and backslashes pass as the source wrote them; a value that does not fit is
+# an error, never truncated.
 MYSQL_MODE: Final = "STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,NO_BACKSLASH_ESCAPES"
-# MariaDB cuts digits of seconds that a column has no room for where MySQL rounds them, which has no
-# such mode: to it this is a remark.
+# MariaDB truncates fractional seconds that do not fit a column, unless this mode makes it round
+# like MySQL, which has no such mode and sees a comment.
 MARIADB_MODE: Final = "/*M!100401 ',TIME_ROUND_FRACTIONAL'*/"
 MYSQL_SESSION: Final = f"time_zone='+00:00', sql_mode='{MYSQL_MODE}'{MARIADB_MODE}"
 MARIADB_IDLE: Final = f"/*M!100300 idle_transaction_timeout={IDLE_SECONDS},*/"
 MYSQL_DEFAULTS: Final = (
     f"innodb_lock_wait_timeout={LOCK_SECONDS}, lock_wait_timeout={LOCK_SECONDS}, {MARIADB_IDLE}"
 )
-"""What the address may change."""
+"""Defaults that the address can override."""
 
 
 JAVA_STORES: Final = (
@@ -334,8 +333,8 @@ STORE_REMEDIES: Final = {
 
 
 def _mysql_tls(parameters: Mapping[str, str], is_mariadb: bool, target: JdbcTarget) -> MysqlTls:
-    """What the TLS parameters come to, those of MySQL's and MariaDB's drivers alike; a mode wins
-    over the older switches."""
+    """Converts the TLS parameters of MySQL's and MariaDB's drivers; a mode overrides the older
+    switches."""
     mode = _mysql_tls_mode(parameters, is_mariadb, target)
     files = {"ca": parameters.get("serversslcert", "").removeprefix("file:"), "certificate": ""}
     for name, use in JAVA_STORES:
@@ -373,7 +372,7 @@ def _mysql_tls_mode(parameters: Mapping[str, str], is_mariadb: bool, target: Jdb
         return TlsMode.DISABLED
     if is_set("trustservercertificate"):
         return TlsMode.REQUIRED
-    # to MariaDB's driver useSsl=true means all checks, to MySQL's none
+    # useSsl=true means all checks to MariaDB's driver, no checks to MySQL's
     if is_mariadb and is_set("usessl"):
         if is_set("disablesslhostnameverification"):
             return TlsMode.VERIFY_CA
@@ -388,7 +387,7 @@ MYSQL_TLS_MODES: Final = {mode.value: mode for mode in TlsMode} | {
     "trust": TlsMode.REQUIRED,
     "verify-full": TlsMode.VERIFY_IDENTITY,
 }
-"""MySQL's names, and MariaDB's where they differ."""
+"""MySQL's names, and MariaDB's that differ."""
 MYSQL_TLS_PARAMETERS: Final = {
     *(name for name, _ in JAVA_STORES),
     *_ignored(
@@ -404,10 +403,10 @@ MYSQL_TLS_PARAMETERS: Final = {
 
 
 def _milliseconds(*names: str) -> Setting:
-    """A time limit that the driver takes in seconds, under these names; 0 is none."""
+    """Handles a time limit that the driver takes in seconds, under these names; 0 = no limit."""
 
     def put(value: str, arguments: Arguments) -> None:
-        seconds = -(-int(value) // 1000)  # rounded up: a limit below a second is one
+        seconds = -(-int(value) // 1000)  # rounded up: a limit below a second stays a limit
         if seconds:
             arguments.update(dict.fromkeys(names, seconds))
 
@@ -415,7 +414,7 @@ def _milliseconds(*names: str) -> Setting:
 
 
 def _mysql_variables(value: str, arguments: Arguments) -> None:
-    """Ours stay last, so that they hold."""
+    """Adds session variables; our own come last, so that they take effect."""
     arguments["init_command"] = f"SET {MYSQL_DEFAULTS} {value}, {MYSQL_SESSION}"
 
 
@@ -452,7 +451,7 @@ def _mysql(rest: str, target: JdbcTarget) -> JdbcUrl:
         "port": port,
         "database": parts.database or None,
         "user": parts.user,
-        "password": parts.password.encode(),  # the driver would take Latin-1
+        "password": parts.password.encode(),  # the driver would encode it as Latin-1
         "charset": "utf8mb4",
         "connect_timeout": math.ceil(target.max_wait_seconds),
         "init_command": f"SET {MYSQL_DEFAULTS} {MYSQL_SESSION}",
@@ -524,8 +523,8 @@ ORACLE_PARAMETERS: Final[Mapping[str, Setting]] = {
 
 
 def _oracle(rest: str, target: JdbcTarget) -> JdbcUrl:
-    """The arguments are oracledb's, in its thin mode. A TNSNAME is looked up in tnsnames.ora in
-    the folder TNS_ADMIN."""
+    """Parses an Oracle address. The arguments are those of oracledb's thin mode. A TNSNAME is
+    looked up in tnsnames.ora in the folder TNS_ADMIN."""
     address = ORACLE_ADDRESS.fullmatch(rest)
     dsn = _oracle_dsn(address["dsn"].strip()) if address else None
     if address is None or dsn is None:
@@ -538,7 +537,7 @@ def _oracle(rest: str, target: JdbcTarget) -> JdbcUrl:
         "password": target.password or _unquoted(password),
         "dsn": dsn,
         "tcp_connect_timeout": math.ceil(target.max_wait_seconds),
-        # the driver refuses blanks and signs
+        # the driver refuses blanks and other special characters
         "program": re.sub(r"[^A-Za-z0-9.-]+", "-", f"cdcbus {target.task_id}".strip()),
     }
     _apply(parameters, ORACLE_PARAMETERS, arguments, target)
@@ -551,13 +550,13 @@ def _oracle(rest: str, target: JdbcTarget) -> JdbcUrl:
 
 
 def _unquoted(text: str) -> str:
-    """Oracle lets people quote what holds a / or an @."""
+    """Removes quotes: Oracle allows them around a text with a / or an @."""
     is_quoted = len(text) > 1 and text[0] == text[-1] == '"'
     return text[1:-1] if is_quoted else text
 
 
 def _oracle_dsn(text: str) -> str | None:
-    """As the driver reads it: a descriptor, [PROTOCOL://]HOSTS:PORT/SERVICE, or a name in
+    """The DSN as the driver takes it: a descriptor, [PROTOCOL://]HOSTS:PORT/SERVICE, or a name in
     tnsnames.ora. None for anything else."""
     if text.startswith("("):
         return text

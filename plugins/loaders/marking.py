@@ -1,5 +1,5 @@
 """`loader.mark`: each transaction in a MySQL or MariaDB target begins with a row of table
-`cdcbus_mark_<mark>`, by which whoever reads that server's binlog knows it again."""
+`cdcbus_mark_<mark>`, by which readers of that server's binlog recognize it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PREFIX: Final = "cdcbus_mark_"
 
 
 class Marking:
-    """Marks transactions, where the target has a mark. May be called from any thread."""
+    """Marks transactions if the target has a mark. Thread-safe."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -25,8 +25,8 @@ class Marking:
         self._is_there = not self._table
 
     def prepare(self) -> None:
-        """Makes the table where it is lacking, once. Raises TargetError: unmarked transactions
-        would go round and round."""
+        """Creates the table if it is missing, once. Raises TargetError: unmarked transactions would
+        circulate endlessly."""
         with self._lock:
             if self._is_there:
                 return
@@ -41,8 +41,8 @@ class Marking:
             self._is_there = True
 
     def begin(self, connection: Connection) -> None:
-        """The first rows of a transaction: one that comes and goes, so that no two transactions
-        wait for each other, and the table stays empty."""
+        """Writes the first rows of a transaction: inserts and deletes a unique row, so that no two
+        transactions wait for each other, and the table stays empty."""
         if self._table:
             key = uuid4().hex
             connection.exec_driver_sql(f"INSERT INTO {self._table} (id) VALUES ('{key}')")

@@ -1,5 +1,5 @@
-"""The table `cdcbus_position` in a target: how far each Kafka partition has been applied there,
-in the same transaction as the rows."""
+"""The table `cdcbus_position` in a target: how far each Kafka partition has been applied to it,
+stored in the same transaction as the rows."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TABLE: Final = "cdcbus_position"
 
 
 def _text(length: int) -> String:
-    """Case counts in task and topic names, also where the database's default says otherwise."""
+    """A column type for task and topic names: case-sensitive, whatever the database's default."""
     return String(length).with_variant(
         mysql.VARCHAR(length, charset="utf8mb4", collation="utf8mb4_bin"), "mysql", "mariadb"
     )
@@ -60,13 +60,13 @@ ADDED: Final = (SHAPE.c.epoch, SHAPE.c.details)
 
 
 class OldOffsetTable(TargetMisconfigured):
-    """The table is of an earlier version, and must not be altered."""
+    """The table has the layout of an earlier version, and cannot be altered."""
 
 
 def open_table(database: Database) -> TargetTable | None:
-    """The table in the connection's default schema, made if it is not there, and completed.
-    Raises OldOffsetTable, TargetMisconfigured without such a schema, DBAPIError where the table
-    cannot be made."""
+    """The table in the connection's default schema, created if missing, and completed. Raises
+    UnsafeOffsetTable, OldOffsetTable, TargetMisconfigured without such a schema, DBAPIError if the
+    table cannot be created."""
     table = find_table(database)
     if table is not None:
         if table.unsafe:
@@ -76,14 +76,14 @@ def open_table(database: Database) -> TargetTable | None:
         with database.engine.begin() as connection:
             SHAPE.create(connection, checkfirst=False)
     except DBAPIError:
-        if find_table(database) is None:  # else somebody has made it at the same moment
+        if find_table(database) is None:  # else another process created it at the same moment
             raise
     return find_table(database)
 
 
 def find_table(database: Database) -> TargetTable | None:
-    """The table if it is there. Raises TargetMisconfigured where the address names no place for
-    it, DBAPIError."""
+    """The table, None if it does not exist. Raises TargetMisconfigured if the address names no
+    database for it, DBAPIError."""
     with database.engine.connect() as connection:
         schema = database.schema
         if not schema:
@@ -96,8 +96,8 @@ def find_table(database: Database) -> TargetTable | None:
 
 
 def may_create(connection: Connection, dialect: SqlDialect) -> bool | None:
-    """Whether the user may make tables in the default schema; None where that cannot be asked.
-    Rights by way of a role may be missed."""
+    """Whether the user may create tables in the default schema; None if that cannot be queried.
+    Rights granted through a role may be missed."""
     sql = dialect.catalog.may_create
     if not sql:
         return None
@@ -105,8 +105,9 @@ def may_create(connection: Connection, dialect: SqlDialect) -> bool | None:
 
 
 def complete(database: Database, table: TargetTable) -> TargetTable:
-    """The table with the columns that earlier versions did not have. Raises TargetMisconfigured
-    with the statement that adds them where the user may not, DBAPIError when the target is away."""
+    """Adds the columns that earlier versions did not have, and returns the table. Raises
+    OldOffsetTable with the statement that adds them if the user may not, DBAPIError if the target
+    is unavailable."""
     missing = [column for column in ADDED if column.name not in _names(table)]
     for column in missing:
         definition = CreateColumn(column).compile(dialect=database.engine.dialect)
@@ -115,7 +116,7 @@ def complete(database: Database, table: TargetTable) -> TargetTable:
             with database.engine.begin() as connection:
                 run_plain(connection, sql)
         except DBAPIError as error:
-            found = find_table(database)  # somebody may have done the same at the same moment
+            found = find_table(database)  # another process may have added it at the same moment
             if found is not None and column.name in _names(found):
                 continue
             diagnosis = database.dialect.diagnose(error, ())
@@ -137,8 +138,8 @@ def _names(table: TargetTable) -> set[str]:
 def store(
     connection: Connection, task_id: str, offset: AppliedOffset, seen: AppliedOffset | None
 ) -> bool:
-    """Whether the offset stands there now in place of the one that was seen. Raises DBAPIError
-    for a first one that is not the first."""
+    """Stores an offset in place of the one that was seen. Returns whether it did: False if another
+    one was stored meanwhile. Raises DBAPIError if none was seen but one exists."""
     progress = {"next_offset": offset.next_offset, "mzxid": offset.position_version}
     if seen is None:
         row = {
@@ -177,10 +178,10 @@ def _details(offset: AppliedOffset) -> dict[str, str]:
 
 
 def fence(connection: Connection, task_id: str) -> None:
-    """Takes a task's partitions over for a new epoch, as soon as commits under way are done:
-    unconditionally, so that none that follows one after the other can be in the way."""
+    """Takes over a task's partitions for a new epoch, once commits in progress are done:
+    unconditionally, so that a sequence of commits by another process cannot prevent it."""
     columns = SHAPE.c
-    # locked in order: no deadlock
+    # locked in order, to avoid deadlocks
     rows = (
         select(columns.topic)
         .where(columns.task == task_id)
@@ -191,10 +192,10 @@ def fence(connection: Connection, task_id: str) -> None:
 
 
 def load(connection: Connection, task_id: str, table: TargetTable) -> list[AppliedOffset]:
-    """`table`: as found, which may be of an earlier version."""
+    """Returns a task's offsets. `table`: as found, possibly of an earlier version."""
     columns = SHAPE.c
     names = _names(table)
-    # NULL for what the table does not have yet
+    # NULL for columns that the table does not have yet
     epochs = columns.epoch if columns.epoch.name in names else null()
     all_details = columns.details if columns.details.name in names else null()
     query = select(

@@ -1,8 +1,8 @@
-"""The tables `cdcbus_row_...` in a target: of a table whose rows have changes in several Kafka
-partitions, the version of each row.
+"""The tables `cdcbus_row_...` in a target: the version of each row, for a table whose rows have
+changes in several Kafka partitions.
 
-Their key is the table's own, of the same types and collations, so that the target itself says which
-texts are one row.
+Their key is the table's own, with the same types and collations, so that the target itself decides
+which texts are one row.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from cdcbus.plugins.rowchange import TableId
 
 PREFIX: Final = "cdcbus_row_"
 NO_PLACE: Final = "-"
-"""Not empty, which is NULL to Oracle."""
+"""Not empty, as an empty text is NULL in Oracle."""
 
 
 EVERY: Final = "every"
-"""In place of a table's part of a name: there is such a table where each of the task's tables is
-to have one."""
+"""In place of a table's part of the name: if this table exists, each of the task's tables must have
+one."""
 
 
 def name_of(task_id: str, table: TargetTable) -> str:
-    """Another one once the key's columns are others, or of other types."""
+    """The name of a table's versions. It changes with the key's columns and their types."""
     columns = [
         (name, its.type, its.length, its.scale, its.declared)
         for name, its in ((each, table.columns[each]) for each in table.key)
@@ -49,7 +49,8 @@ def _short(what: object) -> str:
 
 
 def find(database: Database, task_id: str, table: TargetTable) -> TargetTable | None:
-    """Raises TargetMisconfigured where the address names no place for it, DBAPIError."""
+    """The table with the versions, None if it does not exist. Raises TargetMisconfigured if the
+    address names no database for it, DBAPIError."""
     with database.engine.connect() as connection:
         return reflect(
             connection,
@@ -60,20 +61,22 @@ def find(database: Database, task_id: str, table: TargetTable) -> TargetTable | 
 
 
 def make(database: Database, task_id: str, table: TargetTable) -> TargetTable | None:
-    """Raises as `find`, and DBAPIError where it cannot be made."""
+    """Creates the table with the versions. Raises as `find`, and DBAPIError if it cannot be
+    created."""
     name = place_of(database, task_id, table)
     try:
         with database.engine.begin() as connection:
             for sql in create_sqls(database.dialect.name, name, table):
                 run_plain(connection, sql)
     except DBAPIError:
-        if find(database, task_id, table) is None:  # else somebody has made it at the same moment
+        if find(database, task_id, table) is None:  # else another process created it just now
             raise
     return find(database, task_id, table)
 
 
 def place_of(database: Database, task_id: str, table: TargetTable | None) -> TableId:
-    """The name of the table with the versions of a target table's rows; None: of `EVERY`."""
+    """The name of the table with the versions of a target table's rows; for None that of `EVERY`.
+    Raises TargetMisconfigured."""
     schema = database.schema
     if not schema:
         raise TargetMisconfigured(
@@ -86,7 +89,8 @@ def place_of(database: Database, task_id: str, table: TargetTable | None) -> Tab
 
 
 def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
-    """The key's columns come from a query, which gives them types and collations."""
+    """The statements that create the table. The key's columns come from a query, which gives them
+    their types and collations."""
     quoted = QUOTING[dialect]
     made = quoted.table(name)
     key = quoted.names(table.key)
@@ -111,7 +115,7 @@ def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
 def is_any_there(
     connection: Connection, database: Database, task_id: str, tables: Sequence[TargetTable | None]
 ) -> bool:
-    """Whether one of the tables with versions exists; None: that of `EVERY`."""
+    """Whether one of the tables with versions exists; None stands for that of `EVERY`."""
     dialect = database.dialect.name
     for table in tables:
         name = place_of(database, task_id, table)
@@ -124,7 +128,7 @@ def is_any_there(
 
 
 def make_every(database: Database, task_id: str) -> bool:
-    """Whether it was made just now."""
+    """Creates the table of `EVERY`. Returns False if it existed already."""
     place = place_of(database, task_id, None)
     try:
         with database.engine.begin() as connection:
@@ -140,7 +144,8 @@ def make_every(database: Database, task_id: str) -> bool:
 
 
 def prune(database: Database, task_id: str, before_ms: int) -> None:
-    """Deletes, in all tables of the task, the rows whose last change came before that time."""
+    """Deletes the versions of rows whose last change came before that time, in all tables of the
+    task."""
     dialect = database.dialect.name
     quoted = QUOTING[dialect]
     schema = place_of(database, task_id, None).schema
@@ -171,5 +176,5 @@ NAMES: Final = {
 
 
 def version(came_ms: int, place: str) -> RowVersion:
-    """As it was read."""
+    """A version from the cells that were read."""
     return RowVersion(int(came_ms), "" if place == NO_PLACE else place)

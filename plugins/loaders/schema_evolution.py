@@ -1,9 +1,9 @@
-"""What `loader.schemaChange=evolve` does to a target table: columns it lacks, and types too narrow
-for the source's. Pure.
+"""The changes that `loader.schemaChange=evolve` makes to a target table: missing columns, and types
+too narrow for the source's. Pure.
 
-A type is made wider only within its family, where every value that is there keeps its meaning:
-whole numbers, decimals, FLOAT to DOUBLE, texts, bytes and bits by length, times by the digits of
-their seconds, a day to a moment, ENUM and SET by labels behind the others.
+A type is widened only within its family, where every existing value keeps its meaning: integers,
+decimals, FLOAT to DOUBLE, texts, bytes and bits by length, times by their fractional digits, a date
+to a date and time, ENUM and SET by labels after the others.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PG_BITS: Final = {"smallint": 16, "integer": 32, "bigint": 64}
 BITS: Final = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 FLOATS: Final = ("float", "double")
 MOMENTS: Final = ("datetime", "timestamp")
-# What Oracle, MySQL and PostgreSQL take at most.
+# Limits of Oracle, MySQL and PostgreSQL.
 ORACLE_CHARACTERS: Final = 4000
 ORACLE_BYTES: Final = 2000
 ORACLE_DIGITS: Final = 38
@@ -43,15 +43,15 @@ LABEL: Final = re.compile(r"'((?:[^']|'')*)'")
 
 
 def lacking(table: TargetTable, columns: Sequence[Column]) -> list[Column]:
-    """Those that the table has in no spelling."""
+    """The columns that the table lacks, compared without case."""
     known = {name.lower() for name in table.columns}
     return [column for column in columns if column.name.lower() not in known]
 
 
 def too_narrow(table: TargetTable, columns: Sequence[Column]) -> dict[str, str]:
-    """The table's columns that are too narrow for the source's, each with the type that is wide
+    """The table's columns that are too narrow for the source's, each with a type that is wide
     enough."""
-    # the exact spelling counts before one that differs in case
+    # an exact match takes precedence over one that differs in case
     spelled = {name.lower(): name for name in table.columns}
     spelled |= {name: name for name in table.columns}
     found: dict[str, str] = {}
@@ -97,11 +97,11 @@ class _Type:
 
     @property
     def bits(self) -> int:
-        """How many bits a signed whole number needs to hold all of its values."""
+        """The bits that a signed integer needs to hold all of its values."""
         return BITS[self.name] + self.is_unsigned
 
     def decimals(self) -> tuple[int, int] | None:
-        """Digits before and behind the point, where it is a number with a fixed count of these."""
+        """Digits before and after the point, if it is a number with a fixed count of these."""
         if self.name in WHOLE:
             # an unsigned BIGINT has one digit more than a signed one
             return DIGITS[self.name] + (self.name == "bigint" and self.is_unsigned), 0
@@ -114,12 +114,12 @@ class _Type:
         return None
 
     def is_finer(self, column: TargetColumn) -> bool:
-        """Whether its seconds have more digits than a column's of times."""
+        """Whether it has more fractional digits of seconds than a column of times."""
         return column.length is not None and self.length > column.length
 
 
 def _decimal(column: TargetColumn, source: _Type) -> tuple[int, int] | None:
-    """Precision and scale that hold both; None where the column's do."""
+    """Precision and scale that hold both; None if the column's do already."""
     wanted = source.decimals()
     if wanted is None or column.length is None:
         return None
@@ -131,10 +131,10 @@ def _decimal(column: TargetColumn, source: _Type) -> tuple[int, int] | None:
 
 
 def _labels(column: TargetColumn, source: _Type, same: Callable[[str], str]) -> list[str]:
-    """All labels of an ENUM or SET, those that the column lacks behind the others; none where it
-    lacks none. `same`: alike for labels that are one to the column. They are left alone where a
-    catalog may have spelled one otherwise than it is: MySQL's print `?` for what is beyond
-    U+FFFF, and escapes for some characters."""
+    """All labels of an ENUM or SET, the missing ones after the column's own; none if the column
+    lacks none. `same` maps labels that are equal to the column to one text. No change if a catalog
+    may have misspelled a label: MySQL's prints `?` for characters beyond U+FFFF, and escapes for
+    some others."""
     if column.declared.partition("(")[0] != source.name:
         return []
     if {"?", "\\"} & {*column.declared, *source.spelled}:
@@ -172,7 +172,7 @@ def _postgresql(column: TargetColumn, source: _Type) -> str | None:
             return f"varbit({source.length})"
         case "date" if source.name in MOMENTS:
             return f"timestamp({source.length})"
-    # `timestamp without time zone`: the digits stand in the middle
+    # `timestamp without time zone`: the digits go in the middle
     kind, _, zone = column.type.partition(" ")
     is_moment = kind == "timestamp" and source.name in MOMENTS
     is_clock = kind == source.name == "time"
@@ -195,7 +195,7 @@ def _mysql(column: TargetColumn, source: _Type) -> str | None:
     if source.name in WHOLE and column.type in WHOLE:
         return _mysql_whole(target, source)
     if column.type == "year" and source.name in WHOLE:
-        # a YEAR goes up to 2155
+        # a YEAR reaches 2155
         return source.text if source.name != "tinyint" else "smallint"
     if column.type == "decimal":
         return _mysql_decimal(column, target, source)
@@ -215,7 +215,7 @@ def _mysql(column: TargetColumn, source: _Type) -> str | None:
 
 
 def _is_one_kind(column: TargetColumn, source: _Type) -> bool:
-    """Whether both are text, or bytes, or bits."""
+    """Whether both are text, both bytes, or both bits."""
     if column.type in ("char", "varchar") or column.type in LENGTHS:
         return source.is_text
     if column.type in ("binary", "varbinary") or column.type in BYTES:
@@ -224,7 +224,7 @@ def _is_one_kind(column: TargetColumn, source: _Type) -> bool:
 
 
 def _mysql_float(column: TargetColumn, target: _Type, source: _Type) -> str | None:
-    """UNSIGNED stays where both have it."""
+    """The wider type; UNSIGNED is kept if both have it."""
     wider = max(column.type, source.name, key=FLOATS.index)
     is_unsigned = target.is_unsigned and source.is_unsigned
     if (wider, is_unsigned) == (column.type, target.is_unsigned):
@@ -242,13 +242,13 @@ def _mysql_whole(target: _Type, source: _Type) -> str | None:
     for wider in WHOLE:
         if BITS[wider] >= bits:
             return source.text if wider == source.name else wider
-    if target.counts_up:  # which a DECIMAL cannot
+    if target.counts_up:  # AUTO_INCREMENT, which a DECIMAL cannot have
         return None
     return "decimal(20)"
 
 
 def _mysql_decimal(column: TargetColumn, target: _Type, source: _Type) -> str | None:
-    """UNSIGNED stays where both have it."""
+    """A DECIMAL that holds both; UNSIGNED is kept if both have it."""
     wider = _decimal(column, source)
     if wider is None:
         is_signed_number = bool(source.decimals()) and source.name not in ("bit", "year")
@@ -262,7 +262,7 @@ def _mysql_decimal(column: TargetColumn, target: _Type, source: _Type) -> str | 
 
 
 def _oracle(column: TargetColumn, source: _Type) -> str | None:
-    """Only what ALTER TABLE can do: a VARCHAR2 becomes no CLOB, a NUMBER no more than 38 digits."""
+    """Only what ALTER TABLE can do: no VARCHAR2 to CLOB, no NUMBER of more than 38 digits."""
     is_longer = column.length is not None and source.length > column.length
     match column.type:
         case "NUMBER" if wider := _decimal(column, source):

@@ -1,9 +1,9 @@
-"""What each session of a task with a target is like: set once it is there and compared, as poolers
-drop what it starts with.
+"""Sets up a task's sessions at a target: settings are made after connecting and checked, as poolers
+drop the settings that a session starts with.
 
-Behind a pooler that gives each transaction another connection (PgBouncer in transaction mode)
-settings would go astray, so they are part of each transaction, and nothing is prepared at the
-server.
+Through a pooler that gives each transaction another connection (PgBouncer in transaction mode)
+session settings would get lost, so they are part of each transaction, and nothing is prepared at
+the server.
 """
 
 from __future__ import annotations
@@ -21,17 +21,16 @@ from cdcbus.plugins.errors import TargetMisconfigured
 from cdcbus.plugins.loaders.jdbc_url import GONE_SECONDS, MYSQL_MODE, JdbcUrl
 
 POOLED: Final = "begin"
-"""In a connection's info: the statement that begins its transactions, where it is one of a
-pooler's."""
+"""The key in a pooler connection's info of the statement that begins its transactions."""
 MAX_PACKET: Final = "max_allowed_packet"
 SLOTS: Final = 64
-"""So many sessions of a task are known to others, on all machines together."""
+"""The number of a task's sessions that other processes can find, on all machines together."""
 APPLICATION_NAME_BYTES: Final = 63
 
 
 def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
-    """A pooler is recognized by the number of the server's process: it is not the one that the
-    driver was given."""
+    """Sets up PostgreSQL's sessions. A pooler is recognized by the server's process id: it differs
+    from the one that the driver was given."""
 
     @event.listens_for(engine, "connect", insert=True)
     def set_up(connection: Any, record: Any) -> None:
@@ -49,7 +48,7 @@ def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
 
     @event.listens_for(engine, "connect")
     def find_schema(connection: Any, record: Any) -> None:
-        """SQLAlchemy has looked for it outside of a transaction."""
+        """Looks up the schema again: SQLAlchemy did so outside of a transaction."""
         if POOLED in record.info:
             connection.execute(record.info[POOLED])
             found = connection.execute("SELECT current_schema()")
@@ -75,8 +74,9 @@ def _literal(text: str) -> str:
 
 
 def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
-    """The numbers of the engine's own connections, of which there will be more. Raises
-    TargetMisconfigured, when one is opened, for a session that is not what it was set to."""
+    """Sets up MySQL's sessions. Returns the numbers of the engine's own connections, a set that
+    grows. Opening a connection raises TargetMisconfigured if the session's settings did not take
+    effect."""
     own: set[int] = set()
 
     @event.listens_for(engine, "connect")
@@ -89,10 +89,10 @@ def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
                 raise TargetMisconfigured(
                     f"{url.shown}: the session has time_zone {zone} and sql_mode "
                     f"{modes or '(none)'} though it was set to +00:00 and "
-                    f"{MYSQL_MODE}: whatever stands before the server must pass on SET"
+                    f"{MYSQL_MODE}: a proxy before the server must pass on SET"
                 )
             own.add(number)
-            # a cluster may not have such locks: then others cannot tell whose session it is
+            # a cluster may lack such locks: then other processes cannot tell whose session it is
             with suppress(connection.Error):
                 slots = (f"WHEN GET_LOCK({name}, 0) THEN 1" for name in _slots(url, task_id))
                 cursor.execute(f"SELECT CASE {' '.join(slots)} END")
@@ -101,14 +101,14 @@ def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
 
 
 def is_mode(modes: str) -> bool:
-    """Whether these SQL modes are what cells are written for."""
+    """Whether these SQL modes are those that the form of cells relies on."""
     found = set(modes.split(","))
     refused = {"ANSI_QUOTES", "NO_ZERO_DATE", "NO_ZERO_IN_DATE"}
     return found >= set(MYSQL_MODE.split(",")) and found.isdisjoint(refused)
 
 
 def _bound_silence(sock: socket.socket | None) -> None:
-    """Has the kernel notice a server whose machine is down."""
+    """Makes the kernel detect a server whose machine is down."""
     if sock is not None and sock.family != socket.AF_UNIX and hasattr(socket, "TCP_USER_TIMEOUT"):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         for option, value in (
@@ -121,8 +121,8 @@ def _bound_silence(sock: socket.socket | None) -> None:
 
 
 def _slots(url: JdbcUrl, task_id: str) -> list[str]:
-    """Names of locks, as literals. A session holds one of them, by which others of the task know
-    its number: those need no rights."""
+    """Names of locks, as literals. Each session holds one of them, by which other processes of the
+    task find its number: locks need no rights."""
     key = sha256(f"{url.arguments['database']}\n{task_id}".encode()).hexdigest()[:32]
     return [f"'cdcbus/{key}/{slot}'" for slot in range(SLOTS)]
 
@@ -134,7 +134,7 @@ OTHER_POSTGRESQL: Final = """
     WHERE application_name = %s AND usename = current_user AND datname = current_database()
         AND pid <> pg_backend_pid()
         AND backend_xid IS NOT NULL"""
-"""Only those that have written something and hold it."""
+"""Ends only sessions with uncommitted writes."""
 
 
 NO_SUCH_SESSION: Final = 1094
@@ -144,19 +144,19 @@ def _is_killed(connection: Connection, number: int) -> bool:
     try:
         connection.exec_driver_sql(f"KILL CONNECTION {number}")
     except DBAPIError as error:
-        if error.orig and error.orig.args[0] == NO_SUCH_SESSION:  # it has ended by itself
+        if error.orig and error.orig.args[0] == NO_SUCH_SESSION:  # it has ended on its own
             return False
         raise
     return True
 
 
 def end_other_sessions(connection: Connection, url: JdbcUrl, task_id: str, own: set[int]) -> int:
-    """Ends what other processes of the task have open there, as far as they are known; how
-    many. Raises driver errors."""
+    """Ends the sessions of other processes of the task, as far as they are known; returns their
+    number. Raises driver errors."""
     match url.dialect:
         case "postgresql":
             name = f"cdcbus {task_id}".strip()
-            # the server cuts longer names: others may have the same then
+            # the server truncates longer names: other tasks may then have the same
             is_own_name = len(name.encode()) <= APPLICATION_NAME_BYTES
             if not task_id or url.arguments["application_name"] != name or not is_own_name:
                 return 0

@@ -1,5 +1,5 @@
-"""`JdbcBatch` and `JdbcSingle`: rows into a SQL database, each batch in one transaction with the
-offset it ends at."""
+"""`JdbcBatch` and `JdbcSingle`: load rows into a SQL database, each batch in one transaction with
+the offset it ends at."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class JdbcBatch:
         self._marking = Marking(database)
 
     def table(self, name: TableId) -> TargetTable | None:
-        """A missing table is looked for again each time."""
+        """The table, cached once found; a missing one is looked up again each time."""
         if (known := self._tables.get(name)) is not None:
             return known
         if (found := self._reflected(name)) is not None:
@@ -88,8 +88,8 @@ class JdbcBatch:
             return reflect(connection, database.dialect.catalog, database.dialect.name, name)
 
     def refresh(self, name: TableId) -> None:
-        """Whatever spelling it was asked for by."""
-        for wanted, table in list(self._tables.items()):  # to which other partitions may add
+        """Drops a table from the cache, under every spelling that it was asked for by."""
+        for wanted, table in list(self._tables.items()):  # a copy: other partitions may add to it
             if name in (wanted, table.id):
                 self._tables.pop(wanted, None)
                 self._coarse.pop(table.id, None)
@@ -101,7 +101,8 @@ class JdbcBatch:
         return True
 
     def evolve(self, table: TargetTable, columns: Sequence[Column]) -> TargetTable:
-        """One statement after the other, each by itself, as some targets commit with each."""
+        """Runs the statements one by one, each in its own transaction, as some targets commit with
+        each."""
         with self._evolving:
             table = self._fresh(table)
             while lacking(table, columns) or too_narrow(table, columns):
@@ -112,7 +113,7 @@ class JdbcBatch:
                 except (TargetRejected, TargetTableUnfit) as refused:
                     error = refused
                 table = self._fresh(table)
-                # nobody else has changed it meanwhile, so it will not be better the next time
+                # nobody else has changed it meanwhile, so another attempt would not help
                 if table == before:
                     if error:
                         raise error
@@ -125,8 +126,8 @@ class JdbcBatch:
             found = self.table(table.id)
             if found is not None:
                 return found
-            time.sleep(GONE_SECONDS)  # MariaDB shows none while somebody else alters it
-        raise TargetRejected(f"{self._database.shown}: target table {table.id} has gone")
+            time.sleep(GONE_SECONDS)  # MariaDB hides it while another session alters it
+        raise TargetRejected(f"{self._database.shown}: target table {table.id} no longer exists")
 
     def _alter(self, table: TargetTable, columns: Sequence[Column]) -> None:
         database = self._database
@@ -157,7 +158,8 @@ class JdbcBatch:
             )
 
     def _tell_old_rows(self, table: TargetTable, column: str) -> None:
-        """What the source gave its older rows by the column's DEFAULT is in no record."""
+        """Warns that older rows lack the value that the source gave them by the column's DEFAULT:
+        it is in no record."""
         quoting = QUOTING[table.dialect]
         name, first = (
             quoting.table(table.id),
@@ -267,7 +269,7 @@ class JdbcBatch:
             try:
                 table = offset_table.find_table(self._database)
             except TargetMisconfigured:
-                return OffsetTable(False, False)  # it has no place: a start goes on without it, too
+                return OffsetTable(False, False)  # no database for it: a start works without it
             with self._database.engine.connect() as connection:
                 if table:
                     return OffsetTable(
@@ -284,11 +286,11 @@ class JdbcBatch:
         self._database.engine.dispose()
 
     def _open_offset_table(self) -> TargetTable | None:
-        """Tried once, unless the target is away. None where it cannot be had: batches that come
-        twice are harmless, being upserts."""
+        """Opens the table, once unless the target is unavailable. Returns None if it cannot be
+        created: repeated batches are harmless, as they are upserts."""
         with self._offset_table_lock:
             if not self._is_offset_table_open:
-                self._database.open_first()  # a login that is refused is not about this table
+                self._database.open_first()  # so that a refused login is not blamed on this table
                 try:
                     with self._database.reported(f"table {offset_table.TABLE}"):
                         self._offset_table = offset_table.open_table(self._database)
@@ -301,7 +303,7 @@ class JdbcBatch:
 
 
 class JdbcSingle(JdbcBatch):
-    """The same, row by row in source order."""
+    """Like JdbcBatch, but row by row in source order."""
 
     is_merging = False
 
@@ -317,15 +319,15 @@ class JdbcTransaction:
         offset_table: TargetTable | None,
         forget: Callable[[TableId], None],
     ) -> None:
-        """`forget`: what is known of a table."""
+        """`forget` drops a table from the loader's cache."""
         self._database = database
         self._connection = connection
         self._task_id = task_id
         self._offset_table = offset_table
         self._forget = forget
         self._depth = 0
-        # A mark, or the settings that a pooler's transaction begins with, come before all else:
-        # a rollback of the whole would lose them.
+        # A transaction that begins with a mark, or with settings for a pooler, is not empty: a
+        # rollback of all of it would lose them.
         self._is_empty = not database.target.mark and POOLED not in connection.info
         self._freed: Collection[TableId] = ()
 
@@ -335,7 +337,7 @@ class JdbcTransaction:
         with self._reported(table, table.key):
             if batch.truncate:
                 dialect.truncate(connection, table)
-            # before one that the batch has inserted and deleted takes another row with it
+            # checked first: deleting a row that the batch also inserted could hit another row
             if batch.fresh:
                 refuse_rounded(table, dialect.spelled(connection, table, batch.fresh), taken)
             if batch.deletes:
@@ -376,8 +378,8 @@ class JdbcTransaction:
 
     @contextmanager
     def _reported(self, table: TargetTable, columns: Sequence[str]) -> Iterator[None]:
-        """A table that could not be written just now may have been altered: the next attempt
-        looks at it again."""
+        """Reports errors with the table. A table that could not be written may have been altered:
+        the next attempt looks it up again."""
         self._is_empty = False
         try:
             with self._database.reported(f"table {table.id}", columns):
@@ -387,7 +389,7 @@ class JdbcTransaction:
             raise
 
     def _swap(self, table: TargetTable, swaps: Swaps) -> Counts:
-        """What goes, row by row, then all that comes."""
+        """Applies swaps: deletes and updates row by row, then inserts all new rows."""
         if self._offset_table is None:
             raise TargetMisconfigured(
                 f"target table {table.id} has no key, and table {offset_table.TABLE} could not be "
@@ -414,9 +416,9 @@ class JdbcTransaction:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """By plain statements: SQLAlchemy's own take longer than the row that is often all that
-        stands inside. At the beginning of a transaction by none: a rollback of the whole is the
-        same then. Two answers of the server less are a third of those that a row waits for."""
+        """Uses plain statements: SQLAlchemy's own take longer than the single row that a savepoint
+        often protects. At the beginning of a transaction it uses none, as a rollback of all of it
+        is equivalent: that saves two of the six round trips that a row waits for."""
         if self._is_empty:
             with self._from_beginning():
                 yield
@@ -449,12 +451,13 @@ class JdbcTransaction:
             raise
         except BaseException:
             with self._database.reported("transaction"):
-                self._run("ROLLBACK")  # the driver begins anew with the next statement
+                self._run("ROLLBACK")  # the driver begins a new one with the next statement
             self._is_empty = True
             raise
 
     def _release(self, name: str) -> None:
-        """Oracle has no such statement: there a savepoint ends with the next of its name."""
+        """Releases a savepoint. Oracle has no such statement: a savepoint ends with the next one of
+        its name."""
         if self._database.dialect.name != "oracle":
             self._run(f"RELEASE SAVEPOINT {name}")
 
@@ -463,7 +466,7 @@ class JdbcTransaction:
 
     def check_at_once(self) -> None:
         self._is_empty = False
-        if self._database.dialect.name != "mysql":  # which knows no other way
+        if self._database.dialect.name != "mysql":  # always checks immediately
             with self._database.reported("transaction"):
                 self._run("SET CONSTRAINTS ALL IMMEDIATE")
 
@@ -471,8 +474,8 @@ class JdbcTransaction:
         self._freed = tables
 
     def row_versions(self, versions: TargetTable, keys: Sequence[Cells]) -> list[KnownRow]:
-        """Rows that are not there are made first: others wait for them then, too. One that is
-        not found by its key is a row of its own."""
+        """Inserts missing rows first, so that other transactions wait for these, too. A key that is
+        not found counts as a row without a version."""
         dialect, connection = self._database.dialect, self._connection
         texts = texts_of(versions)
         with self._reported(versions, versions.key):
@@ -508,5 +511,5 @@ class JdbcTransaction:
                 f"{self._database.shown}: table {offset_table.TABLE} no longer holds {expected} of "
                 f"{offset.topic_partition} for task "
                 f"{self._task_id}: another process has applied records of it meanwhile; this "
-                "batch was undone, going on from there"
+                "batch was rolled back, resuming from there"
             )

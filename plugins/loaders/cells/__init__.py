@@ -1,1 +1,1 @@
-"""Cells as SQL text and as a target's columns hold and compare them. Pure."""
+"""Cells as SQL text, and as a target's columns store and compare them. Pure."""

@@ -1,4 +1,4 @@
-"""Cells of whole Arrow columns as SQL text: what the loaders make of cells one by one, for many
+"""Cells of whole Arrow columns as SQL text: the same as the loaders make of single cells, for many
 at a time. Pure."""
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ NUMBER: Final = r"^-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?$"
 
 
 def has_any(cells: pa.Array, *substrings: str) -> bool:
-    """Whether one of these stands in the text that the cells are together: in one of them, or
-    from one to the next. To look for one character takes a twentieth of the time that it takes
-    to tell which cells have it."""
-    data = pa.concat_arrays([cells]).buffers()[2]  # of a slice its own, None without any
+    """Whether one of these occurs in the concatenated cells: in one of them, or across two.
+    Searching for one character takes a twentieth of the time of finding the cells that have it."""
+    data = pa.concat_arrays([cells]).buffers()[2]  # copies a slice's own data; None without any
     text = b"" if data is None else data.to_pybytes()
     return any(substring.encode() in text for substring in substrings)
 
 
 def are_numbers(cells: pa.Array) -> bool:
-    """Whether all cells but the NULLs are numbers as SQL writes them; a line break at the end is
-    none."""
+    """Whether all cells, except NULLs, are numbers in SQL's notation, without a trailing line
+    break."""
     return pc.all(pc.match_substring_regex(cells, NUMBER)).as_py() is not False and not has_any(
         cells, "\n"
     )
@@ -49,12 +48,12 @@ def text_literals(cells: pa.Array) -> pa.Array:
 
 
 def number_literals(cells: pa.Array) -> pa.Array:
-    """Numbers as they stand."""
+    """Numbers, unchanged."""
     return pc.fill_null(cells, "NULL")
 
 
 def rows_of(literals: Sequence[pa.Array]) -> list[str]:
-    """`(1, 'a', NULL)` of each row."""
+    """`(1, 'a', NULL)` for each row."""
     joined = pc.binary_join_element_wise(*literals, _text(", "))
     rows: list[str] = pc.binary_join_element_wise(
         _text("("), joined, _text(")"), _text("")
@@ -70,5 +69,5 @@ def _joined(cells: pa.Array) -> str:
 
 
 def _text(text: str) -> pa.Scalar:
-    """What it is is said: see `plugins.columnar`."""
+    """A scalar of explicit type: see `plugins.columnar`."""
     return pa.scalar(text, pa.string())

@@ -1,4 +1,4 @@
-"""Rows that are held as Arrow columns, for loaders that write whole columns; others see plain
+"""Rows held as Arrow columns, for loaders that write whole columns; other loaders see plain
 rows."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cdcbus.plugins.rowchange import Cell
 
 
 class ColumnRows(Sequence[tuple[Cell, ...]]):
-    """Rows of equally long columns of text or null. `arrays`: one per column, in order."""
+    """Rows of columns of equal length, of text or null. `arrays`: one per column, in order."""
 
     def __init__(self, arrays: Sequence[pa.Array]) -> None:
         self.arrays = tuple(arrays)

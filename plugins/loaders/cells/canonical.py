@@ -1,8 +1,8 @@
-"""Cells as a target column holds them: two texts of one number or time become the same one. Pure.
+"""Cells as a target column stores them: two texts of one number or time become the same text. Pure.
 
-Numbers and times are rounded to the column's digits, FLOAT to its own precision, BINARY filled up.
-Texts stay: what is equal there is the collation's to say, see `folded`. A cell that cannot be read
-stays as well, for the target to refuse.
+Numbers and times are rounded to the column's digits, FLOAT to its own precision, BINARY is padded.
+Texts are unchanged: the collation decides which are equal, see `folded`. An unreadable cell is
+unchanged, too, for the target to refuse.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ MOMENTS: Final = frozenset(
     ("datetime", "timestamp", "timestamp without time zone", "timestamp with time zone")
 )
 FROM_2000: Final = frozenset(("timestamp without time zone", "timestamp with time zone"))
-"""PostgreSQL's, which counts from the year 2000, and rounds halves before it to the earlier."""
+"""PostgreSQL's types, which count from the year 2000, and round halves before it down."""
 FILLED_UP: Final = frozenset(("char", "bpchar"))
-"""Blanks at the end are nothing there."""
+"""Types in which trailing blanks are insignificant."""
 CLOCKS: Final = frozenset(("time", "time without time zone"))
 EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
 CLOCK: Final = re.compile(r"(-?)([0-9]+):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
@@ -45,8 +45,8 @@ MOMENT: Final = re.compile(
 
 
 def hold_of(column: TargetColumn) -> Hold | None:
-    """What a column makes of a cell; None where it keeps the text as it is."""
-    # of times: their columns have six digits where the catalog names none
+    """The function that converts a cell to what the column stores; None if it keeps the text."""
+    # for times: their columns have six digits if the catalog names none
     digits = 6 if column.length is None else column.length
     if column.type in WHOLE:
         return lambda cell: _decimal(cell, 0)
@@ -70,19 +70,19 @@ def hold_of(column: TargetColumn) -> Hold | None:
 
 
 def holding(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key]:
-    """What the table makes of the cells of these columns: equal keys come out equal, but for
-    texts."""
+    """The function that converts the cells of these columns to what the table stores: equal keys
+    become equal, except for texts."""
     holds = [hold_of(table.columns[name]) for name in names]
     if not any(holds):
         return lambda cells: cells
     if len(holds) == 1 and (only := holds[0]) is not None:
-        # nearly all keys are of one column: these need no loop
+        # nearly all keys have one column, and need no loop
         return lambda cells: (cells[0] if cells[0] is None else only(cells[0]),)
     return lambda cells: _each(holds, cells)
 
 
 def _each(readings: Sequence[Hold | None], cells: Key) -> Key:
-    """The cells as their columns' readings make them; None keeps a cell."""
+    """The cells converted by their columns' readings; None keeps a cell."""
     return tuple(
         cell if read is None or cell is None else read(cell)
         for cell, read in zip(cells, readings, strict=True)
@@ -90,7 +90,7 @@ def _each(readings: Sequence[Hold | None], cells: Key) -> Key:
 
 
 def exact_of(column: TargetColumn) -> Hold | None:
-    """The same with all digits that a cell has, where the column may round; else None."""
+    """Like `hold_of`, but with all digits of a cell, if the column may round; else None."""
     if column.type in DECIMAL and column.scale is not None:
         return lambda cell: _decimal(cell, None)
     if column.type in MOMENTS and column.length is not None:
@@ -105,8 +105,8 @@ def exact_of(column: TargetColumn) -> Hold | None:
 
 
 def exactly(table: TargetTable, names: Sequence[str]) -> Callable[[Key], Key] | None:
-    """What the cells of these columns say in full, where the table may round some: None where it
-    rounds none."""
+    """The function that converts the cells of these columns without rounding; None if the table
+    rounds none of them."""
     exact = [exact_of(table.columns[name]) for name in names]
     if not any(exact):
         return None
@@ -120,9 +120,8 @@ DIGITS: Final = re.compile(
 
 
 def holds_less(column: TargetColumn, source_type: str) -> bool:
-    """Whether the column has fewer digits behind the point than the source's, as MySQL spells
-    its type, or does not keep a time of day or what is at the end of a text; False where it is
-    not known."""
+    """Whether the column has fewer digits after the point than the source's, whose type is MySQL's
+    text, or drops the time of day or the end of a text; False if unknown."""
     if column.type in LOSING:
         return LOSING[column.type].match(source_type) is not None
     found = DIGITS.match(source_type)
@@ -138,11 +137,11 @@ LOSING: Final = {
     "binary": re.compile("varbinary|.*blob", re.IGNORECASE),
     **dict.fromkeys(FILLED_UP, re.compile("varchar|.*text", re.IGNORECASE)),
 }
-"""Types, and those of the source of which they keep less than all."""
+"""Target types, and the source types of which they do not keep everything."""
 
 
 def is_rounded(column: TargetColumn, cells: pa.Array) -> bool:
-    """Whether the column holds less than one of the cells says."""
+    """Whether the column stores less than one of the cells says."""
     hold = hold_of(column)
     exact = exact_of(column)
     if hold is None or exact is None or column.type == "binary":
@@ -154,8 +153,8 @@ def is_rounded(column: TargetColumn, cells: pa.Array) -> bool:
 
 
 def held_column(column: TargetColumn, cells: pa.Array) -> pa.Array:
-    """What the column makes of many cells. Whole numbers as sources write them are known by a look
-    at all of them together."""
+    """Converts many cells to what the column stores. Integers in the sources' notation are
+    recognized by one check of all of them."""
     hold = hold_of(column)
     if hold is None or (column.type in WHOLE and _are_whole(cells)):
         return cells
@@ -166,7 +165,7 @@ def held_column(column: TargetColumn, cells: pa.Array) -> pa.Array:
 
 
 def _are_whole(cells: pa.Array) -> bool:
-    """Whether none has a point, an exponent, a plus, or a zero in front."""
+    """Whether no cell has a point, an exponent, a plus sign, or a leading zero."""
     if has_any(cells, ".", "e", "E", "+", "-0"):
         return False
     has_zero = pc.and_(pc.starts_with(cells, "0"), pc.greater(pc.binary_length(cells), 1))
@@ -174,8 +173,8 @@ def _are_whole(cells: pa.Array) -> bool:
 
 
 def _decimal(cell: str, scale: int | None) -> str:
-    """`scale` None: with as many digits as it has."""
-    # most cells are whole numbers as they should be
+    """The number rounded to `scale`; None: with all its digits."""
+    # most cells are integers in canonical form
     if scale == 0 and cell.isdecimal() and cell.isascii() and cell[0] != "0":
         return cell
     try:
@@ -201,8 +200,8 @@ def _double(cell: str) -> str:
 
 
 def _single(cell: str) -> str:
-    """With as few digits as distinguish it from all others of its precision, as sources write
-    it."""
+    """The number in single precision, with the fewest digits that distinguish it, like sources
+    write it."""
     try:
         packed = struct.pack("f", float(cell) + 0.0)
     except (ValueError, OverflowError):
@@ -236,7 +235,7 @@ def _moment(cell: str, digits: int, *, is_early: bool = False) -> str:
 
 
 def _step(digits: int) -> int:
-    """The distance of two times with `digits` digits behind the second, in microseconds."""
+    """The distance between two times with `digits` fractional digits, in microseconds."""
     step: int = 10 ** (6 - min(digits, 6))
     return step
 
@@ -274,11 +273,11 @@ ALIKE: Final = str.maketrans(
 
 
 def folded(cell: str) -> str:
-    """The same for all texts that a collation may take for equal: without case, accents, marks,
-    blanks at the end. A collation may still tell apart some texts that come out the same."""
+    """A form that is the same for all texts that a collation may treat as equal: without case,
+    accents, marks, trailing blanks. A collation may still distinguish texts with the same form."""
     if not cell.isascii():
         parts = unicodedata.normalize("NFKD", cell.casefold()).casefold()
-        # M: marks, such as accents; C: control and other characters that show nothing
+        # M: marks, such as accents; C: control and other invisible characters
         letters = [each for each in parts if unicodedata.category(each)[0] not in "MC"]
         cell = "".join(letters).translate(ALIKE).replace("ss", "s")
     return cell.lower().rstrip(" ").replace("ss", "s")

@@ -1,4 +1,4 @@
-"""Keys whose texts the target takes for equal, though the source may tell them apart: `a` and
+"""Keys whose texts the target treats as equal, though the source may distinguish them: `a` and
 `A`. Pure."""
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ Key = tuple[Cell, ...]
 
 
 def folds(table: TargetTable) -> bool:
-    """Whether keys with different texts may be one there."""
+    """Whether keys with different texts may be equal at the target."""
     return bool(_folding(table))
 
 
 def _folding(table: TargetTable) -> list[int]:
-    """The places in the key of the columns that take different texts for one."""
+    """The places in the key of the columns that treat different texts as equal."""
     columns = enumerate(map(table.columns.__getitem__, table.key))
     return [place for place, column in columns if column.is_folding]
 
@@ -31,10 +31,11 @@ def _folding_names(table: TargetTable) -> str:
 
 
 def spelling_of(table: TargetTable) -> Callable[[Key], Key]:
-    """What must be the same to the last byte in a key that is sent and in that of its row. Of
-    other types the target's texts are others."""
+    """Returns a function from a key to the cells that must be the same to the last byte in a sent
+    key and in its row's key. Cells of other types are left out: the target spells them
+    differently."""
     places = []
-    padded = set()  # these lose the blanks at their end
+    padded = set()  # these lose trailing blanks
     for place, name in enumerate(table.key):
         column = table.columns[name]
         if column.is_folding or column.type in WHOLE:
@@ -49,7 +50,8 @@ def spelling_of(table: TargetTable) -> Callable[[Key], Key]:
 
 
 def texts_of(table: TargetTable) -> Callable[[Key], Key]:
-    """What keys of different rows that are one there differ in."""
+    """Returns a function from a key to the cells in which keys that the target treats as equal can
+    differ."""
     places = [place for place, name in enumerate(table.key) if table.columns[name].is_folding]
     short = {place for place in places if table.columns[table.key[place]].type in FILLED_UP}
     return lambda key: tuple(
@@ -58,7 +60,7 @@ def texts_of(table: TargetTable) -> Callable[[Key], Key]:
 
 
 def respelled(table: TargetTable, key: Key, texts: Key) -> Key:
-    """The key of another row that is one there, with the texts that `texts_of` tells."""
+    """The key of another row that the target treats as equal, with the texts from `texts_of`."""
     left = iter(texts)
     return tuple(
         next(left) if table.columns[name].is_folding else cell
@@ -67,19 +69,19 @@ def respelled(table: TargetTable, key: Key, texts: Key) -> Key:
 
 
 def as_spelled(table: TargetTable, keys: Sequence[Key], found: Iterable[Key]) -> list[Key]:
-    """Those of the keys that are found as they are."""
+    """The keys that are found with the same spelling."""
     spelling = spelling_of(table)
     known = set(map(spelling, found))
     return [key for key in keys if spelling(key) in known]
 
 
 PLAIN: Final = re.compile(r"[ -~]*")
-"""Texts of which `folded` tells whether they may be equal, but under PostgreSQL's own
+"""Texts for which `folded` decides whether they may be equal, except under PostgreSQL's own
 collations."""
 
 
 def are_plain(table: TargetTable, keys: Iterable[Key]) -> bool:
-    """Whether keys that `folded` tells apart differ there for sure."""
+    """Whether keys that `folded` distinguishes certainly differ at the target."""
     places = _folding(table)
     if table.dialect == "postgresql":
         types = {table.columns[table.key[place]].type for place in places}
@@ -89,7 +91,7 @@ def are_plain(table: TargetTable, keys: Iterable[Key]) -> bool:
 
 
 def refuse_alike(table: TargetTable) -> None:
-    """Raises TargetRejected, as rows of one batch are one there."""
+    """Raises TargetRejected, as the target treats rows of one batch as equal."""
     raise TargetRejected(
         f"target table {table.id} takes keys that differ for equal, so two source rows may become "
         f"one: give column {_folding_names(table)} of its key a "
@@ -103,7 +105,7 @@ def refuse_others(
     found: Iterable[Key],
     error: type[TargetRejected] = TargetRejected,
 ) -> None:
-    """Raises the error where a row that is there has the key of another source row."""
+    """Raises the error if an existing row has the key of another source row."""
     spelling = spelling_of(table)
     sent = set(map(spelling, keys))
     if not sent.issuperset(map(spelling, found)):
@@ -118,8 +120,7 @@ def refuse_others(
 def refuse_rounded(
     table: TargetTable, found: Iterable[Key], error: type[TargetRejected] = TargetRejected
 ) -> None:
-    """Raises the error where rows are there already whose keys are those of new ones as the
-    columns round them."""
+    """Raises the error if existing rows have the keys of new ones, as rounded by the columns."""
     if next(iter(found), None) is not None:
         raise error(
             f"target table {table.id} has a row already whose key ({', '.join(table.key)}) is "

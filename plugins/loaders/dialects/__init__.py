@@ -1,1 +1,1 @@
-"""What differs between the SQL databases: one room per database."""
+"""The differences between the SQL databases: one room per database."""

@@ -1,4 +1,4 @@
-"""What the error numbers of a database are about. Pure."""
+"""Classifies the error numbers of a database. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NOT_OF_ROW = "the server refuses the statement, and not for what a row holds"
 
 
 def codes(*groups: str) -> frozenset[int]:
-    """Numbers between blanks; `1839-1867` are all of these."""
+    """Parses numbers separated by blanks; `1839-1867` is a range, both ends included."""
     found: set[int] = set()
     for word in " ".join(groups).split():
         first, _, last = word.partition("-")
@@ -29,8 +29,8 @@ def codes(*groups: str) -> frozenset[int]:
 
 @dataclass(frozen=True, slots=True)
 class ErrorCodes:
-    """The numbers that are known. Only those of one row may ever become a dead letter, and one
-    that is not named here stops the task. docs/targets.md has the same table."""
+    """The known numbers. Only errors of one row can become a dead letter; an unlisted number stops
+    the task. docs/targets.md has the same table."""
 
     unavailable: frozenset[int]
     misconfigured: frozenset[int]
@@ -39,7 +39,7 @@ class ErrorCodes:
     of_row: frozenset[int]
 
     def class_of(self, number: int) -> type[TargetError]:
-        """The error that stands for a number."""
+        """The error class of a number."""
         if number in self.unavailable:
             return TargetUnavailable
         if number in self.misconfigured:
@@ -52,6 +52,6 @@ class ErrorCodes:
 
 
 def known_names(words: str, text: str, columns: Collection[str]) -> list[str]:
-    """The names of columns in a driver's text; `words`: a pattern for its words. Only names that
-    the batch has are believed: anything else may be a cell."""
+    """The column names in a driver's text; `words`: a pattern for its words. Only columns of the
+    batch are returned: anything else may be a cell."""
     return [word for word in re.findall(words, text) if word in columns]

@@ -1,4 +1,4 @@
-"""The statements that a batch comes to: what all SQL databases have in common. Pure."""
+"""The statements for a batch: the part that all SQL databases share. Pure."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ def previewed(
     swap: Callable[[Sequence[str], Cells, bool], str],
     insert: Callable[[Sequence[str]], str],
 ) -> Iterator[Statement]:
-    """In the order in which they run. `swap` takes the columns, the row that goes, and whether
-    another one comes for it; `insert` takes the columns of rows that only come."""
+    """Yields the statements in the order in which they run. `swap` takes the columns, the old row,
+    and whether a new one replaces it; `insert` takes the columns of new rows."""
     if batch.truncate:
         yield Statement(truncate, 0)
     if batch.deletes:

@@ -1,4 +1,4 @@
-"""What MySQL and MariaDB are asked about their tables."""
+"""Catalog queries of MySQL and MariaDB."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from cdcbus.plugins.loaders.catalog import Catalog
 
 _OF_TABLE = "table_schema = :schema AND table_name = :table"
 _GENERATED = "'VIRTUAL|STORED|PERSISTENT'"
-# Binary collations to which blanks at the end are text as any other. `binary` is the character set
-# of bytes.
+# Binary collations in which trailing blanks are significant. `binary` is the character set of
+# bytes.
 _EXACT = "(collation_name IN ('binary') OR collation_name REGEXP '(_0900|_nopad)_bin$')"
 _GRANTEE = "CONCAT('''', REPLACE(CURRENT_USER(), '@', '''@'''), '''')"
 
@@ -34,7 +34,7 @@ CATALOG: Final = Catalog(
             collation_name IS NOT NULL AND NOT {_EXACT}
                 AND NOT (data_type IN ('enum', 'set') AND RIGHT(collation_name, 4) = '_bin')
         FROM information_schema.columns WHERE {_OF_TABLE} ORDER BY ordinal_position""",
-    # MariaDB puts the times of versioned rows into each key; they are not columns of its rows.
+    # MariaDB adds the times of versioned rows to each key; they are not columns of its rows.
     unique_keys="""
         SELECT index_name = 'PRIMARY', index_name,
             CASE WHEN sub_part IS NULL THEN column_name END, 0
@@ -68,8 +68,8 @@ CATALOG: Final = Catalog(
         WHERE {_OF_TABLE} AND extra NOT REGEXP {_GENERATED} AND extra NOT REGEXP 'INVISIBLE'
         GROUP BY verb ORDER BY verb""",
     view=f"SELECT view_definition FROM information_schema.views WHERE {_OF_TABLE}",
-    # Two plain queries: MySQL writes a condition on a UNION again and spells its quotes with
-    # backslashes, which the session does not have.
+    # Two plain queries: MySQL rewrites a condition on a UNION and escapes its quotes with
+    # backslashes, which do not escape in our session.
     may_create=f"""
         SELECT
             (SELECT COUNT(*) FROM information_schema.user_privileges
@@ -84,8 +84,8 @@ COARSE: Final = text(
     WHERE {_OF_TABLE} AND column_name IN :key AND data_type NOT IN ('enum', 'set')
         AND collation_name NOT IN ('binary') AND (data_type = 'char' OR NOT {_EXACT})"""
 ).bindparams(bindparam("key", expanding=True))
-"""How many of these columns take different texts for one. To other binary collations blanks at
-the end are nothing, and a CHAR has none."""
+"""The number of these columns that treat different texts as equal. Other binary collations ignore
+trailing blanks, and a CHAR has none."""
 COLUMN_TYPE: Final = f"""
     SELECT column_type FROM information_schema.columns
     WHERE {_OF_TABLE} AND column_name = :column"""

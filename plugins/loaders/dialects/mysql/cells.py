@@ -1,4 +1,4 @@
-"""Cells as literals of MySQL and MariaDB. Pure."""
+"""Converts cells to literals of MySQL and MariaDB. Pure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from cdcbus.plugins.rowchange import Cell
 
 
 def types(names: str) -> frozenset[str]:
-    """The names between blanks."""
+    """Parses names separated by blanks."""
     return frozenset(names.split())
 
 
@@ -36,7 +36,7 @@ NUMBER: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
 def row_literals(table: TargetTable, columns: Sequence[str], rows: Iterable[Cells]) -> list[str]:
-    """Each row as `(1, 'a', NULL)`. Raises TargetRejected for a cell that its column cannot
+    """Returns each row as `(1, 'a', NULL)`. Raises TargetRejected for a cell that its column cannot
     hold."""
     if isinstance(rows, ColumnRows):
         arrays = []
@@ -47,7 +47,7 @@ def row_literals(table: TargetTable, columns: Sequence[str], rows: Iterable[Cell
 
 
 def _column_literals(table: TargetTable, column: TargetColumn, cells: pa.Array) -> pa.Array:
-    """`_literals` of a whole column."""
+    """`_literals` for a whole column."""
     is_number = column.type in NUMBER_TYPES
     if column.type in BINARY_TYPES or (is_number and not are_numbers(cells)):
         return pa.array(_literals(table, column, cells.to_pylist()), pa.string())
@@ -61,8 +61,8 @@ def row_literal(literals: Iterable[str]) -> str:
 def literal_rows(
     table: TargetTable, columns: Sequence[str], rows: Iterable[Cells]
 ) -> Iterator[tuple[str, ...]]:
-    """Each row as a literal per column. Raises TargetRejected for a cell that its column cannot
-    hold."""
+    """Yields each row as one literal per column. Raises TargetRejected for a cell that its column
+    cannot hold."""
     literals = []
     for name, cells in by_column(columns, rows):
         literals.append(_literals(table, table.columns[name], cells))
@@ -70,8 +70,9 @@ def literal_rows(
 
 
 def _literals(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> Iterable[str]:
-    """Numbers stand bare, as a key that is compared with a text may be compared as a rounded
-    number. In text only the quote is doubled: the session has no backslash escapes."""
+    """The literals of a column's cells. Numbers are unquoted, as a key compared with a text may be
+    compared as a rounded number. In text only quotes are doubled: the session has no backslash
+    escapes."""
     if column.type in BINARY_TYPES:
         return [
             "NULL" if digits is None else f"x'{digits}'"
@@ -85,8 +86,8 @@ def _literals(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -
 
 
 def in_statements(rows: Iterable[str], room: int) -> Iterator[list[str]]:
-    """The rows in parts that take at most `room` bytes as they are sent, with what stands
-    between them; a longer row goes alone."""
+    """Yields the rows in parts of at most `room` bytes as sent, separators included; a longer row
+    is a part of its own."""
     part: list[str] = []
     size = 0
     for row in rows:
@@ -102,5 +103,5 @@ def in_statements(rows: Iterable[str], room: int) -> Iterator[list[str]]:
 
 
 def size_of(text: str) -> int:
-    """In bytes, as it is sent."""
+    """The size of a text in bytes, as sent."""
     return len(text) if text.isascii() else len(text.encode())

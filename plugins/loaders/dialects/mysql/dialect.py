@@ -1,9 +1,9 @@
-"""MySQL and MariaDB: multi-row statements with the cells as literals; by way of a temporary table
-only where other rows could be hit.
+"""MySQL and MariaDB: multi-row statements with the cells as literals; through a temporary table
+only if other rows could be hit.
 
-ON DUPLICATE KEY UPDATE would update whichever row collides on any unique key, so tables with
-further unique keys are updated by primary key through a join, and only then get the rows that are
-not there. A unique key that is not known yet makes the statement fail (`upsert_sql`).
+ON DUPLICATE KEY UPDATE would update any row that collides on any unique key, so tables with further
+unique keys are first updated by primary key through a join, then the missing rows are inserted. A
+unique key that is not known yet makes the statement fail (`upsert_sql`).
 """
 
 from __future__ import annotations
@@ -69,20 +69,20 @@ from cdcbus.plugins.rowchange import Cell
 
 LOG = logging.getLogger(__name__)
 STATEMENT_BYTES: Final = 500_000
-"""How long a statement may grow where the server takes as much; an eighth of its
-max_allowed_packet is left for what is no row."""
+"""The maximum length of a statement if the server accepts it; an eighth of max_allowed_packet is
+left for the text around the rows."""
 FEW_ROWS: Final = 8
-"""Up to this many rows cost less one by one than the statements around a temporary table."""
+"""Up to this many rows cost less one by one than through a temporary table."""
 RECORDS: Final = re.compile(rb"([0-9]+)[^0-9]+([0-9]+)")
 """In `Records: 7  Duplicates: 2  Warnings: 0`, in the server's language."""
 KEYS_PER_STATEMENT: Final = 500
-"""Below the sizes at which MariaDB turns an IN list into a join and MySQL gives up looking up
-its members by index."""
+"""Below the sizes at which MariaDB converts an IN list to a join and MySQL stops looking up its
+members by index."""
 ROWS_PER_UNION: Final = 100
 
 
 class Mysql:
-    """Writes to MySQL and MariaDB. The session's settings come with the address: see `jdbc_url`."""
+    """Writes to MySQL and MariaDB. The session's settings are in `jdbc_url`."""
 
     name = "mysql"
     catalog = CATALOG
@@ -91,7 +91,7 @@ class Mysql:
         self._reported: set[str] = set()
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
-        """By DELETE: TRUNCATE would commit."""
+        """Uses DELETE, as TRUNCATE would commit."""
         _execute(connection, QUOTED.delete_all(table.id), table)
 
     def delete(
@@ -109,8 +109,8 @@ class Mysql:
         return Upserted(inserted)
 
     def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        """How many rows were inserted. A lone row that is expected to be there is updated first, as
-        the server does not report what became of it otherwise."""
+        """Returns the number of inserted rows. A single row that is expected to exist is updated
+        first, as the server would not report whether it was inserted."""
         is_direct = _is_direct(table, writes)
         if is_direct and (len(writes.rows) > 1 or not writes.expected):
             return _insert(
@@ -133,18 +133,18 @@ class Mysql:
                 continue
             rows = [row_literal(row)]
             if is_direct:
-                # where the row is there all the same, its key is one that the server rounds
+                # if the row exists nevertheless, the server has rounded its key
                 sql = upsert_sql(table, writes.columns, rows)
             else:
                 sql = insert_sql(table.id, writes.columns, rows)
-            # a count of two: a row that was there was updated
+            # a count of two means that an existing row was updated
             inserted += _execute(connection, sql, table) == 1
         return inserted
 
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         held, marks = marks_held_back(table, writes)
         if marks and len(writes.rows) > 1:
-            # only one row at a time shows whether it is there, to be marked
+            # only one row at a time shows whether it exists and must be marked
             hit = 0
             for row in writes.rows:
                 hit += self.update(connection, table, replace(writes, rows=[row]))
@@ -165,9 +165,9 @@ class Mysql:
         return hit
 
     def _stage(self, connection: Connection, table: TargetTable, writes: Writes) -> bool:
-        """Puts the rows into a temporary table, which is made each time so that it always fits;
-        after an error it stays until the next time. False where the user may make none: rows then
-        go one by one, to the same end. That is logged once."""
+        """Puts the rows into a temporary table, created each time so that it always fits; after an
+        error it stays until the next time. Returns False if the user may not create one: rows are
+        then written one by one, with the same result. That is logged once."""
         try:
             _execute(connection, drop_stage_sql(table), table)
             _execute(connection, create_stage_sql(table, writes.columns), table)
@@ -177,8 +177,8 @@ class Mysql:
             if table.id.schema not in self._reported:
                 self._reported.add(table.id.schema)
                 LOG.warning(
-                    "rows go to %s one by one: GRANT CREATE TEMPORARY TABLES ON %s.* lets many go "
-                    "at once",
+                    "rows are written to %s one by one: GRANT CREATE TEMPORARY TABLES ON %s.* lets "
+                    "the task write many together",
                     table.id,
                     table.id.schema,
                 )
@@ -234,8 +234,8 @@ class Mysql:
     def is_any_alike(
         self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
     ) -> bool:
-        """By their weights. Blanks at the end count for nothing, as some collations pad; nor does
-        what they take for a blank, or for nothing."""
+        """Compares collation weights. Trailing blanks are ignored, as some collations pad; so are
+        trailing characters that the collation treats as blanks, or ignores."""
         places = [place for place, name in enumerate(table.key) if table.columns[name].is_folding]
         folding = [table.key[place] for place in places]
         texts = []
@@ -257,13 +257,14 @@ class Mysql:
         return False
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
-        """As for many rows; a few take statements of their own instead of the temporary table."""
+        """Shows the statements for many rows; a few rows are written without the temporary
+        table."""
         table = batch.table
         unknown = "?" * len(table.key)
         return previewed(
             batch,
             truncate=QUOTED.delete_all(table.id),
-            # a table without a key has no deletes by one
+            # a table without a key has no deletes by key
             delete=delete_sql(table, [key_sql(table, unknown)] * 2) if table.key else "",
             written=lambda writes: _preview_writes(table, writes),
             swap=lambda columns, old, is_update: _preview_swap(table, columns, old, is_update),
@@ -271,8 +272,8 @@ class Mysql:
         )
 
     def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
-        """MODIFY takes the whole definition, and what it leaves out is lost: so it is the one
-        that the server prints, with another type."""
+        """Uses MODIFY with the definition that the server prints, and the new type: attributes that
+        MODIFY omits would be lost."""
         old_type = connection.execute(
             text(COLUMN_TYPE), {**table.id._asdict(), "column": column}
         ).scalar_one()
@@ -284,7 +285,7 @@ class Mysql:
 
 
 def _unknown(columns: Sequence[str]) -> str:
-    """A row with marks in place of its cells."""
+    """A row with question marks in place of its cells."""
     return row_literal("?" * len(columns))
 
 
@@ -307,14 +308,14 @@ def _preview_swap(table: TargetTable, columns: Sequence[str], old: Cells, is_upd
 
 
 def _is_direct(table: TargetTable, writes: Writes) -> bool:
-    """Whether ON DUPLICATE KEY UPDATE can only meet the row with the same key."""
+    """Whether ON DUPLICATE KEY UPDATE can only hit the row with the same key."""
     return can_insert(table, writes.columns) and not table.unique_keys
 
 
 def _key_literals(
     connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
 ) -> Iterator[list[str]]:
-    """The keys, in parts for one statement each."""
+    """Yields the keys, in parts for one statement each."""
     literals = [key_sql(table, key) for key in literal_rows(table, table.key, keys)]
     for rows in in_statements(literals, _room(connection)):
         for start in range(0, len(rows), KEYS_PER_STATEMENT):
@@ -322,15 +323,15 @@ def _key_literals(
 
 
 def _room(connection: Connection) -> int:
-    """How many bytes of rows go into one statement."""
+    """The bytes of rows that fit into one statement."""
     return min(STATEMENT_BYTES, int(connection.info[MAX_PACKET]) * 7 // 8)
 
 
 def _mark(
     connection: Connection, table: TargetTable, marks: Mapping[str, Sequence[tuple[Cell, ...]]]
 ) -> None:
-    """Marks rows that are there. One that is not found has a key that the server has rounded: it
-    must not keep the label in its place."""
+    """Marks existing rows. Raises TargetRejected if one is not found, as the server has rounded its
+    key: it must not keep the label instead of the mark."""
     for column, keys in marks.items():
         marked = 0
         for part in _key_literals(connection, table, keys):
@@ -342,23 +343,22 @@ def _mark(
 def _insert(
     connection: Connection, table: TargetTable, writes: Writes, sql: Callable[[Iterable[str]], str]
 ) -> int:
-    """How many rows are new, as far as the server reports: for one row it does
-    not."""
+    """Returns the number of new rows, as far as the server reports it: not for a single row."""
     inserted = 0
     for rows in in_statements(row_literals(table, writes.columns, writes.rows), _room(connection)):
         _execute(connection, sql(rows), table)
         driver: Any = connection.connection.driver_connection
-        # PyMySQL's own count has changed rows twice; the server's text has both numbers
+        # PyMySQL's own count counts updated rows twice; the server's text has both numbers
         if counts := RECORDS.search(driver._result.message):
             inserted += int(counts[1]) - int(counts[2])
     return inserted
 
 
 def _execute(connection: Connection, sql: str, table: TargetTable) -> int:
-    """How many rows it hit. A row too long for the server is refused here: the server would only
-    close the connection, as if it were down."""
+    """Returns the number of rows hit. Raises TargetRejected for a row too long for the server,
+    which would just close the connection, as if it were down."""
     limit = connection.info[MAX_PACKET]
-    # a character takes up to four bytes: most statements need no count of their bytes
+    # a character takes up to four bytes: the bytes of most statements need not be counted
     if 4 * len(sql) >= limit and (size := size_of(sql)) >= limit:
         raise TargetRejected(
             f"target table {table.id}: a row takes {size} bytes, but max_allowed_packet is "
@@ -374,7 +374,7 @@ def _execute(connection: Connection, sql: str, table: TargetTable) -> int:
 
 
 def _without_end(weights: str, blank: str) -> str:
-    """Without the blanks at the end."""
+    """The weights without trailing blanks."""
     while blank and weights.endswith(blank):
         weights = weights.removesuffix(blank)
     return weights

@@ -1,7 +1,7 @@
-"""MySQL's mark of an invalid ENUM value, number 0, which row changes hold as an empty cell. Pure.
+"""MySQL's mark of an invalid ENUM value, number 0, an empty cell in row changes. Pure.
 
-Strict mode refuses to write it, in whatever form, and without strict mode other cells would be cut.
-So a row is written with one of the labels in its place, and is marked by a statement that writes
+Strict mode refuses to write it in any form, and without strict mode other cells would be truncated.
+So a row is written with one of the labels instead, and then marked by a statement that writes
 nothing else.
 """
 
@@ -21,8 +21,8 @@ Keys = Sequence[tuple[Cell, ...]]
 
 
 def marks_held_back(table: TargetTable, writes: Writes) -> tuple[Writes, Mapping[str, Keys]]:
-    """Rows that strict mode takes, and by column the keys of those that are to be marked then;
-    nearly always `writes` itself and none."""
+    """Returns rows that strict mode accepts, and by column the keys of rows to mark afterwards;
+    nearly always `writes` itself and no keys."""
     labels = {}  # by the place of a column that holds marks
     for name, label in _labels(table, writes.columns).items():
         place = writes.columns.index(name)
@@ -44,9 +44,8 @@ def marks_held_back(table: TargetTable, writes: Writes) -> tuple[Writes, Mapping
 
 
 def _labels(table: TargetTable, columns: Iterable[str]) -> dict[str, str]:
-    """A label of each column where an empty cell is the mark. Columns of keys are left out, as a
-    label there may be another row's; so are labels that MySQL's catalog spells otherwise than
-    they are."""
+    """A label for each column in which an empty cell is the mark. Key columns are left out, as the
+    label may be another row's key; so are labels that MySQL's catalog may misspell."""
     if not table.key or () in table.unique_keys:
         return {}
     in_keys = set(table.key).union(*table.unique_keys)

@@ -31,7 +31,7 @@ MISCONFIGURED: Final = TLS_ERRORS | codes(
     "1044 1045 1046 1049 1129 1130 1142 1143 1227 1251 1370 1524 1665 1698 1820 1862 2059 3118"
 )
 NO_RIGHT: Final = codes("1044 1142")
-"""To make a temporary table, among others."""
+"""For example to create a temporary table."""
 UNFIT: Final = codes(
     # no such column, table or key
     "1054 1136 1146 1051 1072 1091 1176",
@@ -43,9 +43,9 @@ UNFIT: Final = codes(
     "1060 1061 1067 1068 1075 1101 1118 1166 1170 1171 3780 1832 1833 1845 1846",
 )
 OF_ROW: Final = codes(
-    # NULL, or nothing, where something must stand
+    # NULL, or no value, where one is required
     "1048 1364 1263",
-    # what its column cannot hold
+    # cells that do not fit their column
     "1264 1265 1292 1366 1367 1406 1411 1416 1441 1690 1365 1300",
     # JSON, geometries
     "3140 3141 3144 3156 3158 3037 3055 3516 3643 3616 3617 4038",
@@ -67,7 +67,8 @@ SIGNAL: Final = 1644
 TRUNCATED: Final = 1265
 OUT_OF_RANGE: Final = 1690
 OTHER_ROW: Final = re.compile(r"'(~0 \+ 1|\(~\(0\) \+ 1\))'$")
-"""What `upsert_sql` does where it meets a row with another key, as servers print it."""
+"""The expression by which `upsert_sql` fails if it hits a row with another key, as servers print
+it."""
 NO_LABEL: Final = (
     "none of its labels; an empty one is MySQL's mark of an invalid value, which cannot be "
     "written in columns of keys, nor in tables "
@@ -77,7 +78,7 @@ NO_LABEL: Final = (
 
 
 def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
-    """Server messages are passed on only where they name objects, not cells."""
+    """Classifies an error. Server messages are passed on only if they name objects, not cells."""
     cause: BaseException = getattr(error, "orig", None) or error
     number, message = _number_and_message(cause)
     if is_tls_refusal(cause):
@@ -94,13 +95,13 @@ def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
 
 
 def lacks_right(error: BaseException) -> bool:
-    """Whether the user may not do what the statement does."""
+    """Whether the user lacks a right for the statement."""
     number, _ = _number_and_message(getattr(error, "orig", None) or error)
     return number in NO_RIGHT
 
 
 def enum_without_label(error: BaseException, table: TargetTable) -> TargetColumn | None:
-    """The ENUM column that a cell does not fit, as the server says."""
+    """The ENUM column that a cell does not fit, according to the server."""
     number, message = _number_and_message(getattr(error, "orig", None) or error)
     named = re.search("'(.+)'", message)
     if number != TRUNCATED or named is None:

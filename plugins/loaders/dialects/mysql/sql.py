@@ -29,7 +29,7 @@ def drop_stage_sql(table: TargetTable) -> str:
 
 
 def create_stage_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    """With a key of its own, which servers may ask of each table (sql_require_primary_key)."""
+    """With a key of its own, as servers may require one in each table (sql_require_primary_key)."""
     source = f"SELECT {QUOTED.names(columns)} FROM {QUOTED.table(table.id)} WHERE FALSE"
     key = f"{QUOTED.name(STAGE_KEY)} BIGINT AUTO_INCREMENT PRIMARY KEY"
     return f"CREATE TEMPORARY TABLE {QUOTED.table(stage_of(table))} ({key}) AS {source}"
@@ -40,10 +40,10 @@ def insert_sql(table: TableId, columns: Sequence[str], rows: Iterable[str]) -> s
 
 
 def upsert_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[str]) -> str:
-    """Updates rows with the same key only. The server would take any row that holds a unique
-    value, and the table may have got a unique key since it was looked at: so the first column of
-    the key is set to itself, which overflows where it is in another row. That is an error in
-    every SQL mode, whereas NULL would be none in a column that counts up."""
+    """Updates rows with the same key only. The server would update any row that collides on a
+    unique key, and the table may have gained one since it was read: so the first key column is set
+    to itself by an expression that overflows in a row with another key. That is an error in every
+    SQL mode, whereas NULL would be none in an AUTO_INCREMENT column."""
     first = QUOTED.name(table.key[0])
     same = " AND ".join(map(_is_value, table.key))
     changes = [f"{first} = IF(IF({same}, 1, ~0 + 1), {first}, {first})"]
@@ -52,12 +52,12 @@ def upsert_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[str]) 
 
 
 def _is_value(name: str) -> str:
-    """The column, and what the statement gives it."""
+    """The column set to, or compared with, the statement's value."""
     return f"{QUOTED.name(name)} = VALUES({QUOTED.name(name)})"
 
 
 def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    """STRAIGHT_JOIN: the staged rows lead, the target's are found by primary key."""
+    """STRAIGHT_JOIN: the staged rows drive the join, the target's are found by primary key."""
     changes = QUOTED.equal(assigned(table, columns), "t.", "s.", ", ")
     return (
         f"UPDATE {QUOTED.table(stage_of(table))} AS s STRAIGHT_JOIN {QUOTED.table(table.id)} "
@@ -73,7 +73,7 @@ def update_row_sql(table: TargetTable, columns: Sequence[str], row: Sequence[str
 
 
 def _set_to(cells: Mapping[str, str]) -> str:
-    """`cells`: a literal of each column."""
+    """The assignments of an UPDATE. `cells`: a literal for each column."""
     return ", ".join(f"{QUOTED.name(name)} = {literal}" for name, literal in cells.items())
 
 
@@ -85,8 +85,8 @@ def _has(table: TargetTable, cells: Mapping[str, str]) -> str:
 
 
 def compared(column: TargetColumn, literal: str) -> str:
-    """What a column is compared with. A FLOAT is no decimal number of few digits: none is equal to
-    it."""
+    """The expression that a column is compared with. No short decimal number equals a FLOAT, so it
+    is cast."""
     if column.type != "float" or literal in ("NULL", "?"):
         return literal
     return f"CAST({literal} AS FLOAT)"
@@ -107,8 +107,8 @@ def swap_sql(
 
 
 def _equals(column: TargetColumn, literal: str) -> str:
-    """Equal to the last byte: collations take `a` for `A`, and a FLOAT is no decimal number of
-    few digits."""
+    """Equality to the last byte: collations treat `a` and `A` as equal, and no short decimal number
+    equals a FLOAT."""
     name = QUOTED.name(column.name)
     if literal == "NULL":
         return f"{name} IS NULL"
@@ -125,9 +125,9 @@ def _equals(column: TargetColumn, literal: str) -> str:
 
 
 def widen_sql(table: TargetTable, column: str, type_: str, old_type: str, printed: str) -> str:
-    """`printed`: the output of SHOW CREATE TABLE, where `old_type` stands after the column's
-    name. The default CURRENT_TIMESTAMP is given as many digits as the column has, else the server
-    refuses it as a default."""
+    """`printed`: the output of SHOW CREATE TABLE, in which `old_type` follows the column's name.
+    The default CURRENT_TIMESTAMP gets as many digits as the column, else the server refuses it as a
+    default."""
     begin = f"  {QUOTED.name(column)} {old_type}"
     [line] = [line for line in printed.split("\n") if line.startswith(begin)]
     rest = line.removeprefix(begin).removesuffix(",")
@@ -145,8 +145,8 @@ def widen_sql(table: TargetTable, column: str, type_: str, old_type: str, printe
 
 
 def _unescaped(text: str) -> str:
-    """A text for the session, in which backslashes escape nothing; SHOW CREATE TABLE prints escapes
-    all the same."""
+    """A text without backslash escapes, which the session does not have; SHOW CREATE TABLE prints
+    them nevertheless."""
     return re.sub(r"\\(.)", lambda match: ESCAPES.get(match[1], match[1]), text)
 
 
@@ -170,19 +170,19 @@ def locked_sql(table: TargetTable, columns: Sequence[str], number: int, key: Seq
 
 
 def delete_sql(table: TargetTable, keys: Sequence[str]) -> str:
-    """`keys`: as `key_sql` gives them."""
+    """`keys`: made by `key_sql`."""
     return f"DELETE FROM {QUOTED.table(table.id)} WHERE {_is_one_of(table, keys)}"
 
 
 def spelled_sql(table: TargetTable, keys: Sequence[str]) -> str:
-    """The keys that the table has of these, as text. `keys`: as `key_sql` gives them."""
+    """Selects those of the keys that the table has, as text. `keys`: made by `key_sql`."""
     names = ", ".join(f"CAST({QUOTED.name(name)} AS CHAR)" for name in table.key)
     return f"SELECT {names} FROM {QUOTED.table(table.id)} WHERE {_is_one_of(table, keys)}"
 
 
 def weights_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """By what a collation compares each row's texts. `rows`: a literal per column. The part that
-    gives no row gives the columns' collations."""
+    """Selects the weights by which collations compare each row's texts. `rows`: a literal per
+    column. The part that returns no rows supplies the columns' collations."""
     weights = ", ".join(f"HEX(WEIGHT_STRING({QUOTED.name(name)}))" for name in columns)
     parts = [f"SELECT {QUOTED.names(columns)} FROM {QUOTED.table(table.id)} WHERE FALSE"]
     parts += [f"SELECT {','.join(row)}" for row in rows]
@@ -190,8 +190,8 @@ def weights_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[Seque
 
 
 def mark_sql(table: TargetTable, column: str, keys: Sequence[str]) -> str:
-    """`keys`: as `key_sql` gives them. Without strict mode for this statement only, in the words
-    of MariaDB and in those of MySQL 8.0 and later."""
+    """`keys`: made by `key_sql`. Turns off strict mode for this statement only, in the syntax of
+    MariaDB and in that of MySQL 8.0 and later."""
     changes = [f"{QUOTED.name(column)} = 0"]
     for name, other in table.columns.items():
         # set to itself, as ON UPDATE CURRENT_TIMESTAMP would change it
@@ -205,11 +205,11 @@ def mark_sql(table: TargetTable, column: str, keys: Sequence[str]) -> str:
 
 
 def key_sql(table: TargetTable, key: Sequence[str]) -> str:
-    """One of the keys that a statement is for. `key`: a literal per column.
+    """One key of a statement. `key`: a literal per column.
 
-    Of several columns each is compared by itself. MariaDB finds not all rows by `(a, b) IN
-    (('x', 'y'), ...)` where a column's character set is not the literals', and reads the whole
-    table for one pair there.
+    In keys of several columns each column is compared on its own. With `(a, b) IN (('x', 'y'),
+    ...)` MariaDB misses rows if a column's character set differs from the literals', and scans the
+    whole table for one pair.
     """
     if len(table.key) > 1:
         return f"({_has(table, dict(zip(table.key, key, strict=True)))})"

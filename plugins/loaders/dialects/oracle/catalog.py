@@ -1,4 +1,4 @@
-"""What Oracle is asked about its tables."""
+"""Catalog queries of Oracle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CATALOG: Final = Catalog(
         FROM all_tab_cols
         WHERE owner = :schema AND table_name = :table AND hidden_column = 'NO'
         ORDER BY column_id""",
-    # The primary key is the constraint's: the index behind it may be one that is not unique.
+    # The primary key comes from the constraint: its index may be a non-unique one.
     unique_keys="""
         SELECT is_primary, key_name, column_name, 0 FROM (
             SELECT 1 AS is_primary, c.constraint_name AS key_name, k.column_name AS column_name,

@@ -1,4 +1,4 @@
-"""Cells as the driver's own types, so that no setting of the session changes what they mean.
+"""Converts cells to the driver's own types, so that no session setting changes their meaning.
 Pure."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ LONG_TYPES: Final = frozenset(("CLOB", "NCLOB", "BLOB"))
 TEXT_TYPES: Final = frozenset(("VARCHAR2", "NVARCHAR2", "CHAR", "NCHAR", "CLOB", "NCLOB", "LONG"))
 SHORT_CHARACTERS: Final = 1000
 SHORT_BYTES: Final = 2000
-"""What goes into a statement without a LOB of its own: 4000 bytes of text, four per character at
-most; 2000 of RAW."""
+"""What fits into a statement without a temporary LOB: 4000 bytes of text, at most four per
+character; 2000 of RAW."""
 BIND_TYPES: Final = {
     **dict.fromkeys(("NUMBER", "FLOAT", "BOOLEAN"), "DB_TYPE_NUMBER"),
     **dict.fromkeys(("BINARY_FLOAT", "BINARY_DOUBLE"), "DB_TYPE_BINARY_DOUBLE"),
@@ -34,8 +34,8 @@ BIND_TYPES: Final = {
     "BLOB": "DB_TYPE_RAW",
     "LONG RAW": "DB_TYPE_LONG_RAW",
 }
-"""The driver's names; text types that are not here are left to it. CHAR is given, as it is
-compared with its blanks."""
+"""The driver's names; text types not listed are left to the driver. CHAR is listed, as it is
+compared including blanks."""
 
 
 def family(type_: str) -> str:
@@ -45,8 +45,7 @@ def family(type_: str) -> str:
 
 
 def bind_type(column: TargetColumn, cells: Sequence[Cell]) -> str | None:
-    """The name that the driver has for the type of a column's binds; None where it finds it
-    itself."""
+    """The driver's name for the type of a column's binds; None if the driver chooses it."""
     if column.type in LONG_TYPES:
         longest = max((len(cell) for cell in cells if cell is not None), default=0)
         if longest > (SHORT_BYTES if column.type == "BLOB" else SHORT_CHARACTERS):
@@ -60,7 +59,7 @@ def binds(
     cells: Sequence[Cell],
     zero_date: ZeroDate = ZeroDate.REJECT,
 ) -> Iterable[Any]:
-    """A column's cells as the driver takes them. Raises TargetRejected for one that the column
+    """A column's cells as the driver's types. Raises TargetRejected for a cell that the column
     cannot hold."""
     kind = family(column.type)
     if column.type in TEXT_TYPES:

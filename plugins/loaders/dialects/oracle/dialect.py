@@ -1,8 +1,8 @@
 """Oracle: MERGE with the rows as array binds, each cell as the driver's own type, so that no
-setting of the session changes what it means.
+session setting changes its meaning.
 
-An empty text is NULL there. In a text column that takes no NULL it becomes one blank, as porter has
-it: the source's '' is a value.
+An empty text is NULL in Oracle. In a text column that is NOT NULL it becomes one blank, like
+porter's: the source's '' is a value.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from cdcbus.plugins.loaders.dialects.oracle.sql import (
 from cdcbus.plugins.loaders.dialects.preview import previewed
 
 ROWS_PER_CALL: Final = 5_000
-"""Array binds of one call: enough that the round trip does not count, few enough for the memory
-of both sides."""
+"""Array binds of one call: enough to make the round trip negligible, few enough for the memory of
+both sides."""
 
 
 class Oracle:
@@ -52,15 +52,14 @@ class Oracle:
         self._zero_date = zero_date
 
     def truncate(self, connection: Connection, table: TargetTable) -> None:
-        """By DELETE: TRUNCATE would commit."""
+        """Uses DELETE, as TRUNCATE would commit."""
         connection.exec_driver_sql(QUOTED.delete_all(table.id))
 
     def delete(self, connection: Connection, table: TargetTable, keys: Sequence[Cells]) -> int:
         return self._execute(connection, delete_sql(table), table, table.key, keys)
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
-        """MERGE does not report what it has inserted, so rows that should all be there are updated
-        first."""
+        """Updates rows first if all should exist, as MERGE does not report what it has inserted."""
         count = len(writes.rows)
         inserted = 0
         if writes.expected == count:
@@ -117,7 +116,7 @@ class Oracle:
     def spelled(
         self, connection: Connection, table: TargetTable, keys: Sequence[Cells]
     ) -> list[Cells]:
-        """One by one, as such keys are few; its texts are compared by their bytes."""
+        """Looks up keys one by one, as such keys are few: texts are compared by their bytes."""
         sql = spelled_sql(table)
         found: list[Cells] = []
         for row in self._rows(table, table.key, keys):
@@ -128,7 +127,7 @@ class Oracle:
     def is_any_alike(
         self, connection: Connection, table: TargetTable, keys: Sequence[Cells]
     ) -> bool:
-        """Texts are compared by their bytes."""
+        """Returns False: texts are compared by their bytes."""
         return False
 
     def preview(self, batch: TableBatch) -> Iterator[Statement]:
@@ -169,8 +168,8 @@ class Oracle:
         columns: Sequence[str],
         rows: Sequence[Cells],
     ) -> int:
-        """How many rows it hit. The types are given beforehand: a column of NULLs has none of its
-        own."""
+        """Returns the number of rows hit. Declares the bind types beforehand, as a column of NULLs
+        has no type of its own."""
         if not columns:
             return connection.exec_driver_sql(sql).rowcount
         driver: Any = connection.dialect.dbapi
@@ -199,6 +198,6 @@ def _preview_writes(table: TargetTable, writes: Writes) -> Iterator[Statement]:
 
 
 def _preview_swap(table: TargetTable, columns: Sequence[str], old: Cells, is_update: bool) -> str:
-    # an empty text is NULL there
+    # an empty text is NULL in Oracle
     nulls = [name for name, cell in zip(columns, old, strict=True) if not cell]
     return swap_sql(table, columns, nulls, is_update=is_update)

@@ -53,8 +53,8 @@ LOGIN: Final = re.compile(
 
 
 def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
-    """At most one line of a driver's text is passed on, and only where its code says that it does
-    not quote the row."""
+    """Classifies an error. At most one line of a driver's text is passed on, and only if its code
+    says that it does not quote the row."""
     cause: BaseException = getattr(error, "orig", None) or error
     detail = cause.args[0] if cause.args else cause
     message, _, more = str(detail).partition("\n")
@@ -76,7 +76,7 @@ def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
 
 
 def _safe_text(code: int, message: str, columns: Collection[str]) -> str:
-    if 20000 <= code < 21000:  # what RAISE_APPLICATION_ERROR may use
+    if 20000 <= code < 21000:  # the range of RAISE_APPLICATION_ERROR
         return "a trigger or a procedure of the target's own refuses the statement"
     if code not in OF_ROW:
         return NOT_OF_ROW

@@ -44,7 +44,7 @@ def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
 def swap_sql(
     table: TargetTable, columns: Sequence[str], nulls: Collection[str], *, is_update: bool
 ) -> str:
-    """`nulls`: the columns in which the row that goes holds NULL."""
+    """`nulls`: the columns in which the old row holds NULL."""
     place = len(columns) if is_update else 0
     same = []
     for name in columns:
@@ -67,19 +67,19 @@ def widen_sql(table: TargetTable, column: str, type_: str) -> str:
 
 
 def locked_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    """A row by its key, for one key."""
+    """Selects and locks a row by its key."""
     names = QUOTED.names((*table.key, *columns))
     return f"SELECT {names} FROM {QUOTED.table(table.id)} WHERE {has(table.key)} FOR UPDATE"
 
 
 def spelled_sql(table: TargetTable) -> str:
-    """The key that the table has, for one key."""
+    """Selects a key as the table has it."""
     names = QUOTED.names(table.key)
     return f"SELECT {names} FROM {QUOTED.table(table.id)} WHERE {has(table.key)}"
 
 
 def has(names: Sequence[str], before: int = 0) -> str:
-    """`before`: binds that stand before these."""
+    """The condition for a key. `before`: the number of binds before these."""
     return _bound(names, before, " AND ")
 
 

@@ -1,4 +1,4 @@
-"""What PostgreSQL is asked about its tables."""
+"""Catalog queries of PostgreSQL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TABLE = (
 )
 # The same for the driver's own parameters.
 _TABLE_BY_PLACE = _TABLE.replace(":schema", "%s").replace(":table", "%s")
-# A column's type `b`; of a domain the one below it.
+# A column's type `b`; for a domain its base type.
 _BASE_TYPE = """pg_type t ON t.oid = a.atttypid
             JOIN pg_type b ON b.oid = CASE t.typtype WHEN 'd' THEN t.typbasetype ELSE t.oid END"""
 # Tables, partitioned ones, views, foreign tables.
@@ -24,7 +24,7 @@ CATALOG: Final = Catalog(
         SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
         WHERE lower(n.nspname) = lower(:schema) AND lower(c.relname) = lower(:table)
             AND {_IS_TABLE}""",
-    # format_type with -1 spells a type that a cast does not cut: `bpchar` and `"bit"`, where
+    # format_type with -1 spells a type whose cast does not truncate: `bpchar` and `"bit"`, where
     # `character` and `bit` would mean length 1.
     columns=f"""
         SELECT a.attname, format_type(b.oid, -1),
@@ -112,7 +112,7 @@ DEFAULT: Final = f"""
         JOIN pg_attribute a ON a.attrelid = d.adrelid AND a.attnum = d.adnum
         JOIN {_TABLE_BY_PLACE} ON c.oid = d.adrelid
     WHERE a.attname = %s"""
-"""A column's, as SQL."""
+"""Selects a column's default, as SQL."""
 COARSE: Final = f"""
     SELECT bool_or(b.typname IN ('bpchar', 'citext') OR NOT coalesce(l.collisdeterministic, true))
     FROM pg_attribute a
@@ -120,12 +120,12 @@ COARSE: Final = f"""
         JOIN {_BASE_TYPE}
         LEFT JOIN pg_collation l ON l.oid = a.attcollation
     WHERE a.attname = ANY (%s)"""
-"""Whether one of these columns takes different texts for one."""
+"""Selects whether one of these columns treats different texts as equal."""
 INSERTED: Final = """
     SELECT coalesce(
         (SELECT sum(pg_stat_get_xact_tuples_inserted(relid)) FROM pg_partition_tree(name)),
         pg_stat_get_xact_tuples_inserted(name), 0)
     FROM (SELECT %s::regclass AS name) AS n"""
-"""How many rows this transaction has inserted into a table; 0 where the server does not count
-(track_counts), or it is a view. RETURNING xmax costs a seventh of a large statement, and
-partitioned tables refuse it."""
+"""Selects the number of rows that this transaction has inserted into a table; 0 if the server does
+not count (track_counts), or it is a view. RETURNING xmax would cost a seventh of a large statement,
+and partitioned tables refuse it."""

@@ -1,4 +1,4 @@
-"""Cells as PostgreSQL reads them: in arrays, and as the text of a COPY. Pure."""
+"""Converts cells to PostgreSQL's input: arrays, and the text of a COPY. Pure."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from cdcbus.plugins.rowchange import Cell
 
 PLAIN: Final = "FORMAT text, NULL ''"
 CSV: Final = "FORMAT csv"
-"""What is not quoted is NULL."""
+"""Only an unquoted empty field is NULL."""
 DATES: Final = frozenset(("date", "timestamp without time zone", "timestamp with time zone"))
 OTHER_FORMS: Final = frozenset(("bytea", '"bit"', "bit varying"))
-"""Types whose cells come in another form than PostgreSQL reads."""
+"""Types whose cells come in a form that PostgreSQL does not read."""
 _PLAIN_OPTIONS: Final = csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
 COMPARED_AS_TEXT: Final = frozenset(
     ("json", "xml", "citext", "point", "line", "lseg", "box", "path", "polygon", "circle")
 )
-"""Types whose own equality is none, or is none of values."""
+"""Types that have no equality, or none by value."""
 
 
 def arrays(
@@ -42,7 +42,7 @@ def arrays(
     rows: Iterable[Cells],
     zero_date: ZeroDate = ZeroDate.REJECT,
 ) -> tuple[str, ...]:
-    """One array literal per column. Raises TargetRejected for a cell that its column cannot
+    """Returns one array literal per column. Raises TargetRejected for a cell that its column cannot
     hold."""
     literals = []
     if isinstance(rows, ColumnRows):
@@ -64,9 +64,9 @@ def copied_rows(
     rows: ColumnRows,
     zero_date: ZeroDate = ZeroDate.REJECT,
 ) -> tuple[str, bytes]:
-    """All rows in UTF-8, and the form that they have for COPY: PLAIN where nothing in them needs
-    to be quoted, which PostgreSQL reads in nine tenths of the time, else CSV. Raises
-    TargetRejected for a cell that its column cannot hold."""
+    """Returns the format of the rows for COPY, and all rows in UTF-8: PLAIN if nothing needs
+    quoting, which PostgreSQL reads in nine tenths of the time, else CSV. Raises TargetRejected for
+    a cell that its column cannot hold."""
     arrays = []
     for name, cells in zip(columns, rows.arrays, strict=True):
         column = table.columns[name]
@@ -83,7 +83,7 @@ def copied_rows(
 
 
 def _has_empty(cells: pa.Array) -> bool:
-    """Whether a text is empty, which would be NULL in plain form."""
+    """Whether a text is empty, which would be NULL in PLAIN format."""
     return bool(pc.min(pc.binary_length(cells)).as_py() == 0)
 
 
@@ -94,7 +94,7 @@ def _written(cells: pa.Table, options: csv.WriteOptions) -> bytes:
 
 
 def _stands_as_it_is(column: TargetColumn, cells: pa.Array) -> bool:
-    """Whether no cell needs a look of its own."""
+    """Whether no cell needs to be checked individually."""
     if column.type in DATES:
         return not has_any(cells, "-00", "0000-", "\0")
     return column.type not in OTHER_FORMS and not has_any(cells, "\0")
@@ -127,7 +127,7 @@ def coerced(
 
 
 def _bits(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> Sequence[Cell]:
-    """BIT comes as a decimal number; bit(n) wants exactly n digits."""
+    """Converts BIT cells, which are decimal numbers; bit(n) requires exactly n digits."""
     width = f"0{column.length or 1}b" if column.type == '"bit"' else "b"
     try:
         return [None if cell is None else format(int(cell), width) for cell in cells]

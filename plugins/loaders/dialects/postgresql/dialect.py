@@ -1,8 +1,8 @@
 """PostgreSQL: one statement per operation, the cells of each column as one array.
 
-`INSERT ... SELECT FROM unnest(arrays)` takes the least time for small batches. Many rows that are
-new to the source are copied straight into the table: that takes less than half the time. Thousands
-of others are copied into a temporary table and merged from there, which takes a sixth less.
+`INSERT ... SELECT FROM unnest(arrays)` is fastest for small batches. Many rows that are new at the
+source are copied straight into the table, in less than half the time. Thousands of other rows are
+copied into a temporary table and merged from it, in a sixth less time.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ from cdcbus.plugins.rowchange import Cell
 
 LOG = logging.getLogger(__name__)
 COPY_ROWS: Final = 500
-"""For fewer the array statement is as fast."""
+"""For fewer rows the array statement is as fast."""
 MERGE_ROWS: Final = 5000
-"""For fewer it does not pay to make a temporary table."""
+"""For fewer rows a temporary table does not pay off."""
 MANY_ROWS: Final = 1000
-"""From this many on, PostgreSQL may come to believe that it is cheaper to read the whole table than
-to look each row up by its key. With its own estimate of what a page costs, made for spinning
-disks, it did so for 19,000 rows of 1.3 million, and took four to nine times as long."""
+"""From this many on, PostgreSQL may estimate that scanning the whole table is cheaper than looking
+up each row by its key. With its default page cost, meant for spinning disks, it did so for 19,000
+rows of 1.3 million, and took four to nine times as long."""
 NEAR_PAGES: Final = "SET LOCAL random_page_cost = 1.1"
 
 
@@ -84,7 +84,7 @@ class Postgresql:
             stored = self._upsert(connection, table, writes)
             return Upserted(0, self._left_out(connection, table, writes, stored))
         if len(writes.rows) == 1:
-            # one statement is enough where the row is there
+            # one statement is enough if the row exists
             if self.update(connection, table, writes):
                 return Upserted(0)
             stored = self._upsert(connection, table, writes)
@@ -98,8 +98,8 @@ class Postgresql:
     def _left_out(
         self, connection: Connection, table: TargetTable, writes: Writes, stored: int
     ) -> int:
-        """How many rows a trigger has left out, when `stored` were stored. Where the rows are
-        nothing but a key, those that were there count."""
+        """The number of rows that a trigger has left out, if `stored` were stored. If the rows have
+        only key columns, existing rows count as stored."""
         is_key_only = bool(table.key) and set(writes.columns) <= set(table.key)
         if stored < len(writes.rows) and is_key_only:
             places = [writes.columns.index(name) for name in table.key]
@@ -120,7 +120,7 @@ class Postgresql:
         return int(connection.exec_driver_sql(INSERTED, (COPIED.table(table.id),)).scalar_one())
 
     def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        """How many rows were updated or inserted."""
+        """Returns the number of rows updated or inserted."""
         columns = writes.columns
         rows = writes.rows
         if isinstance(rows, ColumnRows):
@@ -140,8 +140,8 @@ class Postgresql:
     def _copy(
         self, connection: Connection, table: TargetTable, writes: Writes, rows: ColumnRows
     ) -> int | None:
-        """How many rows were updated or inserted by way of a COPY; None where it does not pay, or
-        does not work."""
+        """Writes rows by COPY and returns the number updated or inserted; None if COPY does not pay
+        off, or fails."""
         if len(rows) < (COPY_ROWS if writes.are_new else MERGE_ROWS):
             return None
         columns = writes.columns
@@ -158,16 +158,16 @@ class Postgresql:
     def _changed_by_key(
         self, connection: Connection, sql: str, cells: tuple[str, ...], count: int
     ) -> int:
-        """Runs a statement that finds `count` rows by their keys; how many are there."""
+        """Runs a statement that finds `count` rows by their keys; returns how many exist."""
         if count >= MANY_ROWS:
             connection.exec_driver_sql(NEAR_PAGES)
         return connection.exec_driver_sql(sql, cells).rowcount
 
     def _copied(self, connection: Connection, statements: Sequence[str], text: bytes) -> int | None:
-        """How many rows the statements have written; a COPY among them takes the text. None where
-        they fail, and nothing is done: rows that are there already, a cell that does not fit, a
-        view, no right to make temporary tables. The slower statement then takes the rows, or says
-        what is wrong."""
+        """Runs the statements and returns the number of rows written; a COPY among them reads the
+        text. Returns None, with nothing done, if they fail: existing rows, a cell that does not
+        fit, a view, no right to create temporary tables. The slower statement then writes the rows,
+        or reports the error."""
         stored = 0
         driver: Any = connection.connection.driver_connection
         connection.exec_driver_sql("SAVEPOINT cdcbus_copy")
@@ -179,7 +179,7 @@ class Postgresql:
                             copy.write(text)
                     else:
                         cursor.execute(sql)
-                    # the last of them is into the table itself
+                    # the last of these writes to the table itself
                     if sql.startswith(("COPY ", "INSERT ")):
                         stored = cursor.rowcount
         except psycopg.Error as error:
@@ -190,8 +190,8 @@ class Postgresql:
         return stored
 
     def _warn_of_slow(self, error: psycopg.Error, sql: str) -> None:
-        """Logs each reason once, unless it is one that a row gives: then the slower statement says
-        what is wrong, if anything is."""
+        """Logs each reason once, except errors of rows: the slower statement reports these, if they
+        occur again."""
         state = error.sqlstate or ""
         if not state.startswith(OF_ROW) and (state, sql) not in self._reported:
             self._reported.add((state, sql))
@@ -294,7 +294,7 @@ class Postgresql:
 
 
 def can_merge_by_key(table: TargetTable, columns: Sequence[str]) -> bool:
-    """ON CONFLICT does not go by a key that may be checked later."""
+    """Whether ON CONFLICT can be used: not with a deferrable key."""
     return can_insert(table, columns) and not table.is_key_deferrable
 
 

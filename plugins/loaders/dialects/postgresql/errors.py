@@ -22,22 +22,22 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.loaders.dialect import Cells, Diagnosis, by_column
 from cdcbus.plugins.loaders.dialects.error_codes import NOT_OF_ROW
 
-# Which error is about what, by the longest beginning of its SQLSTATE: only those of one row may
-# ever become a dead letter, and one that is not named here stops the task. docs/targets.md has the
-# same table.
+# Classes of errors by the prefix of their SQLSTATE: only errors of one row can become a dead
+# letter; an unlisted error stops the task. docs/targets.md has the same table.
 UNAVAILABLE: Final = ("08", "40", "53", "55P03", "57", "58", "25006", "25P03", "25P04")
 MISCONFIGURED: Final = ("28", "3D000", "3F000", "42501")
 # no such column, table or key; a view that takes no rows
 UNFIT: Final = ("0A", "42", "428C9", "55000", "55006", "2BP01")
-# what its columns cannot hold, constraints, too large for an index
+# cells that do not fit their column, constraints, too large for an index
 OF_ROW: Final = ("21000", "22", "23", "44", "54000")
 CONFLICTS: Final = ("23505", "23503", "23001", "23P01")  # unique and foreign keys, exclusion
 OWN_REFUSAL: Final = "P0"
 RAISE: Final = "exec_stmt_raise"
-"""The server's function that raises what a function in PL/pgSQL says."""
+"""The server's function that raises the error of a RAISE in PL/pgSQL."""
 SYNTAX: Final = "42601"
-"""Of a statement of ours."""
-# Classes whose primary message names objects only. Others, and triggers, may quote cells.
+"""An error in a statement of ours."""
+# Classes whose primary message names objects only. Those of others, and of triggers, may quote
+# cells.
 QUOTABLE: Final = (*UNAVAILABLE, *MISCONFIGURED, "23", "25", "42", "54", "22001", "0A")
 PARAMETER: Final = re.compile(r"parameter \$(\d+)")
 NUMBER: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
@@ -52,7 +52,7 @@ LOGIN_REFUSED: Final = re.compile(
 
 
 def diagnose(error: BaseException, columns: Sequence[str]) -> Diagnosis:
-    """`columns`: those of the statement, in the order of its parameters."""
+    """Classifies an error. `columns`: the statement's, in the order of its parameters."""
     cause: Any = getattr(error, "orig", None) or error
     state: str | None = getattr(cause, "sqlstate", None)
     if state is None:
@@ -65,7 +65,7 @@ def diagnose(error: BaseException, columns: Sequence[str]) -> Diagnosis:
 
 
 def _text_of(state: str, cause: Any) -> str:
-    """The server's own words where they name objects only, which those of a RAISE may not."""
+    """The server's message if it names objects only; the message of a RAISE may quote cells."""
     if state.startswith(OWN_REFUSAL) or cause.diag.source_function == RAISE:
         return "a trigger or a function of the target's own refuses the statement (RAISE)"
     if state.startswith(QUOTABLE):
@@ -75,8 +75,8 @@ def _text_of(state: str, cause: Any) -> str:
 
 @contextmanager
 def naming(table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]) -> Iterator[None]:
-    """Raises TargetRejected with the column that a server's error is about, or with those that
-    it may be about, where it names none."""
+    """Raises an error for which the server names no column as TargetRejected, with the column, or
+    the columns, that it may concern."""
     try:
         yield
     except DBAPIError as error:
@@ -100,7 +100,8 @@ def naming(table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]) ->
 
 
 def _is_too_long(column: TargetColumn, cell: str) -> bool:
-    """Blanks at the end do not count, digits behind the point are rounded."""
+    """Whether a cell is too long: trailing blanks do not count, digits after the point are
+    rounded."""
     if column.length is None:
         return False
     match column.type:
@@ -120,9 +121,9 @@ def _is_too_long(column: TargetColumn, cell: str) -> bool:
 
 UNNAMED: Final[Mapping[str, Callable[[TargetColumn, str], bool]]] = {
     **dict.fromkeys(("22001", "22003", "22026"), _is_too_long),
-    "22P02": lambda column, _: column.type.endswith("[]"),  # which are read after all others
+    "22P02": lambda column, _: column.type.endswith("[]"),  # array columns are parsed last
 }
-"""Errors that come without a column, and the cells that they may be about."""
+"""Errors that name no column, and the cells that they may concern."""
 
 
 def class_of(state: str) -> type[TargetError]:
@@ -132,14 +133,15 @@ def class_of(state: str) -> type[TargetError]:
         return TargetMisconfigured
     if state.startswith(UNFIT) and state != SYNTAX:
         return TargetTableUnfit
-    # before OF_ROW, where their class is
+    # before OF_ROW, which includes their class
     if state in CONFLICTS:
         return RowConflict
     return TargetRejected if state.startswith(OF_ROW) else TargetError
 
 
 def _without_state(error: BaseException, cause: BaseException) -> Diagnosis:
-    """From the driver itself: the connection failed, or it could not send the cells."""
+    """Classifies an error of the driver itself: the connection failed, or the driver could not send
+    the cells."""
     if not isinstance(error, OperationalError | InterfaceError):
         return Diagnosis(TargetRejected, f"the driver refuses the cells ({type(cause).__name__})")
     text = str(cause).partition("\n")[0]

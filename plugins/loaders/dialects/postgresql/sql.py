@@ -16,7 +16,7 @@ from cdcbus.plugins.loaders.schema_evolution import labels_of
 STAGE: Final = "pg_temp.cdcbus_stage"
 QUOTED: Final = Quoting(PGDialect, paramstyle="pyformat")
 COPIED: Final = QUOTING["postgresql"]
-"""For statements without parameters: in these a percent sign is one."""
+"""For statements without parameters, in which percent signs are not doubled."""
 
 
 def truncate_sql(table: TargetTable) -> str:
@@ -24,8 +24,8 @@ def truncate_sql(table: TargetTable) -> str:
 
 
 def delete_sql(table: TargetTable) -> str:
-    """Keys of one column are looked up in their order, which takes half the time or less where
-    they are near to each other."""
+    """Deletes by key. Keys of one column are looked up in order, which takes half the time or less
+    if they are close together."""
     if len(table.key) == 1 and not _is_array(table, table.key[0]):
         key = table.key[0]
         return (
@@ -57,7 +57,7 @@ def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
 
 
 def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    """System values are overridden: an identity column takes the source's number."""
+    """Overrides system values, so that an identity column gets the source's number."""
     return (
         f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) OVERRIDING SYSTEM VALUE "
         f"SELECT {cells_of(table, columns)} FROM {rows_of(table, columns)}"
@@ -65,7 +65,7 @@ def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
 
 
 def locked_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    """The last parameter: the rows' numbers."""
+    """Selects and locks rows by key. The last parameter is the array of row numbers."""
     types = [*_parameter_types(table, table.key), "int"]
     rows = f"{_unnested(types)} AS s({QUOTED.names(table.key)}, cdcbus_n)"
     found = QUOTED.names((*table.key, *columns), "t.")
@@ -81,7 +81,7 @@ def copy_sql(table: str, columns: Sequence[str], form: str) -> str:
 
 
 def merge_sqls(table: TargetTable, columns: Sequence[str], form: str) -> list[str]:
-    """By way of a temporary table, made each time so that it always fits."""
+    """Merges through a temporary table, created each time so that it always fits."""
     types = ", ".join(f"{COPIED.name(name)} {table.columns[name].type}" for name in columns)
     names = COPIED.names(columns)
     insert = (
@@ -109,9 +109,9 @@ def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
 def swap_sql(
     table: TargetTable, columns: Sequence[str], nulls: Collection[str], *, is_update: bool
 ) -> str:
-    """One row, found by its place, as DELETE and UPDATE have no LIMIT; a partitioned table has
-    the same place in each partition. It is locked first, so that two partitions of a topic take two
-    rows. `nulls`: the columns in which the old row holds NULL."""
+    """Changes one row, found by its ctid, as DELETE and UPDATE have no LIMIT; in a partitioned
+    table a ctid can occur in each partition. The row is locked first, so that two partitions of a
+    topic take two rows. `nulls`: the columns in which the old row holds NULL."""
     same = []
     for name in columns:
         if name in nulls:
@@ -132,7 +132,7 @@ def swap_sql(
 
 
 def settable(table: TargetTable, columns: Sequence[str]) -> list[str]:
-    """The columns that an UPDATE may set in a table without a key."""
+    """The columns that an UPDATE can set in a table without a key."""
     return [name for name in columns if not table.columns[name].is_fixed]
 
 
@@ -146,9 +146,9 @@ def _equals(table: TargetTable, name: str) -> str:
 def widen_sqls(
     table: TargetTable, column: str, type_: str, default: str | None = None
 ) -> list[str]:
-    """An enum type gets new labels after the others. New bits come before the existing ones, where
-    PostgreSQL would append them; `default` is the column's, which it would leave as short as it
-    is."""
+    """An enum type gets new labels after the others. New bits are put before the existing ones,
+    where PostgreSQL would append them; `default` is the column's, which PostgreSQL would not
+    lengthen."""
     if labels := labels_of(type_):
         own = table.columns[column]
         added = []
@@ -173,12 +173,12 @@ def _lengthened(bits: str, length: str) -> str:
 
 
 def _literal(cell: str) -> str:
-    """Backslashes stand for themselves: that is the server's default."""
+    """A text literal. Backslashes are literal, which is the server's default."""
     return "'" + cell.replace("'", "''") + "'"
 
 
 def spelled_sql(table: TargetTable) -> str:
-    """The keys that the table has of these, as text."""
+    """Selects those of the keys that the table has, as text."""
     names = ", ".join(f"t.{QUOTED.name(name)}::text" for name in table.key)
     return (
         f"SELECT {names} FROM {QUOTED.table(table.id)} AS t JOIN {rows_of(table, table.key)} "
@@ -187,8 +187,8 @@ def spelled_sql(table: TargetTable) -> str:
 
 
 def distinct_sql(table: TargetTable) -> str:
-    """How many of the keys are different there. The part that gives no row gives the columns'
-    collations."""
+    """Counts the keys that are distinct at the target. The part that returns no rows supplies the
+    columns' collations."""
     own = f"SELECT {QUOTED.names(table.key)} FROM {QUOTED.table(table.id)} WHERE false"
     keys = f"SELECT {cells_of(table, table.key)} FROM {rows_of(table, table.key)}"
     return f"SELECT count(*) FROM ({own} UNION {keys}) AS k"
@@ -204,7 +204,8 @@ def _unnested(types: Sequence[str]) -> str:
 
 
 def _parameter_types(table: TargetTable, columns: Sequence[str]) -> list[str]:
-    """An array cannot hold arrays of any length, so cells of array columns come as text."""
+    """The parameters' types. An array cannot hold arrays of different lengths, so cells of array
+    columns are sent as text."""
     return ["text" if _is_array(table, name) else table.columns[name].type for name in columns]
 
 

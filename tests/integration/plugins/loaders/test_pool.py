@@ -158,7 +158,7 @@ def test_fewer_connections_than_wanted_are_a_warning(
         with closing(make_loader("JdbcBatch", few)) as loader, suppress(TargetMisconfigured):
             loader.applied_offsets()
         assert re.search(
-            r"goes on with 2 connections: .*connection 3 of 4 \(loader\.source\.minPoolSize\): ",
+            r"continues with 2 connections: .*connection 3 of 4 \(loader\.source\.minPoolSize\): ",
             caplog.text,
         )
     finally:
