@@ -1,2 +1,2 @@
-"""Row changes into Kafka: which topic, which key, and how safely. Both kinds of task that write
-there use it."""
+"""Sends row changes to Kafka: topics, keys, delivery guarantees. Used by both kinds of task that
+write to Kafka."""

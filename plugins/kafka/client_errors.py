@@ -1,5 +1,5 @@
-"""Why a librdkafka client gets no answer: the brokers' reasons do not come with the call that waits
-for the answer."""
+"""Collects the reasons why a librdkafka client gets no answer: brokers report them by callback, not
+to the call that waits."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable
 
 PATIENCE_ENDS: Final = (KafkaError._AUTHENTICATION, KafkaError._SSL)
-# How a broker ends a TLS handshake that it refuses. One that stops does the same, so these are not
-# final.
+# How a broker ends a TLS handshake that it refuses. A broker that stops does the same, so these are
+# not final.
 CUT: Final = ("Disconnected", "connection reset", "unexpected eof")
-# To librdkafka a handshake that fails in its first step is a transport error.
+# librdkafka reports a handshake that fails in its first step as a transport error.
 NOT_TRUSTED: Final = "certificate verify failed"
 
-# Answers that pass by themselves, as while a broker restarts.
+# Errors that pass on their own, as while a broker restarts.
 PASSING: Final = {
     KafkaError._TIMED_OUT,
     KafkaError._TRANSPORT,
@@ -24,7 +24,7 @@ PASSING: Final = {
     KafkaError.NOT_CONTROLLER,
     KafkaError.LEADER_NOT_AVAILABLE,
 }
-# The ACLs that a user lacks, by what brokers answer.
+# Brokers' error codes -> the ACLs that the user lacks.
 RIGHTS: Final = {
     KafkaError.TOPIC_AUTHORIZATION_FAILED: "Describe on the topic, and Read or Write, as the task "
     "reads or writes it",
@@ -40,16 +40,16 @@ class Refusals:
     """The `error_cb` of a client: remembers the last reason."""
 
     def __init__(self) -> None:
-        # Why a broker did not answer last, and the code of that; empty and 0 at first.
+        # The latest reason why a broker did not answer, and its code; empty and 0 at first.
         self.reason = ""
         self.code = 0
-        # Whether waiting does not help.
+        # Whether waiting is useless.
         self._is_final = False
 
     def __call__(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN:
             return
-        # A fatal error follows the missing right that has caused it, and says less.
+        # A fatal error follows the missing right that caused it, and says less.
         is_consequence = error.code() == KafkaError._FATAL and self.code in RIGHTS
         if not is_consequence:
             self.reason = error.str()
@@ -58,11 +58,11 @@ class Refusals:
         self._is_final = is_refusal and not any(word in self.reason for word in CUT)
 
     def unanswered(self, client: Any, servers: str, error: KafkaException) -> BusError:
-        """The error for a call of the client that got no answer: BusRejected where a login, a
+        """The error for a call of the client that got no answer: BusRejected if a login, a
         certificate or a right is missing, else BusUnavailable."""
         failed = error.args[0]
-        # Calls back with reasons that have come meanwhile. A consumer gets those of its group as a
-        # message.
+        # Triggers callbacks with reasons that have arrived meanwhile. A consumer gets its group's
+        # as a message.
         message = client.poll(0)
         if isinstance(message, Message):
             reason_of_group = message.error()
@@ -82,7 +82,7 @@ class Refusals:
 
 
 def denied(servers: str, reason: str, code: int) -> BusRejected:
-    """The error where a user of Kafka lacks a right; `code` is one of RIGHTS."""
+    """The error for a user of Kafka who lacks a right; `code` is one of RIGHTS."""
     return BusRejected(
         f"Kafka at {servers} does not let this user: {reason.rstrip('.')}; give it the ACL: "
         f"{RIGHTS[code]}"

@@ -1,9 +1,9 @@
-"""A task file's `kafka.*` settings for either client: the Java client, with which Spark reads, and
-librdkafka, used for all else.
+"""Translates a task file's `kafka.*` settings for either client: the Java client, with which Spark
+reads, and librdkafka, used for everything else.
 
 The two agree on most names, but not on those of logins and certificates. A task file may use
-either's; a client takes its own spelling, where it is there, and translates the other one's where
-it is not. Names and forms: the configuration references of Kafka 4 and of librdkafka 2.
+either's; a client's own spelling takes precedence, else the other's is translated. Names and
+formats: the configuration references of Kafka 4 and of librdkafka 2.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ Report = Callable[[str, str], None]
 
 
 class Client(Enum):
-    """Whose options are wanted. LOOK_UP: librdkafka's that say how to connect, without those of
-    producing and consuming."""
+    """The client that options are for. LOOK_UP: librdkafka's connection options only, without those
+    for producing and consuming."""
 
     JAVA = "java"
     LIBRDKAFKA = "librdkafka"
@@ -29,9 +29,9 @@ class Client(Enum):
 
 
 def client_options(options: Mapping[str, str], client: Client, report: Report) -> Options:
-    """The options in a client's own words. What cannot be said in them goes to `report`, in a
-    sentence that holds no secret, and is left out. An empty value counts as none, but for the
-    endpoint identification, which Java switches off so."""
+    """The options in a client's own spelling. An option that has no equivalent is passed to
+    `report`, with a sentence without secrets, and left out. An empty value counts as none, except
+    for the endpoint identification, which Java turns off with it."""
     given = {name: value for name, value in options.items() if value or name == ENDPOINT}
     if client is Client.JAVA:
         return _java(given, report)
@@ -58,14 +58,14 @@ ONE_NAME_MORE: Final = {
     "ssl.key.pem": "ssl.keystore.key",
     "ssl.certificate.pem": "ssl.keystore.certificate.chain",
 }
-"""librdkafka's name -> Java's, where both mean the same text."""
+"""librdkafka's name -> Java's, for options with the same values."""
 JAVA_ALONE: Final = re.compile(
     r"ssl\.(protocol|enabled\.protocols|provider|(key|trust)manager\.algorithm)"
     r"|ssl\.secure\.random\.implementation|ssl\.(key|trust)store\.type"
     r"|ssl\.truststore\.(location|password)"
     r"|sasl\.jaas\.config|sasl\.login\.(refresh|retry)\..*|sasl\.kerberos\.ticket\..*"
 )
-"""What librdkafka does not know and does without."""
+"""Options that librdkafka does not know and does not need."""
 LIBRDKAFKA_ALONE: Final = re.compile(
     r"sasl\.(username|password)|ssl\.(ca|certificate|key)\.location"
     r"|enable\.ssl\.certificate\.verification"
@@ -77,7 +77,7 @@ def _is_pem(given: Mapping[str, str], store: str) -> bool:
 
 
 def _is_of_type(given: Mapping[str, str], store: str, type_: str, suffixes: set[str]) -> bool:
-    """By the type that is given, else by the file's name."""
+    """Whether a store is of a type, by the configured type, else by the file's name."""
     kind = given.get(f"ssl.{store}.type")
     if kind:
         return kind.upper() == type_
@@ -105,7 +105,7 @@ def _librdkafka(given: Options, report: Report) -> Options:
         made["security.protocol"] = made["security.protocol"].lower()
     if ENDPOINT in made:
         made[ENDPOINT] = made[ENDPOINT].lower() or "none"
-    # its own words for a login count before those of Java
+    # its own login settings take precedence over Java's
     has_login = "sasl.username" in given or "sasl.oauthbearer.method" in given
     if "sasl.jaas.config" in given and not has_login:
         made |= _login(given["sasl.jaas.config"], report)
@@ -136,7 +136,7 @@ JAAS_OPTION: Final = re.compile(rf"([\w.]+)\s*=\s*({_VALUE})", re.DOTALL)
 
 
 def _jaas_options(jaas: str) -> Options | None:
-    """The options of a JAAS text; None where it is not one with a user and a password."""
+    """The options of a JAAS text; None if it does not parse to a user and a password."""
     text = JAAS.fullmatch(jaas)
     if text is None:
         return None
@@ -206,7 +206,7 @@ def _java(given: Options, report: Report) -> Options:
     if given.get("enable.ssl.certificate.verification", "true").lower() != "true":
         report(
             "enable.ssl.certificate.verification",
-            "Spark's Kafka client always looks at the brokers' certificates; remove the line and "
+            "Spark's Kafka client always checks the brokers' certificates; remove the line and "
             "name their issuer in ssl.ca.location",
         )
     return made
@@ -235,7 +235,7 @@ def _add_truststore(given: Options, made: Options) -> None:
             made["ssl.truststore.type"] = "PEM"
         return
     if "ssl.truststore.certificates" not in made:
-        # `probe`: what the system knows, as Java's default is
+        # `probe`: the system's certificates, comparable to Java's default
         location = given.get("ssl.ca.location", "probe")
         if location == "probe":
             return

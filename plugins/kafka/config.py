@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class TopicRule:
-    """Tables whose rows go to a topic of their own. `regex` is matched whole, in any case: on
-    `schema.table` if it `names_tables`, else on the schema. An empty `topic`: one named after
-    what was matched."""
+    """Tables whose rows go to a topic of their own. `regex` must match the whole `schema.table` if
+    it `names_tables`, else the whole schema, ignoring case. An empty `topic`: a topic named after
+    the matched text."""
 
     regex: str
     names_tables: bool
@@ -20,9 +20,9 @@ class TopicRule:
 
 @dataclass(frozen=True, slots=True)
 class KeyRule:
-    """What makes the record keys of tables whose `schema.table` the `regex` fits, whole, in any
-    case: `columns`, as written in the task file; without columns the table's name where it
-    `is_by_table`, else the primary key. `setting`: the line that says so."""
+    """The record keys of tables whose whole `schema.table` the `regex` matches, ignoring case:
+    `columns`, as written in the task file; without columns the table's name if it `is_by_table`,
+    else the primary key. `setting`: the line of the task file."""
 
     regex: str
     columns: tuple[str, ...] = ()
@@ -32,15 +32,15 @@ class KeyRule:
 
 @dataclass(frozen=True, slots=True)
 class NewTopics:
-    """What a topic that is made gets: what the first of `rules` says whose regular expression fits
-    its name, whole, in any case."""
+    """The settings of a created topic: those of the first of `rules` whose regular expression
+    matches its whole name, ignoring case, else the defaults."""
 
     partitions: int
     replicas: int
     rules: tuple[tuple[str, int, int], ...] = ()
 
     def of(self, topic: str) -> NewTopics:
-        """What this topic gets."""
+        """The settings of this topic."""
         for regex, partitions, replicas in self.rules:
             if re.fullmatch(regex, topic, re.IGNORECASE):
                 return NewTopics(partitions, replicas)
@@ -49,16 +49,15 @@ class NewTopics:
 
 @dataclass(frozen=True, slots=True)
 class PublishConfig:
-    """Where row changes go: to the topic of the first of `topic_rules` that fits their table, else
-    to `topic`.
+    """Where row changes go: to the topic of the first of `topic_rules` that matches their table,
+    else to `topic`.
 
-    `partition_keys`: SCHEMA.TABLE in upper case -> column names as written in the task file; tables
-    not in it go by the first of `key_rules` that fits, else by their primary key. `kafka_options`
-    are librdkafka's, passed through.
-    `queue_bytes`: how many bytes of records may wait for Kafka. `new_topics`: how missing topics
-    are made; None = they are not. `dead_letter_topic`: of records too large for Kafka; empty = such
-    a record stops the task. `transactional_id`: rows are written in transactions of this name, the
-    same at each start; empty = without.
+    `partition_keys`: SCHEMA.TABLE in upper case -> column names as written in the task file; other
+    tables use the first of `key_rules` that matches, else their primary key. `kafka_options` are
+    librdkafka's, passed through. `queue_bytes`: the most bytes of records that wait for Kafka.
+    `new_topics`: how missing topics are created; None = they are not. `dead_letter_topic`: for
+    records too large for Kafka; empty = such a record stops the task. `transactional_id`: rows are
+    written in transactions of this name, the same at each start; empty = without transactions.
     """
 
     servers: str

@@ -1,4 +1,4 @@
-"""Kafka's partition of a record key, as the Java client, and so porter, chooses it."""
+"""The Kafka partition of a record key, as chosen by the Java client, and so by porter."""
 
 from __future__ import annotations
 

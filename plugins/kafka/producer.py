@@ -1,4 +1,4 @@
-"""Records to Kafka, in order, each acknowledged: the client, and what its errors mean."""
+"""Sends records to Kafka, in order, each acknowledged: the client and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.kafka.topics import Topics, missing, named_topics
 
 LOG = logging.getLogger(__name__)
-# librdkafka reports each failed connection attempt; what matters of it arrives as an error or in
+# librdkafka logs each failed connection attempt; those that matter arrive as errors or in
 # `_on_error`.
 LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 LIBRARY_LOG.setLevel(logging.CRITICAL)
@@ -32,12 +32,12 @@ LIBRARY_LOG.setLevel(logging.CRITICAL)
 CONNECT_SECONDS = 10.0
 SLICE_SECONDS = 0.5
 STOP_SECONDS = 10.0
-STUCK_SECONDS = 20.0  # without an acknowledgement in a transaction: another client may do better
-# a broker cuts the connection for more than its socket.request.max.bytes, and says nothing
+STUCK_SECONDS = 20.0  # without an acknowledgement in a transaction: a new client may succeed
+# a broker silently closes the connection for more than its socket.request.max.bytes
 REQUEST_BYTES = 100_000_000
 
-# What safety needs is not for a task file to change: acknowledged by all replicas, in order,
-# without duplicates, retried for ever.
+# Task files cannot change what safety requires: acknowledged by all replicas, in order, without
+# duplicates, retried forever.
 _FIXED = {
     "acks": "all",
     "enable.idempotence": True,
@@ -57,7 +57,7 @@ _DEFAULTS = {
 }
 _TRANSACTIONAL = {
     "transaction.timeout.ms": 900_000,  # the longest that brokers allow by default
-    "retry.backoff.ms": 20,  # a transaction that begins waits for the end of the one before it
+    "retry.backoff.ms": 20,  # a new transaction waits for the end of the previous one
 }
 _GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION}
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
@@ -72,7 +72,8 @@ _TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 
 @dataclass(frozen=True, slots=True)
 class TopicShape:
-    """`replicas`: of the partition that has the fewest; `brokers`: how many the cluster has."""
+    """`replicas`: those of the partition with the fewest; `brokers`: the cluster's number of
+    brokers."""
 
     partitions: int
     replicas: int
@@ -80,28 +81,29 @@ class TopicShape:
 
 
 Large = TypeVar("Large")
-"""What names a record that may be too large."""
+"""Identifies a record that may be too large."""
 
 
 class KafkaWriter(ABC, Generic[Large]):
-    """Sends records to the topics of a task. A context manager; entering checks that those are
-    there which the task names. Not thread-safe.
+    """Sends records to the topics of a task. A context manager; entering checks that the topics
+    that the task names exist. Not thread-safe.
 
-    For transactions: `sent` counts the records that were queued; `sent_since` is when the first one
-    of a transaction was, None before it; `is_fenced` says that the client is done with, as its
-    transaction took too long or another one has its name, `is_stuck` that it does not get on, as
-    can happen to librdkafka's transactions when a broker was restarted.
+    For transactions: `sent` counts the records that were queued; `sent_since` is when the first
+    record of a transaction was queued, None before that; `is_fenced` says that the client is
+    unusable, as its transaction took too long or another process has taken its name; `is_stuck`
+    says that it makes no progress, which can happen to librdkafka's transactions when a broker was
+    restarted.
     """
 
     def __init__(
         self, config: PublishConfig, stop: Event, on_queued: Callable[[int], None] = lambda _: None
     ) -> None:
-        """`on_queued` is told about once a second how many bytes of records wait for Kafka, of
+        """`on_queued` is called about once a second with the bytes of records that wait for Kafka,
         `config.queue_bytes` at most."""
         self._config = config
         self._stop = stop
         self._failure: BusError | None = None
-        self._refused: list[Large] = []  # records too large, not dealt with yet
+        self._refused: list[Large] = []  # records too large, not handled yet
         self._refusals = Refusals()
         self.connecting = client_options(config.kafka_options, Client.LOOK_UP, lambda *_: None)
         options = {key: value for key, value in config.kafka_options.items() if key not in _FIXED}
@@ -112,8 +114,8 @@ class KafkaWriter(ABC, Generic[Large]):
             "client.id": "cdcbus",
             **_DEFAULTS,
             **(_TRANSACTIONAL if transactional else {}),
-            # The brokers shall say what is too large; but what does not fit into the queue would
-            # wait for ever.
+            # The brokers decide which records are too large; but a record that does not fit into
+            # the queue would wait forever.
             "message.max.bytes": max(1_000, min(config.queue_bytes, REQUEST_BYTES)),
             **options,
             **_FIXED,
@@ -143,32 +145,33 @@ class KafkaWriter(ABC, Generic[Large]):
             raise ConfigError(f"Kafka producer settings: {error.args[0].str()}") from error
 
     def __enter__(self) -> Self:
-        """Raises BusUnavailable when no broker answers, BusRejected when a topic does not exist."""
+        """Checks the topics. Raises BusUnavailable if no broker answers, BusRejected if a topic
+        does not exist."""
         self._topics.need(named_topics(self._config))
         return self
 
     def __exit__(self, *_: object) -> None:
         self.client.purge()
         if self._config.transactional_id:
-            # an open transaction would hold up readers until its time is over; none may be open
+            # an open transaction would block readers until it times out; aborting fails if none is
             with suppress(KafkaException):
                 self.client.abort_transaction(STOP_SECONDS)
 
     def renew(self) -> None:
-        """A new client in place of one that cannot go on; what that one has not sent yet is
-        forgotten."""
+        """Replaces a client that cannot continue by a new one; records that it has not sent yet are
+        dropped."""
         self.client.purge()
         self.client = self._new_client()
         self.is_fenced = self.is_stuck = False
 
     def start(self) -> None:
-        """What failed before no longer counts: rows are read again from a place before it."""
+        """Clears earlier failures: rows are read again from a place before them."""
         self._failure = None
         self._refused.clear()
 
     def shape(self, topic: str, timeout_seconds: float = CONNECT_SECONDS) -> TopicShape | None:
-        """What a topic is like; None where it is not there and is made at the start. Raises
-        BusUnavailable, and BusRejected when it is not there or must not be seen."""
+        """The shape of a topic; None if it does not exist and is created at the start. Raises
+        BusUnavailable, and BusRejected if it does not exist or may not be seen."""
         found = self._metadata(None, timeout_seconds)
         seen = found.topics.get(topic)
         if seen is None and self._config.new_topics is not None:
@@ -177,7 +180,7 @@ class KafkaWriter(ABC, Generic[Large]):
             raise missing(
                 topic,
                 self._config,
-                "not there, or this user may not see it: that needs the ACLs Describe and Write on "
+                "missing, or this user may not see it: that needs the ACLs Describe and Write on "
                 "it",
             )
         replicas = min(
@@ -186,7 +189,7 @@ class KafkaWriter(ABC, Generic[Large]):
         return TopicShape(len(seen.partitions), replicas, len(found.brokers))
 
     def _metadata(self, topic: str | None, timeout_seconds: float) -> ClusterMetadata:
-        """Of one topic, or of all."""
+        """The metadata of one topic, or of all. Raises BusUnavailable, BusRejected."""
         try:
             found: ClusterMetadata = self.client.list_topics(topic, timeout=timeout_seconds)
             return found
@@ -195,7 +198,7 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def flush(self) -> None:
         """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable
-        when the task is to stop and Kafka does not answer for STOP_SECONDS."""
+        if the task is being stopped and Kafka does not answer for STOP_SECONDS."""
         waited = 0.0
         while self._served(self.client.flush, SLICE_SECONDS) or self._refused:
             self._raise_failure()
@@ -203,8 +206,8 @@ class KafkaWriter(ABC, Generic[Large]):
         self._raise_failure()
 
     def waited(self, waited: float) -> float:
-        """One more slice of waiting for Kafka, counted only once the task is to stop. Raises
-        BusUnavailable after STOP_SECONDS of them, and in a transaction that is stuck."""
+        """Adds a slice of waiting for Kafka, counted only while the task is being stopped. Raises
+        BusUnavailable after STOP_SECONDS, and in a transaction that is stuck."""
         self._check_moving()
         if not self._stop.is_set():
             return 0.0
@@ -228,7 +231,7 @@ class KafkaWriter(ABC, Generic[Large]):
             )
 
     def _produce(self, topic: str, records: list[Record]) -> None:
-        """Queues the records in order; those that have more than key and value one by one."""
+        """Queues the records in order; records with more than key and value one by one."""
         if self.sent_since is None:
             self.sent_since = time.monotonic()
         self.sent += len(records)
@@ -243,8 +246,8 @@ class KafkaWriter(ABC, Generic[Large]):
         self._raise_failure()
 
     def _produce_batch(self, topic: str, records: list[Record]) -> None:
-        """When the queue is full in the midst of them, all that follow are left for the next
-        try: none overtakes."""
+        """Queues a batch. If the queue becomes full in the middle of it, all following records are
+        left for the next try: none overtakes another."""
         waited = 0.0
         while records:
             try:
@@ -274,8 +277,8 @@ class KafkaWriter(ABC, Generic[Large]):
                 return self._raise_failure()
 
     def _served(self, serve: Callable[[float], int], seconds: float) -> int:
-        """Lets the client call back, and waits. What is final for it is raised then, possibly
-        after a callback has stumbled on that."""
+        """Serves the client's callbacks, and waits. Raises an error that is final for the client,
+        even if it surfaced inside a callback."""
         try:
             return serve(seconds)
         except (KafkaException, SystemError) as error:
@@ -284,11 +287,10 @@ class KafkaWriter(ABC, Generic[Large]):
                 raise self._error(final.args[0], self._config.topic) from error
             if not self._config.transactional_id:
                 raise
-            # the client has lost its reason; this is the one that ends a transaction without
-            # another word
+            # the client has lost the reason; the only one that it loses is a failed transaction
             self.is_fenced = True
             raise BusUnavailable(
-                f"a Kafka transaction at {self._config.servers} has failed, and is begun anew by "
+                f"a Kafka transaction at {self._config.servers} has failed, and is repeated by "
                 "a new client"
             ) from error
 
@@ -303,12 +305,12 @@ class KafkaWriter(ABC, Generic[Large]):
             self._failure = self._failure or self._error(error, message.topic() or "")
 
     def _watch(self, record: Record, large: Large) -> None:
-        """Makes `_on_too_large` be called with `large` if the record turns out to be too large:
-        wanted of those above `_batch_bytes`."""
+        """Arranges that `_on_too_large` is called with `large` if the record turns out to be too
+        large; needed for records above `_batch_bytes`."""
         record["on_delivery"] = partial(self._on_failed_large, large)
 
     def _on_failed_large(self, large: Large, error: KafkaError, message: Message) -> None:
-        """Of a record that may be too large."""
+        """Handles the failed delivery of a record that may be too large."""
         if error.code() in _TOO_LARGE:
             self._refused.append(large)
         else:
@@ -325,7 +327,7 @@ class KafkaWriter(ABC, Generic[Large]):
             )
 
     def failure(self, error: KafkaError, topic: str = "") -> BusError:
-        """What to raise for an error: that of a record that has failed before, if there is one."""
+        """The error to raise. Raises the failure of an earlier record instead, if there is one."""
         self._served(self.client.poll, 0)
         self._raise_failure()
         return self._error(error, topic)
@@ -347,7 +349,7 @@ class KafkaWriter(ABC, Generic[Large]):
             error.txn_requires_abort() or code == KafkaError._STATE
         ):
             return BusUnavailable(
-                f"a Kafka transaction at {servers} has failed and is begun anew: {error.str()}"
+                f"a Kafka transaction at {servers} has failed and is repeated: {error.str()}"
             )
         if code in _GONE:
             return missing(topic, self._config, error.str())
@@ -357,7 +359,7 @@ class KafkaWriter(ABC, Generic[Large]):
             return denied(servers, self._refusals.reason, self._refusals.code)
         if code in _DONE_WITH:
             return BusError(
-                f"the task's client of Kafka is done with, at topic {topic} at {servers}: "
+                f"the task's Kafka client has failed, at topic {topic} at {servers}: "
                 f"{error.str()}; a new one begins where this one ended"
             )
         remedy = ""
@@ -371,7 +373,7 @@ class KafkaWriter(ABC, Generic[Large]):
         )
 
     def fenced(self) -> BusError:
-        """What to raise when another process has taken over the name of the transactions."""
+        """The error for another process that has taken over the name of the transactions."""
         return BusRejected(
             "another process has taken over the Kafka transactions "
             f"{self._config.transactional_id} at {self._config.servers}: "
@@ -391,8 +393,8 @@ class KafkaWriter(ABC, Generic[Large]):
 
     @abstractmethod
     def _on_too_large(self, refused: Large) -> None:
-        """Deals with a record that was too large; what is to be raised for it becomes the
-        failure."""
+        """Handles a record that was too large; sets the failure if an error must be raised for
+        it."""
 
 
 LARGE_REMEDY = (
@@ -402,7 +404,7 @@ LARGE_REMEDY = (
 
 
 def refusal(topic: str, servers: str, size_bytes: int, limit_bytes: int | None, what: str) -> str:
-    """Why a record is not taken, in a sentence without a value."""
+    """A sentence on why a record is refused, without its values."""
     limit = f"of {limit_bytes} bytes (max.message.bytes)" if limit_bytes else "(max.message.bytes)"
     return (
         f"Kafka topic {topic} at {servers} does not take a record of {size_bytes} bytes, more "

@@ -1,4 +1,4 @@
-"""A record's key, and with it its partition: porter's text of the key columns."""
+"""Makes a record's key, which decides its partition: porter's text of the key columns."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from cdcbus.plugins.kafka.config import KeyRule, PublishConfig
 from cdcbus.plugins.rowchange import Op, Row, RowChange, Table
 
 Record = dict[str, Any]
-"""`key` and `value` of a record to be sent, as bytes; `headers` where it has some, and
-`on_delivery` where its failure is of interest."""
+"""`key` and `value` of a record to send, as bytes; optional `headers`, and `on_delivery` for a
+record whose failure must be handled."""
 NEW_KEY = "cdcbus-new-key"
 OLD_KEY = "cdcbus-old-key"
-"""Headers of a delete and an insert that were one update: each has the record key of the other."""
+"""Headers of a delete and an insert made from one update: each has the record key of the other."""
 SNAPSHOT = {"cdcbus-snapshot": b"1"}
-"""The header of a snapshot's records, where the format has no such mark of its own."""
+"""The header of a snapshot's records in formats that have no such mark of their own."""
 
 
 class ByTable(tuple[str, ...]):
-    """No columns: the key is always `text`, so that all rows of the table are in one partition."""
+    """A key without columns: always `text`, so that all rows of the table are in one partition."""
 
     text: bytes
 
@@ -33,9 +33,9 @@ class ByTable(tuple[str, ...]):
 
 
 def key_columns(table: Table, config: PublishConfig) -> tuple[str, ...]:
-    """The columns whose values make the record key, by upper-case name as in porter; the primary
-    key unless `partitionKey` or `partitionHash` says otherwise. Raises ConfigError for a name that
-    the table does not have."""
+    """The columns whose values make the record key, in order of their upper-case names as in
+    porter; the primary key unless `partitionKey` or `partitionHash` says otherwise. Raises
+    ConfigError for a name that the table does not have."""
     rule = _rule(table, config)
     if rule is not None and rule.is_by_table:
         return ByTable(table.id.table)
@@ -63,8 +63,8 @@ def _rule(table: Table, config: PublishConfig) -> KeyRule | None:
 
 
 def key_text(change: RowChange, columns: tuple[str, ...]) -> bytes:
-    """porter's record key: each value followed by `_`, columns by name; NULL is `null`. Empty
-    for a table without key columns. Raises UnreadableEvent where the row images lack one of
+    """porter's record key: each value followed by `_`, columns in order of name; NULL is `null`.
+    Empty for a table without key columns. Raises UnreadableEvent if the row images lack one of
     them."""
     if isinstance(columns, ByTable):
         return columns.text
@@ -85,8 +85,8 @@ def _lacking_key(change: RowChange, columns: tuple[str, ...], row: Row) -> Unrea
 
 
 def marked_pair(records: list[Record]) -> list[Record]:
-    """The records of one row change; the two of a key change with the headers that say that they
-    belong together."""
+    """Returns the records of one row change; the two records of a key change get headers that refer
+    to each other."""
     if len(records) == 2:
         delete, insert = records
         delete["headers"] = {NEW_KEY: insert["key"]}
@@ -95,9 +95,9 @@ def marked_pair(records: list[Record]) -> list[Record]:
 
 
 def split_key_change(change: RowChange, partition_key: tuple[str, ...]) -> Iterator[RowChange]:
-    """The change itself; or, for an update that changes primary key or partition key, a delete
-    of the old row and an insert of the new one, so that each key's history stays in one
-    partition. Raises UnreadableEvent where the row images do not hold the whole new row."""
+    """Yields the change itself; or, for an update that changes primary key or partition key, a
+    delete of the old row and an insert of the new one, so that each key's history stays in one
+    partition. Raises UnreadableEvent if the row images do not hold the whole new row."""
     before = change.before
     after = change.after
     if change.op is not Op.UPDATE or before is None or after is None:

@@ -1,4 +1,4 @@
-"""Which topic a table's rows go to. Pure."""
+"""Chooses the topic for a table's rows. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import TableId
 
 LEGAL = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
-"""What Kafka takes as a topic's name."""
+"""Valid names of Kafka topics."""
 
 
 def topic_of(table: TableId, config: PublishConfig) -> str:
-    """The topic of the first rule for tables that fits, else of the first for schemas, else the
-    task's own, as in canal. Raises ConfigError when a name made of the table's is none for a
-    topic."""
+    """The topic of the first matching rule for tables, else of the first for schemas, else the
+    task's own, as in canal. Raises ConfigError if a name derived from the table is not a valid
+    topic name."""
     for names_tables, name in ((True, str(table)), (False, table.schema)):
         for rule in config.topic_rules:
             if rule.names_tables is names_tables and re.fullmatch(rule.regex, name, re.IGNORECASE):
@@ -28,7 +28,7 @@ def _named_after(name: str) -> str:
     if not LEGAL.fullmatch(topic):
         raise ConfigError(
             f"loader.source.dynamicTopic: {name} would go to a topic of its own name, and {topic} "
-            "is no name for a Kafka topic; "
+            "is not a valid name for a Kafka topic; "
             "name one in front of it: TOPIC:REGEX"
         )
     return topic

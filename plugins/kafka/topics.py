@@ -1,4 +1,4 @@
-"""That the topics are there which rows go to."""
+"""Ensures that the topics that rows go to exist."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ ANSWER_SECONDS = 10.0
 
 
 def named_topics(config: PublishConfig) -> list[str]:
-    """The topics that the task file names, each once: where rows go, and where records go that
+    """The topics that the task file names, each once: those for rows, and the one for records that
     are too large."""
     topics = [config.topic, *(rule.topic for rule in config.topic_rules), config.dead_letter_topic]
     return [*dict.fromkeys(filter(None, topics))]
 
 
 class Topics:
-    """The topics that are known to be there. Made where they are missing if the task file says so,
-    and never otherwise.
+    """The topics known to exist. Missing ones are created if the task file says so, and never
+    otherwise.
 
-    `metadata` asks the brokers about a topic and raises BusError where none answers.
+    `metadata` queries the brokers for a topic and raises BusError if none answers.
     """
 
     def __init__(
@@ -42,8 +42,8 @@ class Topics:
         self._known: set[str] = set()
 
     def need(self, topics: Iterable[str]) -> None:
-        """Raises BusUnavailable when no broker answers, BusRejected when a topic does not exist
-        and is not to be made, or cannot be."""
+        """Ensures that topics exist. Raises BusUnavailable if no broker answers, BusRejected if a
+        topic does not exist and must not, or cannot, be created."""
         for topic in topics:
             if topic not in self._known:
                 self._look(topic)
@@ -84,12 +84,13 @@ class Topics:
         while self._metadata(topic).topics[topic].error is not None:  # until all brokers know of it
             if time.monotonic() > deadline:
                 raise BusUnavailable(
-                    f"Kafka topic {topic} at {servers} was made and is not there yet"
+                    f"Kafka topic {topic} at {servers} was created and is not visible yet"
                 )
             time.sleep(0.05)
 
     def largest_batch(self, topic: str) -> int | None:
-        """The bytes that one batch of records may have there; None where this user may not know."""
+        """The topic's limit for one batch of records, in bytes; None if this user may not read
+        it."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         try:
             admin = AdminClient({**self._connecting, "bootstrap.servers": self._config.servers})
@@ -102,13 +103,13 @@ class Topics:
 def _class_of(error: KafkaError) -> type[BusError]:
     if error.retriable() or error.code() in PASSING:
         return BusUnavailable
-    # a broker that is away may be the one that lacks, or there never were so many
+    # the missing broker may just be down, or there never were that many
     is_too_few = error.code() == KafkaError.INVALID_REPLICATION_FACTOR
     return BusError if is_too_few else BusRejected
 
 
 def missing(topic: str, config: PublishConfig, reason: str) -> BusRejected:
-    """What to raise for a topic that is not there."""
+    """The error for a missing topic."""
     return BusRejected(
         f"Kafka topic {topic} at {config.servers}: {reason}; "
         f"create it: kafka-topics --create --topic {topic} --partitions N --bootstrap-server "

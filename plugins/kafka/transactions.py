@@ -1,4 +1,4 @@
-"""Kafka transactions of one name: records and how far their source has been read become visible
+"""Kafka transactions under one name: records and the position of their source become visible
 together."""
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ _REFUSALS = {
 
 
 class Transaction:
-    """What a writer sends between two commits. Once the name has been taken over one is always
-    open.
+    """The records that a writer sends between two commits. Once the name has been taken over, a
+    transaction is always open.
 
-    A commit keeps an offset and a text as what `group` has committed at `topic` and `partition`.
+    A commit stores an offset and a text as the committed offset of `group` for `topic` and
+    `partition`.
     """
 
     def __init__(
@@ -49,17 +50,17 @@ class Transaction:
         self._is_open = False
 
     def take_over(self) -> None:
-        """Ends the transaction of the earlier holder of this name, also of a process that still
-        runs: it is fenced. What was sent and is not committed is undone. Raises BusRejected,
-        also when another process has the name by now; BusUnavailable."""
+        """Ends the transaction of the earlier holder of this name, even of a process that still
+        runs: it is fenced. Uncommitted records are aborted. Raises BusRejected, also if another
+        process has taken the name by now; BusUnavailable."""
         writer = self._writer
         writer.start()
         if writer.is_fenced or writer.is_stuck:
             writer.renew()
             self._is_open = False
         if self._is_open:
-            # Asks the brokers whether the name is still this process's: it must not be taken back
-            # from another one.
+            # Checks with the brokers that the name is still this process's: it must not be taken
+            # back from another one.
             self._call(lambda seconds: writer.client.abort_transaction(seconds))
             writer.client.begin_transaction()
             self._send_offset(0, "")
@@ -70,15 +71,15 @@ class Transaction:
         self._begin()
 
     def commit(self, offset: int, text: str) -> None:
-        """Of all that was sent. Raises BusRejected, BusUnavailable."""
+        """Commits everything that was sent. Raises BusRejected, BusUnavailable."""
         self._writer.flush()
         self._send_offset(offset, text)
         self._call(lambda seconds: self._writer.client.commit_transaction(seconds))
         self._begin()
 
     def committed(self) -> tuple[int, str]:
-        """The offset, negative without one, and the text of the last commit. Raises BusRejected,
-        BusUnavailable."""
+        """Returns the offset, negative if there is none, and the text of the last commit. Raises
+        BusRejected, BusUnavailable."""
         deadline = time.monotonic() + writers.CONNECT_SECONDS
         while True:
             try:
@@ -92,7 +93,7 @@ class Transaction:
                         f"Kafka at {self._config.servers} does not say what was committed: "
                         f"{error.args[0].str()}"
                     ) from error
-                time.sleep(0.05)  # a coordinator that starts
+                time.sleep(0.05)  # the coordinator is starting
 
     def _begin(self) -> None:
         self._writer.client.begin_transaction()
@@ -110,9 +111,9 @@ class Transaction:
         )
 
     def _in_time(self, request: Callable[[], object]) -> None:
-        """librdkafka does not keep to the time limit of this request: after a restart of the
-        group's coordinator it may take for ever (librdkafka issue 5456). Then the client is left
-        alone with it, and another one goes on."""
+        """Enforces the time limit of a request. librdkafka does not: after a restart of the group's
+        coordinator the request can hang forever (librdkafka issue 5456). Then the client is
+        abandoned, and another one continues."""
         failed: list[Exception] = []
 
         def run() -> None:
@@ -134,7 +135,7 @@ class Transaction:
             raise failed[0]
 
     def _call(self, request: Callable[[float], object]) -> None:
-        """Repeats a request for as long as no broker answers."""
+        """Repeats a request until a broker answers."""
         waited = 0.0
         while True:
             try:

@@ -50,7 +50,7 @@ def test_the_first_rule_that_fits_names_the_topic(rules: str, table: str, expect
 
 @pytest.mark.parametrize("table", ["shop.größe", "shop.a b", "shop." + "x" * 250])
 def test_a_name_that_kafka_does_not_allow_is_refused(table: str) -> None:
-    with pytest.raises(ConfigError, match="is no name for a Kafka topic"):
+    with pytest.raises(ConfigError, match="is not a valid name for a Kafka topic"):
         topic(r".*\..*", table)
 
 
