@@ -3,7 +3,7 @@ the text of columns of the target's key, and these columns hold the text without
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import combinations
 
 import orjson
@@ -46,16 +46,21 @@ class Placing:
         return self._keep(plan, fitting)
 
     def is_row_by_key(self, plan: Plan, key: bytes | None, change: RowChange) -> bool:
-        """Whether one record, not yet mapped, is placed by its row's key."""
+        """Whether one record, not yet mapped, is placed by its row's key. Where it changes that
+        key, earlier changes of the row are in the partition of the old key."""
         if key is None or self._is_one_of_many(plan):
             return False
-        row: Row = {**(change.before or {}), **(change.after or {})}
+        before, after = change.before or {}, change.after or {}
+        row: Row = {**before, **after}
+        old: Row = {**after, **before} if before and after else row
         choices = self._known(plan)
-        fitting = [choice for choice in choices if _text(row, choice) == key]
+        fitting = [choice for choice in choices if _text(row, choice) == _text(old, choice) == key]
         if key == _table_key(plan):
             fitting.append(())
         if not fitting and key.startswith(b"{"):
-            return _is_json_of(key, self._columns_of(plan))
+            names = _names_of(key)
+            is_same = all(row.get(name) == old.get(name) for name in names)
+            return is_same and bool(names) and names <= {*self._columns_of(plan)}
         return self._keep(plan, fitting)
 
     def _known(self, plan: Plan) -> list[_Choice]:
@@ -147,12 +152,11 @@ def _are_equal(keys: pa.Array, image: Mapping[str, pa.Array], columns: _Choice, 
     return bool(pc.all(pc.equal(keys, texts.cast(pa.binary()))).as_py())
 
 
-def _is_json_of(key: bytes, columns: Sequence[str]) -> bool:
-    """Whether a key in Debezium's or Maxwell's JSON names only these columns."""
+def _names_of(key: bytes) -> set[str]:
+    """The columns that a key in Debezium's or Maxwell's JSON names; none for any other key."""
     try:
         found = orjson.loads(key)
         found = found.get("payload", found)
-        names = {name.removeprefix("pk.") for name in found} - OTHER_NAMES
+        return {name.removeprefix("pk.") for name in found} - OTHER_NAMES
     except (ValueError, AttributeError, TypeError):
-        return False
-    return bool(names) and names <= {*columns}
+        return set()

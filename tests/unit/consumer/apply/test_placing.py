@@ -36,3 +36,12 @@ def test_rows_are_where_their_key_says_or_all_in_one_partition(key: bytes, is_by
     assert Placing().is_row_by_key(plan(), key, change) is is_by_key
     image = {"id": pa.array(["7", "7"]), "a": pa.array(["9", "9"])}
     assert Placing().is_by_key(plan(), pa.array([key, key]), image) is is_by_key
+
+
+@pytest.mark.parametrize("key", [b"7_", b'{"database":"shop","table":"Orders","pk.id":7}'])
+@pytest.mark.parametrize("old", ["7", "6"])
+def test_a_row_whose_key_changes_was_in_another_partition(key: bytes, old: str) -> None:
+    """Of writers that do not make a delete and an insert of it."""
+    change = RowChange(ORDERS, Op.UPDATE, {"id": old}, {"id": "7", "a": "9"})
+    assert Placing().is_row_by_key(plan(), key, change) is (old == "7")
+    assert Placing().is_row_by_key(plan(), b"Orders", change)
