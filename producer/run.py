@@ -130,7 +130,8 @@ class _Fetch:
         check_mapper(task)
 
     def attempt(self) -> None:
-        """One connection to the source: reads from the stored position until something happens."""
+        """Makes one connection to the source, and reads from the stored position until `stop` is
+        set, the run ends, or an error is raised."""
         with ExitStack() as opened:
             task = opened.enter_context(self.addresses.trying())
             source = opened.enter_context(BinlogSource(task, self.schemas, self.epoch))

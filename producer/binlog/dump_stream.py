@@ -141,6 +141,7 @@ def packets(read: Callable[[int], bytes], read_bytes: int) -> Iterator[list[byte
             else:
                 found.append(part)
             at = end
+        # Bytes missing to the end of a begun packet, or else to the end of the next head.
         lacking = (end if end > size else at + 4) - size
         data, part = data[at:], b""
         if found:

@@ -77,5 +77,6 @@ def varying_integer(body: bytes, at: int) -> tuple[int, int]:
     end = at + 1 + following
     if end > len(body):
         raise IndexError
+    # the first byte's remaining bits are the lowest ones; seven or more following bytes leave none
     rest = int.from_bytes(body[at + 1 : end], "little")
     return first >> following + 1 | rest << max(0, 7 - following), end

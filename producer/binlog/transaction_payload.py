@@ -89,6 +89,7 @@ def _events(read: Callable[[int], bytes], left: int) -> Iterator[list[bytes]]:
         data += chunk
         events, at, lacking = [], 0, 0
         while at + HEADER.size <= len(data):
+            # The event's own size, from its header: an event cannot be larger than what is left.
             size = int.from_bytes(data[at + 9 : at + 13], "little")
             if size < HEADER.size or size > len(data) - at + left:
                 raise UnreadableEvent(

@@ -156,7 +156,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
         return sent
 
     def send_changes(self, changes: Sequence[RowChange]) -> int:
-        """The same for row changes that are decoded already, row by row. Raises as `send`."""
+        """Like `send`, for row changes that are decoded already, row by row. Raises as `send`."""
         waiting: dict[str, list[Record]] = {}
         try:
             # by table, as a table's records are made together; records of one topic keep their

@@ -256,7 +256,7 @@ class Reading:
         )
 
     def _nothing(self, event: bytes, body: bytes, timestamp: int) -> None:
-        """For events that change no row and end no transaction."""
+        """Ignores an event that changes no row and ends no transaction."""
 
     def _heartbeat(self, event: bytes, body: bytes, timestamp: int) -> None:
         self.sent = Sent(body.decode(), HEADER.unpack_from(event)[4], self._created_ms)
