@@ -31,10 +31,9 @@ def verdict(opened: list[str], bus: BusSettings) -> CheckResult:
     if not opened:
         return ok(SUBJECT, "only known users may write")
     missing = [key for key in (FILES, MODULES) if key not in bus.allow_lists]
+    others = f" and {len(opened) - 1} more znodes" if len(opened) > 1 else ""
     found = (
-        f"anyone who reaches ZooKeeper may write {opened[0]}"
-        f"{f' and {len(opened) - 1} more znodes' if len(opened) > 1 else ''}, so change positions "
-        "and tasks"
+        f"anyone who reaches ZooKeeper may write {opened[0]}{others}, so change positions and tasks"
     )
     if missing:
         found += ", and have nodes read files and import modules of this machine"

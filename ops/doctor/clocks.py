@@ -25,12 +25,9 @@ def describe_skew(subject: str, whose: str, seconds: float) -> CheckResult:
     """`seconds`: how far this clock is ahead of the other."""
     if abs(seconds) <= MOST_SECONDS:
         return ok(subject, f"within {MOST_SECONDS:g} s of {whose}")
-    return warning(
-        subject,
-        f"{abs(seconds):.1f} s {'ahead of' if seconds > 0 else 'behind'} {whose}: lags in seconds "
-        "are wrong by as much",
-        REMEDY,
-    )
+    direction = "ahead of" if seconds > 0 else "behind"
+    found = f"{abs(seconds):.1f} s {direction} {whose}: lags in seconds are wrong by as much"
+    return warning(subject, found, REMEDY)
 
 
 def source_clock(config: SourceConfig) -> Iterator[CheckResult]:

@@ -60,15 +60,14 @@ def quorum(servers: int, answering: int) -> CheckResult:
 
 def _server(host: str, port: int) -> Iterator[CheckResult]:
     said = ask(host, port)
-    mode, version = (
-        re.search(r"^Mode: (\S+)", said, re.M),
-        re.search(r"^Zookeeper version: ([^-,\s]+)", said, re.M),
-    )
-    subject = f"ZooKeeper {host}:{port}"
-    if mode is None:
-        yield ok(subject, "answers; its role is unknown, as 4lw.commands.whitelist lacks srvr")
-    else:
-        yield ok(subject, f"{mode[1]}{f', version {version[1]}' if version else ''}")
+    mode = re.search(r"^Mode: (\S+)", said, re.M)
+    version = re.search(r"^Zookeeper version: ([^-,\s]+)", said, re.M)
+    found = "answers; its role is unknown, as 4lw.commands.whitelist lacks srvr"
+    if mode is not None:
+        found = mode[1]
+        if version is not None:
+            found += f", version {version[1]}"
+    yield ok(f"ZooKeeper {host}:{port}", found)
 
 
 def ask(host: str, port: int) -> str:

@@ -85,11 +85,12 @@ class Plan:
 
     def with_spark(self, workers: int) -> "Plan":
         """The same plan with this number of Spark workers; existing ones keep their ports."""
-        names = [SPARK_MASTER, *map(spark_worker, range(1, workers + 1))] if workers else []
-        wanted = (*PORT_NAMES, *(port for name in names for port in (name, f"{name}-page")))
-        plan = replace(
-            self, ports={name: self.ports[name] for name in wanted if name in self.ports}
-        )
+        wanted = [*PORT_NAMES]
+        if workers:
+            for name in (SPARK_MASTER, *map(spark_worker, range(1, workers + 1))):
+                wanted += [name, f"{name}-page"]  # each also serves a page about itself
+        kept = {name: self.ports[name] for name in wanted if name in self.ports}
+        plan = replace(self, ports=kept)
         for name in wanted:
             if name not in plan.ports:
                 plan = plan.with_new_port(name)

@@ -130,9 +130,10 @@ def sql(home: Path, as_json: bool, database: str, statement: str) -> None:
     elif not result.columns:
         click.echo(f"{max(result.affected, 0)} rows affected")
     else:
-        _print_table(
-            result.columns, [tuple(_escaped(text(value)) for value in row) for row in result.rows]
-        )
+        rows = []
+        for row in result.rows:
+            rows.append(tuple(_escaped(text(value)) for value in row))
+        _print_table(result.columns, rows)
 
 
 @stack.command("zkcli", context_settings=_pass_through)

@@ -197,11 +197,9 @@ def _check_kafka(place: ServerFolder) -> None:
         raise NotAnswering(str(error)) from error
     if not metadata.brokers:
         raise NotAnswering("no broker has registered yet")
-    partitions = (
-        partition for topic in metadata.topics.values() for partition in topic.partitions.values()
-    )
-    if any(partition.leader < 0 for partition in partitions):
-        raise NotAnswering("some partitions have no leader yet")
+    for topic in metadata.topics.values():
+        if any(partition.leader < 0 for partition in topic.partitions.values()):
+            raise NotAnswering("some partitions have no leader yet")
 
 
 def _cluster_id() -> str:

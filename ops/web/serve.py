@@ -50,7 +50,9 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
         return
     # a client of its own, so that pages do not slow down the node
     client = connect(settings.zookeeper, auth=settings.zookeeper_auth)
-    address = f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+    # An address of IPv6 stands in brackets, or its port would be a part of it.
+    shown_host = f"[{host}]" if ":" in host else host
+    address = f"http://{shown_host}:{listening.getsockname()[1]}"
     provider = None if oidc is None else Provider(oidc)
     bus = WebBus(client, settings, node_id, token, host, people=people, provider=provider)
     try:

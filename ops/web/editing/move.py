@@ -50,8 +50,8 @@ def move_task(bus: WebBus, task_id: str, node_id: str, who: str) -> None:
     if node_id:
         moved[NODE] = node_id
     work = edited(bus, task_id, masked_text(moved), base_of(dist), dist)
-    how = f"task move to {f'node {node_id}' if node_id else 'any node'}"
-    store(bus, work, dist, who, how)
+    to_node = f"node {node_id}" if node_id else "any node"
+    store(bus, work, dist, who, f"task move to {to_node}")
     desired = TaskNodes(bus.client).wanted(task_id)
     if desired is not None and desired.is_working:
         actions.restart(bus, task_id, who)
