@@ -37,12 +37,12 @@ class Verified:
         return True
 
     def fields(self) -> dict[str, Any]:
-        """For programs."""
+        """The verdict for programs."""
         targets = {target.name: list(tables) for target, tables in self.targets.items()}
         return {"equal": self.is_equal, "targets": targets}
 
     def shown(self) -> list[Table | Text]:
-        """For people: a line for each table, and a sentence for each target."""
+        """The verdict for people: a line for each table, and a sentence for each target."""
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
         for heading in ("target", "table"):
             table.add_column(heading)

@@ -133,7 +133,7 @@ def stop_leftovers(folder: Path) -> int:
 
 
 def scratch_folder(folder: Path) -> Path:
-    """Where tasks put temporary files, so that those of killed ones can be found and removed."""
+    """The folder of temporary files of tasks, so that those of killed ones can be removed."""
     return folder / "tmp"
 
 

@@ -334,7 +334,7 @@ def _variables(tasks: Tasks) -> list[str]:
 def _fields(
     tasks: Tasks, bus: BusSettings, variables: list[str], reports: Sequence[TableReport]
 ) -> dict[str, Any]:
-    """For programs. `equal`: null where nothing was run."""
+    """The outcome for programs. `equal`: null where nothing was run."""
     return {
         "fetchTask": {"id": tasks.fetch.task_id, "file": str(tasks.fetch_file)},
         "consumerTask": {"id": tasks.load.task_id, "file": str(tasks.load_file)},

@@ -66,7 +66,7 @@ def given_server(url: str | None, side: str) -> Server | None:
 
 
 def ask_server(asked: Questions, side: str, before: Server) -> Server:
-    """Where a server is and how to log in, without its password; `before` has the defaults."""
+    """Asks for a server's address and user, but not its password; `before` has the defaults."""
     question = f"{before.kind} server to write to, HOST:PORT"
     if side == "source":
         question = "MySQL or MariaDB server to read, HOST:PORT"

@@ -50,7 +50,7 @@ class TableSnapshot:
         return round(max(self.progress.estimated_rows - self.progress.rows, 0) / rate)
 
     def to_fields(self) -> dict[str, Any]:
-        """For scripts of this machine: `after` and `until` are keys of rows."""
+        """The fields for scripts of this machine: `after` and `until` are keys of rows."""
         return {
             "schema": self.table.schema,
             "table": self.table.table,

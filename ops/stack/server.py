@@ -35,7 +35,7 @@ class ServerFolder:
 
     @property
     def port(self) -> int:
-        """Where clients reach it."""
+        """The port for clients."""
         return self.plan.ports[self.name]
 
 

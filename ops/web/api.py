@@ -285,7 +285,7 @@ def _task(status: Status) -> Task:
 
 
 def _table_snapshot(found: TableSnapshot) -> api_models.TableSnapshot:
-    """Without the row keys that it has reached: those are cells."""
+    """The progress of a table without the row keys that it has reached: those are cells."""
     progress = found.progress
     return api_models.TableSnapshot(
         table=str(found.table),

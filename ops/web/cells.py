@@ -47,7 +47,7 @@ def cells_side_by_side(change: RowChange) -> list[FoundCell]:
 
 
 def short(cell: Cell) -> Cell:
-    """As much of a cell as a page shows."""
+    """The part of a cell that a page shows."""
     if cell is None:
         return None
     shown = printable(cell[:CELL_CHARACTERS])

@@ -42,7 +42,7 @@ def _exact(value: Any) -> str:
 
 
 def _float(value: Any) -> str:
-    """As it is stored: servers print 4-byte floats with different numbers of digits."""
+    """The stored value: servers print 4-byte floats with different numbers of digits."""
     return _double(struct.unpack("<f", struct.pack("<f", float(value)))[0])
 
 

@@ -63,7 +63,7 @@ class NoticeRow:
 
 @dataclass(frozen=True, slots=True)
 class ShownAlarms:
-    """Of one task. `notices`: the newest first. `silent_until`: empty where it is not silent."""
+    """The alarms of a task. `notices`: newest first. `silent_until`: empty if it is not silent."""
 
     task_id: str
     raised: Sequence[RaisedRow]
@@ -150,7 +150,7 @@ def _alarm_values(request: Request) -> dict[str, Any]:
 def silence_tasks(
     request: Request, duration: Annotated[str, Form(alias="for")], task: Annotated[str, Form()] = ""
 ) -> Response:
-    """Without a task: all existing tasks."""
+    """Silences a task, or without one all existing tasks."""
     bus = bus_of(request)
     task_ids = [task] if task else TaskNodes(bus.client).ids()
     actions.silence(bus, task_ids, _silence_seconds(duration), operator_of(request))

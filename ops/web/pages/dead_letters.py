@@ -121,7 +121,7 @@ def _letter_count(
 
 @router.get("/letters/{task_id}")
 def task_letters_page(request: Request, task_id: str, done: str = "") -> Response:
-    """With the records themselves for those who may see rows."""
+    """The dead letters of a task, with the records themselves for those who may see rows."""
     bus = bus_of(request)
     dead_letters = sorted(
         actions.dead_letters(bus, task_id), key=lambda each: each.time, reverse=True

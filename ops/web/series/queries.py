@@ -64,7 +64,8 @@ def span_of(seconds: int, now: float) -> Span:
 def task_charts(
     prometheus: Prometheus, task_id: str, span: Span, marks: Sequence[Mark]
 ) -> TaskCharts | None:
-    """None where Prometheus has nothing of the task in this time. Raises NoAnswer."""
+    """The charts of a task; None where Prometheus has nothing about it in this time. Raises
+    NoAnswer."""
     chosen = selector(task_id, prometheus.match)
     inside = [mark for mark in marks if span.start <= mark.at <= span.end]
     main = []
