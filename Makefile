@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/installed
 
-.PHONY: help demo test test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes test-cluster lint docs bench bench-peers measures install hooks clean picture sbom
+.PHONY: help demo test check test-unit coverage test-integration test-chaos chaos soak test-source test-servers test-spark test-kubernetes test-cluster lint docs bench bench-peers measures install hooks clean picture sbom
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 20
@@ -20,6 +20,10 @@ test-unit: $(INSTALLED) ## The tests that need no servers: seconds
 
 coverage: $(INSTALLED) ## The same, with the share of lines that they run, which must not fall
 	$(BIN)/pytest tests/unit --cov --cov-report=term:skip-covered
+
+SINCE ?= main
+check: lint ## What a change needs before it is pushed: style, tests without servers, and those on servers of the rooms that it touches
+	$(BIN)/python -m tests.changed --since $(SINCE)
 
 test-integration: $(INSTALLED) ## The tests on real servers
 	$(BIN)/pytest -m integration
