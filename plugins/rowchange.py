@@ -90,12 +90,15 @@ BINARY_TYPES = (
 class Table:
     """A table as it was when the row was written: its columns in order, and the names of its
     primary key's columns (empty: none). `is_described`: these are all of its columns; else those in
-    the record, as the wire format names no others."""
+    the record, as the wire format names no others. `has_old_rows`: an update's record holds the row
+    before; else it holds only those columns of it that differ from the row after, and of a column
+    that the source did not log before not even that."""
 
     id: TableId
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     is_described: bool = True
+    has_old_rows: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,10 @@ def net_of(task: LoadTask, steps: Sequence[MappedChange], report: BatchReport) -
     started = perf_counter()
     table = steps[-1].plan.target
     changes = [change for step in steps for change in step.changes]
-    may_insert = task.insert_on_update_error or any(step.stands_for_row for step in steps)
-    batch = merge(changes, table, insert_on_update=may_insert)
+    # Only of tables whose rows have changes in several partitions.
+    is_scattered = any(step.stands_for_row for step in steps)
+    may_insert = task.insert_on_update_error or is_scattered
+    batch = merge(changes, table, insert_on_update=may_insert, may_move=not is_scattered)
     table_report = report.table(table.id)
     table_report.missed += batch.left_out
     table_report.merge_ms += (perf_counter() - started) * 1000

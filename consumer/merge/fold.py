@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 
+from cdcbus.consumer.merge.key_move import moved
 from cdcbus.consumer.merge.keyless_fold import merge_keyless
 from cdcbus.consumer.merge.whole_row import columns_missing
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
@@ -25,7 +26,11 @@ _Group = tuple[bool, tuple[str, ...]]
 
 
 def merge(
-    changes: Sequence[RowChange], table: TargetTable, *, insert_on_update: bool
+    changes: Sequence[RowChange],
+    table: TargetTable,
+    *,
+    insert_on_update: bool,
+    may_move: bool = True,
 ) -> TableBatch:
     """The net effect of `changes` on `table`: applied to any state of it, the batch leaves the same
     rows as the changes one by one.
@@ -36,10 +41,14 @@ def merge(
     `changes` are mapped (target names), of this table only, in source order. An update's row is
     inserted where the target lacks it if `insert_on_update`, if its insert is in `changes` too, or
     if its key changed. A deleted key is deleted even if its insert was seen: after a replay the
-    target can hold the row. Raises DataError for a row that cannot be placed without guessing.
+    target can hold the row. Raises DataError for a row that cannot be placed without guessing; also
+    for a change of the key that lacks columns, unless it is the row's only change and `may_move`:
+    no other partition has changes of these rows.
     """
     if not table.key:
         return merge_keyless(changes, table, insert_on_update=insert_on_update)
+    if may_move and len(changes) == 1 and (batch := moved(changes[0], table)):
+        return batch
     fold = _Fold(table, insert_on_update)
     for change in changes:
         fold.add(change)
@@ -171,10 +180,13 @@ class _Fold:
             self.clear(old_key)
         missing = columns_missing(change, self.table, row)
         if missing:
+            # Of those an operator knows whether the source has them.
+            own = "" if change.table.is_described else ", and the target have no columns of its own"
             raise DataError(
                 f"table {self.table.id}: a row's primary key changes, but the change lacks column "
                 f"{', '.join(missing)}: "
-                "it cannot be written whole under its new key; the source must log full row images"
+                "it cannot be written whole under its new key; the source must log full row "
+                f"images{own}"
             )
         self.come(change, key, row)
         replaced = self.nets.get(key)

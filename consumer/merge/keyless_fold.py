@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from cdcbus.consumer.merge.whole_row import columns_missing
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetTable
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.loaders.cells.canonical import holding
@@ -42,6 +43,9 @@ def merge_keyless(
 def _whole(change: RowChange, table: TargetTable) -> Row:
     before = change.before or {}
     missing = [column.name for column in change.table.columns if column.name not in before]
+    if change.op is Op.UPDATE and not change.table.has_old_rows:
+        # What the source did not log is in neither image: by the rest another row would be found.
+        missing = columns_missing(change, table, before)
     if missing:
         raise DataError(
             f"table {table.id}: it has no key, and {change.op} comes without column "

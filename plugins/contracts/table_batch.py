@@ -32,7 +32,8 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class Swaps:
-    """Rows of a table without a key, with the same columns: pairs of an old row and a new one.
+    """Rows of a table without a key, with the same columns: pairs of an old row and a new one; or,
+    of a table with a key, pairs of an old key and a new one, where `columns` are the key's.
 
     Without an old row a pair is an insert, without a new one a delete. The old row stands for any
     ONE row that is equal in all `columns`.
@@ -48,7 +49,8 @@ class Swaps:
 @dataclass(frozen=True, slots=True)
 class TableBatch:
     """The net effect on one target table: empty it if `truncate`, then apply `deletes` (key cells,
-    in `table.key` order), then `writes`; for a table without a key, `swaps` instead of these two.
+    in `table.key` order), then `writes`, then `swaps`, which give rows another key; for a table
+    without a key, `swaps` instead of these two.
 
     Merged: a key is at most once in `deletes` and once in `writes`, so the order inside each part
     is free. A key in both is a row that is inserted again with columns left open, which get the

@@ -2,13 +2,15 @@
 
 Records have one row when written, and any number when read. They have all of canal's keys (`id` is
 always 0, as there are no batches), then ours: `file`, `pos`, `row` (number in the transaction),
-`serverId`, `txLast`, `epoch` before all others (`plugins/epoch.py`), and `snapshot` in records that
-a snapshot sends. Values are text, see `cdcbus.plugins.rowchange`. `old` holds the changed columns'
-values before an UPDATE. The format is canal's `FlatMessage`.
+`serverId`, `txLast`, `epoch` before all others (`plugins/epoch.py`), `snapshot` in records that a
+snapshot sends, and `described` (false) where the row was read from a record that does not show all
+columns. Values are text, see `cdcbus.plugins.rowchange`. `old` holds the changed columns' values
+before an UPDATE. The format is canal's `FlatMessage`.
 
 A record without `txLast` is canal's own: its values are read as canal renders them, see
-`cdcbus.plugins.converters.canal_values`. DDL records and canal's other records without rows are
-ignored; a TRUNCATE is an operation.
+`cdcbus.plugins.converters.canal_values`. It has the columns that the source logged after the
+change, and shows no others. DDL records and canal's other records without rows are ignored; a
+TRUNCATE is an operation.
 """
 
 from __future__ import annotations
@@ -53,7 +55,7 @@ _LAST = b'"txLast":true,'
 _NOT_LAST = b'"txLast":false,'
 # The number of java.sql.Types for a column whose type is not given.
 _VARCHAR = 12
-OUR_KEYS = {"epoch", "file", "pos", "row", "serverId", "snapshot", "txLast"}
+OUR_KEYS = {"described", "epoch", "file", "pos", "row", "serverId", "snapshot", "txLast"}
 
 
 @lru_cache(maxsize=1000)
@@ -107,6 +109,7 @@ class CanalRow:
             **epoch,
             "data": None if row is None else [row],
             "database": table.id.schema,
+            **({} if table.is_described else {"described": False}),
             "es": origin.commit_ms,
             "file": origin.file,
             "gtid": origin.gtid,
@@ -137,7 +140,8 @@ class CanalRow:
         is_update = op is Op.UPDATE
         # Fixed text is named after the values on both sides: `to_es` ends before `es`.
         start = '"data":['
-        to_es = f'],"database":{database},"es":'
+        described = "" if table.is_described else ',"described":false'
+        to_es = f'],"database":{database}{described},"es":'
         gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":'
         gtid_to_old += "[" if is_update else "null"
         old_to_pos = ("]" if is_update else "") + f',"pkNames":{key},"pos":'
@@ -264,6 +268,8 @@ def _table(message: Mapping[str, Any], zone: tzinfo | None) -> tuple[Table, dict
         if not isinstance(key, list):
             raise TypeError
         types = message.get("mysqlType") or _untyped(message.get("data"))
+        is_described = "txLast" in message and message.get("described") is not False
+        is_described = is_described and (not types or bool(message.get("mysqlType")))
         if zone is not None and types and not message.get("mysqlType"):
             raise ConversionError(
                 f"canalRow record of {schema}.{name} names no types (mysqlType), so its TIMESTAMP "
@@ -271,7 +277,12 @@ def _table(message: Mapping[str, Any], zone: tzinfo | None) -> tuple[Table, dict
             )
         numbers = message.get("sqlType") or {}
         return _known_table(
-            TableId(schema, name), tuple(types.items()), tuple(numbers.items()), tuple(key), zone
+            TableId(schema, name),
+            tuple(types.items()),
+            tuple(numbers.items()),
+            tuple(key),
+            zone,
+            is_described,
         )
     except (AttributeError, TypeError) as error:
         raise ConversionError(
@@ -294,6 +305,7 @@ def _known_table(
     sql_types: tuple[tuple[str, int], ...],
     key: tuple[str, ...],
     zone: tzinfo | None,
+    is_described: bool,
 ) -> tuple[Table, dict[str, Rendering]]:
     """One object per table and shape, as plans for a table are cached by its identity."""
     numbers = dict(sql_types)
@@ -305,7 +317,9 @@ def _known_table(
     columns = []
     for column, mysql_type in types:
         columns.append(Column(column, mysql_type, numbers.get(column, _VARCHAR)))
-    return Table(name, tuple(columns), key), ours(dict(types), zone)
+    # Only what we have made of a whole row says so.
+    table = Table(name, tuple(columns), key, is_described, has_old_rows=is_described)
+    return table, ours(dict(types), zone)
 
 
 def _origin(message: Mapping[str, Any]) -> Origin:

@@ -4,15 +4,20 @@ them, read only.
 With the schema (`value.converter.schemas.enable=true`) each value is read by its column's type, see
 `cdcbus.plugins.converters.debezium_values`. Without it text and numbers are taken unchanged, as
 nothing distinguishes a date from a number or bytes from text: columns are marked `Unclear`, and
-base64 with padding is refused. `c` and `r` (snapshot) are inserts, `u` an update, `d` a delete, `t`
-a truncate. In an update with a null `before` the former row is unknown. Tombstones, transaction
-marks, schema changes and heartbeats hold no row. The record key is not read: the target's key
-counts.
+base64 with padding is refused; columns that no image holds are unknown. `c` and `r` (snapshot) are
+inserts, `u` an update, `d` a delete, `t` a truncate. In an update with a null `before` the former
+row is unknown. Tombstones, transaction marks, schema changes and heartbeats hold no row. The record
+key is not read: the target's key counts.
+
+A column that Debezium calls unavailable was not logged by the source: it is missing. An insert
+without one is refused, as it can belong to a change of the key, which Debezium sends as a delete
+and an insert.
 """
 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -40,7 +45,15 @@ _SCHEMA = b'{"schema":'
 _PAYLOAD = b',"payload":'
 _OPS = {"c": Op.INSERT, "r": Op.INSERT, "u": Op.UPDATE, "d": Op.DELETE, "t": Op.TRUNCATE}
 _PADDED_BASE64 = re.compile(r"(?:[A-Za-z0-9+/]{4})*[A-Za-z0-9+/]{2}(?:==|[A-Za-z0-9+/]=)")
-_UNAVAILABLE = "__debezium_unavailable_value"
+_PLACEHOLDER = b"__debezium_unavailable_value"
+# Debezium's word for a column that the source did not send: as text, as an object, and as bytes in
+# each binary.handling.mode.
+_UNAVAILABLE = (
+    _PLACEHOLDER.decode(),
+    f'{{"{_PLACEHOLDER.decode()}":"{_PLACEHOLDER.decode()}"}}',
+    b64encode(_PLACEHOLDER).decode(),
+    _PLACEHOLDER.hex(),
+)
 
 
 class DebeziumJson(ReadOnly):
@@ -141,12 +154,26 @@ def _row(payload: Any, columns: _Columns | None) -> list[RowChange]:
     name = _table_id(payload)
     before = _image(name, payload, "before", columns)
     after = _image(name, payload, "after", columns)
+    if _OPS[op] is Op.INSERT and after is not None:
+        _refuse_partial(name, payload["after"], after)
     if columns is None:
-        names = {**(before or {}), **(after or {})}
-        table = _table(name, tuple(map(_untyped, names)))
+        # Those that are unavailable as well.
+        names = {**(payload.get("before") or {}), **(payload.get("after") or {})}
+        table = _table(name, tuple(map(_untyped, names)), is_described=False)
     else:
-        table = _table(name, columns.columns)
+        table = _table(name, columns.columns, is_described=True)
     return [_change(table, _OPS[op], before, after, payload)]
+
+
+def _refuse_partial(table: TableId, fields: Mapping[str, Any], row: Row) -> None:
+    lacking = [name for name in fields if name not in row]
+    if lacking:
+        raise ConversionError(
+            f"debeziumJson insert of {table} without column {', '.join(lacking)}, which the source "
+            "has not logged: it may be of a row whose key has changed, and would be emptied. The "
+            "source must log full row images (binlog_row_image=FULL, REPLICA IDENTITY FULL); put "
+            "the row right at the target, then set the position behind the record"
+        )
 
 
 def _is_without_row(payload: Mapping[str, Any]) -> bool:
@@ -193,9 +220,9 @@ def _untyped(name: str) -> Column:
 
 
 @lru_cache(maxsize=10_000)
-def _table(name: TableId, columns: tuple[Column, ...]) -> Table:
+def _table(name: TableId, columns: tuple[Column, ...], is_described: bool) -> Table:
     """One object per table and shape, as plans for a table are cached by its identity."""
-    return Table(name, columns, ())
+    return Table(name, columns, (), is_described)
 
 
 def _origin(source: Mapping[str, Any]) -> Origin:
@@ -216,9 +243,10 @@ def _image(
         return None
     if not isinstance(fields, dict):
         raise ConversionError(f"debeziumJson record of {table}: {key} is not an object")
-    # Debezium's value for a column that the source did not send.
-    if _UNAVAILABLE in fields.values():
-        fields = {name: value for name, value in fields.items() if value != _UNAVAILABLE}
+    # Debezium's values for a column that the source did not send.
+    values = fields.values()
+    if any(word in values for word in _UNAVAILABLE):
+        fields = {name: value for name, value in fields.items() if value not in _UNAVAILABLE}
     return _plain(table, fields) if columns is None else _decoded(table, fields, columns)
 
 

@@ -34,6 +34,7 @@ def _canal_row(table: Table) -> dict[str, Any]:
     members = {
         "data": _or_null({"type": "array", "items": row, "minItems": 1}),
         "database": {"const": table.id.schema},
+        **({} if table.is_described else {"described": {"const": False}}),
         "es": _about(NUMBER, "when the source committed the row: epoch milliseconds"),
         "file": _about(TEXT, "binlog file"),
         "gtid": TEXT,

@@ -3,9 +3,9 @@
 `insert`, `bootstrap-insert`, `update` and `delete` are rows; bootstrap marks, DDL and heartbeats
 hold none. `old` holds the former values of columns that an update changed. Maxwell names no types:
 a SET or JSON array is read as JSON text, and a binary column stays the base64 text that Maxwell
-writes, so columns are marked `Unclear`; a BIT is a number. Maxwell must run with
-`output_nulls=true` (its default), else NULL looks like a missing column. The format is described on
-Maxwell's page "Data format".
+writes, so columns are marked `Unclear`; a BIT is a number. A record holds the columns that the
+source logged, and shows no others. Maxwell must run with `output_nulls=true` (its default), else
+NULL looks like a missing column. The format is described on Maxwell's page "Data format".
 """
 
 from __future__ import annotations
@@ -91,7 +91,8 @@ def read(message: Any) -> list[RowChange]:
 @lru_cache(maxsize=10_000)
 def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
     """One object per table and shape, as plans for a table are cached by its identity."""
-    return Table(name, tuple(Column(column, unclear=Unclear.BYTES) for column in columns), key)
+    described = tuple(Column(column, unclear=Unclear.BYTES) for column in columns)
+    return Table(name, described, key, is_described=False, has_old_rows=False)
 
 
 def _key(message: Mapping[str, Any], schema: str, name: str) -> tuple[str, ...]:

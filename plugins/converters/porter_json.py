@@ -2,7 +2,8 @@
 
 A record has `schema`, `table`, `storeTime`, `opType`, `keys`, and `columns`, each with `name`,
 `before`, `after` and flags that distinguish a missing image from NULL: NULL is an absent `before`
-or `after` whose flag is not set. REPLACE is an insert, as in oggJson.
+or `after` whose flag is not set. Columns that are not in the list are unknown. REPLACE is an
+insert, as in oggJson.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def _has_names(columns: Any) -> bool:
 @lru_cache(maxsize=10_000)
 def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
     """One object per table and shape, as plans for a table are cached by its identity."""
-    return Table(name, tuple(map(Column, columns)), key)
+    return Table(name, tuple(map(Column, columns)), key, is_described=False)
 
 
 def _image(columns: list[dict[str, Any]], side: str) -> dict[str, Cell]:

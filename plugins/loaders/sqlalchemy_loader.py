@@ -390,7 +390,7 @@ class JdbcTransaction:
 
     def _swap(self, table: TargetTable, swaps: Swaps) -> Counts:
         """Applies swaps: deletes and updates row by row, then inserts all new rows."""
-        if self._offset_table is None:
+        if self._offset_table is None and not table.key:
             raise TargetMisconfigured(
                 f"target table {table.id} has no key, and table {offset_table.TABLE} could not be "
                 "made, so a batch that comes twice would "

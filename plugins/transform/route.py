@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from datetime import tzinfo
 from typing import Final
 
@@ -137,7 +138,7 @@ class Route:
         return Plan(
             source,
             target,
-            table=Table(target.id, tuple(columns), target.key, source.is_described),
+            table=replace(source, id=target.id, columns=tuple(columns), key=target.key),
             names=names,
             known=frozenset(names),
             is_same=not (is_renaming or expressions or masks or local),

@@ -469,6 +469,32 @@ class LoaderContract:
         assert self.write(loader, table, deletes=[("1", "1")]) == Counts(deleted=1)
         assert self.rows(server, "v, a, b") == [(2, 1, 2)]
 
+    def test_a_row_gets_another_key_and_keeps_its_other_columns(
+        self, server: TargetServer, loader: Loader
+    ) -> None:
+        """Also without the table of offsets: what comes twice finds no row, or one there."""
+        columns = "a int, b int, v varchar(9), w varchar(9), primary key (a, b)"
+        table = self.table(server, loader, columns)
+        rows = [("1", "1", "x", "kept"), ("1", "2", "y", "other"), ("3", "1", "z", "there")]
+        self.write(loader, table, Writes(("a", "b", "v", "w"), rows))
+        poor = make_loader("JdbcBatch", server.without_rights_to_create())
+        update = Writes(("a", "b", "v"), [("1", "1", "new")], may_insert=False)
+
+        def move(by: Loader, *pairs: tuple[Cells, Cells]) -> Counts:
+            swaps = [Swaps(table.key, pairs, may_insert=False)]
+            with by.transaction() as transaction:
+                return transaction.write(TableBatch(table, writes=[update], swaps=swaps))
+
+        pairs = ((("1", "1"), ("2", "1")), (("8", "8"), ("9", "9")))
+        assert move(loader, *pairs) == Counts(written=2, missed=1)
+        left = [(1, 2, "y", "other"), (2, 1, "new", "kept"), (3, 1, "z", "there")]
+        assert server.rows("SELECT a, b, v, w FROM {schema}.t ORDER BY 1") == left
+        assert move(poor, *pairs) == Counts(missed=3)
+        with pytest.raises(RowConflict):
+            move(loader, (("1", "2"), ("3", "1")))
+        assert server.rows("SELECT a, b, v, w FROM {schema}.t ORDER BY 1") == left
+        poor.close()
+
     # Tables without a key
 
     def test_of_equal_rows_without_a_key_one_goes_at_a_time(

@@ -144,7 +144,6 @@ class MemoryTransaction:
         self.target.offsets[offset.topic_partition] = offset
 
     def write(self, batch: TableBatch) -> Counts:
-        assert not batch.swaps
         table, rows, counts = batch.table, self.target.rows[batch.table.id], Counts()
         if batch.truncate:
             for key in list(rows):
@@ -167,6 +166,19 @@ class MemoryTransaction:
                 else:
                     counts.missed += 1
             counts.missed += writes.missed(inserted) if writes.may_insert else 0
+        for swaps in batch.swaps:
+            assert (swaps.columns, swaps.may_insert) == (table.key, False)
+            for old, new in swaps.rows:
+                assert old is not None and new is not None
+                if old not in rows:
+                    counts.missed += 1
+                    continue
+                if new in rows:
+                    raise RowConflict(f"table {table.id}: a key that must be unique is there")
+                row = rows[old]
+                self._delete(table, old)
+                self._put(table, new, {**row, **dict(zip(table.key, new, strict=True))})
+                counts.written += 1
         return counts
 
     def _delete(self, table: TargetTable, key: Key) -> int:

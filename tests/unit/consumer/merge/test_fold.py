@@ -47,8 +47,8 @@ def key_of(row: Row) -> Key:
     return row["k"], row["part"]
 
 
-def merged(*changes: RowChange, insert_on_update: bool = True) -> TableBatch:
-    return merge(changes, TARGET, insert_on_update=insert_on_update)
+def merged(*changes: RowChange, insert_on_update: bool = True, may_move: bool = True) -> TableBatch:
+    return merge(changes, TARGET, insert_on_update=insert_on_update, may_move=may_move)
 
 
 def written(batch: TableBatch) -> list[dict[str, Cell]]:
@@ -323,7 +323,7 @@ def test_without_a_list_of_the_source_s_columns_a_whole_row_has_those_of_the_tar
         DataError,
         match="the change lacks column b, own: it cannot be written whole under its new key",
     ):
-        merged(RowChange(brought, Op.UPDATE, before, after))
+        merged(RowChange(brought, Op.UPDATE, before, after), may_move=False)
     whole = {"b": None, "own": "mine"}
     batch = merged(RowChange(brought, Op.UPDATE, {**before, **whole}, {**after, **whole}))
     assert (batch.deletes, written(batch)) == ([("1", "p")], [{**after, **whole}])
@@ -344,5 +344,5 @@ def test_without_a_list_of_the_source_s_columns_a_whole_row_has_those_of_the_tar
 )
 def test_a_row_that_cannot_be_placed_is_refused(change: RowChange, sentence: str) -> None:
     with pytest.raises(DataError) as refused:
-        merged(change)
+        merged(change, may_move=False)
     assert str(refused.value) == sentence

@@ -41,6 +41,7 @@ def shown(change: RowChange, members: dict[str, Any]) -> dict[str, Any]:
         "table": list(table.id),
         "key": list(table.key),
         "columns": {column.name: column.mysql_type for column in table.columns},
+        "is_described": table.is_described,
         "before": change.before,
         "after": change.after,
         "row": change.row,

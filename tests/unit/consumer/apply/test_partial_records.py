@@ -1,0 +1,181 @@
+"""Records as the tools write them where the source logs rows in part (binlog_row_image MINIMAL or
+NOBLOB): what they do not bring stays as the target has it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cdcbus.consumer.apply.applier import PartitionApplier
+from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.records.dead_letters import DeadLetter
+from cdcbus.plugins.contracts import JdbcTarget, TargetColumn, TargetTable
+from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import Cell, TableId
+from tests.support.canal_packets import encoded
+from tests.support.memory_target import MemoryTarget
+from tests.support.records import records_of
+
+PARTITION = TopicPartition("shop", 0)
+NAME = TableId("shop", "t")
+COLUMNS = ("id", "a", "b", "c")
+ROW: dict[str, Cell] = {"id": "1", "a": "kept", "b": "old", "c": "kept"}
+Image = dict[str, str]
+
+
+def canal(before: Image, after: Image) -> bytes:
+    """`data` has what was logged after the change, `old` what of that was logged before."""
+    return json.dumps(
+        {
+            "database": "shop",
+            "table": "t",
+            "type": "UPDATE",
+            "isDdl": False,
+            "id": 3,
+            "data": [after],
+            "old": [{name: cell for name, cell in before.items() if name in after}],
+            "pkNames": ["id"] if "id" in after else None,
+            "mysqlType": dict.fromkeys(after, "varchar(9)"),
+            "sqlType": dict.fromkeys(after, 12),
+        }
+    ).encode()
+
+
+def protobuf(before: Image, after: Image) -> bytes:
+    def fields(image: Image) -> list[dict[str, Any]]:
+        return [
+            {"name": name, "value": cell, "isKey": name == "id", "mysqlType": "varchar(9)"}
+            for name, cell in image.items()
+        ]
+
+    rows = [{"beforeColumns": fields(before), "afterColumns": fields(after)}]
+    entry = {
+        "header": {"schemaName": "shop", "tableName": "t"},
+        "entryType": "ROWDATA",
+        "storeValue": {"eventType": "UPDATE", "rowDatas": rows},
+    }
+    return encoded("Packet", {"type": "MESSAGES", "body": {"messages": [entry]}})
+
+
+def maxwell(before: Image, after: Image) -> bytes:
+    """`data` has what was logged before as well, where it was not after."""
+    old = {name: cell for name, cell in before.items() if after.get(name, cell) != cell}
+    return json.dumps(
+        {
+            "database": "shop",
+            "table": "t",
+            "type": "update",
+            "ts": 1,
+            "data": {**before, **after},
+            **({"old": old} if old else {}),
+        }
+    ).encode()
+
+
+def porter(before: Image, after: Image) -> bytes:
+    columns = [
+        {
+            "name": name,
+            "before": before.get(name, ""),
+            "after": after.get(name, ""),
+            "beforeMissing": name not in before,
+            "afterMissing": name not in after,
+        }
+        for name in {**before, **after}
+    ]
+    return json.dumps(
+        {"schema": "shop", "table": "t", "opType": "UPDATE", "keys": ["id"], "columns": columns}
+    ).encode()
+
+
+def ogg(before: Image, after: Image) -> bytes:
+    return json.dumps(
+        {"table": "shop.t", "op_type": "U", "before": before, "after": after}
+    ).encode()
+
+
+def debezium(before: Image, after: Image) -> bytes:
+    """With its word for what was not logged."""
+    everything = dict.fromkeys(COLUMNS, "__debezium_unavailable_value")
+    return json.dumps(
+        {
+            "op": "u",
+            "source": {"db": "shop", "table": "t"},
+            "before": {**everything, **before},
+            "after": {**everything, **after},
+        }
+    ).encode()
+
+
+FORMATS: dict[str, Callable[[Image, Image], bytes]] = {
+    "canalRow": canal,
+    "canalProtobuf": protobuf,
+    "maxwellJson": maxwell,
+    "porterJson": porter,
+    "oggJson": ogg,
+    "debeziumJson": debezium,
+}
+
+
+def target(*key: str) -> MemoryTarget:
+    columns = {name: TargetColumn(name, "text") for name in COLUMNS}
+    held = MemoryTarget({NAME: TargetTable(NAME, columns, key)})
+    held.rows[NAME][("1",)] = dict(ROW)
+    return held
+
+
+def apply(loader: MemoryTarget, converter: str, *values: bytes) -> list[DeadLetter]:
+    task = LoadTask("t", TopicConfig("", ("shop",)), converter, "JdbcBatch", JdbcTarget(""))
+    letters: list[DeadLetter] = []
+    applier = PartitionApplier(task, make_converter(converter), loader, None, letters.extend)
+    records = records_of(list(enumerate(values)))
+    applier.apply(PARTITION, records, len(records), 5)
+    return letters
+
+
+@pytest.mark.parametrize("converter", FORMATS)
+@pytest.mark.parametrize("count", [1, 300], ids=["small", "large"])
+@pytest.mark.parametrize("after", [{"id": "1", "b": "new"}, {"id": "2"}, {"id": "2", "b": "new"}])
+def test_an_update_leaves_what_it_does_not_bring(converter: str, count: int, after: Image) -> None:
+    loader = target("id")
+    update = FORMATS[converter]({"id": "1"}, after)
+    assert apply(loader, converter, *[update] * count) == []
+    expected: dict[str, Cell] = {**ROW, **after}
+    assert loader.rows[NAME] == {(expected["id"],): expected}
+
+
+@pytest.mark.parametrize("converter", FORMATS)
+def test_a_key_wanders_with_its_row_through_a_batch(converter: str) -> None:
+    loader = target("id")
+    write = FORMATS[converter]
+    steps = [
+        write({"id": "1"}, {"id": "1", "b": "new"}),
+        write({"id": "1"}, {"id": "2"}),
+        write({"id": "2"}, {"id": "2", "c": "new"}),
+        write({"id": "2"}, {"id": "3", "b": "newer"}),
+    ]
+    assert apply(loader, converter, *steps) == []
+    expected = {**ROW, "id": "3", "b": "newer", "c": "new"}
+    assert loader.rows[NAME] == {("3",): expected}
+
+
+def test_an_update_of_canal_s_without_its_key_is_a_dead_letter() -> None:
+    loader = target("id")
+    [letter] = apply(loader, "canalRow", canal({"id": "1"}, {"b": "new"}))
+    assert letter.reason == "table shop.t: UPDATE without its primary key column id"
+    assert loader.rows[NAME] == {("1",): ROW}
+
+
+@pytest.mark.parametrize("converter", ["canalRow", "maxwellJson"])
+@pytest.mark.parametrize("before", [{"b": "old"}, {"id": "1", "b": "old"}])
+def test_no_row_without_a_key_is_taken_for_another_one(converter: str, before: Image) -> None:
+    """What was not logged is in no image: by the rest, any row with it would be found."""
+    loader = target()
+    after = dict.fromkeys(before, "new")
+    [letter] = apply(loader, converter, FORMATS[converter](before, after))
+    assert letter.reason.startswith("table shop.t: it has no key, and UPDATE comes without column")
+    assert loader.rows[NAME] == {("1",): ROW}

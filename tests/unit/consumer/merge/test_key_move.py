@@ -1,0 +1,164 @@
+"""Changes of a key that bring only some columns, against an interpreter that goes row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cdcbus.consumer.merge.fold import merge
+from cdcbus.plugins.contracts import Swaps, TableBatch, TargetColumn, TargetTable, Writes
+from cdcbus.plugins.errors import DataError
+from cdcbus.plugins.rowchange import Cell, Column, Op, Row, RowChange, Table, TableId
+
+TARGET = TargetTable(
+    TableId("shop", "t"), {name: TargetColumn(name, "text") for name in ("id", "a", "b")}, ("id",)
+)
+DEFAULTS: dict[str, Cell] = {"a": "default", "b": "default"}
+IDS = st.sampled_from("1234")
+CELLS = st.sampled_from([None, "", "x", "y"])
+Rows = dict[str, dict[str, Cell]]
+
+
+def change(op: Op, before: Row | None, after: Row | None) -> RowChange:
+    """As of a format that tells of the columns of its record only."""
+    names = {**(before or {}), **(after or {})}
+    return RowChange(Table(TARGET.id, tuple(map(Column, names)), (), False), op, before, after)
+
+
+def key_change(**after: Cell) -> RowChange:
+    return change(Op.UPDATE, {"id": "1"}, {"id": "2", **after})
+
+
+def apply_one(rows: Rows, change: RowChange) -> None:
+    """What a change means: what it does not bring stays as it is."""
+    before = change.before or {}
+    after = change.after or {}
+    if change.op is Op.UPDATE:
+        old = str(before.get("id", after.get("id")))
+        row = {**rows.pop(old), **after}
+        rows[str(row["id"])] = row
+    elif change.op is Op.DELETE:
+        del rows[str(before["id"])]
+    else:
+        rows[str(after["id"])] = {**DEFAULTS, **after}
+
+
+def apply_batch(rows: Rows, batch: TableBatch) -> None:
+    """What the contract of TableBatch says."""
+    for (key,) in batch.deletes:
+        rows.pop(str(key), None)
+    for writes in batch.writes:
+        for cells in writes.rows:
+            image = dict(zip(writes.columns, cells, strict=True))
+            key = str(image["id"])
+            if writes.may_insert or key in rows:
+                rows[key] = {**rows.get(key, DEFAULTS), **image}
+    for swaps in batch.swaps:
+        assert (swaps.columns, swaps.may_insert) == (TARGET.key, False)
+        for old, new in swaps.rows:
+            assert old is not None and new is not None
+            if str(old[0]) in rows:
+                assert str(new[0]) not in rows
+                rows[str(new[0])] = {**rows.pop(str(old[0])), "id": new[0]}
+
+
+def applied(rows: Rows, changes: Sequence[RowChange]) -> None:
+    """What is refused at once goes in halves, as in a partition."""
+    try:
+        batch = merge(changes, TARGET, insert_on_update=True)
+    except DataError:
+        assert len(changes) > 1
+        middle = len(changes) // 2
+        applied(rows, changes[:middle])
+        applied(rows, changes[middle:])
+    else:
+        apply_batch(rows, batch)
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> tuple[Rows, list[RowChange], Rows]:
+    """Rows, what happens to them, in images that hold the key and any of the other columns, and
+    what becomes of them."""
+    rows: Rows = {
+        key: {"id": key, "a": draw(CELLS), "b": draw(CELLS)} for key in draw(st.sets(IDS))
+    }
+    now = {key: dict(row) for key, row in rows.items()}
+    changes = []
+    for _ in range(draw(st.integers(1, 10))):
+        key = draw(IDS)
+        some = draw(st.dictionaries(st.sampled_from("ab"), CELLS))
+        if key not in now:
+            made = change(Op.INSERT, None, {"id": key, **some})
+        elif draw(st.booleans()):
+            free = draw(st.sampled_from([key, *sorted({*"1234"} - now.keys())]))
+            is_named = free != key or draw(st.booleans())
+            made = change(Op.UPDATE, {"id": key}, {**({"id": free} if is_named else some), **some})
+        else:
+            made = change(Op.DELETE, {"id": key}, None)
+        if made.op is Op.UPDATE and not made.after:
+            continue
+        changes.append(made)
+        apply_one(now, made)
+    return rows, changes, now
+
+
+@given(histories())
+def test_what_no_image_brings_stays_as_it_is(
+    history: tuple[Rows, list[RowChange], Rows],
+) -> None:
+    rows, changes, expected = history
+    if changes:
+        applied(rows, changes)
+    assert rows == expected
+
+
+def test_a_partial_change_of_the_key_keeps_the_row() -> None:
+    batch = merge([key_change(b="new")], TARGET, insert_on_update=True)
+    assert batch == TableBatch(
+        TARGET,
+        writes=[Writes(("id", "b"), [("1", "new")], may_insert=False)],
+        swaps=[Swaps(("id",), [(("1",), ("2",))], may_insert=False)],
+    )
+
+
+@pytest.mark.parametrize("rows", [{}, {"2": {"id": "2", "a": "later", "b": "later"}}])
+def test_a_partial_change_of_the_key_that_comes_again_changes_nothing(rows: Rows) -> None:
+    before = dict(rows)
+    applied(rows, [key_change(b="new")])
+    assert rows == before
+
+
+def test_a_change_of_the_key_that_brings_all_columns_is_a_delete_and_an_insert() -> None:
+    batch = merge([key_change(a="x", b="y")], TARGET, insert_on_update=True)
+    assert (batch.deletes, batch.swaps) == ([("1",)], ())
+    assert batch.writes == [Writes(("id", "a", "b"), [("2", "x", "y")])]
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        TargetColumn("id", "varchar", is_folding=True),
+        TargetColumn("id", "int8", is_fixed=True),
+        TargetColumn("id", "numeric", length=10, scale=1),
+    ],
+    ids=["folding", "given by inserts only", "rounding"],
+)
+def test_a_row_that_might_not_be_found_by_its_key_is_not_moved(column: TargetColumn) -> None:
+    target = replace(TARGET, columns={**TARGET.columns, "id": column}, dialect="postgresql")
+    for each in (target, replace(TARGET, is_key_deferrable=True)):
+        with pytest.raises(
+            DataError, match="the change lacks column a: it cannot be written whole"
+        ):
+            merge([key_change(b="new")], each, insert_on_update=True)
+
+
+def test_a_row_with_changes_in_other_partitions_is_not_moved() -> None:
+    with pytest.raises(
+        DataError,
+        match="the source must log full row images, and the target have no columns of its own",
+    ):
+        merge([key_change(b="new")], TARGET, insert_on_update=True, may_move=False)
