@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -109,13 +109,18 @@ def split_key_change(change: RowChange, partition_key: tuple[str, ...]) -> Itera
     whole: Row = {**before, **after}
     lacking = [column.name for column in change.table.columns if column.name not in whole]
     if lacking:
-        raise _partial(
-            change,
-            f"a row's key changes, and its images lack column {', '.join(lacking)}: it "
-            "cannot be sent whole",
-        )
+        raise not_whole(change, lacking)
     yield replace(change, op=Op.DELETE, after=None, is_last=False)
     yield replace(change, op=Op.INSERT, before=None, after=whole)
+
+
+def not_whole(change: RowChange, lacking: Sequence[str]) -> UnreadableEvent:
+    """A change of the key that lacks these columns."""
+    return _partial(
+        change,
+        f"a row's key changes, and its images lack column {', '.join(lacking)}: it cannot be sent "
+        "whole",
+    )
 
 
 def _differ(before: Row, after: Row, names: tuple[str, ...]) -> bool:

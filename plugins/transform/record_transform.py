@@ -15,6 +15,7 @@ from cdcbus.plugins.kafka.record_key import (
     key_columns,
     key_text,
     marked_pair,
+    not_whole,
     split_key_change,
 )
 from cdcbus.plugins.kafka.topic_names import topic_of
@@ -54,6 +55,8 @@ class RecordTransform:
         self._converter = make_converter(config.converter)
         self._ways = lru_cache(maxsize=TABLES)(self._new_ways)
         self._last: tuple[Table, tuple[Way, ...]] | None = None
+        # Of each table whose records do not tell of all its columns: as its last insert was.
+        self._inserted: dict[TableId, Table] = {}
 
     def ways(self, table: Table) -> tuple[Way, ...]:
         """The ways of a table's rows. Raises ConfigError where the table lacks a column that the
@@ -78,11 +81,25 @@ class RecordTransform:
         """The records of a change for one of its table's ways. Raises what `records` raises."""
         plan, topic, key = way
         mapped = plan.map(change)
+        parts = [*split_key_change(mapped, key)]
+        if not change.table.is_described:
+            self._look_at(change, is_split=len(parts) > 1)
         records = [
-            {"key": key_text(part, key), "value": self._converter.to_bytes(part)}
-            for part in split_key_change(mapped, key)
+            {"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in parts
         ]
         return Written(topic, mapped.table.id, mapped.op, marked_pair(records))
+
+    def _look_at(self, change: RowChange, *, is_split: bool) -> None:
+        """Raises UnreadableEvent for a change of the key that lacks columns which the last insert
+        had: its row would be sent without them. Nothing else tells that it is not whole."""
+        if change.op is Op.INSERT:
+            self._inserted[change.table.id] = change.table
+        known = self._inserted.get(change.table.id)
+        if is_split and known is not None:
+            row = {**(change.before or {}), **(change.after or {})}
+            lacking = [column.name for column in known.columns if column.name not in row]
+            if lacking:
+                raise not_whole(change, lacking)
 
     def _new_ways(self, table: Table) -> tuple[Way, ...]:
         return tuple(self._way(route, table) for route in self._mapper.routes(table.id))

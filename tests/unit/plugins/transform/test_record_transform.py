@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -124,6 +125,34 @@ def test_a_change_of_the_new_key_is_a_delete_and_an_insert_that_name_each_other(
     ]
     assert (delete["headers"], insert["headers"]) == ({NEW_KEY: b"us_"}, {OLD_KEY: b"eu_"})
     assert moved.op is Op.UPDATE
+
+
+@pytest.mark.parametrize("converter", ["oggJson", "canalRow"])
+def test_a_change_of_the_key_that_lacks_what_the_last_insert_had_stops(converter: str) -> None:
+    """Of records that do not tell of all columns: the row would be sent without them."""
+
+    def brought(*names: str) -> Table:
+        columns = tuple(column for column in COLUMNS if column.name in names)
+        return replace(ORDERS, columns=columns, is_described=False)
+
+    transform = RecordTransform(Mapper([]), config(converter))
+    written(transform, change(table=brought("id", "name", "region")))
+    old, new = {"id": "7", "name": "Ada"}, {"id": "8", "name": "Ada"}
+    update = change(Op.UPDATE, old, new, brought("id", "name"))
+    with pytest.raises(UnreadableEvent, match="its images lack column region"):
+        written(transform, update)
+    # The source has no such column any more.
+    written(transform, change(after=new, table=brought("id", "name")))
+    assert len(written(transform, update)) == 2
+
+
+def test_what_does_not_tell_of_all_columns_says_so_in_canal_rows_too() -> None:
+    for is_described in (True, False):
+        table = replace(ORDERS, is_described=is_described)
+        update = change(Op.UPDATE, ROW, {**ROW, "name": None}, table)
+        [(_, _, value)] = written(RecordTransform(Mapper([]), config()), update)
+        [read] = CanalRow().from_bytes(json.dumps(value).encode())
+        assert read.table == replace(table, has_old_rows=is_described)
 
 
 def test_an_update_without_the_columns_of_the_key_stops() -> None:
