@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from contextlib import suppress
 from itertools import repeat
 
@@ -34,7 +35,6 @@ class Decoder:
     ) -> None:
         self._task = task
         self.skipped_operations = task.skipped_operations
-        self._converter = converter
         self._plans = plans
         self._scattered = scattered
         self._wanted = ChangeFilter(task, converter, process)
@@ -113,13 +113,8 @@ class Decoder:
             return self._plans.of(table)
         return None if self._task.is_heartbeat(table.id) else []
 
-    def targets(self, records: Records) -> set[TableId]:
-        """The target tables of the records' rows; unreadable records have none."""
-        sources: set[TableId] = set()
-        for _, value in records:
-            with suppress(DataError):
-                changes = self._converter.from_bytes(value or b"")
-                sources.update(change.table.id for change in changes)
+    def targets(self, sources: Collection[TableId]) -> set[TableId]:
+        """The target tables of these source tables."""
         targets: set[TableId] = set()
         for source in sources:
             targets.update(route.target for route in self._plans.routes(source))

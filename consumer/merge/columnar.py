@@ -22,6 +22,8 @@ from cdcbus.plugins.transform.plan import Plan
 
 # Fewer records are read faster one by one.
 MIN_RECORDS = 200
+# How many records show whether a format puts many rows into each.
+MOST_PROBED = 10
 
 _Kind = tuple[Table, Op, tuple[str, ...], tuple[str, ...]]
 """What the rows of one group have in common: table, operation, and the columns of both images."""
@@ -54,34 +56,38 @@ def net_columns(
     records: Records,
     reader: Converter,
     plans_of: Callable[[Table], Sequence[Plan] | None],
-    targets_of: Callable[[Records], set[TableId]],
+    targets_of: Callable[[Collection[TableId]], set[TableId]],
     is_in_order: Callable[[RowGroup, Plan], bool] = lambda _group, _plan: True,
     skipped: Collection[Op] = (),
 ) -> NetColumns:
     """Merges records by columns, as far as possible. `reader` reads them.
 
     `plans_of` returns the plans for rows of a source table: an empty list when they are not
-    applied, None when each row must be looked at. `targets_of` returns the target tables of records
-    that are read one by one: all rows of these take the row-at-a-time path, to keep their order.
-    `is_in_order`: whether no other partition has changes of a group's rows. Changes of `skipped`
-    operations are left out.
+    applied, None when each row must be looked at. `targets_of` returns the target tables of source
+    tables whose records are read one by one: all rows of these take the row-at-a-time path, to keep
+    their order. `is_in_order`: whether no other partition has changes of a group's rows. Changes of
+    `skipped` operations are left out.
     """
     found = read_columns(records.values, reader)
+    if not found.groups and _hold_many_rows(records.take(found.rest[:MOST_PROBED]), reader):
+        # They would be decoded here only to be decoded once more.
+        return NetColumns(row_at_a_time=found.rest)
     groups: dict[TableId, list[tuple[RowGroup, Plan]]] = {}
-    few, others = _few_of_a_kind(records, found.rest, reader)
+    few, others, sources = _few_of_a_kind(records, found.rest, reader)
     row_at_a_time = set(others)
     for group in (*found.groups, *few):
         plans = plans_of(group.table)
         if group.op in skipped and plans is not None:
             continue
         if plans is None or not _all_by_columns(group, plans, is_in_order):
+            sources.add(group.table.id)
             row_at_a_time.update(group.records.to_pylist())
             continue
         for plan in plans:
             groups.setdefault(plan.target.id, []).append((group, plan))
     net = NetColumns()
     # All rows of a table take the same path, as two paths would not keep their order.
-    one_by_one = targets_of(records.take(sorted(row_at_a_time)))
+    one_by_one = targets_of(sources)
     for target, members in groups.items():
         batch = None
         if target not in one_by_one:
@@ -128,29 +134,44 @@ def _counted(batch: TableBatch, members: Sequence[tuple[RowGroup, Plan]]) -> Net
     return NetTable(batch, ops, dropped)
 
 
+def _hold_many_rows(records: Records, reader: Converter) -> bool:
+    """Whether each record does, and there is one."""
+    for _, value in records:
+        try:
+            if len(reader.from_bytes(value or b"")) < 2:
+                return False
+        except DataError:
+            return False
+    return len(records) > 0
+
+
 def _few_of_a_kind(
     records: Records, places: Sequence[int], reader: Converter
-) -> tuple[list[RowGroup], list[int]]:
+) -> tuple[list[RowGroup], list[int], set[TableId]]:
     """Groups records that could not be read as columns, because they are too few of their kind or
     their format has no such reader; so they do not force all others of their tables onto the
-    row-at-a-time path. Also returns the indexes of records that are not a single row change."""
+    row-at-a-time path. Also returns the indexes of records that are not a single row change, and
+    the source tables of these."""
     kinds: dict[_Kind, tuple[list[int], list[RowChange]]] = {}
     others: list[int] = []
+    sources: set[TableId] = set()
     for place, (_, value) in zip(places, records.take(places), strict=True):
         try:
-            [change] = reader.from_bytes(value or b"")
-        except (DataError, ValueError):
+            changes = reader.from_bytes(value or b"")
+        except DataError:
             others.append(place)
             continue
-        if change.op is Op.TRUNCATE:
+        if len(changes) != 1 or changes[0].op is Op.TRUNCATE:
             others.append(place)
+            sources.update(change.table.id for change in changes)
             continue
+        [change] = changes
         kind = change.table, change.op, tuple(change.before or ()), tuple(change.after or ())
         of_kind_places, of_kind_changes = kinds.setdefault(kind, ([], []))
         of_kind_places.append(place)
         of_kind_changes.append(change)
     groups = [_group(of_kind, changes) for of_kind, changes in kinds.values()]
-    return groups, others
+    return groups, others, sources
 
 
 def _group(places: Sequence[int], changes: Sequence[RowChange]) -> RowGroup:
