@@ -60,7 +60,7 @@ test-spark: ## The tests of the consumer with another release of Spark: make tes
 test-kubernetes: $(INSTALLED) ## The tests on a real Kubernetes, built with Go; needs root, containerd and runc
 	$(BIN)/pytest tests/kubernetes
 
-test-cluster: $(INSTALLED) ## The tests on a Spark cluster that loses its parts
+test-cluster: $(INSTALLED) ## The tests on clusters of Spark, Kafka and ZooKeeper that lose their parts
 	$(BIN)/pytest tests/cluster
 
 docs: $(INSTALLED) ## The documentation as a site, with every link checked: artifacts/site

@@ -154,9 +154,10 @@ def test_links_lead_somewhere(page: str) -> None:
         assert not anchor or anchor in anchors(target), link
 
 
-def test_the_tests_that_incidents_name_are_there() -> None:
-    named = TEST.findall(text("docs/incidents.md"))
-    assert len(named) > 100
+@pytest.mark.parametrize(("page", "count"), [("docs/incidents.md", 100), ("docs/faults.md", 7)])
+def test_the_tests_that_a_page_names_are_there(page: str, count: int) -> None:
+    named = TEST.findall(text(page))
+    assert len(named) > count
     assert [
         (sentence, file)
         for sentence, file in named
