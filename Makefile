@@ -21,7 +21,7 @@ test-unit: $(INSTALLED) ## The tests that need no servers: seconds
 coverage: $(INSTALLED) ## The same, with the share of lines that they run, which must not fall
 	$(BIN)/pytest tests/unit --cov --cov-report=term:skip-covered
 
-SINCE ?= main
+SINCE ?= $(shell git rev-parse --verify --quiet origin/main >/dev/null && echo origin/main || echo main)
 check: lint ## What a change needs before it is pushed: style, tests without servers, and those on servers of the rooms that it touches
 	$(BIN)/python -m tests.changed --since $(SINCE)
 

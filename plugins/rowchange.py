@@ -92,13 +92,15 @@ class Table:
     primary key's columns (empty: none). `is_described`: these are all of its columns; else those in
     the record, as the wire format names no others. `has_old_rows`: an update's record holds the row
     before; else it holds only those columns of it that differ from the row after, and of a column
-    that the source did not log before not even that."""
+    that the source did not log before not even that. `checks_keys_late`: a statement of the source
+    can give a row the key of another one that the same statement changes next (Oracle)."""
 
     id: TableId
     columns: tuple[Column, ...]
     key: tuple[str, ...]
     is_described: bool = True
     has_old_rows: bool = True
+    checks_keys_late: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,9 +88,9 @@ def _phases(batches: Sequence[TableBatch]) -> Iterator[TableBatch]:
         return
     for batch in reversed(batches):
         if batch.truncate or batch.deletes:
-            yield replace(batch, writes=(), swaps=())
+            yield replace(batch, moves=None, writes=(), swaps=())
     for batch in batches:
-        if batch.writes or batch.swaps:
+        if batch.moves or batch.writes or batch.swaps:
             yield replace(batch, truncate=False, deletes=())
 
 

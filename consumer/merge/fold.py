@@ -47,7 +47,11 @@ def merge(
     """
     if not table.key:
         return merge_keyless(changes, table, insert_on_update=insert_on_update)
-    if may_move and len(changes) == 1 and (batch := moved(changes[0], table)):
+    if (
+        may_move
+        and len(changes) == 1
+        and (batch := moved(changes[0], table, insert_on_update=insert_on_update))
+    ):
         return batch
     fold = _Fold(table, insert_on_update)
     for change in changes:

@@ -4,19 +4,22 @@ Pure."""
 from __future__ import annotations
 
 from cdcbus.consumer.merge.whole_row import columns_missing
-from cdcbus.plugins.contracts import Swaps, TableBatch, TargetTable, Writes
+from cdcbus.plugins.contracts import Moves, TableBatch, TargetTable, Writes
 from cdcbus.plugins.loaders.cells.canonical import exactly, holding
 from cdcbus.plugins.loaders.cells.equal_keys import folds
 from cdcbus.plugins.rowchange import Op, RowChange
 
 
-def moved(change: RowChange, table: TargetTable) -> TableBatch | None:
-    """The change as an update of the row under its old key, and then of that key: whatever the
-    change does not bring stays as the target has it, and so does a row that is there under the new
-    key already, as changes came again. None for any other change, and for a key that only an insert
-    may give, of which the target has a text of its own, or that it checks later: by such a one the
-    row might not be found, or another one."""
-    if change.op is not Op.UPDATE or not table.key:
+def moved(change: RowChange, table: TargetTable, *, insert_on_update: bool) -> TableBatch | None:
+    """The change as a move of the row to its new key, and then an update of the row there: columns
+    that the change lacks stay as the target has them, also where the row already exists under the
+    new key, as changes came again. `insert_on_update`: a row that the target lacks is inserted.
+
+    None for any other change, for a table whose loader moves no rows, and for a key that only an
+    insert may give, of which the target has a text of its own, or that it checks later: by such a
+    key the row might not be found, or another one.
+    """
+    if change.op is not Op.UPDATE or not table.key or not table.can_move:
         return None
     before = change.before or {}
     after = change.after or {}
@@ -35,11 +38,11 @@ def moved(change: RowChange, table: TargetTable) -> TableBatch | None:
         return None
     if old == new or None in old or None in new:
         return None
-    brought = {**after, **dict(zip(table.key, old, strict=True))}
+    brought = {**row, **dict(zip(table.key, new, strict=True))}
     columns = tuple(name for name in table.columns if name in brought)
-    writes = []
-    if len(columns) > len(table.key):
-        cells = tuple(brought[name] for name in columns)
-        writes.append(Writes(columns, [cells], may_insert=False))
-    keys = Swaps(table.key, [(old, new)], may_insert=False)
-    return TableBatch(table, writes=writes, swaps=[keys])
+    cells = tuple(brought[name] for name in columns)
+    # A source that checks each row at once, as MySQL and MariaDB do, can never give a row the key
+    # of another one. Others, as Oracle, check at the statement's end: there a row under the new key
+    # may be one that gets a new key next.
+    moves = Moves([(old, new)], may_repeat=not change.table.checks_keys_late)
+    return TableBatch(table, moves=moves, writes=[Writes(columns, [cells], insert_on_update)])

@@ -14,8 +14,10 @@ from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from cdcbus.consumer.config import TopicConfig
+from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.positions import TopicPartition
 
+_EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 _CLIENTS: dict[tuple[tuple[str, str], ...], AdminClient] = {}
@@ -30,6 +32,35 @@ def admin_of(source: TopicConfig) -> AdminClient:
         if key not in _CLIENTS:
             _CLIENTS[key] = AdminClient(dict[str, Any](options), logger=_LIBRARY_LOG)
         return _CLIENTS[key]
+
+
+def bounds_of(
+    source: TopicConfig, partitions: Collection[TopicPartition], answer_seconds: float
+) -> dict[TopicPartition, tuple[int, int]]:
+    """Of each partition the first offset that Kafka holds, and the end. Tasks of one process can
+    ask concurrently. Raises BusUnavailable where Kafka does not answer for all of them."""
+    admin = admin_of(source)
+    asked = [confluent_kafka.TopicPartition(*partition) for partition in partitions]
+    try:
+        # Both requests are in flight together: an unavailable broker is waited for only once.
+        firsts, ends = [
+            admin.list_offsets(dict.fromkeys(asked, place), request_timeout=answer_seconds)
+            for place in (_EARLIEST, _LATEST)
+        ]
+        return {
+            TopicPartition(each.topic, each.partition): (
+                firsts[each].result().offset,
+                ends[each].result().offset,
+            )
+            for each in asked
+        }
+    except KafkaException as error:
+        with suppress(KafkaException):
+            # Without new metadata the client would query the old leader for minutes.
+            admin.list_topics(timeout=answer_seconds)
+        raise BusUnavailable(
+            f"Kafka at {source.servers} does not tell the bounds of topics: {error.args[0].str()}"
+        ) from error
 
 
 def ends_of(

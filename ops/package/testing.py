@@ -25,6 +25,7 @@ from cdcbus.plugins.contracts import (
     ColumnarConverter,
     Converter,
     Loader,
+    Moves,
     TableBatch,
     TargetTable,
     Writes,
@@ -177,6 +178,8 @@ def _check_rows(loader: Loader, table: TargetTable) -> None:
             pass
         counts = transaction.write(TableBatch(table, deletes=[("2",)]))
         assert counts.deleted == 1, "a savepoint did not undo a delete"
+    if table.can_move:
+        _check_moves(loader, table)
     try:
         with loader.transaction() as transaction:
             transaction.write(TableBatch(table, truncate=True))
@@ -186,6 +189,16 @@ def _check_rows(loader: Loader, table: TargetTable) -> None:
     with loader.transaction() as transaction:
         counts = transaction.write(TableBatch(table, deletes=[("3",)]))
         assert counts.deleted == 1, "a transaction that raised was not undone"
+
+
+def _check_moves(loader: Loader, table: TargetTable) -> None:
+    _put(loader, table, ("6", "kept"))
+    with loader.transaction() as transaction:
+        moves = Moves([(("6",), ("7",)), (("8",), ("9",))], may_repeat=True)
+        counts = transaction.write(TableBatch(table, moves=moves))
+        assert (counts.deleted, counts.missed) == (0, 0), f"a move of one existing row: {counts}"
+        counts = transaction.write(TableBatch(table, deletes=[("6",), ("7",), ("9",)]))
+        assert counts.deleted == 1, "a row did not get its new key"
 
 
 class _Undone(Exception):

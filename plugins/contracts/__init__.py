@@ -26,7 +26,7 @@ from cdcbus.plugins.contracts.stores import (
     SchemaStore,
     Written,
 )
-from cdcbus.plugins.contracts.table_batch import Counts, Swaps, TableBatch, Writes
+from cdcbus.plugins.contracts.table_batch import Counts, Moves, Swaps, TableBatch, Writes
 from cdcbus.plugins.contracts.target_table import TargetColumn, TargetTable
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "Loader",
     "Mark",
     "MarkingConverter",
+    "Moves",
     "OffsetTable",
     "PositionStore",
     "RowVersion",

@@ -32,8 +32,7 @@ class Writes:
 
 @dataclass(frozen=True, slots=True)
 class Swaps:
-    """Rows of a table without a key, with the same columns: pairs of an old row and a new one; or,
-    of a table with a key, pairs of an old key and a new one, where `columns` are the key's.
+    """Rows of a table without a key, with the same columns: pairs of an old row and a new one.
 
     Without an old row a pair is an insert, without a new one a delete. The old row stands for any
     ONE row that is equal in all `columns`.
@@ -47,10 +46,23 @@ class Swaps:
 
 
 @dataclass(frozen=True, slots=True)
+class Moves:
+    """Rows that get another key and keep all other columns: pairs of an old key and a new one, in
+    `table.key` order. A row that the target lacks is left out.
+
+    `may_repeat`: a row that exists under the new key is the same one, as changes came again, so the
+    one under the old key is deleted. Else the target refuses such a row.
+    """
+
+    rows: Sequence[tuple[tuple[Cell, ...], tuple[Cell, ...]]]
+    may_repeat: bool
+
+
+@dataclass(frozen=True, slots=True)
 class TableBatch:
     """The net effect on one target table: empty it if `truncate`, then apply `deletes` (key cells,
-    in `table.key` order), then `writes`, then `swaps`, which give rows another key; for a table
-    without a key, `swaps` instead of these two.
+    in `table.key` order), then `moves`, then `writes`; for a table without a key, `swaps` instead
+    of these three. Only tables with `can_move` get moves.
 
     Merged: a key is at most once in `deletes` and once in `writes`, so the order inside each part
     is free. A key in both is a row that is inserted again with columns left open, which get the
@@ -62,6 +74,7 @@ class TableBatch:
     deletes: Sequence[tuple[Cell, ...]] = ()
     writes: Sequence[Writes] = ()
     swaps: Sequence[Swaps] = ()
+    moves: Moves | None = None
     # The number of keys in `deletes` that the batch has inserted first, so that the target rarely
     # holds them; after a replay it can.
     passing: int = 0

@@ -253,7 +253,7 @@ def _parts(text: str) -> list[str]:
 @lru_cache(maxsize=10_000)
 def _known_table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Table:
     """One object per table and shape, as plans for a table are cached by its identity."""
-    return Table(name, tuple(map(Column, columns)), key, is_described=False)
+    return Table(name, tuple(map(Column, columns)), key, is_described=False, checks_keys_late=True)
 
 
 def _json(value: Any) -> str:

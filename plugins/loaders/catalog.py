@@ -74,7 +74,8 @@ def _exact(
         dialect,
         "; ".join(_unsafe(connection, catalog, name)),
         key is not None and key.is_deferrable,
-        tuple(remarks),
+        can_move=True,
+        remarks=tuple(remarks),
     )
 
 

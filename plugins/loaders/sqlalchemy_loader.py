@@ -17,6 +17,7 @@ from cdcbus.plugins.contracts import (
     Counts,
     KnownRow,
     LoadTransaction,
+    Moves,
     OffsetTable,
     Swaps,
     TableBatch,
@@ -346,6 +347,9 @@ class JdbcTransaction:
                     keys = as_spelled(table, keys, dialect.spelled(connection, table, keys))
                 counts.deleted = dialect.delete(connection, table, keys) if keys else 0
                 counts.missed = batch.missed(counts.deleted)
+        if batch.moves:
+            with self._reported(table, table.key):
+                counts.add(self._move(table, batch.moves))
         for writes in batch.writes:
             with self._reported(table, writes.columns):
                 if folds(table) and not batch.respells:
@@ -388,9 +392,23 @@ class JdbcTransaction:
             self._forget(table.id)
             raise
 
+    def _move(self, table: TargetTable, moves: Moves) -> Counts:
+        """Gives rows their new keys. They are counted by the writes that follow."""
+        dialect = self._database.dialect
+        counts = Counts()
+        for old, new in moves.rows:
+            is_there = moves.may_repeat and any(
+                True for _ in dialect.locked(self._connection, table, [new], table.key)
+            )
+            if is_there:
+                counts.deleted += dialect.delete(self._connection, table, [old])
+            else:
+                dialect.swap(self._connection, table, table.key, old, new)
+        return counts
+
     def _swap(self, table: TargetTable, swaps: Swaps) -> Counts:
         """Applies swaps: deletes and updates row by row, then inserts all new rows."""
-        if self._offset_table is None and not table.key:
+        if self._offset_table is None:
             raise TargetMisconfigured(
                 f"target table {table.id} has no key, and table {offset_table.TABLE} could not be "
                 "made, so a batch that comes twice would "

@@ -83,13 +83,13 @@ class RecordTransform:
         mapped = plan.map(change)
         parts = [*split_key_change(mapped, key)]
         if not change.table.is_described:
-            self._look_at(change, is_split=len(parts) > 1)
+            self._look_at(change, plan, is_split=len(parts) > 1)
         records = [
             {"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in parts
         ]
         return Written(topic, mapped.table.id, mapped.op, marked_pair(records))
 
-    def _look_at(self, change: RowChange, *, is_split: bool) -> None:
+    def _look_at(self, change: RowChange, plan: Plan, *, is_split: bool) -> None:
         """Raises UnreadableEvent for a change of the key that lacks columns which the last insert
         had: its row would be sent without them. Nothing else tells that it is not whole."""
         if change.op is Op.INSERT:
@@ -97,9 +97,17 @@ class RecordTransform:
         known = self._inserted.get(change.table.id)
         if is_split and known is not None:
             row = {**(change.before or {}), **(change.after or {})}
-            lacking = [column.name for column in known.columns if column.name not in row]
+            names = [column.name for column in known.columns if column.name not in row]
+            lacking = [name for name in names if self._is_sent(plan, name)]
             if lacking:
                 raise not_whole(change, lacking)
+
+    def _is_sent(self, plan: Plan, column: str) -> bool:
+        """Whether the task sends a column of the table, which this record can lack."""
+        routes = self._mapper.routes(plan.source.id)
+        return any(
+            route.wanted(column) is not None for route in routes if route.target == plan.target.id
+        )
 
     def _new_ways(self, table: Table) -> tuple[Way, ...]:
         return tuple(self._way(route, table) for route in self._mapper.routes(table.id))

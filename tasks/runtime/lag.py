@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -16,6 +15,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.kafka_admin import bounds_of
 from cdcbus.consumer.offsets.topic_logs import LIBRARY_LOG, TopicLogs
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.positions import TopicPartition
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 ASK_SECONDS = 3.0
 RETENTION_SECONDS = 600.0
-# One client for the bounds of partitions, by its brokers and settings.
-_SHARED: dict[tuple[object, ...], TopicLogs] = {}
-_MAKING = Lock()
 # Only one record is read, so none should be prefetched.
 _ONE_RECORD = {"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}
 
@@ -75,17 +72,6 @@ def lag_meter(task: FetchTask | LoadTask) -> Callable[[Any], Lag]:
     return _LoadLag(task)
 
 
-def _shared_logs(task: LoadTask) -> TopicLogs:
-    """The client for the bounds of partitions, one for all tasks of this process that read from
-    the same brokers with the same settings. Threads can ask for bounds concurrently, but for
-    nothing else. Raises BusError."""
-    key = task.source.servers, *sorted(task.source.look_up_options.items())
-    with _MAKING:
-        if key not in _SHARED:
-            _SHARED[key] = TopicLogs(task, ASK_SECONDS)
-        return _SHARED[key]
-
-
 def _unknown(_: object) -> Lag:
     """The lag of a source from another package, which does not say how much is left."""
     return Lag()
@@ -111,8 +97,7 @@ class _LoadLag:
         offsets = dict(progress.next_offsets)
         last_row_ms = progress.total.last_commit_ms
         with suppress(CdcError):
-            shared = _shared_logs(self._task)
-            bounds = {partition: shared.bounds(partition) for partition in offsets}
+            bounds = bounds_of(self._task.source, offsets, ASK_SECONDS)
             records = 0
             behind = {}
             for partition, offset in offsets.items():

@@ -60,6 +60,7 @@ class StatusReporter:
         self._task, self._nodes, self._node_id = task, nodes, node_id
         self._progress: Any = None
         self._is_idle = False
+        self._reported_rows = 0
         self._over = Event()
         self._metrics = metrics_of(task)
         self.status = TaskStatus(task.task_id, lambda: self._metrics.place)
@@ -75,7 +76,8 @@ class StatusReporter:
     def __call__(self, progress: Any) -> None:
         self._metrics.see(progress)
         self._progress = progress
-        if self._is_idle:
+        # A fetch task at a quiet source reports, too, each time it stores its position.
+        if self._is_idle and int(progress.done) != self._reported_rows:
             self._is_idle = False
             self.status.changed.set()  # the thread looks again soon
 
@@ -134,6 +136,7 @@ class StatusReporter:
                 if self._delays.is_due():
                     self._report_delays(lag)
             if reported is not State.RETRYING:  # whose end must be noticed quickly
+                self._reported_rows = rows
                 # Rows may have arrived while the task still counted as busy.
                 self._is_idle = self._is_idle and self._done() == rows
                 pause = IDLE_SECONDS if self._is_idle else REPORT_SECONDS

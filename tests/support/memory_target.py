@@ -12,6 +12,7 @@ from cdcbus.plugins.contracts import (
     AppliedOffset,
     Counts,
     KnownRow,
+    Moves,
     OffsetTable,
     TableBatch,
     TargetTable,
@@ -153,6 +154,8 @@ class MemoryTransaction:
         counts.missed = batch.missed(counts.deleted)
         if batch.truncate or batch.deletes:
             self.target.statements.append(f"-{table.id.table}")
+        if batch.moves:
+            self._move(table, batch.moves)
         for writes in batch.writes:
             self.target.statements.append(table.id.table)
             inserted = 0
@@ -166,20 +169,21 @@ class MemoryTransaction:
                 else:
                     counts.missed += 1
             counts.missed += writes.missed(inserted) if writes.may_insert else 0
-        for swaps in batch.swaps:
-            assert (swaps.columns, swaps.may_insert) == (table.key, False)
-            for old, new in swaps.rows:
-                assert old is not None and new is not None
-                if old not in rows:
-                    counts.missed += 1
-                    continue
-                if new in rows:
-                    raise RowConflict(f"table {table.id}: a key that must be unique is there")
-                row = rows[old]
+        return counts
+
+    def _move(self, table: TargetTable, moves: Moves) -> None:
+        rows = self.target.rows[table.id]
+        for old, new in moves.rows:
+            if old not in rows:
+                continue
+            row = rows[old]
+            if new not in rows:
                 self._delete(table, old)
                 self._put(table, new, {**row, **dict(zip(table.key, new, strict=True))})
-                counts.written += 1
-        return counts
+            elif moves.may_repeat:
+                self._delete(table, old)
+            else:
+                raise RowConflict(f"table {table.id}: a key that must be unique is there")
 
     def _delete(self, table: TargetTable, key: Key) -> int:
         rows = self.target.rows[table.id]

@@ -23,6 +23,9 @@ def previewed(
         yield Statement(truncate, 0)
     if batch.deletes:
         yield Statement(delete, len(batch.deletes))
+    if batch.moves:
+        for key, _ in batch.moves.rows:
+            yield Statement(swap(batch.table.key, key, True), 1)
     for writes in batch.writes:
         yield from written(writes)
     for swaps in batch.swaps:

@@ -123,7 +123,7 @@ FORMATS: dict[str, Callable[[Image, Image], bytes]] = {
 
 def target(*key: str) -> MemoryTarget:
     columns = {name: TargetColumn(name, "text") for name in COLUMNS}
-    held = MemoryTarget({NAME: TargetTable(NAME, columns, key)})
+    held = MemoryTarget({NAME: TargetTable(NAME, columns, key, can_move=True)})
     held.rows[NAME][("1",)] = dict(ROW)
     return held
 

@@ -10,12 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cdcbus.consumer.merge.fold import merge
-from cdcbus.plugins.contracts import Swaps, TableBatch, TargetColumn, TargetTable, Writes
+from cdcbus.plugins.contracts import Moves, TableBatch, TargetColumn, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Row, RowChange, Table, TableId
 
 TARGET = TargetTable(
-    TableId("shop", "t"), {name: TargetColumn(name, "text") for name in ("id", "a", "b")}, ("id",)
+    TableId("shop", "t"),
+    {name: TargetColumn(name, "text") for name in ("id", "a", "b")},
+    ("id",),
+    can_move=True,
 )
 DEFAULTS: dict[str, Cell] = {"a": "default", "b": "default"}
 IDS = st.sampled_from("1234")
@@ -51,19 +54,16 @@ def apply_batch(rows: Rows, batch: TableBatch) -> None:
     """What the contract of TableBatch says."""
     for (key,) in batch.deletes:
         rows.pop(str(key), None)
+    for (old,), (new,) in batch.moves.rows if batch.moves else ():
+        row = rows.pop(str(old), None)
+        if row is not None and str(new) not in rows:
+            rows[str(new)] = {**row, "id": new}
     for writes in batch.writes:
         for cells in writes.rows:
             image = dict(zip(writes.columns, cells, strict=True))
             key = str(image["id"])
             if writes.may_insert or key in rows:
                 rows[key] = {**rows.get(key, DEFAULTS), **image}
-    for swaps in batch.swaps:
-        assert (swaps.columns, swaps.may_insert) == (TARGET.key, False)
-        for old, new in swaps.rows:
-            assert old is not None and new is not None
-            if str(old[0]) in rows:
-                assert str(new[0]) not in rows
-                rows[str(new[0])] = {**rows.pop(str(old[0])), "id": new[0]}
 
 
 def applied(rows: Rows, changes: Sequence[RowChange]) -> None:
@@ -120,21 +120,46 @@ def test_a_partial_change_of_the_key_keeps_the_row() -> None:
     batch = merge([key_change(b="new")], TARGET, insert_on_update=True)
     assert batch == TableBatch(
         TARGET,
-        writes=[Writes(("id", "b"), [("1", "new")], may_insert=False)],
-        swaps=[Swaps(("id",), [(("1",), ("2",))], may_insert=False)],
+        moves=Moves([(("1",), ("2",))], may_repeat=True),
+        writes=[Writes(("id", "b"), [("2", "new")])],
     )
 
 
-@pytest.mark.parametrize("rows", [{}, {"2": {"id": "2", "a": "later", "b": "later"}}])
-def test_a_partial_change_of_the_key_that_comes_again_changes_nothing(rows: Rows) -> None:
-    before = dict(rows)
+@pytest.mark.parametrize("is_old_row_there", [True, False])
+def test_a_partial_change_of_the_key_that_comes_again_leaves_one_row(
+    is_old_row_there: bool,
+) -> None:
+    """The insert of the old row comes again before it."""
+    rows: Rows = {"2": {"id": "2", "a": "kept", "b": "new"}}
+    if is_old_row_there:
+        applied(rows, [change(Op.INSERT, None, {"id": "1", "b": "old"})])
     applied(rows, [key_change(b="new")])
-    assert rows == before
+    assert rows == {"2": {"id": "2", "a": "kept", "b": "new"}}
+
+
+def test_a_row_that_the_target_lacks_is_inserted_unless_updates_must_not() -> None:
+    for may_insert, left in ((True, {"2": {"id": "2", **DEFAULTS, "b": "new"}}), (False, {})):
+        rows: Rows = {}
+        batch = merge([key_change(b="new")], TARGET, insert_on_update=may_insert)
+        apply_batch(rows, batch)
+        assert rows == left
+
+
+def test_a_source_that_checks_keys_late_may_give_a_key_that_is_still_taken() -> None:
+    late = key_change(b="new")
+    table = replace(late.table, checks_keys_late=True)
+    batch = merge([replace(late, table=table)], TARGET, insert_on_update=True)
+    assert batch.moves == Moves([(("1",), ("2",))], may_repeat=False)
+
+
+def test_a_loader_that_moves_no_rows_gets_none() -> None:
+    with pytest.raises(DataError, match="the change lacks column a: it cannot be written whole"):
+        merge([key_change(b="new")], replace(TARGET, can_move=False), insert_on_update=True)
 
 
 def test_a_change_of_the_key_that_brings_all_columns_is_a_delete_and_an_insert() -> None:
     batch = merge([key_change(a="x", b="y")], TARGET, insert_on_update=True)
-    assert (batch.deletes, batch.swaps) == ([("1",)], ())
+    assert (batch.deletes, batch.moves) == ([("1",)], None)
     assert batch.writes == [Writes(("id", "a", "b"), [("2", "x", "y")])]
 
 
