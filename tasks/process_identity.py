@@ -17,11 +17,14 @@ from typing import Any, TypeVar
 
 from cdcbus.plugins.errors import CdcError, PositionUnavailable
 
-PARENT_VARIABLE = "CDCBUS_NODE_PROCESS"  # for a task that a node runs: the node's process id
-NODE_VARIABLE = "CDCBUS_NODE_RUNS"  # and the node's id
+# For a task that a node runs: the node's process id.
+PARENT_VARIABLE = "CDCBUS_NODE_PROCESS"
+# And the node's id.
+NODE_VARIABLE = "CDCBUS_NODE_RUNS"
 WAIT_SECONDS = 0.5
 LOG = logging.getLogger(__name__)
 Answer = TypeVar("Answer")
+# Of prctl(2), which Python does not wrap.
 _PR_SET_PDEATHSIG = 1
 
 
@@ -43,6 +46,7 @@ def is_gone(holder: Mapping[str, Any]) -> bool:
     if not isinstance(token, str) or token.count("/") != 3:
         return False
     pid = token.split("/")[2]
+    # Another boot or namespace: its process ids say nothing here.
     if not pid.isdigit() or token.split("/")[:2] != _token(os.getpid()).split("/")[:2]:
         return False
     return _token(int(pid)) != token
@@ -52,6 +56,7 @@ def operator() -> str:
     """Who gives a command, and where: `user@host`."""
     try:
         user = getpass.getuser()
+    # Containers often run as a user id without an entry in /etc/passwd.
     except (OSError, KeyError):
         user = str(os.getuid())
     return f"{user}@{socket.gethostname()}"
@@ -64,6 +69,7 @@ def end_with_node() -> None:
     if parent is None:
         return
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    # Asked after prctl: a node that ended before that sends no signal any more.
     if str(os.getppid()) != parent:
         raise CdcError(
             f"the node that started this task, process {parent}, has ended; another node takes "
@@ -94,14 +100,17 @@ def _token(pid: int) -> str:
     with suppress(OSError, IndexError):
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         namespace = str(Path("/proc/self/ns/pid").readlink()).strip("pid:[]")
+        # Field 22, the start time; the name before it is in brackets and may hold any character.
         started = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
         return f"{boot}/{namespace}/{pid}/{started}"
+    # Without /proc only the id is known, which `is_gone` never takes as proof.
     return f"{pid}"
 
 
 def _address() -> str:
     """The address that this machine uses for outgoing connections; sends nothing."""
     with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        # An address reserved for documentation: connecting a datagram socket only selects a route.
         probe.connect(("192.0.2.1", 9))
         return str(probe.getsockname()[0])
     return "127.0.0.1"

@@ -12,14 +12,17 @@ from typing import NoReturn
 
 RESTARTED_VARIABLE = "CDCBUS_STARTED_ANEW"
 _LIBC = ctypes.CDLL(None)
-_CLOSE_RANGE = 436  # close_range(2)
+# close_range(2), whose flags os.closerange does not know.
+_CLOSE_RANGE = 436
 
 
 def restart_process() -> NoReturn:
     """Ends all work of this process immediately, in every thread, and runs its command line again,
     which waits for the lock and must first call `end_leftovers`."""
+    # Open connections would survive the exec, and with them transactions and locks at the target.
     _close_on_exec()
     os.environ[RESTARTED_VARIABLE] = "1"
+    # exec keeps the process id, so a node that watches this process does not count an end.
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
@@ -31,6 +34,7 @@ def end_leftovers() -> None:
 
 def _close_on_exec() -> None:
     """Makes the exec close all connections, even those that libraries would keep open."""
+    # From the first descriptor after stderr to all; 4 is CLOSE_RANGE_CLOEXEC.
     first, last, cloexec = 3, 0xFFFFFFFF, 4
     if _LIBC.syscall(_CLOSE_RANGE, first, ctypes.c_uint(last), cloexec) != 0:
         # A kernel before 5.11 does not know the flag.
@@ -49,6 +53,7 @@ def _kill_descendants(pid: int) -> None:
             children.setdefault(parent, []).append(int(text.split()[0]))
     found = list(children.get(pid, []))
     for child in found:
+        # The list grows while it is walked, so that all generations are found.
         found += children.get(child, [])
         with suppress(ProcessLookupError, PermissionError):
             os.kill(child, signal.SIGKILL)

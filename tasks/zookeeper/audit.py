@@ -50,17 +50,21 @@ def audited(client: KazooClient, by: str, what: str, on: str) -> Iterator[None]:
     action = Action(now(), by, what, on)
     with reported(AUDIT):
         path: str = answer(
+            # ZooKeeper numbers the znodes, so that their names sort by time across processes.
             client.create_async(
                 f"{AUDIT}/", orjson.dumps(asdict(action)), sequence=True, makepath=True
             )
         )
+    # Concurrent writers may delete the same ones, which `drop_node` allows.
     for name in get_children(client, AUDIT)[:-KEPT]:
         drop_node(client, f"{AUDIT}/{name}")
     try:
         yield
     except BaseException as error:
+        # Only this package's errors are known to hold no cell values and no secrets.
         why = str(error) if isinstance(error, CdcError) else f"unexpected {type(error).__name__}"
-        with suppress(CdcError):  # the first error is the one to report
+        # The first error is the one to report.
+        with suppress(CdcError):
             put_node(client, path, asdict(replace(action, failed=why)))
         raise
 

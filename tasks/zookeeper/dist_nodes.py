@@ -65,17 +65,20 @@ class DistNodes:
             transaction = self._client.transaction()
             for task_id, dists in tasks.items():
                 self._client.ensure_path(dist_path(task_id))
+                # A znode that appears or vanishes after this fails the transaction.
                 before = set(_children(self._client, dist_path(task_id)))
                 if before and not is_replacing:
                     raise ConfigError(
                         f"task {task_id} is in ZooKeeper already, at {dist_path(task_id)}; "
                         "--force overwrites it"
                     )
+                # Topics that the task no longer has: their texts would still be merged into it.
                 for swimlane in before - dists.keys():
                     transaction.delete(dist_path(task_id, swimlane))
                 for swimlane, dist in dists.items():
                     write = transaction.set_data if swimlane in before else transaction.create
                     write(dist_path(task_id, swimlane), orjson.dumps(dist))
+            # Versions of the texts join this transaction: never one without the other.
             also(transaction)
             results = transaction.commit()
         # When one part of a transaction fails, the others report that they were rolled back.

@@ -47,6 +47,7 @@ def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
         if node is None or not is_own(client, node):
             raise PositionConflict(f"{lock} is not held by this process any longer; waiting for it")
         with reported(path):
+            # With an empty znode, the first epoch is a write like any other, which names a version.
             client.ensure_path(path)
             data, stat = answer(client.get_async(path))
             if (epoch := _advanced(client, (lock, node.version), (path, stat), data)) is not None:
@@ -57,8 +58,10 @@ def _advanced(
     client: KazooClient, lock: tuple[str, int], epoch: tuple[str, ZnodeStat], data: bytes
 ) -> int | None:
     """The new epoch; None if one of the znodes changed meanwhile."""
+    # A damaged znode counts as none: the time still makes the epoch higher than earlier ones.
     last = int(data) if data.strip().isdigit() else 0
     number = max(last + 1, time.time_ns() // 1_000_000)
+    # The content stays the same: the write makes the lock's version part of the transaction.
     lock_data = answer(client.get_async(lock[0]))[0]
     transaction = client.transaction()
     transaction.set_data(lock[0], lock_data, lock[1])
@@ -66,6 +69,7 @@ def _advanced(
     results = answer(transaction.commit_async())
     if all(isinstance(result, ZnodeStat) for result in results):
         return number
+    # OF_OTHERS means that a competing write came first; anything else is an error.
     refused = [
         result
         for result in results

@@ -31,10 +31,15 @@ from cdcbus.tasks.zookeeper.positions import LOST, ROOT, session_seconds
 from cdcbus.tasks.zookeeper.znode import JsonNode, answer, drop_node, get_node, is_own, take_node
 
 LOG = logging.getLogger(__name__)
-LEAST_GAP_SECONDS = 1.0  # between the ends of the lease and of the session
-FORCE_SECONDS = 0.5  # enough to end work by force on a busy machine
+# Between the ends of lease and session: the time for work to end when it is asked to.
+LEAST_GAP_SECONDS = 1.0
+# Before the session's end: enough to end work by force on a busy machine.
+FORCE_SECONDS = 0.5
+# Several proofs fit into a lease of 4 s, so a single slow answer does not end work.
 PROOF_SECONDS = 0.5
+# At most about this many locks are checked in one turn of the watch.
 LOOKS_AT_ONCE = 10
+# Between two attempts to take or to release a lock.
 WAIT_SECONDS = 0.3
 
 
@@ -77,7 +82,9 @@ class Stop(Event):
         """A stop that is set together with this one, but can also be set alone. It replaces the
         previous part."""
         part = Stop()
+        # The previous part belongs to work that has ended.
         self._parts = [part]
+        # The stop may have been set before this part existed.
         if self.is_set():
             part.set()
         return part
@@ -119,6 +126,7 @@ def guarded(
     """A guard of all locks that this process takes during the block. Call it on the main thread, so
     that a paused process checks its locks first when it resumes. Raises ConfigError where the
     server keeps sessions for too short a time."""
+    # Servers cut what a client asks for to their own limits, so the granted time is compared.
     kept_seconds = session_seconds(client)
     if times.lease_seconds > kept_seconds - LEAST_GAP_SECONDS:
         raise ConfigError(
@@ -163,7 +171,9 @@ class Guard:
         self._client, self._on_lost, self._over = client, on_lost, over
         self._lease = _Lease(client, times)
         self._held: dict[str, _Holding] = {}
+        # Paths whose locks a block wants, taken or not; a late release must leave these alone.
         self._wanted: set[str] = set()
+        # Threads that release locks which could not be released at the end of their block.
         self._leaving: dict[str, Thread] = {}
         self._changing = Lock()
 
@@ -172,6 +182,7 @@ class Guard:
         """The locks of the swimlanes, not taken yet; they are released at the end of the block. Not
         for a task whose locks this process already has."""
         paths: dict[str, dict[str, object]] = {}
+        # Sorted, so that no two processes each hold one of the locks and wait for the other's.
         for swimlane in sorted(swimlanes):
             fields = {"taskId": task_id, "nodeId": node_id, "swimlaneId": swimlane}
             paths[lock_path(task_id, swimlane)] = {**fields, **identity()}
@@ -184,6 +195,7 @@ class Guard:
         try:
             yield Locks(self, paths)
         finally:
+            # First, so that the watch does not take the release for a loss.
             self.rest(paths)
             with self._changing:
                 self._wanted -= paths.keys()
@@ -198,10 +210,12 @@ class Guard:
         """See `Locks`."""
         for path, fields in paths.items():
             asked = _take(self._client, path, fields, stop)
+            # Locks taken so far stay until the block ends, which releases them.
             if asked is None:
                 return False
             self._lease.prove(asked)
         with self._changing:
+            # Noted with the lock: a later session of this client does not own it.
             session = self._session()
             self._held |= {path: _Holding(session, end) for path in paths}
         return True
@@ -212,6 +226,7 @@ class Guard:
             self._held = {path: each for path, each in self._held.items() if path not in paths}
 
     def _let_go(self, path: str) -> None:
+        # A path that is wanted again is left alone: its lock may be the new one.
         if path not in self._wanted and is_own(self._client, get_node(self._client, path)):
             drop_node(self._client, path)
 
@@ -229,6 +244,7 @@ class Guard:
 
     def look(self) -> None:
         """Ends all work by force if the locks may be lost and it is too late to ask."""
+        # Runs in a signal handler too, so it takes no lock and asks ZooKeeper nothing.
         if self._held and self._lease.is_over and self._must_end_by_force():
             self._on_lost()
 
@@ -248,6 +264,7 @@ class Guard:
             # The lease is checked first, as this process may have been paused, and again, as the
             # request may have taken long.
             if self._ends() or self._is_lost(looked_at) or self._ends():
+                # The guard may have ended during the request; then there is nothing left to end.
                 if not self._over.is_set():
                     self._on_lost()
                 return
@@ -260,9 +277,11 @@ class Guard:
         if not self._lease.is_over:
             return False
         held = list(self._held.values())
+        # A set, because all swimlanes of a task share one stop.
         for end in {holding.end for holding in held}:
             if end is not None and not end.is_lost:
                 end.lose()
+        # Work that was asked still has until the end of its session less FORCE_SECONDS.
         return bool(held) and self._must_end_by_force()
 
     def _is_asked(self) -> bool:
@@ -273,6 +292,7 @@ class Guard:
         """Whether ZooKeeper says that a lock of running work is lost. Waits for its answers until
         the end of the lease, or, after that, until work must have ended."""
         asked = _Lease.now()
+        # No answer proves nothing either way; the lease then runs out on its own.
         with suppress(*LOST):
             # All requests are sent before the first wait: one round trip, not one each.
             requests = {path: self._client.exists_async(path) for path in held}
@@ -285,6 +305,7 @@ class Guard:
                 # Work under the lock may have ended since the request.
                 if not is_ours and self._held.get(path) is held[path]:
                     return True
+            # Locks that were not checked in this turn: a new session owns none of the old one's.
             for holding in list(self._held.values()):
                 if holding.session not in (None, session):
                     return True
@@ -324,10 +345,12 @@ class _Lease:
 
     @staticmethod
     def now() -> float:
+        # CLOCK_MONOTONIC stands still while the machine sleeps; ZooKeeper's session does not.
         return time.clock_gettime(time.CLOCK_BOOTTIME)
 
     def prove(self, asked: float) -> None:
         """Notes that ZooKeeper has answered a request sent at this time."""
+        # Of the request, not of the answer: ZooKeeper cannot have heard of this process earlier.
         self._proved = max(self._proved, asked)
 
     def _left(self) -> tuple[float, float]:
@@ -361,6 +384,7 @@ def _on_resume(guard: Guard) -> Iterator[None]:
     if current_thread() is not main_thread():
         yield
         return
+    # A stopped process resumes by SIGCONT; the handler runs before other code of the main thread.
     before = signal.signal(signal.SIGCONT, lambda _number, _frame: guard.look())
     try:
         yield
@@ -381,6 +405,7 @@ def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event
             # The answer to an earlier request may have been lost.
             if is_own(client, holder):
                 return asked
+            # A process of this machine that has ended: its session would keep the lock for seconds.
             if holder is not None and is_gone(holder.fields):
                 _delete(client, path, holder)
                 continue
@@ -389,6 +414,7 @@ def _take(client: KazooClient, path: str, fields: dict[str, object], stop: Event
                 sentence = f"{path} is held by {_described(holder)}; waiting until it is released"
         except PositionUnavailable as error:
             sentence = str(error)
+        # Once for each holder or error, not every 0.3 s.
         if sentence and sentence != logged:
             LOG.warning("%s", sentence)
             logged = sentence
@@ -400,6 +426,7 @@ def _delete(client: KazooClient, path: str, holder: JsonNode) -> None:
     """Deletes the lock of a holder that has ended, but whose session would keep it for some
     seconds."""
     with suppress(NoNodeError, BadVersionError, *LOST):
+        # By version, so that only this holder's lock is deleted and never its successor's.
         answer(client.delete_async(path, holder.version))
 
 

@@ -99,9 +99,11 @@ class BusNodes:
         """Makes this process the node, and returns None; returns the holder if another process is
         the node."""
         path = f"{NODES}/{node_id}/lock"
+        # Repeated until the znode is this process's own, as others may take or drop it in between.
         while not is_own(self.client, holder := get_node(self.client, path)):
             if holder is None:
                 take_node(self.client, path, {"nodeId": node_id, **identity()})
+            # An earlier process, whose session would keep the znode for some seconds.
             elif is_gone(holder.fields):
                 drop_node(self.client, path)
             else:
@@ -109,6 +111,7 @@ class BusNodes:
         return None
 
     def unregister(self, node_id: str) -> None:
+        # After a lost session another process may be the node by now.
         if is_own(self.client, get_node(self.client, f"{NODES}/{node_id}/lock")):
             drop_node(self.client, f"{NODES}/{node_id}/lock")
 
@@ -174,6 +177,7 @@ class BusNodes:
         wanted = get_node(self.client, f"{NODES}/{node_id}/wanted")
         if lock is None and stat is None and wanted is None:
             return None
+        # A node that has just started has a lock and no report yet.
         report = stat or lock
         wish = self.wish(node_id)
         if report is None:

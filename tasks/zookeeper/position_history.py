@@ -29,7 +29,8 @@ from cdcbus.tasks.zookeeper.positions import (
 from cdcbus.tasks.zookeeper.znode import answer, get_children, get_node, now, reported
 
 HISTORY = 50
-HISTORY_BYTES = 256 << 10  # ZooKeeper takes 1 MB; the newest change is always kept
+# ZooKeeper takes 1 MB; the newest change is always kept.
+HISTORY_BYTES = 256 << 10
 
 
 def history_path(task_id: str, swimlane: str = "") -> str:
@@ -70,7 +71,9 @@ def set_positions(
     it. `partitions`: the partitions of a topic that are set, None: all that a text names; the
     others continue where the target is. Raises PositionConflict where a position is no longer the
     one in `before`."""
+    # Recorded before the change, see `audit`.
     with audited(client, by, how, f"task {task_id}"), reported(position_path(task_id)):
+        # One transaction for all swimlanes, so that a refused one leaves the others as they were.
         transaction = client.transaction()
         for directory in (position_path(task_id), history_path(task_id)):
             answer(client.ensure_path_async(directory))
@@ -84,6 +87,7 @@ def set_positions(
                 text.encode(),
                 before.get(swimlane),
             )
+            # Otherwise a position equal to the task's own would not count as set.
             _take_out(transaction, client, written_path(task_id, swimlane), text, partitions)
             if version is None:
                 transaction.create(history_path(task_id, swimlane), data)
@@ -97,6 +101,7 @@ def history_to_json(changes: Sequence[Change]) -> bytes:
     """The newest changes that fit, as JSON."""
     kept = [asdict(change) for change in changes[-HISTORY:]]
     data = orjson.dumps({"changes": kept})
+    # Positions of many partitions are long, so the number alone does not limit the size.
     while len(data) > HISTORY_BYTES and len(kept) > 1:
         kept.pop(0)
         data = orjson.dumps({"changes": kept})
@@ -113,6 +118,7 @@ def _take_out(
     data, stat = answer(client.get_async(path))
     written = written_from_json(data, path)
     rest = without(written.position, text, partitions)
+    # By version, as a running task may write it at the same time; the transaction then fails.
     if rest != written.position:
         transaction.set_data(path, written_to_json(replace(written, position=rest)), stat.version)
 
@@ -144,6 +150,7 @@ def _offsets(text: str | None) -> dict[int, int]:
 
 def _is_kafka(text: str | None) -> bool:
     """Whether a stored position is of a topic and not of a binlog."""
+    # Positions in a binlog have no topic; parsing would refuse what somebody typed by hand.
     return text is not None and '"topic"' in text
 
 
@@ -156,6 +163,7 @@ def undone(change: Change, now: str | None) -> tuple[str, set[int] | None]:
         return before, None
     partitions = changed(before, change.after)
     rest = without(now, now, partitions)
+    # All partitions were set, and an empty array is no valid position.
     positions = [] if rest == "[]" else kafka_positions_from_json(rest)
     for position in kafka_positions_from_json(before):
         if position.partition in partitions:
@@ -177,7 +185,8 @@ def merged(stored: str | None, text: str, partitions: Collection[int] | None = N
         if partitions is None or position.partition in partitions:
             new[position.topic, position.partition] = position
     if partitions is None and known.keys() <= new.keys():
-        return text  # nothing of the stored one is left, so the given text is kept verbatim
+        # Nothing of the stored one is left, so the given text is kept verbatim.
+        return text
     return kafka_positions_to_json((known | new).values())
 
 
@@ -190,6 +199,7 @@ def _write(
         transaction.create(path, data)
         return
     stored, stat = answer(client.get_async(path))
+    # The caller decided by this text; the version then covers the time until the commit.
     if stored.decode("utf-8", "replace") != before:
         raise _conflict(_task_of(path))
     transaction.set_data(path, data, stat.version)

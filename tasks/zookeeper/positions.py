@@ -39,6 +39,7 @@ from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionError, 
 
 _Answer = TypeVar("_Answer")
 ROOT = "/datas"
+# Errors that say nothing about the request itself: it may or may not have reached the server.
 LOST = (
     ConnectionLoss,
     ConnectionClosedError,
@@ -46,11 +47,14 @@ LOST = (
     OperationTimeoutError,
     KazooTimeoutError,
 )
+# Between two attempts of a call that waits for the connection.
 RETRY_SECONDS = 0.1
+# How often a pending request checks whether its lock is lost meanwhile.
 LOOK_SECONDS = 0.2
 # kazoo's own pauses grow to more than a minute, and would miss a server that is back.
 COME_BACK = {"max_tries": -1, "max_delay": 2.0}
-ASK_SECONDS = 5.0  # without a limit, a request sent while disconnected would wait forever
+# Without a limit, a request sent while disconnected would wait forever.
+ASK_SECONDS = 5.0
 
 
 def position_path(task_id: str, swimlane: str = "") -> str:
@@ -79,13 +83,16 @@ def connect(
             f"not a ZooKeeper address: {connection_string!r}; expected "
             "host:port[,host:port][/chroot]"
         ) from error
+    # With a user, new znodes belong to this user alone; without one, ZooKeeper's open ACL applies.
     digest = {"auth_data": [("digest", auth)], "default_acl": CREATOR_ALL_ACL} if auth else {}
     client = KazooClient(
+        # Without the chroot, which `_start` may have to create first.
         connection_string.partition("/")[0],
         timeout=session_seconds,
         connection_retry=COME_BACK,
         **digest,
     )
+    # Before the start, as the first connection already negotiates the time.
     _note_session_time(client, session_seconds)
     try:
         _start(client, chroot, timeout_seconds)
@@ -127,6 +134,7 @@ def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> N
         if chroot:
             client.ensure_path(chroot)
             client.chroot = chroot
+    # Also after Ctrl-C, as kazoo's threads would keep the process alive.
     except BaseException:
         client.stop()
         client.close()
@@ -136,6 +144,7 @@ def _start(client: KazooClient, chroot: str | None, timeout_seconds: float) -> N
 def has_moved(history: bytes) -> bool:
     """Whether a history of positions (see `position_history`) contains one that no command had set,
     which the task itself must have reached."""
+    # A `before` that no earlier command had set shows that the task moved in between.
     set_by_command = ["", None]
     try:
         for change in orjson.loads(history or b"{}").get("changes") or []:
@@ -144,7 +153,8 @@ def has_moved(history: bytes) -> bool:
             set_by_command.append(change["after"])
         return False
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError):
-        return True  # damaged, so there was a history
+        # Damaged, so there was a history.
+        return True
 
 
 def stored_positions(client: KazooClient, task_id: str) -> dict[str, str]:
@@ -183,6 +193,7 @@ def written_to_json(written: Written) -> bytes:
         "isKept": mark.is_kept,
         "topicId": mark.topic_id,
     }
+    # Left out where empty, as for targets that keep offsets themselves.
     if mark.last:
         fields["last"] = {str(number): landmark.kept for number, landmark in mark.last.items()}
     return orjson.dumps(fields)
@@ -228,6 +239,7 @@ def is_own(position: Node, written: Node) -> bool:
     fresh copies."""
     if written.version < 0:
         return False
+    # ZooKeeper gives all writes of a transaction the same mzxid; any other write has another one.
     is_one_transaction = position.mzxid == written.mzxid
     # Copying the tree, as to another ensemble, creates both znodes in separate transactions.
     is_copy = position.version == written.version == 0
@@ -261,8 +273,10 @@ class ZooKeeperPositions:
         # Held during a save, so that the watch compares the znode with the state after the save,
         # never with the state before.
         self._lock = threading.Lock()
+        # Both znodes as last read or written by this store: what the next save expects to find.
         self._node = self._written_node = ABSENT
         self._trace = ""
+        # Bytes of a write whose answer was lost; None once it is known what became of it.
         self._unanswered: bytes | None = None
         self._is_edited = False
         self._is_watching = False
@@ -300,6 +314,7 @@ class ZooKeeperPositions:
         with self._lock:
             if not self._is_watching:
                 self._is_watching = True
+                # A new session has no watches, and edits during the outage raised none.
                 self._client.add_listener(self._on_session)
             self._written_node = self._read_written()
             self._node = self._read()
@@ -315,6 +330,7 @@ class ZooKeeperPositions:
 
     def save(self, text: str, mark: Mark = NO_MARK) -> None:
         with self._lock:
+            # A save without an answer: what it did decides which version this one expects.
             if self._unanswered is not None:
                 self._compare(self._read())
             if self._is_edited:
@@ -322,6 +338,7 @@ class ZooKeeperPositions:
             self._write(text.encode(), written_to_json(Written(text, mark)))
 
     def _write(self, data: bytes, written: bytes) -> None:
+        # Set before the write, so that the watch recognises it as this task's own.
         self._unanswered = data
         while self._unanswered is not None:
             if self._is_lost():
@@ -331,6 +348,7 @@ class ZooKeeperPositions:
             try:
                 self._node = self._put(data, written)
                 self._unanswered = None
+            # The copy was created or deleted by hand; the position itself is as expected.
             except _WrittenChanged:
                 continue
             except (BadVersionError, NoNodeError, NodeExistsError) as error:
@@ -340,6 +358,7 @@ class ZooKeeperPositions:
                 raise PositionError(
                     f"ZooKeeper does not let this user write {self._path}; check its ACL"
                 ) from error
+            # The write may have succeeded; only the znode shows whether it has.
             except LOST:
                 self._compare(self._read())
                 if self._is_edited:
@@ -359,6 +378,7 @@ class ZooKeeperPositions:
             self._answer(self._client.ensure_path_async(self._written_path.rpartition("/")[0]))
             transaction.create(self._written_path, written)
         else:
+            # Without a version: the position's version alone decides whether the write is allowed.
             transaction.set_data(self._written_path, written)
         results = self._answer(transaction.commit_async())
         for result in results:
@@ -377,6 +397,7 @@ class ZooKeeperPositions:
                 raise NodeExistsError
         else:
             node = Node(data, results[0].version, results[0].mzxid)
+        # Computed, not read: one transaction gave both znodes the same change number.
         self._written_node = Node(written, self._written_node.version + 1, node.mzxid)
         return node
 
@@ -392,9 +413,11 @@ class ZooKeeperPositions:
 
     def _traced(self) -> str:
         """See `trace`."""
+        # The strongest trace first: only the task itself writes this znode.
         if self._written_node.version >= 0:
             return self._written_path
         history = f"{ROOT}/task/{self._task_id}/history/{self._swimlane}"
+        # Exists only once a fetch task has started.
         schema = f"{ROOT}/task/{self._task_id}/schema/{self._swimlane}"
         if has_moved(self._patiently(lambda: self._get(history), history).data):
             return history
@@ -406,8 +429,10 @@ class ZooKeeperPositions:
         or somebody's edit."""
         if node.mzxid == self._node.mzxid:
             return
+        # Exactly one version later: with more, somebody wrote after this task.
         if node.data == self._unanswered and node.version == self._node.version + 1:
             self._node, self._unanswered = node, None
+            # Both were written in one transaction; the content is not needed until the next load.
             self._written_node = Node(b"", self._written_node.version + 1, node.mzxid)
         else:
             self._is_edited = True
@@ -424,6 +449,7 @@ class ZooKeeperPositions:
             try:
                 return ask()
             except LOST as error:
+                # A closed client never comes back, so waiting for it is pointless.
                 is_closed = self._client.client_state == "CLOSED"
                 if is_closed or time.monotonic() > deadline or self._is_lost():
                     raise PositionUnavailable(
@@ -455,6 +481,7 @@ class ZooKeeperPositions:
         return request.get()
 
     def _on_change(self, _event: object) -> None:
+        # kazoo calls this on a thread that other callbacks need, so it must not wait for answers.
         self._client.handler.spawn(self._look)
 
     def _on_session(self, state: str) -> None:

@@ -68,6 +68,7 @@ class ZooKeeperSchemas:
             self._patiently(partial(self._write, {name: entries[name] for name in group}))
 
     def _write(self, entries: Mapping[str, str | None]) -> None:
+        # Writes first, as most tables exist at a DDL; creates only for those that are missing.
         requests: dict[str, Any] = {}
         for name, text in entries.items():
             path = f"{self._path}/{name}"
@@ -84,7 +85,8 @@ class ZooKeeperSchemas:
         creates = []
         for name in missing:
             text = entries[name]
-            if text is not None:  # a missing znode need not be deleted
+            # A missing znode need not be deleted.
+            if text is not None:
                 path = f"{self._path}/{name}"
                 creates.append(self._client.create_async(path, text.encode(), makepath=True))
         for request in creates:

@@ -59,10 +59,12 @@ class SourceNodes:
         """Stores a source; the audit records who did. Raises ConfigError when it exists and
         `is_replacing` is not set."""
         path = source_path(name)
+        # The form that porter reads; cdcbus itself needs no nodeId.
         data = orjson.dumps({"code": name, "nodeId": None, "using": True, "source": dict(pairs)})
         how = "source add --replace" if is_replacing else "source add"
         with audited(self._client, by, how, f"source {name}"), reported(path):
             try:
+                # Create first: whether it exists is decided by ZooKeeper, not by an earlier look.
                 self._client.create(path, data, makepath=True)
             except NodeExistsError as error:
                 if not is_replacing:
@@ -88,7 +90,8 @@ def source_in(name: str, data: bytes) -> NamedSource:
     try:
         read = orjson.loads(data)
     except orjson.JSONDecodeError:
-        read = None  # not chained: the error's text may quote the znode
+        # Not chained: the error's text may quote the znode.
+        read = None
     if not isinstance(read, dict) or not isinstance(read.get("source"), dict):
         raise ConfigError(
             f"{path} does not hold a source; expected JSON; example: "
@@ -96,6 +99,7 @@ def source_in(name: str, data: bytes) -> NamedSource:
         )
     if read.get("using") is False:
         raise ConfigError(f"source {name} is switched off: {path} says using=false")
+    # No line numbers, as the keys come from JSON and not from a file.
     entries = {
         key: Entry(key, "", _text(value), 0)
         for key, value in read["source"].items()

@@ -9,6 +9,7 @@ from typing import Any
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.znode import JsonNode, camel_case_fields
 
+# Keeps the znode far below ZooKeeper's limit of 1 MB for tasks of thousands of tables.
 TABLES_REPORTED = 200
 PERCENTILES = {"p50", "p95", "p99"}
 
@@ -175,11 +176,13 @@ def table_counts_from_json(value: Any) -> tuple[TableCounts, ...]:
     """Reads the output of `table_counts_to_json`, without rows of any other form."""
     if not isinstance(value, list):
         return ()
+    # Another version of cdcbus may have written rows with other fields.
     length = len(fields(TableCounts))
     return tuple(TableCounts(*row) for row in value if isinstance(row, list) and len(row) == length)
 
 
 def _whole(node: JsonNode, name: str) -> int | None:
+    # `number` alone would return 0, which means that nothing is left to read.
     if node.real(name) is None:
         return None
     return node.number(name)
@@ -218,5 +221,6 @@ def _batches(value: Any) -> tuple[Batch, ...]:
     rows = value if isinstance(value, list) else ()
     try:
         return tuple(Batch(**row) for row in rows)
-    except TypeError:  # written by a version whose batches have other fields
+    # Written by a version whose batches have other fields.
+    except TypeError:
         return ()

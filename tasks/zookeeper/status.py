@@ -57,6 +57,7 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
         stat=current,
         open_dead_letters=nodes.open_dead_letters(task_id),
     )
+    # A node's process names its node in the lock; one started by hand does not.
     if claim is None and holder is not None and not holder.text("nodeId"):
         return _by_hand(status, holder)
     if desired is None and claim is None:
@@ -79,7 +80,8 @@ def _by_hand(status: Status, holder: JsonNode) -> Status:
 
 def _started(status: Status, claim: str | None) -> Status:
     run = status.run
-    # A state from before the last command no longer counts.
+    # A state from before the last command no longer counts. Without a claim only a final state
+    # holds: no node is left that could change another one.
     if run is not None and run.order == status.order and (claim is not None or run.state in ENDED):
         return replace(status, state=run.state, reason=run.reason, node_id=claim or run.node_id)
     return replace(status, state=State.STARTING, reason="" if claim else "no node has taken it")
@@ -91,5 +93,6 @@ def _stopped(status: Status, claim: str | None, holder: JsonNode | None) -> Stat
         is_current = run is not None and run.order == status.order
         return replace(status, state=State.STOPPED, reason=run.reason if run and is_current else "")
     node_id = claim or (holder and holder.text("nodeId"))
+    # Until the node lets go of the task, the state that it last wrote counts.
     state = run.state if run else State.STARTING
     return replace(status, state=state, reason=f"stopping on node {node_id}")

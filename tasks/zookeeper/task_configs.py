@@ -48,6 +48,7 @@ def dists_of(task: FetchTask | LoadTask, texts: Mapping[str, str]) -> dict[str, 
     """The dist object of each swimlane. With several topics, each has an object that names only
     this topic."""
     config = dist_object(texts)
+    # A fetch task has one swimlane, its database; a consumer task has one for each topic.
     if isinstance(task, FetchTask):
         return {task.swimlane: config}
     if len(task.source.topics) == 1:
@@ -62,6 +63,7 @@ def merged(dists: Sequence[Dist]) -> Dist:
     if len(dists) == 1:
         return first
     for other in dists[1:]:
+        # Compared as lines of a task file, so that the order and the form of values do not matter.
         differing = _lines(_with_topics(first, "")) ^ _lines(_with_topics(other, ""))
         if differing:
             keys = sorted({line.partition("=")[0] for line in differing})
@@ -69,6 +71,7 @@ def merged(dists: Sequence[Dist]) -> Dist:
                 f"its znodes differ in {', '.join(keys)}; expected the same in each; import the "
                 "task again with --force"
             )
+    # Each topic once, as an object may name several.
     topics: list[str] = []
     for dist in dists:
         topics += _topics(dist)

@@ -48,7 +48,8 @@ from cdcbus.tasks.zookeeper.znode import (
 TASKS = f"{ROOT}/task"
 WORKING, STOPPED = "WORKING", "STOPPED"
 
-ENDED = (State.DONE, State.ERROR)  # until the next command
+# Until the next command.
+ENDED = (State.DONE, State.ERROR)
 FAILURES_KEPT = 20
 
 
@@ -176,6 +177,7 @@ class TaskNodes:
         if run.state in (State.RETRYING, State.ERROR) and run.reason:
             self.add_failure(task_id, f"node {run.node_id}", run.reason, is_again=False)
         if run.state is State.ERROR:
+            # porter has an error znode for each swimlane, not for each task.
             for swimlane in self.swimlanes(task_id):
                 put_node(
                     self.client,
@@ -198,6 +200,7 @@ class TaskNodes:
         """Adds a failure. One with the same sentence as the last is counted, not listed twice.
         `is_again` False: it may be the very same failure, and is not counted either."""
         failures = self.errors(task_id)
+        # Before comparing, so that a failure after a longer pause counts as the same.
         sentence = _PAUSE.sub("", sentence)
         times = 1
         if failures and failures[-1].sentence == sentence:
@@ -237,7 +240,8 @@ class TaskNodes:
         holders = {}
         for swimlane in get_children(self.client, directory):
             node = get_node(self.client, f"{directory}/{swimlane}")
-            if node is not None:  # else it was released between the two requests
+            # Otherwise it was released between the two requests.
+            if node is not None:
                 holders[swimlane] = node
         return holders
 
@@ -252,6 +256,7 @@ class TaskNodes:
         with reported(path):
             try:
                 self.client.delete(path, recursive=True)
+            # A process that still reports creates znodes while they are deleted.
             except NotEmptyError as error:
                 raise PositionConflict(f"{path} is written at the same time; try again") from error
 

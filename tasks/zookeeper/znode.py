@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 ANSWER_SECONDS = 5.0
+# Requests in flight at a time, see `groups`.
 AT_ONCE = 200
 STAMP = "%Y-%m-%d %H:%M:%S"
 _T = TypeVar("_T")
@@ -65,7 +66,8 @@ class JsonNode:
     def number(self, name: str, otherwise: int = 0) -> int:
         """A field as a whole number; `otherwise` where it is not one."""
         value = self.fields.get(name)
-        if isinstance(value, bool) or not isinstance(value, int):  # to Python, a bool is an int
+        # To Python, a bool is an int.
+        if isinstance(value, bool) or not isinstance(value, int):
             return otherwise
         return value
 
@@ -116,6 +118,7 @@ def get_node(client: KazooClient, path: str, watch: Watch | None = None) -> Json
         try:
             return JsonNode(path, *answer(client.get_async(path, watch=watch)))
         except NoNodeError:
+            # A failed get sets no watch; only `exists` can watch a znode that is missing.
             if watch is not None:
                 answer(client.exists_async(path, watch=watch))
             return None
@@ -135,11 +138,13 @@ def put_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> None:
     data = orjson.dumps(fields)
     with reported(path):
         try:
+            # Most writes replace a znode, so one request is the rule.
             answer(client.set_async(path, data))
         except NoNodeError:
             try:
                 answer(client.create_async(path, data, makepath=True))
             except NodeExistsError:
+                # Another process created it between the two requests.
                 answer(client.set_async(path, data))
 
 
@@ -160,6 +165,7 @@ def put_nodes(client: KazooClient, nodes: Mapping[str, Mapping[str, Any]]) -> No
     for group in groups(nodes):
         data = {path: orjson.dumps(nodes[path]) for path in group}
         missing = []
+        # All requests of a group are sent before the first wait; creates only where they fail.
         requests = {path: client.set_async(path, data[path]) for path in group}
         for path, request in requests.items():
             with reported(path):
@@ -196,6 +202,7 @@ def take_node(client: KazooClient, path: str, fields: Mapping[str, Any]) -> bool
 
 def is_own(client: KazooClient, node: JsonNode | None) -> bool:
     """Whether the znode belongs to this client's session."""
+    # client_id is None before the first connection.
     return node is not None and client.client_id is not None and node.owner == client.client_id[0]
 
 
