@@ -73,6 +73,7 @@ class Diagnostics:
     def allow(self, keys: Collection[str]) -> set[str]:
         """Turns unsafe errors about these keys into notes, and adds to all others how to allow
         them. Returns the keys that had such an error."""
+        # Called last, as only then every unsafe line has been found.
         allowed: set[str] = set()
         for i, each in enumerate(self.found):
             if not each.may_be_meant:
@@ -80,6 +81,7 @@ class Diagnostics:
             if each.key in keys:
                 allowed.add(each.key)
                 sentence = f"{each.sentence} ({ALLOW} says that this is intended)"
+                # Still a note: anyone who reads the check sees what the file waives.
                 self.found[i] = replace(each, severity=Severity.NOTE, sentence=sentence)
             else:
                 sentence = f"{each.sentence}; or write {ALLOW}={each.key} if this is intended"

@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from cryptography.fernet import Fernet
 
 KEY_FILE = "secret.keyFile"
-KEY_FILE_VARIABLE = "CDCBUS_SECRET_KEYFILE"  # the environment variable of that setting
+# The environment variable of that setting.
+KEY_FILE_VARIABLE = "CDCBUS_SECRET_KEYFILE"
 EXPECTED_KEY = "32 random bytes in base64; example: openssl rand -base64 32 > FILE"
 
 
@@ -35,7 +36,8 @@ def decrypt(token: str, environ: Mapping[str, str]) -> str:
 
 
 def _cipher(environ: Mapping[str, str]) -> Fernet:
-    from cryptography.fernet import Fernet  # loads OpenSSL, which most commands do not need
+    # Loads OpenSSL, which most commands do not need.
+    from cryptography.fernet import Fernet
 
     path = environ.get(KEY_FILE_VARIABLE)
     if not path:
@@ -44,6 +46,7 @@ def _cipher(environ: Mapping[str, str]) -> Fernet:
             f"${KEY_FILE_VARIABLE}"
         )
     try:
+        # Fernet takes URL-safe base64 only, and openssl writes the standard alphabet.
         return Fernet(Path(path).read_bytes().strip().replace(b"+", b"-").replace(b"/", b"_"))
     except OSError as error:
         raise ValueError(
@@ -51,5 +54,5 @@ def _cipher(environ: Mapping[str, str]) -> Fernet:
             "user can read"
         ) from error
     except ValueError:
-        # the cause may quote the file
+        # Without the cause, which may quote the file.
         raise ValueError(f"key file {path!r} holds no key; expected {EXPECTED_KEY}") from None

@@ -58,6 +58,7 @@ OPTIONS = "consumer.source.plugin."
 
 def fetch_task(task_id: str, settings: Settings) -> FetchTask:
     """The task; missing and impossible settings are reported to the settings' diagnostics."""
+    # Only checked: a fetch task has one form of rows, so porter's line may name no other.
     settings.get("consumer.converter", word("canalRow"))
     includes, excludes = tables(settings)
     heartbeat, ddl = _heartbeat(settings), _ddl(settings)
@@ -105,6 +106,7 @@ def _elsewhere(settings: Settings) -> Elsewhere:
         settings.get(EXCLUDE_GTID_SOURCES, GTID_SOURCES) or frozenset(),
         settings.get(EXCLUDE_MARKS, MARKS) or frozenset(),
     )
+    # A snapshot reads tables, and rows there do not say which side wrote them.
     if found != Elsewhere() and (settings.get("consumer.snapshot", SNAPSHOT) or "never") != "never":
         settings.reject(
             "consumer.snapshot",
@@ -120,6 +122,7 @@ def source_config(settings: Settings) -> SourceConfig:
         addresses=settings.need("consumer.source.address", ADDRESSES, ()),
         user=settings.need("consumer.source.username", TEXT, ""),
         password=settings.get("consumer.source.password", SECRET) or "",
+        # 0 means the same as no line: the id is then derived from the task's id.
         server_id=settings.get("consumer.source.slaveId", SERVER_ID) or None,
         tls=source_tls(settings),
         takes_partial=settings.get("consumer.source.rowImage", ROW_IMAGE) == "any",
@@ -146,8 +149,10 @@ def _transform(
     heartbeat: HeartbeatConfig | None,
 ) -> RowTransform:
     rules, processor = mapper_rules(settings), processor_name(settings)
+    # Nothing to change: rows then take the fast path, which knows no rules.
     if not processor and all(rule.is_plain for rule in rules):
         return RowTransform(heartbeats=heartbeat.table if heartbeat else None)
+    # With patterns, the names are not all tables that the task can take.
     named = frozenset() if includes.patterns else includes.names
     return RowTransform(
         rules, processor, named, excludes.names, heartbeat.table if heartbeat else None
@@ -175,9 +180,11 @@ def _ddl(settings: Settings) -> DdlConfig:
     truncates, definitions = (
         settings.get(f"loader.source.{name}", FLAG) or False for name in ("truncate", "ddl")
     )
+    # oggJson has no form for DDL.
     if definitions:
         _need_canal_row(settings, "loader.source.ddl", "DDL")
     skipped = settings.get("consumer.skippedOperations", OPERATIONS) or frozenset()
+    # A TRUNCATE is a statement in the binlog, so DdlConfig handles it, not `left_out`.
     return DdlConfig(truncates and Op.TRUNCATE not in skipped, definitions)
 
 
@@ -213,6 +220,7 @@ def source_task(task_id: str, name: str, settings: Settings) -> FetchTask:
             "the line",
         )
     includes, excludes = tables(settings)
+    # As text: only the package knows what its places look like.
     start = settings.get("consumer.offset", START) or ""
     return FetchTask(
         task_id=task_id,
@@ -229,6 +237,7 @@ def source_task(task_id: str, name: str, settings: Settings) -> FetchTask:
         publish=_publish(task_id, settings),
         position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS)
         or 0.0,
+        # Such a source brings rows only, so there is no TRUNCATE to warn of.
         left_out=_left_out(settings, DdlConfig(truncates=False)),
         transform=_transform(settings, includes, excludes, None),
     )

@@ -19,6 +19,7 @@ def _fixed(names: str, reason: str, same: str = "") -> dict[str, tuple[frozenset
     return dict.fromkeys(names.split(), (frozenset(same.split()), reason))
 
 
+# Names of Java's and of librdkafka's options, as task files have both.
 PRODUCER_FIXED: Final[Fixed] = {
     **_fixed("acks request.required.acks", "all replicas acknowledge each record", "all -1"),
     **_fixed("enable.idempotence", "records are written idempotently", "true"),
@@ -92,6 +93,7 @@ def kafka_options(settings: Settings, fixed: Fixed, *prefixes: str) -> KafkaOpti
     }
     for option in (option for option in options if option in fixed):
         same, reason = fixed[option]
+        # No warning for a line that asks for what is done anyway.
         if options[option] and options[option].strip().lower() not in same:
             settings.warn(keys[option], f"ignored: {reason}; remove the line")
     return KafkaOptions(

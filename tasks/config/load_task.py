@@ -99,6 +99,7 @@ def _time_zone(settings: Settings) -> str:
     zone = settings.get(TIME_ZONE_KEY, TIME_ZONE) or ""
     if not settings.has(TIME_ZONE_KEY) or not zone:
         return ""
+    # An error unless allowed: the zone looks as if it corrected times, and does not.
     if not takes_zone(converter := _converter(settings)):
         settings.unsafe(
             TIME_ZONE_KEY,
@@ -126,6 +127,7 @@ def _target_zone(settings: Settings, loader: str) -> str:
 
 def _loader(settings: Settings) -> str:
     name = settings.get("loader.loaderName", LOADER_NAME) or ""
+    # porter's loader with threads; partitions are written in parallel anyway.
     return "JdbcBatch" if name == "JdbcMultiThread" else name
 
 
@@ -167,10 +169,12 @@ def _publish(task_id: str, settings: Settings) -> PublishConfig:
 def _partitions(settings: Settings, topics: tuple[str, ...]) -> tuple[int, ...]:
     name = "consumer.source.partition"
     partitions = settings.get(name, PARTITIONS) or ()
+    # Several numbers mean the same partitions of each topic.
     if len(partitions) != 1 or len(topics) < 2:
         if partitions == (0,):
             settings.note(name, "only partition 0 is read; remove the line to read all")
         return partitions
+    # porter's 0 means all partitions where there are several topics.
     if partitions != (0,):
         settings.reject(
             name,
@@ -198,6 +202,7 @@ def _until(settings: Settings, topics: int) -> KafkaStart | None:
 def _start(settings: Settings, topics: tuple[str, ...]) -> KafkaStart | None:
     name = "consumer.offset"
     start = settings.get(name, KAFKA_START)
+    # An offset means another record in each topic.
     if isinstance(start, AfterOffset | Replay) and len(topics) > 1:
         settings.reject(
             name,
@@ -220,6 +225,7 @@ def jdbc_target(task_id: str, settings: Settings, address: ValueType[str] = JDBC
             _connections(settings, name, size)
             for name in ("loader.source.minPoolSize", "loader.source.initialPoolSize")
         ),
+        # porter counts in milliseconds.
         max_wait_seconds=(settings.get("loader.source.maxWait", POSITIVE) or 0) / 1000,
         connect_retries=settings.get("loader.source.connectionErrorRetryAttempts", NUMBER) or 0,
         is_tested=bool(settings.get("loader.source.testOnBorrow", FLAG)),
@@ -257,7 +263,8 @@ def _spark_options(settings: Settings) -> dict[str, str]:
             "true has Spark apply one partition twice at the same time, which destroys the order "
             "of changes: remove the line",
         )
-    settings.get(ISOLATED, FLAG)  # checked here; nodes read it
+    # Checked here; nodes read it.
+    settings.get(ISOLATED, FLAG)
     return {name: value for name, value in options.items() if name != ISOLATED}
 
 

@@ -33,6 +33,7 @@ def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
         found = MAPPER_KEY.fullmatch(name)
         if found is None:
             continue
+        # mapper[01] and mapper[1] would be two keys of one rule, and one of them would be lost.
         if found[1] != str(int(found[1])):
             settings.reject(
                 name, f"a number with leading zeros; expected mapper[{int(found[1])}].{found[2]}"
@@ -46,6 +47,7 @@ def mapper_rules(settings: Settings) -> tuple[MapperRule, ...]:
     rules = {number: _rule(settings, f"mapper[{number}]") for number in sorted(numbers)}
     _report_repeated(settings, rules)
     report_column_patterns(settings)
+    # Only with a full list of tables is it certain that a rule matches none of them.
     includes = settings.get("consumer.includes", TABLES)
     # A processor may move rows to other tables, which the rules are for.
     is_processed = is_python(settings.get(PROCESSOR_KEY, TEXT) or ".")
@@ -130,6 +132,7 @@ def _masks(settings: Settings, name: str) -> dict[str, Mask]:
 def _report_repeated(settings: Settings, rules: dict[int, MapperRule]) -> None:
     seen: dict[tuple[object, ...], int] = {}
     for number, rule in rules.items():
+        # The mapper takes the first rule for a table and a target, so later ones never act.
         first = seen.setdefault((*selector(rule), *targets(rule)), number)
         if first == number:
             continue

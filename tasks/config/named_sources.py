@@ -50,6 +50,7 @@ class NamedSource:
     @property
     def kind(self) -> str:
         """JDBC, CANAL or KAFKA, by its keys; else empty."""
+        # Each kind has one key that no other kind has.
         for key, kind in (("url", "JDBC"), ("address", "CANAL"), ("servers", "KAFKA")):
             if key in self.entries:
                 return kind
@@ -69,6 +70,7 @@ Lookup = Callable[[str], NamedSource | None]
 
 def find_source_key(name: str) -> Key | None:
     """The key of a task file that a source's key name stands for; None for an unknown name."""
+    # A source can serve either side, so a key of one of them is enough.
     return find_key(LOADER + name) or find_key(CONSUMER + name)
 
 
@@ -109,6 +111,7 @@ def source_folders(directory: str, task_file: Path | None = None) -> tuple[Path,
     set."""
     if directory:
         return (Path(directory),)
+    # Beside the task file first, so that a folder of tasks works wherever commands run.
     beside = (task_file.parent / FOLDER,) if task_file is not None else ()
     return tuple(dict.fromkeys((*beside, Path(FOLDER))))
 
@@ -180,6 +183,7 @@ def add_sources(
         _report(source, naming, prefix, diagnostics)
         for entry in _placed(source, naming, prefix):
             own = entries.get(entry.key)
+            # An empty line in the task counts as absent, as everywhere in `Settings`.
             if own is None or not own.written.strip():
                 merged[entry.key] = filled(entry, environ, diagnostics, unfilled)
     return merged if is_whole else None
@@ -190,12 +194,14 @@ def _looked_up(naming: Entry, lookup: Lookup, diagnostics: Diagnostics) -> Named
     try:
         PATH_NAME.read(name)
     except ValueError:
-        return None  # Settings reports the wrong value, as for every key
+        # Settings reports the wrong value, as for every key.
+        return None
     try:
         source = lookup(name)
     except PositionUnavailable as error:
         if NODE_VARIABLE in os.environ:
-            raise  # a node waits for ZooKeeper
+            # A node waits for ZooKeeper.
+            raise
         diagnostics.error(naming.line, naming.key, str(error))
         return None
     except CdcError as error:
@@ -233,6 +239,7 @@ def _placed(source: NamedSource, naming: Entry, prefix: str) -> list[Entry]:
     """The source's entries, placed on the line where the task names the source."""
     placed = []
     for key, entry in source.entries.items():
+        # A source does not name another source, so there are no circles.
         if key != NAME_KEY:
             origin = source.place(entry.line)
             placed.append(replace(entry, key=prefix + key, line=naming.line, origin=origin))
@@ -249,6 +256,7 @@ def check_pairs(pairs: Mapping[str, str]) -> None:
             hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
             raise ConfigError(f"{name}: not a key of a source; {hint}")
         try:
+            # A placeholder is filled where the task runs, so its value cannot be checked here.
             if not has_placeholder(written):
                 key.value_type.read(written)
         except ValueError as error:
@@ -276,8 +284,10 @@ def write_source_file(file: Path, pairs: Mapping[str, str], is_replacing: bool) 
     text = javaproperties.dumps(pairs, timestamp=False)
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
+        # A new file instead of the old one, whose rights might let others read it.
         if is_replacing:
             file.unlink(missing_ok=True)
+        # The rights come before the secrets, and only one of two processes creates the file.
         file.touch(mode=0o600, exist_ok=False)
         file.write_text(text, encoding="utf-8")
     except FileExistsError as error:

@@ -18,12 +18,16 @@ from cdcbus.tasks.config.keys.plugins import SECRET_OPTION, SOURCE_OPTION
 from cdcbus.tasks.config.keys.task import find_key, nearest_key
 from cdcbus.tasks.config.placeholders import has_placeholder, interpolate, sealed
 
+# Java's three kinds of line end, also mixed in one file.
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+# porter's files can number their tasks; here a file holds one task.
 PREFIX = re.compile(r"porter\.task\[([0-9]+)\]\.")
 REMARK = re.compile(r"[ \t]+#.*", re.DOTALL)
+# Names of secrets among the options of Kafka and Spark, which the table of keys does not list.
 SECRET_NAME = re.compile(
     r"passw|passphrase|pwd|secret|jaas|credential|token$|key\.pem$|keystore\.key$", re.IGNORECASE
 )
+# Secrets inside a value: in the query, in Oracle's or a URL's user:password@, in JAAS text.
 SECRET_INSIDE = re.compile(
     r"[?&;][A-Za-z]*(?i:password|pwd)=(?!\$\{)[^&;]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@|^jdbc:[a-z]+://[^/@:]*:(?!\$\{)[^/@]+@"
     r'|(?i:password)\s*=\s*"(?!\$\{)[^"]'
@@ -71,10 +75,12 @@ def read_text(path: Path, diagnostics: Diagnostics, what: str = "task file") -> 
             f"{path}: the {what} cannot be read: {reason}; check its name and rights"
         ) from error
     try:
+        # Editors on Windows put a byte order mark first, which would become part of the first key.
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = content[: error.start].count(b"\n") + 1
         diagnostics.warning(line, "", "not UTF-8; the file is read as ISO-8859-1: save it as UTF-8")
+        # What java.util.Properties reads, and a decoding that never fails.
         return content.decode("iso-8859-1")
 
 
@@ -134,8 +140,10 @@ def _pairs(text: str, diagnostics: Diagnostics) -> Iterator[tuple[int, str, str]
     while at < len(lines):
         try:
             for element in javaproperties.parse("".join(lines[at:])):
+                # An element spans several lines where they are continued with a backslash.
                 here, at = at + 1, at + max(len(LINE.findall(element.source)), 1)
                 if isinstance(element, javaproperties.KeyValue):
+                    # Half a surrogate pair cannot be encoded as UTF-8, so it could not be stored.
                     if _is_whole(element.key + element.value):
                         yield here, element.key, element.value
                     else:
@@ -184,6 +192,7 @@ def report_unknown(key: str, line: int, diagnostics: Diagnostics, vocabulary: Vo
 
 def is_secret(key: str, known: Key | None) -> bool:
     """Whether a key's value must not be shown."""
+    # A key such as kafka.* stands for any option, secret or not, so its name decides.
     if known is not None and not known.name.endswith("*"):
         return known.value_type.is_secret
     if key.startswith(SOURCE_OPTION):
@@ -194,6 +203,7 @@ def is_secret(key: str, known: Key | None) -> bool:
 def _cleaned(key: str, known: Key | None, value: str, line: int, diagnostics: Diagnostics) -> str:
     """The value as it was meant: without a trailing remark and trailing blanks. Secrets and
     program text are taken verbatim."""
+    # A secret may end in a blank or hold ` #`.
     if is_secret(key, known) or key == "consumer.eventProcessor.content":
         if value != value.rstrip():
             diagnostics.warning(
@@ -222,6 +232,7 @@ def _cleaned(key: str, known: Key | None, value: str, line: int, diagnostics: Di
 
 def is_inline_secret(key: str, known: Key | None, written: str) -> bool:
     """Whether a value holds a secret itself instead of saying where it is."""
+    # First: also a value of a harmless type can hold a password, such as an address.
     if SECRET_INSIDE.search(written):
         return True
     if (

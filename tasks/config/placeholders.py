@@ -49,6 +49,7 @@ def _with_text(secret: str, change: Callable[[str], str]) -> str:
 def interpolate(text: str, environ: Mapping[str, str]) -> str:
     """The text with its placeholders filled; inserted text is not expanded again. Raises ValueError
     with a sentence that does not hold the secret."""
+    # One pass, so that a secret that happens to look like a placeholder stays as it is.
     return PLACEHOLDER.sub(lambda found: _filled(found[1], found[2], environ), text)
 
 
@@ -76,6 +77,7 @@ def _from_file(path: str, key: str) -> str:
     try:
         text = Path(path).read_text(encoding="utf-8")
         if not key:
+            # Editors end files with a line break, which no secret has.
             return text.rstrip("\r\n")
         pairs = javaproperties.loads(text)
     except OSError as error:

@@ -25,6 +25,7 @@ def publish_config(
         if settings.get("loader.source.oggJson", FLAG)
         else ("canalRow", "canalCompat")
     )
+    # porter's name for it.
     client_id = settings.get("loader.source.group", TEXT)
     options = {"client.id": client_id} if client_id else {}
     keys, patterns = _partition_keys(settings)
@@ -56,6 +57,7 @@ def _partition_keys(
         if not columns:
             continue
         if not is_pattern(table):
+            # Names of tables match in any case.
             keys[table.upper()] = columns
         elif is_regex(table):
             patterns.append(KeyRule(table, columns, setting=PARTITION_KEY + table))

@@ -78,6 +78,7 @@ class Inspection:
         """The same for a command that needs these keys: their unfilled placeholders are errors."""
         diagnostics = Diagnostics()
         for found in self.diagnostics.found:
+            # A note otherwise: a command should not want secrets that it does not use.
             if found.is_unfilled and needs(found.key):
                 found = replace(found, severity=Severity.ERROR)
             diagnostics.found.append(found)
@@ -152,6 +153,7 @@ def _inspect(
     diagnostics: Diagnostics,
     sources: Lookup,
 ) -> Inspection:
+    # Own lines first, then those of named sources: a limit of this machine applies to both.
     own = read_entries(text, environ, diagnostics, unfilled)
     entries = add_sources(own, sources, environ, unfilled, diagnostics)
     known = own if entries is None else entries
@@ -167,12 +169,14 @@ def _inspect(
         # source may have.
         diagnostics.found[:] = [each for each in diagnostics.found if not _is_of_source(each, own)]
         task = None
+    # Last, so that it covers what named sources and the typed task have reported.
     _allow(own, diagnostics)
     return Inspection(None if diagnostics.of(Severity.ERROR) else task, diagnostics, own)
 
 
 def _is_of_source(found: Diagnostic, own: Mapping[str, Entry]) -> bool:
     """Whether a diagnostic is about a missing key that the named source of its side may have."""
+    # Line 0 means that the key is missing.
     if found.line != 0:
         return False
     named = [prefix for prefix in SIDES if prefix + NAME_KEY in own]
@@ -182,6 +186,7 @@ def _is_of_source(found: Diagnostic, own: Mapping[str, Entry]) -> bool:
 def _allow(own: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
     """Applies `check.allow`, which counts only in the task's own file."""
     written = own.get(ALLOW)
+    # Not from a named source: one that many tasks share must not waive the checks of all.
     keys = split_list(written.value) if written else ()
     allowed = diagnostics.allow(keys)
     for key in keys:
@@ -201,6 +206,7 @@ def _task(settings: Settings) -> FetchTask | LoadTask | None:
     if route is None:
         _report_route(settings, consumer, loader)
         return None
+    # Which keys have an effect depends on the route, so it comes after it.
     settings.answer(route, f"a task of {consumer} and {loader}")
     if route is Route.SOURCE:
         return source_task(task_id, consumer, settings)

@@ -13,6 +13,7 @@ from cdcbus.tasks.config.keys.types import ADDRESSES, TABLES, ValueType
 from cdcbus.tasks.config.parser import Entry
 
 T = TypeVar("T")
+# Of a wrong value, so that the sentence fits a terminal's line or two.
 SHOWN_CHARACTERS = 60
 
 
@@ -36,6 +37,7 @@ class Settings:
                 self._read(entry, (value_types or {}).get(entry.key, key.value_type))
 
     def _read(self, entry: Entry, value_type: ValueType[Any]) -> None:
+        # `get` may read it again with a narrower type.
         self._values.pop(entry.key, None)
         if not entry.value.strip():
             return
@@ -43,6 +45,7 @@ class Settings:
             self._values[entry.key] = value_type.read(
                 entry.value if value_type.is_secret else entry.value.strip()
             )
+        # OverflowError: a date or number beyond what Python's types hold.
         except (ValueError, OverflowError):
             shown = f" {_short(entry.written)}" if value_type.is_shown else ""
             self.error(entry.key, f"wrong value{shown}", value_type)
@@ -65,6 +68,7 @@ class Settings:
         value = self.get(name, value_type)
         if value is not None:
             return value
+        # A wrong value is reported already.
         if not self.has(name):
             self.error(name, "missing", value_type)
         return otherwise
@@ -144,6 +148,7 @@ def tables(settings: Settings) -> tuple[TableList, TableList]:
     """The tables to include, and the tables to exclude."""
     includes = settings.get("consumer.includes", TABLES) or TableList()
     excludes = settings.get("consumer.excludes", TABLES) or TableList()
+    # porter looks at its excludes only where it has no includes.
     if includes and excludes and not includes.patterns:
         settings.note("consumer.excludes", "without effect with consumer.includes, as in porter")
     return includes, excludes

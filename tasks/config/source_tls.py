@@ -42,6 +42,7 @@ def source_tls(settings: Settings) -> MysqlTls:
             )
     for name, file in ((CA, ca), (CERTIFICATE, certificate), (KEY, key)):
         if file and not Path(file).is_file():
+            # Only a warning: a file is often checked on a machine other than the node's.
             settings.warn(
                 name,
                 "no such file on this machine; the task stops where it runs without the file",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from importlib import resources
 
+# A remark counts if it is a key that was commented out: nothing between # and the key.
 LINE = re.compile(r"#?(?P<key>[^#!=\s]+)=(?P<value>.*)")
 
 
@@ -41,4 +42,5 @@ def _line(line: str, values: Mapping[str, str]) -> str:
 
 def _escaped(value: str) -> str:
     """The value escaped as little as the format allows: people read these files."""
+    # A leading blank would be taken as part of the separator.
     return re.sub(r"^(?=[ \t\f])", r"\\", value.replace("\\", r"\\"))

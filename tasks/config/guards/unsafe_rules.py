@@ -14,6 +14,7 @@ from cdcbus.tasks.config.settings import Settings
 
 COLUMN_LISTS = re.compile(r"mapper\[[0-9]+\]\.(ignore|include)")
 OF_A_COLUMN = re.compile(r"mapper\[[0-9]+\]\.(?:mask|column)\.(.+)", re.DOTALL)
+# The keys of a rule that withhold cells: without effect, these would reach the target in clear.
 KEEPS_BACK = re.compile(r"mapper\[[0-9]+\]\.(ignore|include|mask\..+)", re.DOTALL)
 
 
@@ -42,6 +43,7 @@ def report_idle_rules(
     `includes`."""
     named = [TableId(*name.split(".", 1)) for name in includes]
     mapper = Mapper(tuple(rules.values()))
+    # What the mapper itself would choose, so that this check never differs from what tasks do.
     acting = [_role(route.rule) for table in named for route in mapper.routes(table)]
     for number, rule in rules.items():
         if _role(rule) not in acting:

@@ -16,7 +16,8 @@ from cdcbus.tasks.config.keys.types import split_list
 FILES = "node.files"
 MODULES = "node.modules"
 ENVIRONMENT = "environment"
-FILLED_ENVIRONMENT = f"cdcbus.{ENVIRONMENT}"  # a machine's own variable may have the key's name
+# A machine's own variable may have the key's name.
+FILLED_ENVIRONMENT = f"cdcbus.{ENVIRONMENT}"
 
 
 def may_read(path: str, environ: Mapping[str, str]) -> bool:
@@ -24,6 +25,7 @@ def may_read(path: str, environ: Mapping[str, str]) -> bool:
     it. Symbolic links are resolved first."""
     if not environ.get(FILES):
         return True
+    # A link inside an allowed folder must not lead out of it.
     real = Path(path).resolve()
     return any(real.is_relative_to(Path(each).resolve()) for each in split_list(environ[FILES]))
 
@@ -73,6 +75,7 @@ def _named_code(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
             or (key == "loader.loaderName" and is_added_loader(name))
         ):
             yield key, name
+        # librdkafka's plugin.library.paths loads shared libraries.
         elif key.startswith("spark.") or key.endswith("plugin.library.paths"):
             yield key, key
 
@@ -80,4 +83,5 @@ def _named_code(values: Mapping[str, str]) -> Iterator[tuple[str, str]]:
 def _is_in_module(name: str, allowed: Iterable[str]) -> bool:
     """Whether the module of `module:function`, or a package above it, is allowed."""
     module, colon, _ = name.partition(":")
+    # With the dots, `shop` allows shop.rules and not shopping.
     return bool(colon) and any(f"{module}.".startswith(f"{each}.") for each in allowed)

@@ -75,7 +75,8 @@ BASE_URL: ValueType[str] = ValueType(
     _base_url,
     "an address with http:// or https://, without user and query",
     "http://prometheus:9090",
-    is_shown=False,  # addresses may hold passwords
+    # Addresses may hold passwords.
+    is_shown=False,
 )
 MATCHERS: ValueType[str] = ValueType(
     "matchers", _matchers, 'name="value" pairs between commas', 'env="prod",job="cdcbus"'
@@ -93,10 +94,12 @@ def _bind(text: str) -> tuple[str, int] | None:
         or int(port) > 65535
     ):
         raise ValueError("not host:port")
+    # Sockets take an IPv6 address without its brackets.
     return host.strip("[]"), int(port)
 
 
 def _token(text: str) -> str:
+    # Printable ASCII without blanks, as a header carries it, and too long to be guessed.
     if not re.fullmatch(r"[!-~]{16,}", text):
         raise ValueError("too short, or not printable")
     return text
@@ -138,6 +141,7 @@ PROVIDER: ValueType[str] = ValueType(
 )
 CONSOLE: ValueType[str] = ValueType(
     "address",
+    # A lambda, as the function is defined below.
     lambda text: _origin(text),
     "https:// or http://, host and port, and nothing after them",
     "https://cdcbus.example.com",

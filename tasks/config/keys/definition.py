@@ -58,6 +58,7 @@ class Key:
         return _pattern(self.name).fullmatch(written) is not None
 
 
+# Each name that is no exact one is compared with all patterns.
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
     text = re.escape(name).replace(r"\[i\]", r"\[[0-9]{1,6}\]").replace(r"\*", ".+")

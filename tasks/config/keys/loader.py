@@ -23,6 +23,7 @@ from cdcbus.tasks.config.keys.types import (
     ZERO_DATE,
 )
 
+# Answers say why a key of porter has no effect here: porter's files must run unchanged.
 RETRY_ANSWER = (
     "accepted; an unreachable server is retried indefinitely, with growing pauses, and no row is "
     "skipped"

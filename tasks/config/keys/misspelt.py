@@ -25,7 +25,9 @@ def unknown_key_refusal(written: str) -> str | None:
     as a misspelt one that has no effect here in any spelling."""
     meant = _nearly(written)
     if meant is not None:
+        # A key without effect protects nothing in any spelling.
         return None if KEYS[meant].is_idle else f"and it looks like {meant}: correct it"
+    # Whatever follows mapper[i] was meant to change or withhold cells.
     if _OF_A_RULE.match(written):
         return f"and rows would pass as if it were not there: mapper[i] has {_OF_RULES}"
     return None
@@ -48,6 +50,7 @@ def _likeness(written: list[str], known: list[str]) -> float:
     """The likeness of the least similar part, 0 to 1. Names that users choose are not compared."""
     open_end = known[-1] == "*" or known[-1].startswith("<")
     fixed = known[:-1] if open_end else known
+    # A missing or an additional part makes another key; it is no typing error.
     if len(written) < len(known) or (len(written) > len(known) and not open_end):
         return 0.0
     pairs = zip(fixed, written, strict=False)
@@ -59,5 +62,6 @@ def _part_likeness(known: str, written: str) -> float:
         return 1.0
     matcher = difflib.SequenceMatcher(None, known, written)
     if len(known) > 2 and sorted(known) == sorted(written):
-        return 1.0 if matcher.ratio() > 0.5 else 0.0  # transposed letters
+        # Transposed letters.
+        return 1.0 if matcher.ratio() > 0.5 else 0.0
     return matcher.ratio()

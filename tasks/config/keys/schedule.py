@@ -48,12 +48,14 @@ class Schedule:
             return epoch + self.every
         first = datetime.fromtimestamp(epoch).date()
         for number in range(DAYS_LOOKED_AT):
+            # By calendar days, not by 24 hours, as days of a clock change are shorter or longer.
             day = first + timedelta(days=number)
             if not self._is_day(day):
                 continue
             for hour in self.hours:
                 for minute in self.minutes:
                     found = datetime.combine(day, time(hour, minute)).timestamp()
+                    # Hours and minutes are sorted, so the first one after the time is the next.
                     if found > epoch:
                         return found
         return None
@@ -74,6 +76,7 @@ def read_schedule(text: str) -> Schedule:
         raise ValueError("not a schedule")
     minutes, hours = _numbers(fields[0], 0, 59), _numbers(fields[1], 0, 23)
     days, months = _numbers(fields[2], 1, 31), _numbers(fields[3], 1, 12, MONTHS, 1)
+    # cron has 0 and 7 for Sunday.
     weekdays = {day % 7 for day in _numbers(fields[4], 0, 7, DAYS)}
     schedule = Schedule(
         minutes=tuple(sorted(minutes)),
@@ -81,8 +84,10 @@ def read_schedule(text: str) -> Schedule:
         days=frozenset(days),
         months=frozenset(months),
         weekdays=frozenset(weekdays),
+        # cron's rule: `*/2` counts as unrestricted as well.
         is_either=not any(field.startswith("*") for field in (fields[2], fields[4])),
     )
+    # Such as the 31st of February.
     if schedule.after(0.0) is None:
         raise ValueError("never")
     return schedule
@@ -103,6 +108,7 @@ def _numbers(
             begin = end = _number(low, names, first)
             if dash:
                 end = _number(high, names, first)
+            # `10/5` is `10-59/5`, as in most crons.
             elif slash:
                 end = most
         width = int(step) if re.fullmatch(r"[1-9][0-9]?", step) else 0

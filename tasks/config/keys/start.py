@@ -9,7 +9,8 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AfterOffset, AtGtid, AtTime, BinlogStart, Edge, KafkaStart, Replay
 from cdcbus.tasks.config.keys.types import ValueType
 
-FIRST_EVENT = 4  # after the four magic bytes that open a binlog file
+# After the four magic bytes that open a binlog file.
+FIRST_EVENT = 4
 MYSQL_GTID = (
     r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}(:([a-z_][a-z0-9_]{0,31}|[0-9]+(-[0-9]+)?))+"
 )
@@ -18,6 +19,7 @@ GTIDS = re.compile(
     rf"({MYSQL_GTID}(\s*,\s*{MYSQL_GTID})*|{MARIADB_GTID}(\s*,\s*{MARIADB_GTID})*)", re.IGNORECASE
 )
 DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+# Kafka's offsets are signed 64-bit numbers.
 LAST_OFFSET = 2**63 - 1
 STOP_AT = "consumer.stopAt"
 
@@ -25,6 +27,7 @@ STOP_AT = "consumer.stopAt"
 def _kafka(text: str) -> KafkaStart:
     if text in tuple(Edge):
         return Edge(text)
+    # -1 is the offset before the first record: nothing is processed yet.
     if re.fullmatch(r"-1|[0-9]{1,19}", text):
         return AfterOffset(_offset(text))
     if numbers := re.fullmatch(r"([0-9]{1,19})\s*-\s*([0-9]{1,19})", text):

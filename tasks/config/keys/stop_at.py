@@ -33,9 +33,11 @@ def load_end(word: str, topics: int) -> KafkaStart:
 
 def _read(value_type: ValueType[T], word: str, what: str) -> T:
     try:
+        # The end of the log at the start of the run is `latest` when read as a beginning.
         found = value_type.read(Edge.LATEST if word == NOW else word)
     except ValueError:
         found = None
+    # A run that ends at the beginning would do nothing.
     if found is None or found is Edge.EARLIEST:
         raise ValueError(f"{word!r} cannot be the end of a run; expected {what}")
     return found

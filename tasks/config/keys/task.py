@@ -117,6 +117,7 @@ TASK_KEYS = (
             "Overrides [cdcbus.properties](#settings-for-all-tasks) for this task.",
             "not known",
         )
+        # Without defaults, as an unset one means the setting for all tasks.
         for key in ALARM_LIMIT_KEYS
     ),
     Key(
@@ -153,6 +154,7 @@ TASK_KEYS = (
         "Seconds by which the pause before each further restart grows.",
     ),
     Key(
+        # Before porter.*, which matches it as well: the first pattern counts.
         "porter.source.*",
         TEXT,
         "",
@@ -178,6 +180,7 @@ CONSUMER_KEYS = (
         "also JdbcFetch",
     ),
     Key(
+        # Any text here, as the words differ by route: each route narrows the type.
         "consumer.converter",
         TEXT,
         "",
@@ -222,6 +225,7 @@ CONSUMER_KEYS = (
         "not known",
     ),
     Key(
+        # Any text here, too: each route reads it by a type of its own.
         "consumer.offset",
         START,
         "",
@@ -312,6 +316,7 @@ CONSUMER_KEYS = (
     ),
 )
 
+# A key of cdcbus among Spark's own: it is not passed on to Spark.
 ISOLATED = "spark.isolated"
 
 PASSED_THROUGH = (
@@ -390,6 +395,7 @@ def find_key(written: str) -> Key | None:
 
 def nearest_key(written: str) -> str | None:
     """The known key most similar to an unknown one; None where none is close."""
+    # Without placeholders, which would count as differences to any name.
     names = {re.sub(r"<[a-z]+>|\*", "", name.casefold()): name for name in KEYS}
     sought = re.sub(r"\[\s*[0-9]+\s*\]", "[i]", written).casefold()
     close = difflib.get_close_matches(sought, names, n=1, cutoff=0.75)

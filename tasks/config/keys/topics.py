@@ -16,6 +16,7 @@ PRIMARY_KEY = "$pk$"
 def _rules(text: str) -> tuple[TopicRule, ...]:
     rules = []
     for item in filter(None, map(str.strip, re.split("[,;]", text))):
+        # From the right, so that a text without a colon is the regular expression.
         topic, _, regex = (part.strip() for part in item.rpartition(":"))
         if topic and not LEGAL.fullmatch(topic):
             raise ValueError("not a topic")
@@ -23,6 +24,7 @@ def _rules(text: str) -> tuple[TopicRule, ...]:
             raise ValueError("not a regular expression")
         if not regex:
             raise ValueError("no table")
+        # With an escaped dot a rule is for tables, else for schemas, as in canal.
         rules.append(TopicRule(regex, r"\." in regex, topic))
     return tuple(rules)
 
@@ -40,9 +42,11 @@ def _key_rules(text: str) -> tuple[KeyRule, ...]:
     rules = []
     for item in filter(None, map(str.strip, re.split("[,;]", text))):
         name, colon, columns = (part.strip() for part in item.partition(":"))
+        # A plain name is matched as it is: its dot is no wildcard.
         regex = name if is_pattern(name) else re.escape(name)
         if not is_regex(regex) or not name or bool(colon) != bool(columns):
             raise ValueError("no rule")
+        # No names mean the primary key.
         names = () if columns == PRIMARY_KEY else tuple(filter(None, columns.split("^")))
         setting = "loader.source.partitionHash"
         rules.append(KeyRule(regex, names, is_by_table=not colon, setting=setting))
@@ -54,6 +58,7 @@ def _new_topics(text: str) -> NewTopics:
     rules = []
     for item in filter(None, map(str.strip, re.split("[,;]", text))):
         found = re.fullmatch(r"(?:(.+):)?\s*([0-9]{1,6})\s*:\s*([0-9]{1,5})", item)
+        # Kafka stores the number of replicas in 16 bits.
         if found is None or not (int(found[2]) and 0 < int(found[3]) < 2**15):
             raise ValueError("not two numbers")
         partitions, replicas = int(found[2]), int(found[3])

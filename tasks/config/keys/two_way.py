@@ -7,6 +7,7 @@ import re
 from cdcbus.tasks.config.keys.definition import Key, Route
 from cdcbus.tasks.config.keys.types import ValueType, split_list
 
+# The mark is part of a table's name, cdcbus_mark_<MARK>, which then needs no quotes.
 _MARK = re.compile(r"[a-z0-9_]{1,40}")
 _GTID_SOURCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]{1,10}-[0-9]{1,10}")
 

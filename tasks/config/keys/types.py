@@ -45,6 +45,7 @@ def split_list(text: str) -> tuple[str, ...]:
 
 
 def _whole(text: str, least: int, most: int) -> int:
+    # Not int() alone, which also takes blanks, underscores and digits of other scripts.
     if not re.fullmatch(r"[+-]?[0-9]{1,19}", text):
         raise ValueError("not a whole number")
     number = int(text)
@@ -106,6 +107,7 @@ def _pair(text: str) -> tuple[str, str]:
 def _addresses(text: str) -> tuple[tuple[str, int], ...]:
     addresses = []
     for element in split_list(text):
+        # The last colon, as an IPv6 address has several.
         host, colon, port = element.rpartition(":")
         if not colon or not host or re.search(r"[\s/]", host):
             raise ValueError("not host:port")
@@ -134,6 +136,7 @@ def _regexes(text: str) -> tuple[str, ...]:
 
 def _operations(text: str) -> frozenset[Op]:
     found = frozenset(Op(each.upper()) for each in split_list(text))
+    # A task without any rows is a mistake.
     if found >= {Op.INSERT, Op.UPDATE, Op.DELETE}:
         raise ValueError("all operations")
     return found
@@ -263,7 +266,8 @@ JDBC_URL: ValueType[str] = ValueType(
     _jdbc_url,
     "jdbc:mysql:, jdbc:mariadb:, jdbc:postgresql: or jdbc:oracle:thin: with its address",
     "jdbc:postgresql://db1:5432/shop",
-    is_shown=False,  # addresses may hold passwords
+    # Addresses may hold passwords.
+    is_shown=False,
 )
 ANY_ADDRESS: ValueType[str] = ValueType(
     "address", str, "the target's address", "jdbc:postgresql://db1:5432/shop", is_shown=False

@@ -20,6 +20,7 @@ from cdcbus.tasks.config.keys.types import (
     TLS_MODE,
 )
 
+# porter hands these on to canal; they are accepted, so that its files run unchanged.
 CANAL_ANSWER = "accepted; a setting inside canal, which is not used here"
 
 CANAL_SOURCE_KEYS = (
@@ -76,6 +77,7 @@ CANAL_SOURCE_KEYS = (
         Route.FETCH,
     ),
     Key(
+        # porter's key: it stays a part of the position's path, although it filters nothing.
         "consumer.source.database",
         PATH_NAME,
         "binlog",
@@ -138,6 +140,7 @@ CANAL_SOURCE_KEYS = (
         Route.FETCH,
     ),
     Key(
+        # Never skips on its own: what is missing would be lost without notice.
         "consumer.source.onPositionLost",
         ON_POSITION_LOST,
         "stop",
@@ -148,6 +151,7 @@ CANAL_SOURCE_KEYS = (
         Route.FETCH,
     ),
     Key(
+        # The rows that such a statement changes are in no event, so a skip leaves them out.
         "consumer.onStatement",
         ON_STATEMENT,
         "stop",

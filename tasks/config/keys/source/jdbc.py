@@ -60,6 +60,7 @@ JDBC_SOURCE_KEYS = (
         answer=JDBC_FETCH_ANSWER,
     ),
     Key(
+        # A warning instead of a note: a fetch task with this spelling has no user.
         "consumer.source.userName",
         TEXT,
         "",

@@ -39,6 +39,7 @@ KAFKA_SOURCE_KEYS = (
         Route.FROM_KAFKA,
     ),
     Key(
+        # No default, unlike porter's: a wrong one would leave rows out, or apply all of them again.
         "consumer.source.firstConsumeFrom",
         EDGE,
         "",
@@ -74,6 +75,7 @@ KAFKA_SOURCE_KEYS = (
         Route.FROM_KAFKA,
     ),
     Key(
+        # Kafka's timer knows nothing of the target's commits, so it must not store positions.
         "consumer.source.autoCommit",
         FLAG,
         "false",
