@@ -48,6 +48,7 @@ from cdcbus.tasks.zookeeper.source_registry import source_nodes
 FILE_NAME = "cdcbus.properties"
 FILE_VARIABLE = "CDCBUS_CONFIG"
 DEFAULT = "default"
+# porter's form of named sources in its own configuration.
 SOURCE_KEY = re.compile(r"porter\.source\.([^.]+)\.(.+)", re.DOTALL)
 
 
@@ -130,6 +131,7 @@ class BusSettings:
         """The session and lease times. Raises ConfigError where they do not fit together."""
         session_seconds: int = self._value("zookeeper.sessionSeconds")
         lease_seconds: int | None = self._value("zookeeper.leaseSeconds")
+        # The default, 4 s of 6 s, in the same proportion for longer sessions.
         return LockTimes(session_seconds, lease_seconds or session_seconds * 2 / 3)
 
     @property
@@ -178,6 +180,7 @@ class BusSettings:
     @property
     def http_closed(self) -> bool:
         """Whether every page needs a token, or a session."""
+        # With a provider, people are meant to sign in, so no page stays open.
         return bool(self._value("http.closed")) or bool(self._value("http.oidc.issuer"))
 
     @property
@@ -195,6 +198,7 @@ class BusSettings:
     def child_environment(self) -> dict[str, str]:
         """The environment that gives a `cdcbus` command these settings, except a password that
         was given to this command only."""
+        # Absolute, as the child may run in another folder.
         named = {} if self.file is None else {FILE_VARIABLE: str(self.file.absolute())}
         return {**self.environ, **named, variable_of("zookeeper"): self.zookeeper}
 
@@ -205,6 +209,7 @@ class BusSettings:
         filling = dict(self.environ)
         if key_file := self._value(KEY_FILE):
             filling[KEY_FILE_VARIABLE] = key_file
+        # Beside the variables, so that the limits hold wherever placeholders are filled.
         if self.environment:
             filling[FILLED_ENVIRONMENT] = self.environment
         for key, allowed in self.allow_lists.items():
@@ -251,6 +256,7 @@ class BusSettings:
         """The task, with these Spark settings where its file has none."""
         if isinstance(task, FetchTask):
             return task
+        # The task's own settings win.
         return replace(task, spark_options={**self.spark_options, **task.spark_options})
 
     def errors(self) -> list[str]:
@@ -261,6 +267,7 @@ class BusSettings:
                 setting.value(self.environ)
             except ConfigError as error:
                 found.append(str(error))
+        # Only where each setting can be read alone, as these properties combine several.
         if not found:
             try:
                 _ = self.lock_times, self.http_people, self.http_oidc
@@ -297,13 +304,15 @@ def read_bus_settings(
         raise ConfigError("\n".join(_located(diagnostic, file) for diagnostic in errors))
     keys = dict(BUS_KEYS)
     for name in entries:
-        if SPARK_KEY.matches(name):  # the table has one key for all of them
+        # The table has one key for all of them.
+        if SPARK_KEY.matches(name):
             keys[name] = replace(SPARK_KEY, name=name)
         elif own := find_person_key(name) or find_group_key(name):
             keys[name] = replace(own, name=name, default="")
         elif channel_key := find_channel_key(name):
             keys[name] = channel_key
     settings = {name: _setting(key, options, environ, entries, file) for name, key in keys.items()}
+    # Warned of, as an alarm that nobody receives is noticed only when it matters.
     used = split_list(settings[CHANNELS].written)
     for name, entry in entries.items():
         if (found := CHANNEL_KEY.fullmatch(name)) and found[1] not in used:
@@ -346,6 +355,7 @@ def _setting(
     variable = variable_of(key.name)
     if key.name in options:
         return BusSetting(key, options[key.name], f"option --{key.name}")
+    # An empty variable counts as unset, as Compose passes unset ones this way.
     if environ.get(variable):
         return BusSetting(key, environ[variable], f"environment variable {variable}")
     entry = entries.get(key.name)

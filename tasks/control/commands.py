@@ -38,6 +38,7 @@ def refuse_running(client: KazooClient, task_id: str, is_live: bool) -> None:
     locks = TaskNodes(client).locks(task_id)
     if not locks or is_live:
         return
+    # One process holds all locks of a task.
     holder = next(iter(locks.values()))
     who = f"process {holder.text('processId')} on {holder.text('hostName')}"
     raise PositionConflict(
@@ -48,6 +49,7 @@ def refuse_running(client: KazooClient, task_id: str, is_live: bool) -> None:
 
 def order_taking(nodes: BusNodes, node_id: str, is_taking: bool, by: str) -> None:
     """Tells a node to take tasks, or to give up its tasks."""
+    # Read first, as the znode also holds the limit.
     wish = replace(nodes.wish(node_id), is_taking=is_taking)
     nodes.put_wish(node_id, wish, by, "node resume" if is_taking else "node drain")
 
@@ -62,5 +64,6 @@ def _is_wanted(nodes: TaskNodes, task_id: str) -> bool:
     try:
         desired = nodes.wanted(task_id)
     except ConfigError:
-        return False  # damaged, so the command is written again
+        # Damaged, so the command is written again.
+        return False
     return desired is not None and desired.is_working

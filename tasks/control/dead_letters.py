@@ -16,8 +16,10 @@ from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOG = logging.getLogger(__name__)
-NAMED = 20  # records that an audit entry lists
-REFUSED = 3  # dead letters that a refusal lists
+# Records that an audit entry lists.
+NAMED = 20
+# Dead letters that a refusal lists.
+REFUSED = 3
 
 
 class Named(Protocol):
@@ -71,6 +73,7 @@ def replay_letters(
     Raises ConfigError, with nothing done, if a row would go back in time, unless `force` is set."""
     if dead_letters:
         with audited(client, by, _what("dlq replay", dead_letters), f"task {task_id}"):
+            # Inside the audit, so that a refused replay is recorded as well.
             if not force:
                 _refuse_outdated(topic.outdated(dead_letters, tell))
             topic.replay(dead_letters)
@@ -103,6 +106,7 @@ def _lower_count(client: KazooClient, task_id: str, dead_letters: int) -> None:
     """Lowers the count that a node has stored, to show the effect immediately; the node counts
     again later."""
     nodes = TaskNodes(client)
+    # A node may count at the same time, so the result is cut at 0.
     if known := nodes.open_dead_letters(task_id):
         nodes.put_open_dead_letters(task_id, max(0, known - dead_letters))
 

@@ -22,6 +22,7 @@ LOG = logging.getLogger(__name__)
 
 def is_file(word: str) -> bool:
     """Whether a word means a file: it exists as one, or looks like one. Any other word is an id."""
+    # By its look, too, so that a mistyped file name is not looked up in ZooKeeper.
     return os.sep in word or word.endswith(".properties") or Path(word).is_file()
 
 

@@ -70,6 +70,7 @@ def oidc_of(values: Mapping[str, Any]) -> OidcSettings | None:
     groups = _groups(values)
     issuer = values["http.oidc.issuer"]
     if issuer is None:
+        # Keys with a default have a value without being set.
         named = [key.name for key in OIDC_KEYS if not key.default and values[key.name] is not None]
         if named or groups:
             key = named[0] if named else f"http.oidc.group.{groups[0].name}"
@@ -90,6 +91,7 @@ def oidc_of(values: Mapping[str, Any]) -> OidcSettings | None:
         values["http.oidc.clientId"],
         groups,
         values["http.oidc.clientSecret"],
+        # Without openid the provider issues no ID token.
         scopes if "openid" in scopes else ("openid", *scopes),
         values["http.oidc.nameClaim"],
         values["http.oidc.groupsClaim"],

@@ -81,6 +81,7 @@ class Person:
 
     def may(self, role: Role, task_id: str | None = None) -> bool:
         """Whether the person has this role for a task; None: for all tasks."""
+        # By grant: a role that one grant gives does not reach the tasks of another.
         return any(
             grant.role >= role and (not grant.tasks if task_id is None else grant.has(task_id))
             for grant in self.grants

@@ -24,7 +24,8 @@ def protect(client: KazooClient, by: str) -> int:
                 try:
                     answer(client.set_acls_async(path, CREATOR_ALL_ACL))
                     count += 1
-                except NoNodeError:  # deleted meanwhile, as locks are
+                # Deleted meanwhile, as locks are.
+                except NoNodeError:
                     continue
     return count
 

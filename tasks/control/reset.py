@@ -31,6 +31,7 @@ from cdcbus.producer.source.position_resolver import when
 from cdcbus.tasks.config.keys.start import BINLOG_START, KAFKA_START
 from cdcbus.tasks.control.target_offsets import TargetOffsets, target_offsets
 
+# An operator waits for the answer, so a silent server is an error soon.
 ASK_SECONDS = 5.0
 BACK = re.compile(r"-[1-9][0-9]{0,18}")
 
@@ -83,6 +84,7 @@ def find_targets(
                 ]
         if not chosen:
             raise ConfigError(f"task {task.task_id} reads no partition {number}")
+        # Offsets of different partitions have nothing to do with each other.
         if len(chosen) > 1 and re.fullmatch(r"[0-9]+", word):
             raise ConfigError(
                 f"one offset cannot apply to {len(chosen)} partitions; choose one with --topic "
@@ -123,9 +125,11 @@ def _in_topic(
             difference = _difference(task, partition, before, after)
             means.append(f"{partition}: {difference}{at_target.beside(partition)}")
         elif before is None:
-            continue  # it continues where the target is
+            # It continues where the target is.
+            continue
         else:
             after = before
+        # Stored as porter stores it: the last processed offset, not the next one.
         positions.append(KafkaPosition(topic, partition.partition, after - 1))
     if at_target.unknown:
         means.append(at_target.unknown)
@@ -158,8 +162,10 @@ def _offset(
             return high
         case AtTime():
             found = logs.at_time(partition, start.epoch_ms)
+            # No record is as new as that time yet, so only what comes from now on is read.
             return high if found is None else found
         case AfterOffset():
+            # The word names the last processed record, as consumer.offset does.
             return _held(partition, start.offset + 1, low, high)
         case Replay():
             raise ConfigError(
@@ -182,6 +188,7 @@ def _difference(task: LoadTask, partition: TopicPartition, before: int | None, a
         return f"stays at offset {after}"
     verb = "repeats" if after < before else "leaves out"
     first = min(before, after)
+    # The later of the two places is not read or left out itself.
     last = max(before, after) - 1
     first_time = _record_time(task, partition, first)
     last_time = _record_time(task, partition, last)
@@ -193,11 +200,13 @@ def _difference(task: LoadTask, partition: TopicPartition, before: int | None, a
 
 def _record_time(task: LoadTask, partition: TopicPartition, offset: int) -> str:
     """When Kafka received the record, or its producer created it; empty where that is unknown."""
+    # The only group that the task's user may be allowed to use; nothing is committed.
     group = task.source.group or f"cdcbus-{task.task_id}"
     settings = {
         "bootstrap.servers": task.source.servers,
         "group.id": group,
         "enable.auto.commit": False,
+        # Otherwise a deleted record would be replaced by another one, silently.
         "auto.offset.reset": "error",
     }
     consumer = Consumer({**task.source.look_up_options, **settings})
@@ -232,6 +241,7 @@ def _in_binlog(task: FetchTask, word: str, stored: str) -> Target:
             after.to_json(),
             (f"continues at {_described(after)}; the stored position cannot be read",),
         )
+    # porter's counter of batches continues; it is no part of the place.
     after = replace(after, batch_id=before.batch_id)
     return Target(after.to_json(), (f"{task.swimlane}: {_bytes_between(short, before, after)}",))
 
@@ -268,8 +278,10 @@ def _bytes_between(task: FetchTask, before: BinlogPosition, after: BinlogPositio
     first, last = sorted([start, end])
     names = [name for name, _ in files]
     verb = "repeats" if end < start else "leaves out"
+    # A file that was purged, or that another server wrote: its size is unknown.
     if first.file not in names or last.file not in names:
         return f"{way}: {verb} what lies between"
+    # Whole files from the first to before the last; then the two places within them.
     between = files[names.index(first.file) : names.index(last.file)]
     size = sum(size for _, size in between) + last.pos - first.pos
     return f"{way}: {verb} {size:,} bytes of binlog"

@@ -119,6 +119,7 @@ def _beside(word: str, bus: BusSettings) -> dict[str, FetchTask]:
         places = [
             str(file)
             for file in sorted(Path(word).parent.glob("*.properties"))
+            # The settings of all tasks may lie in the same folder.
             if file.name != FILE_NAME
         ]
     else:
@@ -127,6 +128,7 @@ def _beside(word: str, bus: BusSettings) -> dict[str, FetchTask]:
     for place in places:
         try:
             task = _inspected(place, word, bus).task
+        # A broken file beside the task is not the task's fault; if it was the one, none is found.
         except CdcError:
             continue
         if isinstance(task, FetchTask):
@@ -192,6 +194,7 @@ def source_connection(config: SourceConfig, read_timeout_seconds: float) -> Iter
             break
         except (SourceUnavailable, SourceRefused):
             continue
+    # The last one outside the loop, so that its error is the one that is raised.
     else:
         connection = servers.connect(replace(config, addresses=(last,)), read_timeout_seconds)
     with servers.reported(config), closing(connection):
@@ -253,9 +256,11 @@ def record_type(column: TableColumn) -> str:
         return "geometry"
     if column.data_type in ("tinyint", "smallint", "mediumint", "int", "bigint"):
         unsigned = " unsigned" * ("unsigned" in column.type)
+        # tinyint(1) is how MySQL spells BOOLEAN; other widths only concern the display.
         width = "(1)" * column.type.startswith("tinyint(1)")
         return f"{column.data_type}{width}{unsigned}"
     if column.data_type in ("enum", "set"):
+        # Spelled again, without the escapes that information_schema shows.
         quoted = ["'" + label.replace("'", "''") + "'" for label in labels_in(column.type)]
         return f"{column.data_type}({','.join(quoted)})"
     return column.type

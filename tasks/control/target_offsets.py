@@ -47,6 +47,7 @@ def target_offsets(task: LoadTask, lacks: str = "") -> TargetOffsets:
             seen, table = check_forward(task, task.target)
         else:
             seen, table = check_target(task)
+    # A command that sets positions must work while the target is down, too.
     except CdcError as error:
         return TargetOffsets(unknown=f"{UNKNOWN}{error}")
     for result in seen:

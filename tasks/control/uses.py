@@ -77,6 +77,7 @@ def task_of(inspection: Inspection, place: str, uses: Callable[[Task], Uses]) ->
     are notes. Raises ConfigError that lists all errors, including used secrets that are missing.
     """
     task = inspection.ready(place).task
+    # What a command uses depends on the kind of task, so the task is read before that is known.
     return inspection.using(uses(task).needs).ready(place).task
 
 
