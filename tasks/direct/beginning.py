@@ -35,6 +35,7 @@ def begin(opened: Opened) -> DirectLoad:
     ConfigError where a fetch task is not running or cannot be compared, and Interrupted."""
     load = opened.load
     with TopicLogs(load) as logs:
+        # First of all: whatever is older than these ends must be visible in what is read next.
         offsets = {
             partition: logs.bounds(partition)[1]
             for topic in load.source.topics
@@ -54,10 +55,13 @@ def _settled(opened: Opened, source: Source) -> BinlogPosition:
     while not opened.stop.is_set():
         position = _fetched(opened.client, source)
         here = BinlogCoordinates(position.file, position.pos)
+        # An idle source may end in a new file to which no transaction moves the position.
         is_there = here >= target or is_nothing_between(source.connection, here, target)
+        # A position in another server's binlog cannot be compared with this end.
         if is_there and position.server_uuid == source.server.identity:
             _wait_until_seen(opened, source, position)
             return position
+        # Otherwise this would wait forever.
         if not TaskNodes(opened.client).locks(fetch.task_id):
             raise ConfigError(
                 f"fetch task {fetch.task_id} is not running, and has not reached the end of its "
@@ -119,6 +123,7 @@ def begin_tables(opened: Opened) -> dict[TableId, TableProgress]:
         config = source.feed.fetch.source
         with servers.reported(config), closing(ChunkReader(config, source.server)) as reader:
             for table, selected in source.tables.items():
+                # Rows that are inserted later reach the target through the topic.
                 until = reader.greatest(selected, "")
                 found[table] = TableProgress(
                     TableState.RUNNING,

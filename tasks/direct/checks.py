@@ -78,6 +78,7 @@ def check_table(mapped: MappedTable, selected: SelectedTable, target: TargetTabl
 def tells_rows_apart(mapped: MappedTable, target: TargetTable) -> bool:
     """Whether the target's key contains all columns of a key of the source."""
     key = {name.lower() for name in target.key}
+    # A masked column may turn different values into one.
     copied = {
         column
         for column, name in mapped.columns.items()
@@ -85,6 +86,7 @@ def tells_rows_apart(mapped: MappedTable, target: TargetTable) -> bool:
     }
     nullable = {column.name for column in mapped.schema.columns if column.is_nullable}
     return any(
+        # A key of prefixes, or with NULLs, lets different rows have equal keys.
         unique.is_whole
         and nullable.isdisjoint(unique.columns)
         and copied.issuperset(unique.columns)

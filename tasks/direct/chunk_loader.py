@@ -68,9 +68,11 @@ def load_chunk(pickled: bytes, chunk: Chunk) -> Loaded | CdcError:
     try:
         return _worker(pickled).load(chunk)
     except CdcError as error:
+        # Its connections may be broken; the next chunk opens new ones.
         _worker.cache_clear()
         return error
-    except Exception as error:  # its text may hold cell values
+    # Its text may hold cell values, so only its class and place are shown.
+    except Exception as error:
         _worker.cache_clear()
         *_, (frame, line) = walk_tb(error.__traceback__)
         where = f"{frame.f_code.co_filename}:{line}"
@@ -136,6 +138,7 @@ class _Worker:
 
     def _table(self, reader: ChunkReader, chunk: Chunk) -> tuple[SelectedTable, TableWriter]:
         known = self._tables.get(chunk.table)
+        # The table may have been altered since the chunk was cut, or since the last one here.
         if known is None or known[0].expressions != chunk.expressions:
             selected = reader.describe(chunk.table)
             if selected is None or selected.expressions != chunk.expressions:
@@ -147,22 +150,26 @@ class _Worker:
     def _apply(
         self, chunk: Chunk, selected: SelectedTable, writer: TableWriter, images: list[bytes]
     ) -> None:
+        # Without a place in the binlog: the rows are read from the table, not from the log.
         origin = Origin(server_id=self._work.server.server_id, commit_us=now_ms() * 1000)
         self._read.rows = self._rows(selected, writer, images, origin)
         if self._read.rows is None:
             values = pa.array(_record_values(selected, writer, images, origin), pa.binary())
         else:
+            # Places of rows stand in for records, so that the applier cuts and counts as usual.
             values = self._read.rows.values()
         records = Records(
             pa.array(range(len(values)), pa.int64()),
             values,
             times=pa.nulls(len(values), pa.int64()),
         )
+        # There is no partition; the name appears in errors.
         place = TopicPartition(str(chunk.table), chunk.number)
         try:
             self._applier.apply(place, records, len(values), 0, len(values))
         except RowConflict as error:
             raise RowConflict(f"{_named(chunk, selected)}: {error}; {OTHER_ROW}") from error
+        # It names the table itself, and the statement or the line that is missing.
         except UnmappedColumn:
             raise
         except (DataError, TargetRejected) as error:
@@ -180,7 +187,8 @@ class _Worker:
         try:
             [value] = _record_values(selected, writer, images[:1], origin)
             return read_rows(images, selected, self._read.from_bytes(value))
-        except (DataError, UnreadableEvent):  # the path by records reports it
+        # The path by records reports it.
+        except (DataError, UnreadableEvent):
             return None
 
 
@@ -247,4 +255,5 @@ class _GuardedTransaction:
 
     def store_offset(self, _offset: AppliedOffset, _seen: AppliedOffset | None) -> None:
         if self._guard is not None:
+            # The same offset for old and new: fails if it changed, changes nothing otherwise.
             self._transaction.store_offset(self._guard, self._guard)

@@ -58,6 +58,7 @@ class Course:
     def done(self, chunk: Chunk, loaded: Loaded) -> None:
         """Notes that the target has committed a chunk."""
         next(part for part in self.parts if part.chunk is chunk).loaded = loaded
+        # The stored key must have no gap before it, as another run continues after it.
         while self.parts and (first := self.parts[0].loaded) is not None:
             self._pass(self.parts.popleft().chunk, first)
         self.finish_if_done()
@@ -81,7 +82,7 @@ class Course:
     @property
     def shown(self) -> TableProgress:
         """The progress including done chunks after one that is not done."""
-        # a copy, as other threads cut and end chunks concurrently
+        # A copy, as other threads cut and end chunks concurrently.
         ahead = [part.loaded for part in tuple(self.parts) if part.loaded]
         return replace(
             self.progress,

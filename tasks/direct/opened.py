@@ -78,7 +78,7 @@ def opened_for(
             raise ConfigError(
                 f"task {load.task_id} is a dry run ({load.loader}), which writes nothing"
             )
-        # a name of its own, as the applier ends other sessions of the task's name
+        # A name of its own, as the applier ends other sessions of the task's name.
         target = replace(
             load.target, task_id=f"{load.task_id} direct", pool_size=1, min_connections=0
         )
@@ -87,6 +87,7 @@ def opened_for(
         sources = []
         for feed in feeds:
             connection = stack.enter_context(source_connection(feed.fetch.source, READ_SECONDS))
+            # All reads go to one server: another one may lag behind it.
             address = (str(connection.host), int(connection.port))
             config = replace(feed.fetch.source, addresses=(address,))
             at_address = replace(feed, fetch=replace(feed.fetch, source=config))

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
 LOG = logging.getLogger(__name__)
+# Between two reports, each of which stores the progress.
 STORE_SECONDS = 1.0
 _Answer = TypeVar("_Answer")
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 20.0
@@ -84,6 +85,7 @@ class _Pool:
         self._first_rows = FIRST_ROWS
 
     def run(self, readers: int, report: Callable[[], None]) -> None:
+        # Only such threads inherit Spark's settings of the thread that starts them.
         from pyspark import InheritableThread
 
         self._working = readers
@@ -96,7 +98,8 @@ class _Pool:
         while not self._is_over():
             report()
         if self._stop.is_set() or self._failure:
-            with suppress(Exception):  # the JVM may have ended
+            # The JVM may have ended.
+            with suppress(Exception):
                 self._spark.cancelAllJobs()
         for thread in threads:
             thread.join()
@@ -113,7 +116,7 @@ class _Pool:
     def _work(self) -> None:
         try:
             while not self._stop.is_set() and self._failure is None:
-                # a separate lock: an unavailable source delays only new chunks
+                # A separate lock: an unavailable source delays only new chunks.
                 with self._cutting:
                     found = next(self._chunks, None)
                 if found is None:
@@ -126,6 +129,7 @@ class _Pool:
                         course.done(chunk, loaded)
         except BaseException as error:
             with self._changed:
+                # The first failure is the cause; others mostly follow from it.
                 self._failure = self._failure or error
         finally:
             with self._changed:
@@ -139,6 +143,7 @@ class _Pool:
             found = self._spark_job(chunk)
             if isinstance(found, Loaded):
                 return found
+            # OffsetConflict means here that another process has the task, which no retry changes.
             if isinstance(found, OffsetConflict) or policy_of(found).action is not Action.RETRY:
                 raise found
             LOG.warning("%s; chunk %d again in %g s", found, chunk.number, pause)
@@ -148,6 +153,7 @@ class _Pool:
 
     def _spark_job(self, chunk: Chunk) -> Loaded | CdcError:
         work = self._sourced[chunk.table].work
+        # One task: a failure of one chunk repeats no other.
         job: Any = self._spark.parallelize([chunk], 1).map(partial(load_chunk, work))
         try:
             [found] = job.collect()
@@ -178,6 +184,7 @@ class _Pool:
                     course.cut(chunk)
                 yield course, chunk
                 after = end
+            # Chunks check on their own, but the table may have been altered after the last one.
             now = self._ask(course.table, partial(_now, course.table))
             if now is None or now.expressions != selected.expressions:
                 raise altered(course.table)
@@ -198,6 +205,7 @@ class _Pool:
                         self._readers[server.identity] = self._opened.enter_context(closing(reader))
                     return question(self._readers[server.identity])
             except SourceUnavailable as error:
+                # A new connection is made at the next attempt.
                 self._readers.pop(server.identity, None)
                 LOG.warning("%s; asking again in %g s", error, pause)
                 if self._stop.wait(pause) or self._failure is not None:
@@ -206,6 +214,7 @@ class _Pool:
 
     def _rows(self, table: TableId) -> int:
         size = self._sizes.get(table)
+        # By the chunk that ended last, so that chunks keep their size where rows grow.
         return rows_for(CHUNK_BYTES, size.rows, size.bytes) if size else self._first_rows
 
 

@@ -24,8 +24,10 @@ from cdcbus.producer.snapshot.rows import CellColumn, cell_columns
 
 AS_THEY_ARE: Final = {"canalRow", "oggJson", "porterCompat"}
 """The formats that write a cell's text unchanged."""
+# oggJson's members for missing cells; a column of such a name would be taken for one.
 _FLAG: Final = "_ismissing"
 _UTF8: Final = {"utf8mb4", "utf8mb3", "utf8"}
+# A 64-bit number as bytes, so that it passes where values of records pass.
 _PLACE: Final = pa.binary(8)
 
 
@@ -48,6 +50,7 @@ class ReadRows:
     def group(self, values: pa.BinaryArray) -> RowGroup:
         """The rows with these values."""
         columns = self.columns
+        # The applier asks for a part where it halves a batch.
         if len(values) < len(self):
             places = values.cast(_PLACE).view(pa.int64())
             columns = {name: cells.take(places) for name, cells in columns.items()}
@@ -63,7 +66,8 @@ class ReadRows:
 
     def change(self, value: bytes) -> RowChange:
         """The row with this value."""
-        if not self._lists:  # all rows at once, as converting single cells is slower
+        # All rows at once, as converting single cells is slower.
+        if not self._lists:
             self._lists = [cells.to_pylist() for cells in self.columns.values()]
         place = int.from_bytes(value, "little")
         after: Row = {
@@ -117,8 +121,10 @@ def read_rows(
                 strict=True,
             )
         ]
-    except (ValueError, UnreadableEvent):  # the path through records reports what is wrong
+    # The path through records reports what is wrong.
+    except (ValueError, UnreadableEvent):
         return None
+    # The proof: the first row is equal on both paths, else the formats change cells.
     if [cells[0].as_py() for cells in columns] != list(like.after.values()):
         return None
     return ReadRows(like, dict(zip(like.after, columns, strict=True)))
@@ -143,6 +149,7 @@ def _texts(
 
 
 def _of_text(read: Reader) -> Callable[[bytes], str]:
+    # The reader expects a length of four bytes before the text, as in a row image.
     return lambda cell: read(len(cell).to_bytes(4, "little") + cell, 0)[0]
 
 

@@ -68,6 +68,7 @@ if TYPE_CHECKING:
     pass
 
 LOG = logging.getLogger(__name__)
+# Chunks that are read from the source at a time.
 READERS = 4
 
 Told = Callable[[Mapping[TableId, TableProgress]], None]
@@ -86,7 +87,9 @@ def run_direct(
     """Runs the load, and returns the progress of all tables once the task can be started. `told`
     gets that progress once a second. `is_anew`: discards an earlier, interrupted load. Raises
     CdcError; Interrupted after SIGINT and SIGTERM."""
+    # kazoo's own lines would mix with the progress, and its errors are raised anyway.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
+    # Before anything else: children of the old process may still write to the target.
     end_leftovers()
     load = consumer_task(word, bus, Uses.READ | Uses.WRITE | Uses.KAFKA)
     feeds = feeds_of(word, load, bus, source)
@@ -102,6 +105,7 @@ def run_direct(
             auth=bus.zookeeper_auth,
             session_seconds=bus.lock_times.session_seconds,
         )
+        # Callbacks run in reverse order: stop, then close.
         stack.callback(client.close)
         stack.callback(client.stop)
         if _is_held(client, load.task_id):
@@ -115,7 +119,7 @@ def run_direct(
             raise interrupted(load)
         try:
             with opened_for(load, feeds, client, end) as opened:
-                # after a restart of the process, the earlier work is its own
+                # After a restart of the process, the earlier work is its own.
                 is_anew &= RESTARTED_VARIABLE not in os.environ
                 return _run(opened, tables, readers, is_anew=is_anew, told=told)
         finally:
@@ -144,12 +148,14 @@ def _run(
     positions = _positions(opened, is_fresh=not was_begun, applied=applied)
     if found is None:
         _check_empty(opened, targets)
-        opened.spark.start(readers)  # early, as it takes seconds
+        # Early, as it takes seconds.
+        opened.spark.start(readers)
         found = begin(opened)
         known = begin_tables(opened)
         forget_direct_load(client, load.task_id)
         opened.store.save(known)
-        put_direct_load(client, load.task_id, found)  # last, as the load counts from now on
+        # Last, as the load counts from now on.
+        put_direct_load(client, load.task_id, found)
     else:
         _check_held(load, found)
         settle_again(opened, found)
@@ -271,6 +277,7 @@ def _guard(opened: Opened, found: DirectLoad) -> AppliedOffset | None:
     )
     if not opened.applier.keeps_offsets:
         return None
+    # One is enough, as a take-over changes all of them.
     return min(opened.applier.seen.values(), key=lambda each: each.topic_partition)
 
 
@@ -287,8 +294,10 @@ def _finish(opened: Opened, found: DirectLoad, positions: StoredPositions) -> No
     """Sets the task's position to the offsets, and releases the task. Raises PositionLost if Kafka
     no longer holds them."""
     _check_held(opened.load, found)
-    opened.applier.applied_offsets()  # fences any process that still writes chunks
+    # Fences any process that still writes chunks.
+    opened.applier.applied_offsets()
     starts = Starts(dict(found.offsets), topic_ids=dict(found.topic_ids))
+    # Target first, then ZooKeeper; only after both the load is done, and the task may start.
     take_over(opened.applier, positions, starts)
     put_direct_load(opened.client, opened.load.task_id, replace(found, is_done=True))
     LOG.info(
