@@ -47,6 +47,7 @@ def unmasked_text(text: str, dist: Mapping[str, Any]) -> str:
 
 
 def _entries(text: str) -> Mapping[str, Entry]:
+    # Without environment and sources: only what stands in the text itself may be shown.
     return inspect_text(text, {}, sources=lambda _: None).entries
 
 

@@ -40,6 +40,7 @@ def _tables(text: str) -> object:
     return text and TABLES.read(text)
 
 
+# These characters have a meaning in JDBC addresses, lists of tables or remarks.
 NAME = ValueType(
     "name", _matching(r"[^\s#,./?;=]+"), "a name without blanks, # , . / ? ; =", "shop"
 )
@@ -51,6 +52,7 @@ NAME_OR_NONE = ValueType(
 )
 ID = ValueType("id", lambda text: NAME.read(PATH_NAME.read(text)), NAME.expected, "1084")
 USER = ValueType("user", _matching(r"[^\s#]+"), "a name without blanks and #", "cdc")
+# Kafka's own limits of a topic's name.
 TOPIC = ValueType(
     "topic", _matching(r"[A-Za-z0-9._-]{1,249}"), "one topic's name: letters, digits, . _ -", "shop"
 )
@@ -63,6 +65,7 @@ TOPICS = ValueType(
 LOADED = ValueType("tables", _tables, f"{TABLES.expected}; nothing for all", TABLES.example)
 FETCHED = ValueType(
     "tables",
+    # SCHEMA.* is no table name, so a name stands in for the star while the rest is checked.
     lambda text: _tables(text.replace(".*", ".x")),
     "SCHEMA.TABLE or SCHEMA.* separated by commas; nothing for all",
     "shop.*",
@@ -86,7 +89,8 @@ class Question:
     value_type: ValueType[Any]
     default: Callable[[Answers], str | None]
     routes: tuple[str, ...] = ROUTES
-    fetched_type: ValueType[Any] | None = None  # replaces `value_type` for mysql->kafka
+    # Replaces `value_type` for mysql->kafka.
+    fetched_type: ValueType[Any] | None = None
 
     @property
     def option(self) -> str:
@@ -108,6 +112,7 @@ def _target_schema(answers: Answers) -> str | None:
     defaults = {
         TO_MYSQL: answers.get("target_database"),
         TO_POSTGRESQL: "public",
+        # In Oracle a schema is a user, in upper case unless quoted.
         TO_ORACLE: answers.get("target_user", "").upper(),
     }
     return defaults.get(answers["route"])
@@ -183,6 +188,7 @@ def new_text(answers: Answers, file_name: str, more: Mapping[str, str] | None = 
     )
     example = answers["route"].replace("->", "-to-")
     text = task_text(example_text(example), {**values_of(answers), **(more or {})})
+    # The example's remarks name its own file in their commands.
     return text.replace(f" {example}.properties", f" {file_name}")
 
 
@@ -199,6 +205,7 @@ def _fetch_values(answers: Answers) -> dict[str, str]:
         "consumer.source.address": answers["source"],
         "consumer.source.username": answers["source_user"],
         "consumer.source.database": _first_schema(answers),
+        # An empty text turns the example's line into a remark.
         "consumer.source.slaveId": "",
         "consumer.source.filter": ",".join(map(_regex, split_list(answers["tables"]))),
         "loader.source.servers": answers["servers"],
@@ -208,6 +215,7 @@ def _fetch_values(answers: Answers) -> dict[str, str]:
 
 
 def _regex(table: str) -> str:
+    # The filter is a regular expression, as canal's is.
     return re.escape(table.removesuffix("*")) + (".*" if table.endswith(".*") else "")
 
 

@@ -25,7 +25,8 @@ from cdcbus.tasks.zookeeper.task_configs import Dist, merged
 from cdcbus.tasks.zookeeper.znode import get_node, now
 
 VERSIONS = 50
-VERSIONS_BYTES = 256 << 10  # ZooKeeper takes 1 MB; the newest version is always kept
+# ZooKeeper takes 1 MB; the newest version is always kept.
+VERSIONS_BYTES = 256 << 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +73,7 @@ def put_tasks(
         found, version = _read(client, task_id)
         if not found and before is not None:
             found = [Version("", "", "", masked_text(before))]
+        # Masked, so that a version can be shown to anyone who may see the task.
         text = masked_text(merged(list(dists.values())))
         if not found or found[-1].text != text:
             found = [*found, Version(now(), by, how, text)]
@@ -84,6 +86,7 @@ def put_tasks(
             else:
                 transaction.set_data(path, data, version)
 
+    # The audit of each task is open until all are stored, as they fail together.
     with ExitStack() as notes:
         for task_id in tasks:
             notes.enter_context(audited(client, by, how, f"task {task_id}"))
@@ -94,6 +97,7 @@ def versions_to_json(versions: Sequence[Version]) -> bytes:
     """The newest versions that fit, as JSON."""
     kept = [asdict(version) for version in versions[-VERSIONS:]]
     data = orjson.dumps({"versions": kept})
+    # Texts of hundreds of mapper lines are long, so the number alone does not limit the size.
     while len(data) > VERSIONS_BYTES and len(kept) > 1:
         kept.pop(0)
         data = orjson.dumps({"versions": kept})
