@@ -31,14 +31,17 @@ def from_canal(settings: Mapping[str, str], destination: str) -> Conversion:
     """The task from both files' settings, those of the instance winning. `destination` names the
     task."""
     made = Conversion(TOOL, settings, fetch_keys())
+    # Readers of the topics know canal's records, which canalCompat writes; rules may change both.
     made.put("loader.source.canalCompat", "true")
     made.put("loader.source.ddl", "true")
     made.name_task(destination, TOOL)
     made.apply(RULES)
     _tables(made)
     _start(made)
+    # canal's default is tcp; without the key no rule sees it.
     if "canal.serverMode" not in settings:
         _mode(made, "canal.serverMode", "tcp")
+    # Without it canal sends all rows to one partition, whose order readers may rely on.
     if not settings.get("canal.mq.partitionHash", "").strip():
         made.warning(
             "canal.mq.partition",
@@ -59,6 +62,7 @@ def _mode(made: Conversion, key: str, value: str) -> None:
 
 def _tables(made: Conversion) -> None:
     key = "canal.instance.filter.regex"
+    # canal's default: all tables.
     white = split_regexes(made.settings.get(key, "") or r".*\..*")
     black = split_regexes(made.settings.get("canal.instance.filter.black.regex", ""))
     made.filter(white, black, key)
@@ -85,6 +89,7 @@ def _start(made: Conversion) -> None:
 
 
 def _standby(made: Conversion, key: str, value: str) -> None:
+    # The master is put before the comma, whichever of the two lines comes first.
     made.put("consumer.source.address", f"{made.keys.get('consumer.source.address', '')},{value}")
 
 
@@ -95,6 +100,7 @@ def _master(made: Conversion, key: str, value: str) -> None:
 
 def _druid(made: Conversion, key: str, value: str) -> None:
     if yes(value):
+        # The line of the password may have come first.
         made.keys.pop("consumer.source.password", None)
         made.error(
             key,
@@ -136,7 +142,8 @@ def _partition_hash(made: Conversion, key: str, value: str) -> None:
     for item in filter(None, map(str.strip, re.split(r"[;,]", value))):
         table, colon, columns = item.partition(":")
         if columns == "$pk$":
-            continue  # the default here
+            # The default here, too.
+            continue
         found = literal_table(table)
         if found is None or not colon:
             made.warning(
@@ -179,6 +186,7 @@ def _latest(made: Conversion, key: str, value: str) -> None:
 _MEMORY = "sizes and threads are canal's own"
 _OTHER_BROKER = "another broker's than Kafka"
 RULES: dict[str, Rule] = {
+    # Rules that do nothing are for keys that other functions convert, together with others.
     DESTINATION: Rule(convert=lambda *_: None),
     "canal.instance.master.address": Rule(convert=_master),
     "canal.instance.standby.address": Rule(convert=_standby),
@@ -203,6 +211,7 @@ RULES: dict[str, Rule] = {
         for name in ("query.dcl", "query.dml", "druid.ddl", "transaction.entry")
     },
     "canal.instance.gtidon": inside("GTIDs are kept beside each position, and used at a failover"),
+    # Exact names are looked up first, wherever they stand; then the first pattern that matches.
     "canal.instance.master.*": Rule(convert=lambda *_: None),
     "canal.instance.standby.*": inside("the place on another server is found by GTID or time"),
     "canal.instance.detecting.enable": Rule(convert=_detecting),

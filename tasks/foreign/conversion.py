@@ -76,6 +76,7 @@ class Conversion:
                 self.warning(key, f"not carried over: it is not known here what {self.tool} does")
             elif value.strip() == rule.default:
                 continue
+            # Their placeholders have other forms and sources than those of task files.
             elif "${" in value and (rule.ours or rule.convert):
                 self.error(
                     key, "not carried over: it has a placeholder; write its value, or ${env:NAME}"
@@ -90,6 +91,7 @@ class Conversion:
     def name_task(self, word: str, fallback: str) -> None:
         """Derives the task's id from the tool's name for itself."""
         name = re.sub(r"[^\w.-]+", "-", word).strip("-") or fallback
+        # The id becomes the name of a znode.
         self.put("taskId", PATH_NAME.read(name))
 
     def filter(self, included: list[str], excluded: list[str], key: str) -> None:
@@ -130,11 +132,13 @@ class Conversion:
             )
             return
         mapper = self.mappers.setdefault(table, {})
+        # Several settings, or several columns in one, may concern the same table.
         mapper[ours] = f"{mapper[ours]},{value}" if ours in mapper else value
 
     def finished(self) -> dict[str, str]:
         """The keys of the task file -> their values, including the mapper's."""
         for number, ((schema, table), entries) in enumerate(self.mappers.items()):
+            # Source and target have the same name: only columns change.
             self.put(f"mapper[{number}].schema", f"{schema},{schema}")
             self.put(f"mapper[{number}].table", f"{table},{table}")
             for ours, value in entries.items():

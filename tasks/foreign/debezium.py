@@ -25,6 +25,7 @@ TOOL = "Debezium"
 SERVER_PREFIX = "debezium.source."
 CONNECTORS = ("io.debezium.connector.mysql.MySqlConnector",
               "io.debezium.connector.mariadb.MariaDbConnector")  # fmt: skip
+# Debezium's modes -> those of consumer.snapshot: no_data and its like read schemas only.
 SNAPSHOTS = {
     "initial": "initial",
     "when_needed": "initial",
@@ -41,6 +42,7 @@ TLS_MODES = {
     "trust": "required",
     "verify_full": "verify-identity",
 }
+# Names before Debezium 2.0, and before include and exclude lists.
 OLD_NAMES = {
     "database.server.name": "topic.prefix",
     "database.whitelist": "database.include.list",
@@ -110,7 +112,8 @@ def _tables(made: Conversion) -> None:
         )
     )
     excluded = [f"(?:{each})\\..*" for each in no_schemas] + no_tables
-    if schemas and tables:  # both must match: tables outside the schemas are left out
+    # Both must match: tables outside the schemas are left out.
+    if schemas and tables:
         fitting = "|".join(f"(?:{each})\\..*" for each in schemas)
         excluded.append(f"(?!(?:{fitting})\\Z).*")
     included = tables or [f"(?:{each})\\..*" for each in schemas]
@@ -171,6 +174,7 @@ def _snapshot(made: Conversion) -> None:
     if ours == "never":
         made.warning("snapshot.mode", NO_START)
     else:
+        # The snapshot brings the rows that exist; the binlog, what changes from then on.
         made.put("consumer.offset", "latest")
         made.note(
             "snapshot.mode",
@@ -192,6 +196,7 @@ def _columns_in(made: Conversion, key: str, value: str, ours: str, text: str = "
     """Maps columns given as schema.table.column, each by its name."""
     for pattern in split_regexes(value):
         table, _, column = pattern.rpartition(".")
+        # The dot before the column may be escaped, as the list holds regular expressions.
         found = literal_table(table.removesuffix("\\"))
         if found is None or not re.fullmatch(r"[\w$-]+", column):
             made.error(key, f"not carried over: {pattern} is no name of a column; name each")
@@ -231,6 +236,7 @@ def _new_topics(made: Conversion, key: str, value: str) -> None:
     prefix = "topic.creation.default."
     partitions = made.settings.get(f"{prefix}partitions", "1")
     replicas = made.settings.get(f"{prefix}replication.factor", "-1")
+    # -1 means the broker's own number, which createTopic cannot say.
     if not partitions.isdigit() or not replicas.isdigit():
         made.warning(key, "not carried over: loader.source.createTopic=PARTITIONS:REPLICAS")
     else:
@@ -245,6 +251,7 @@ def _override(made: Conversion, key: str, value: str) -> None:
 
 def _gtid_sources(made: Conversion, key: str, value: str) -> None:
     try:
+        # Debezium takes regular expressions, consumer.source.excludeGtidSources takes names only.
         GTID_SOURCES.read(value)
     except ValueError:
         made.error(

@@ -41,6 +41,7 @@ def foreign_settings(files: Sequence[Path]) -> list[Settings]:
     ConfigError for a mixture."""
     read = {file: _read(file) for file in files}
     tools = {file: _tool(entries) for file, entries in read.items()}
+    # No file of another tool: the caller then reads them as task files.
     if not any(tools.values()):
         return []
     if len(set(tools.values())) > 1:
@@ -89,6 +90,7 @@ def _instances(read: Mapping[Path, Mapping[str, str]]) -> list[Settings]:
     for file, entries in instances.items():
         destination = _destination(file, {**shared, **entries}, len(instances))
         merged = {**shared, **entries, canal.DESTINATION: destination}
+        # It names the instances of the server, not this one.
         merged.pop("canal.destinations", None)
         found.append(Settings(canal.TOOL, file, merged))
     return found
@@ -99,6 +101,7 @@ def _destination(file: Path, entries: Mapping[str, str], count: int) -> str:
     it is the only instance that the server file names."""
     names = [name.strip() for name in entries.get("canal.destinations", "").split(",")]
     folder = file.resolve().parent.name
+    # Several instances must have different names, even if the server file names none of them.
     if folder in names or (count > 1 and folder):
         return folder
     return names[0] if len(names) == 1 and names[0] else folder

@@ -17,6 +17,8 @@ from cdcbus.tasks.foreign.conversion import (
 )
 
 TOOL = "Maxwell"
+# One rule of Maxwell's filter: a word, database.table (names or /regular expressions/), and perhaps
+# a condition on a column.
 RULE = re.compile(
     r"\s*(include|exclude|blacklist)\s*:\s*(/(?:\\.|[^/\\])*/|[^.,/]+)\s*\.\s*"
     r"(/(?:\\.|[^/\\])*/|[^.,/]+?)\s*(\.[^,]*)?(?:,|\Z)",
@@ -25,6 +27,7 @@ RULE = re.compile(
 
 
 def is_maxwell(settings: Mapping[str, str]) -> bool:
+    # Keys that occur in no file of another tool.
     own = {"client_id", "replica_server_id", "kafka_topic", "schema_database", "log_level"}
     return "producer" in settings and bool(own & settings.keys())
 
@@ -70,6 +73,7 @@ def _topic(made: Conversion) -> None:
         return
     made.put("loader.source.topic", "maxwell")
     made.put("loader.source.dynamicTopic", r".*\..*")
+    # The one pattern that dynamicTopic's own names equal.
     if topic != "%{database}_%{table}":
         made.error(
             "kafka_topic",
@@ -79,6 +83,7 @@ def _topic(made: Conversion) -> None:
 
 
 def _partitions(made: Conversion) -> None:
+    # Maxwell's default.
     by = made.settings.get("producer_partition_by", "").strip() or "database"
     if by != "primary_key":
         made.warning(
@@ -112,6 +117,7 @@ def _filter(made: Conversion, key: str, value: str) -> None:
             )
             continue
         table = f"{_part(found[2])}\\.{_part(found[3])}"
+        # Each rule wraps those before it, so that the last one that matches decides.
         if found[1].lower() == "include":
             regex = f"(?:{table}|{regex})"
         else:
@@ -140,7 +146,8 @@ def _ddl(made: Conversion, key: str, value: str) -> None:
 
 
 def _place(made: Conversion, key: str, value: str) -> None:
-    made.put("consumer.offset", ":".join(value.split(":")[:2]))  # the third is a heartbeat
+    # The third part is a heartbeat.
+    made.put("consumer.offset", ":".join(value.split(":")[:2]))
 
 
 def _done(made: Conversion, key: str, value: str) -> None:

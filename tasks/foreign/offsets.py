@@ -12,8 +12,12 @@ import orjson
 
 from cdcbus.plugins.errors import PositionError
 
-CANAL_CLIENT = "1001"  # canal's own client, when it writes to a broker
+# canal's own client, when it writes to a broker.
+CANAL_CLIENT = "1001"
+# Times in a binlog are not in strict order, and clocks of servers differ; rows may come again.
 BEFORE = timedelta(seconds=60)
+# A byte array in Java's serialization: TC_ARRAY with the class description of byte[], or with a
+# reference to it, then the length in four bytes.
 _ARRAY = re.compile(rb"\x75(?:\x72\x00\x02\[B.{8}\x02\x00\x00\x78\x70|\x71.{4})(.{4})", re.DOTALL)
 
 
@@ -36,9 +40,11 @@ def from_cursor(text: str | bytes, address: str) -> Start:
     """The start at canal's cursor, for a task that reads from `address`: a file position is not
     valid on another server. Raises PositionError."""
     cursor = _object(text, "canal's cursor")
+    # canal's own spelling is `postion`.
     place = _part(cursor, "postion") or _part(cursor, "position")
     at = _part(_part(cursor, "identity"), "sourceAddress")
     host = str(at.get("address", ""))
+    # Java shows an address as name/number; the task may have either.
     where = f"{host.rpartition('/')[2] or host.partition('/')[0]}:{at.get('port', '')}"
     file, pos = place.get("journalName"), place.get("position")
     is_same = address in (where, f"{host.partition('/')[0]}:{at.get('port', '')}")
@@ -76,6 +82,7 @@ def from_debezium_offset(fields: Mapping[str, Any]) -> Start:
         return Start("", "its snapshot was not finished, and starts again", is_snapshot=True)
     rows = fields.get("row") or 0
     events = fields.get("event") or 0
+    # They count what the connector has sent since the beginning of the transaction.
     remark = "rows of the transaction in hand come again" if rows or events else ""
     if gtids := str(fields.get("gtids") or ""):
         return Start(re.sub(r"\s", "", gtids), remark)
@@ -95,8 +102,10 @@ def connector_offset(
         try:
             connector, partition = orjson.loads(key)
         except (orjson.JSONDecodeError, ValueError, TypeError):
-            continue  # another tool's record
+            # Another tool's record.
+            continue
         if isinstance(partition, dict) and (connector, partition.get("server")) == (name, prefix):
+            # The last one counts; an empty value, a tombstone, means that there is none.
             found = value
     return from_debezium_offset(_object(found, "the connector's offset")) if found else None
 
@@ -104,6 +113,7 @@ def connector_offset(
 def offsets_in_file(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
     """The keys and values in a file of Kafka Connect's FileOffsetBackingStore: a map of byte
     arrays, serialised by Java. Raises PositionError."""
+    # Java's magic number of a serialized stream.
     if data[:2] != b"\xac\xed":
         raise PositionError("not a file of offsets; expected what Kafka Connect standalone writes")
     arrays, at = [], 0
@@ -111,8 +121,10 @@ def offsets_in_file(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
         end = found.end() + int.from_bytes(found[1], "big")
         arrays.append((found.start(), data[found.end() : end]))
         at = end
-        if data[at : at + 1] == b"\x70":  # null: this key has no value
+        # Java's null: this key has no value.
+        if data[at : at + 1] == b"\x70":
             arrays.append((at, b""))
+    # The map's arrays come in turns: a key, then its value.
     if len(arrays) % 2:
         raise PositionError("the file of offsets breaks off; copy it again")
     for number in range(0, len(arrays), 2):

@@ -78,6 +78,7 @@ def _of_debezium(settings: Mapping[str, str], where: str) -> Start:
                 "TOPIC@BROKERS"
             )
     topic, at, servers = where.partition("@")
+    # A file's name may hold an @.
     if not at or Path(where).is_file():
         try:
             pairs = offsets_in_file(Path(where).read_bytes())
@@ -88,6 +89,7 @@ def _of_debezium(settings: Mapping[str, str], where: str) -> Start:
             ) from error
     else:
         pairs = records_of(topic, servers)
+    # Debezium Server, whose settings name no connector, stores them under its sink's name.
     found = connector_offset(pairs, name or "kafka", prefix)
     if found is None:
         raise PositionError(
@@ -103,6 +105,7 @@ def records_of(topic: str, servers: str) -> Iterator[tuple[bytes, bytes | None]]
             "bootstrap.servers": servers,
             "group.id": "cdcbus-import",
             "enable.auto.commit": False,
+            # Otherwise the end of a partition would look like silence.
             "enable.partition.eof": True,
         }
     )
@@ -130,12 +133,14 @@ def records_of(topic: str, servers: str) -> Iterator[tuple[bytes, bytes | None]]
 def _of_maxwell(settings: Mapping[str, str]) -> Start:
     """Maxwell's position for its client id and the id of the server that it reads."""
     schema = settings.get("schema_database", "").strip() or "maxwell"
+    # The name goes into the SQL below, which takes no parameter there.
     if not re.fullmatch(r"[\w$-]+", schema):
         raise ConfigError(f"schema_database={schema} is not the name of a database")
     client = settings.get("client_id", "").strip() or "maxwell"
     own = {name: settings.get(name, "").strip() for name in ("host", "port", "user", "password")}
     read, kept = _source(source_of(settings)), _source({**own, "ssl": settings.get("ssl", "")})
     with reported(read), connect_source(read) as connection, connection.cursor() as cursor:
+        # Maxwell keeps a row for each server that it has read.
         cursor.execute("SELECT @@GLOBAL.server_id")
         (server_id,) = cursor.fetchone() or (0,)
     with reported(kept), connect_source(kept) as connection, connection.cursor() as cursor:

@@ -36,6 +36,7 @@ def looked_at(where: str) -> Iterator[KazooClient]:
     """A connection to someone else's ZooKeeper, which does not create a missing chroot. Raises
     PositionError, PositionUnavailable, ConfigError."""
     hosts, slash, chroot = where.partition("/")
+    # `connect` would create the chroot in somebody else's ensemble.
     client = connect(hosts)
     try:
         if chroot and answer(client.exists_async(f"/{chroot}")) is None:
@@ -65,6 +66,7 @@ def porter_tree(where: str) -> PorterTree:
             try:
                 source = nodes.get(name)
             except ConfigError as error:
+                # One damaged znode does not keep the rest from being carried over.
                 tree.found.error(0, source_path(name), f"not carried over: {error}")
                 continue
             if source is not None:
@@ -100,6 +102,7 @@ def _read_task(client: KazooClient, task_id: str, tree: PorterTree) -> None:
 
 
 def _check(text: str) -> None:
+    # Positions in a binlog have no topic.
     if '"topic"' in text:
         kafka_positions_from_json(text)
     else:
