@@ -29,6 +29,7 @@ class Reader:
             named |= tables_in(name)
         if self.task.named_tables:
             return named
+        # Without includes, the mapper shows which tables the task expects.
         for rule in self.task.rules:
             if rule.schema:
                 named.add(TableId(_selected(rule.schema), _selected(rule.table)))
@@ -42,6 +43,7 @@ class Reader:
             return f"topic {target.topic} at {target.servers}"
         try:
             return read_url(target).shown
+        # Such as an address with a placeholder that is not filled here.
         except ConfigError:
             return ""
 

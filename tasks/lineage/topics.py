@@ -9,12 +9,15 @@ from cdcbus.plugins.kafka.config import PublishConfig, TopicRule
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import TableId
 
-ANY = "*"  # in a TableId: any name
+# In a TableId: any name.
+ANY = "*"
 ANY_TABLE = TableId(ANY, ANY)
+# An unescaped dot counts as a dot as well, as many filters are written that way.
 LITERAL = re.compile(r"([\w-]+)\\?\.([\w-]+)")
 SCHEMA = re.compile(r"([\w-]+)\\?\.")
 WORD = re.compile(r"[\w-]+")
-OTHER = "\uffff"  # a name that only patterns match
+# A name that only patterns match.
+OTHER = "\uffff"
 
 
 def table_of(regex: str) -> TableId:
@@ -35,6 +38,7 @@ def written_topics(config: PublishConfig) -> set[str] | None:
     """All topics that rows can go to; None where some are named after tables or schemas."""
     topics = {config.topic}
     for rule in config.topic_rules:
+        # A rule without a topic names topics after what it matches, so they cannot be listed.
         if not rule.topic:
             return None
         topics.add(rule.topic)
@@ -68,6 +72,7 @@ def topics_of(table: TableId, config: PublishConfig) -> set[str]:
     # Rules for tables take precedence over rules for schemas.
     for rule in sorted(config.topic_rules, key=lambda rule: not rule.names_tables):
         name = str(other) if rule.names_tables else other.schema
+        # A rule that matches even a name that no literal can have takes all the rest.
         if re.fullmatch(rule.regex, name, re.IGNORECASE):
             return found | {rule.topic or name.lower().replace(".", "_").replace(OTHER, ANY)}
         if _may_be_for(rule, table) and (topic := rule.topic or _own_name(rule)):

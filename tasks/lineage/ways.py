@@ -66,6 +66,7 @@ class _Tasks:
         self.readers_of: dict[str, list[Reader]] = defaultdict(list)
         self.known_writers_of: dict[str, list[Writer]] = defaultdict(list)
         self._fixed_writers_of: dict[str, list[Writer]] = defaultdict(list)
+        # Tasks whose topics are named after tables or schemas: they may write any topic.
         self._other_writers: list[Writer] = []
         for task in tasks:
             if isinstance(task, FetchTask):
@@ -111,6 +112,7 @@ def ways(tasks: Sequence[FetchTask | LoadTask], word: str = "") -> list[Way]:
     found: set[Way] = set()
     for topic in known.topics():
         found.update(_ways_of(topic, known))
+    # A part of a longer way is not shown again on its own.
     continued = _Continued(found)
     return sorted(way for way in found if way.holds(word) and not continued.has(way))
 
@@ -187,6 +189,7 @@ def _fed(
         head = Way(selection.text, writer.server, writer.task.task_id, topic)
         for reader, name in taken_by:
             yield from _onward(head, name, (reader,), tasks)
+        # An open selection whose tables are followed one by one.
         is_covered = is_read and ANY in selection.table
         if not taken_by and not is_covered:
             yield head
@@ -221,6 +224,7 @@ def _sent_on(
         # Tasks that send rows in a circle would never end.
         if reader in passed:
             continue
+        # A topic that is named after a table says which of the open ones it is.
         own = table_in(topic, table.schema, config) if ANY in table else None
         if own or topic in topics:
             for taken in reader.taken(own or table):
