@@ -26,6 +26,7 @@ class MemoryNode:
         """Sets the position on behalf of the task itself."""
         self.set(written.position.encode())
         self.written = written
+        # The same change number as the position, as one transaction of ZooKeeper gives both.
         self.written_node = Node(b"", self.written_node.version + 1, self._changes)
 
     def delete(self) -> None:
@@ -42,7 +43,8 @@ class MemoryPositions:
         self._node = self._written_node = ABSENT
         self._written: Written | None = None
         self._path = path
-        self._lock = threading.Lock()  # a half-finished save would look like an edit
+        # A half-finished save would look like an edit.
+        self._lock = threading.Lock()
 
     @property
     def path(self) -> str:

@@ -16,6 +16,7 @@ import orjson
 
 from cdcbus.plugins.errors import PositionError, PositionUnavailable
 
+# Raised when an earlier version could no longer read the file.
 FORMAT = 1
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 Fields = dict[str, Any]
@@ -32,8 +33,10 @@ class StateFile:
 
     def __init__(self, path: Path, task_id: str) -> None:
         self.path, self._task_id = path, task_id
+        # Reentrant, because `change` looks at the file itself.
         self._lock = RLock()
         self._fields: Fields = {}
+        # Which file was read or written last, see `_identity`; None: there was none.
         self._seen: tuple[int, ...] | None = None
         with self._lock:
             self._look()
@@ -50,6 +53,7 @@ class StateFile:
         changes them in place, so that nothing is changed if the write fails."""
         with self._lock:
             self._look()
+            # Copies, so that a failed write leaves the fields as the file has them.
             swimlanes = dict(self._fields.get("swimlanes", {}))
             swimlane = dict(swimlanes.get(name, {}))
             make(swimlane)
@@ -63,6 +67,7 @@ class StateFile:
             numbers = [least]
             for swimlane in self._fields.get("swimlanes", {}).values():
                 numbers += (swimlane.get("change", 0), swimlane.get("epoch", 0))
+            # By time, so that a file that was deleted or replaced does not give a number twice.
             return max(*numbers, time.time_ns() // 1_000 - 1) + 1
 
     def _look(self) -> None:
@@ -79,6 +84,7 @@ class StateFile:
         self._fields, self._seen = self._read(data), seen
 
     def _read(self, data: bytes) -> Fields:
+        # Editors and full disks leave empty files; starting from scratch is a person's decision.
         if not data.strip():
             raise PositionError(
                 f"{self.path} is empty; delete it if task {self._task_id} should start from "
@@ -109,14 +115,17 @@ class StateFile:
         return dict(fields)
 
     def _write(self, fields: Fields) -> None:
+        # In the same folder, as a rename is atomic only within a file system.
         beside = self.path.with_name(f".{self.path.name}.new")
         try:
             with beside.open("wb") as file:
                 file.write(orjson.dumps(fields, option=orjson.OPT_INDENT_2) + b"\n")
                 file.flush()
                 os.fsync(file.fileno())
+                # Before the rename: afterwards it might be the identity of somebody else's file.
                 seen = _identity(os.fstat(file.fileno()))
             beside.replace(self.path)
+            # Without it the rename itself may be lost in a power failure.
             _synchronise(self.path.parent)
         except OSError as error:
             with suppress(OSError):
@@ -129,9 +138,11 @@ class StateFile:
 def state_file(path: Path, task_id: str) -> Iterator[StateFile]:
     """The file of positions, which need not exist yet, locked for this process until the block or
     the process ends. Raises PositionError when another process has it."""
-    place = path.resolve()  # so that links to one file have one lock
+    # So that links to one file have one lock.
+    place = path.resolve()
     if place.exists() and not place.is_file():
         raise PositionError(f"{path} is not a file; name one for the positions of task {task_id}")
+    # A file of its own, as each write replaces the file of positions.
     lock = place.with_name(f"{place.name}.lock")
     try:
         number = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -139,12 +150,14 @@ def state_file(path: Path, task_id: str) -> Iterator[StateFile]:
         raise _failed(lock, "created", error) from error
     try:
         try:
+            # The kernel releases it however the process ends, so nothing is left to clean up.
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             holder = os.pread(number, 20, 0).decode("ascii", "replace").strip() or "another one"
             raise PositionError(
                 f"{path} is in use by process {holder}; stop that process, or name another file"
             ) from error
+        # Who holds the lock, for the message above; the number itself locks nothing.
         os.ftruncate(number, 0)
         os.pwrite(number, f"{os.getpid()}\n".encode(), 0)
         yield StateFile(place, task_id)

@@ -40,7 +40,8 @@ class FilePositions:
     def __init__(self, state: StateFile, swimlane: str) -> None:
         self._state, self._swimlane = state, swimlane
         self._fields: Fields = {}
-        self._lock = Lock()  # a half-finished save would look like an edit
+        # A half-finished save would look like an edit.
+        self._lock = Lock()
 
     @property
     def path(self) -> str:
@@ -66,6 +67,7 @@ class FilePositions:
 
     def load(self) -> str | None:
         fields = self._state.swimlane(self._swimlane)
+        # Somebody has edited the position; a new number distinguishes it from the target's copy.
         if "position" in fields and not self._is_numbered(fields):
             number = self._state.next_number()
             self._state.change(
@@ -80,6 +82,7 @@ class FilePositions:
         number = self._state.next_number()
         written = orjson.loads(written_to_json(Written(text, mark))) | {"change": number}
 
+        # Called under the file's lock with what it holds now, so no edit can come in between.
         def write(fields: Fields) -> None:
             if self._is_other(fields):
                 raise PositionConflict(
@@ -129,6 +132,7 @@ def _as_fields(text: str) -> object:
         fields = orjson.loads(text)
     except orjson.JSONDecodeError:
         return text
+    # Spaces or escapes would change the text, and a position is compared as text.
     is_same = isinstance(fields, dict | list) and orjson.dumps(fields).decode() == text
     return fields if is_same else text
 
