@@ -31,6 +31,7 @@ CONTAINERS = frozenset(
         "mapper[i].column",
     }
 )
+# Remarks above the sections of an exported task file.
 HEADINGS = {"consumer": "read", "loader": "write", "mapper": "names: source,target"}
 SECTIONS = tuple(HEADINGS)
 HEADING_WIDTH = 119
@@ -72,6 +73,7 @@ def parse_dist(text: str) -> dict[str, Any]:
     """The object in a JSON text; numbers stay as they are written. Raises ConfigError for anything
     else, and for a field that is given twice, as one of its values would be lost."""
     try:
+        # Numbers as text, so that a long one or 1.0 comes out as it went in.
         config = json.loads(
             text, object_pairs_hook=_once, parse_int=str, parse_float=str, parse_constant=str
         )
@@ -159,8 +161,10 @@ def dist_object(pairs: Mapping[str, str]) -> dict[str, Any]:
 def _put(container: dict[str, Any], path: list[str], field: str, key: Key, text: str) -> None:
     for step in path:
         if not isinstance(container.get(step), dict):
-            container[step] = {}  # replaces an unknown key of that name, which has no effect
+            # Replaces an unknown key of that name, which has no effect.
+            container[step] = {}
         container = container[step]
+    # A placeholder stays text, whatever the key holds.
     is_typed = key.value_type.name in ("number", "true/false", "pair") and not has_placeholder(text)
     if not is_typed or (path and path[-1] in STRING_MAPS):
         container[field] = text
@@ -170,11 +174,13 @@ def _put(container: dict[str, Any], path: list[str], field: str, key: Key, text:
 
 def _flat(name: str, value: Any) -> Iterator[tuple[str, str]]:
     if _is_empty(value):
+        # An unknown field becomes a line even if it is empty, so that it is reported.
         if find_key(name) is None and NUMBER.sub("[i]", name) not in CONTAINERS:
             yield name, ""
     elif isinstance(value, dict):
         for field, inner in value.items():
             yield from _flat(f"{name}.{field}", inner)
+    # Lists of objects are numbered keys, lists of plain values are one value with commas.
     elif isinstance(value, list) and any(isinstance(element, dict | list) for element in value):
         for number, inner in enumerate(value):
             yield from _flat(f"{name}[{number}]", inner)
@@ -194,6 +200,7 @@ def _is_empty(value: Any) -> bool:
 
 def _text(value: Any) -> str:
     if isinstance(value, bool):
+        # JSON's spelling, not Python's.
         return "true" if value else "false"
     return "" if value is None else str(value)
 
