@@ -20,6 +20,7 @@ def check_added(task: FetchTask, store: PositionStore) -> list[CheckResult]:
 def _start(task: FetchTask, store: PositionStore) -> Iterator[CheckResult]:
     config = need_added(task.source.added)
     with OpenSource(config) as source:
+        # Before the position, so that a source that opens and cannot start shows both.
         yield ok(f"source {config.name}", "can be opened")
         position, is_stored = stored_or_start(
             source, config.start, store.load(), store.path, store.trace, task.task_id

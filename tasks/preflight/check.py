@@ -44,6 +44,7 @@ def _looking(
     hosts, slash, chroot = zookeeper.partition("/")
     subject = f"ZooKeeper {zookeeper}"
     try:
+        # Without the chroot, which `connect` would create.
         client = connect(hosts, CONNECT_SECONDS, auth)
     except CdcError as cause:
         unseen = failure(subject, cause, Outcome.WARNING)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 def check_fetch(task: FetchTask, store: PositionStore) -> list[CheckResult]:
     """All results of a fetch task."""
+    # Shorter than a probe, so that the connection's own error is reported, not the probe's timeout.
     short = replace(task, source=replace(task.source, connect_timeout_seconds=CONNECT_SECONDS))
     return check_source(short, store) + check_written_topics(task.publish)
 
@@ -58,6 +59,7 @@ def check_source(task: FetchTask, store: PositionStore) -> list[CheckResult]:
     in at any address, the logins are the only results."""
     seen: list[CheckResult] = []
     usable: list[FetchTask] = []
+    # Each one, as a failover may lead to any of them.
     for address in task.source.addresses:
         there = replace(task, source=replace(task.source, addresses=(address,)))
         login = _look(there, "source", partial(_login, there))

@@ -24,10 +24,12 @@ def check_forward(task: LoadTask, config: PublishConfig) -> tuple[list[CheckResu
     applied: list[AppliedOffset] = []
 
     def look() -> Iterator[CheckResult]:
+        # Without it, the check would create missing topics.
         there = replace(config, new_topics=None)
         with closing(Forwarder(task, there, task.reader, None, None, Event())) as forwarder:
             forwarder.check_circle(named_topics(config))
-            with suppress(BusRejected):  # topics that a start creates
+            # Topics that a start creates are missing now.
+            with suppress(BusRejected):
                 applied.extend(forwarder.committed_offsets())
         if config.transactional_id:
             yield ok(

@@ -44,6 +44,7 @@ def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[Chec
     if has_failed(topics):
         return topics + target + check_target_tables(task, target, {})
     starts: dict[TopicPartition, int] = {}
+    # Before the records: whether a fault in one matters depends on where the task starts.
     start = probe("start", lambda: _start(task, stores, table, starts))
     samples: dict[TableId, Sample] = {}
     records: list[CheckResult] = []
@@ -102,6 +103,7 @@ def check_target(task: LoadTask) -> tuple[list[CheckResult], OffsetTable]:
 def _loader(task: LoadTask) -> Loader:
     """A loader that gives up early, and opens no more connections than it needs."""
     assert isinstance(task.target, JdbcTarget)
+    # Shorter than a probe, so that the loader's own error is reported, not the probe's timeout.
     wait_seconds = min(task.target.max_wait_seconds, CONNECT_SECONDS)
     return make_loader(
         task.loader,
@@ -204,6 +206,7 @@ def _start(
     """Checks where a start would begin, and adds the offsets to `found`."""
     with TopicLogs(task, ANSWER_SECONDS) as logs, overheard(offsets.__name__) as heard:
         begin = starting_offsets(task, logs, stores, table.applied, topic_ids(task.source))
+        # Raises if a log was cut off and filled again, as the start would.
         same_logs(task, logs, begin)
         starts = begin.offsets
         found |= starts
@@ -213,6 +216,7 @@ def _start(
             seen.append(warning("start", sentence, "Check that you want this before the start."))
         for partition, offset in sorted(starts.items()):
             first, end = logs.bounds(partition)
+            # A replay ends on its own, perhaps before the end of the topic.
             last = min(end, task.start.last + 1) if isinstance(task.start, Replay) else end
             rule = "the start rule, as nothing is stored"
             if partition.topic in stored:

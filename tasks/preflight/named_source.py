@@ -73,11 +73,13 @@ def _check_canal(source: NamedSource, settings: Settings, diagnostics: Diagnosti
 
 def _check_kafka(source: NamedSource, settings: Settings, diagnostics: Diagnostics) -> None:
     servers = settings.servers(f"{LOADER}servers")
+    # No fixed options, unlike in a task: nothing is written or read here.
     options, refusals = (
         kafka_options(settings, {}, f"{LOADER}kafka.").of(Client.LOOK_UP),
         Refusals(),
     )
     _refuse_errors(source, diagnostics)
+    # librdkafka reports why a broker refuses only here, not in the error of the call.
     own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}
     try:
         client = AdminClient({**options, **own})

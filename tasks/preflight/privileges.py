@@ -12,6 +12,7 @@ def describe_grants(lines: Iterable[str], has_full_metadata: bool) -> Iterator[C
     """One result per privilege that the task needs. `lines`: the output of SHOW GRANTS, which
     lacks the privileges of inactive roles."""
     grants = read_grants(lines)
+    # A role may have the privilege and be inactive only in this session.
     report = warning if grants.has_roles else error
     for name in NEEDED:
         if name not in grants.lacking:

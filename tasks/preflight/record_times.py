@@ -18,9 +18,12 @@ STEP_S: Final = 1800
 """Half an hour: all but a few zones differ from UTC by a multiple of it."""
 NEAR_S: Final = 120
 """The longest time that a record may have taken on its way to Kafka."""
-MOST_STEPS: Final = 28  # 14 hours
+# 14 hours, as in the zone that is farthest ahead of UTC.
+MOST_STEPS: Final = 28
+# Fewer TIMESTAMP cells may be off by chance, as people enter any time.
 LEAST_CELLS: Final = 3
 SHARE: Final = 0.8
+# In steps of half an hour.
 HALF_DAY: Final = 24
 CLOCKS_12: Final = (
     "porter writes op_ts by a clock of 12 hours: for half of the day it is 12 hours too early, "
@@ -46,6 +49,7 @@ class RecordTimes:
         before, after = change.before or {}, change.after or {}
         for column in change.table.columns:
             cell = after.get(column.name)
+            # Only a cell that was just written can be about the present.
             is_new = cell is not None and before.get(column.name) != cell
             if is_new and column.mysql_type.lower().startswith("timestamp"):
                 moment = _moment(cell or "")
@@ -61,7 +65,8 @@ class RecordTimes:
             found = f"the newest records carry times {_words(steps)} Kafka received them"
             yield warning(subject, found, _remedy(steps, converter, time_zone))
         off = {place: usual_steps(seconds, LEAST_CELLS) for place, seconds in self.cells.items()}
-        if 0 in off.values():  # some are right, so the others may differ on purpose
+        # Some are right, so the others may differ on purpose.
+        if 0 in off.values():
             return
         for (table, column), steps in off.items():
             if steps:
@@ -92,6 +97,7 @@ def _steps(seconds: float) -> int | None:
 
 def _moment(cell: str) -> float | None:
     try:
+        # 26 characters are a time with six digits of a fraction, without a zone.
         return (datetime.fromisoformat(cell[:26]).replace(tzinfo=None) - EPOCH).total_seconds()
     except ValueError:
         return None
@@ -113,6 +119,7 @@ def _remedy(steps: int, converter: str, time_zone: str) -> str:
 def _zone_remedy(steps: int, time_zone: str) -> str:
     zone = read_zone(time_zone or "UTC")
     now = datetime.now(UTC).astimezone(zone).replace(tzinfo=None)
+    # The offset under which these times would have been right.
     ahead = offset_of(zone, now) - timedelta(seconds=steps * STEP_S)
     minutes = abs(ahead) // timedelta(minutes=1)
     sign = "-" if ahead < timedelta() else "+"

@@ -18,6 +18,7 @@ from cdcbus.plugins.rowchange import Column, Op, RowChange, TableId
 from cdcbus.tasks.preflight.record_times import RecordTimes
 from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CheckResult, error, ok, warning
 
+# Enough to see most tables, few enough to be read within a probe.
 RECORDS, RECORDS_PER_PARTITION = 1000, 10
 
 
@@ -70,6 +71,7 @@ def check_records(
         records = logs.newest(partitions, max(RECORDS_PER_PARTITION, RECORDS // len(partitions)))
     times = RecordTimes()
     for partition, offset, value, came_ms in records:
+        # A tombstone, which holds no row.
         if value is None:
             continue
         record = f"{partition}@{offset}"
@@ -77,7 +79,8 @@ def check_records(
         try:
             changes = converter.from_bytes(value)
         except ConversionError as cause:
-            if not unreadable:  # further ones are likely to have the same cause
+            # Further ones are likely to have the same cause.
+            if not unreadable:
                 form = other_form(value, task.time_zone)
                 yield describe_unreadable(subject, record, is_ahead, cause, form)
             unreadable = True

@@ -14,6 +14,7 @@ from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.tasks.config.diagnostics import printable
 
 PROBE_SECONDS = 10.0
+# Below PROBE_SECONDS, so that a server's own error comes before the probe's timeout.
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 8
 UNREACHED = "Check that it runs, that its address is right, and that it can be reached from here."
 
@@ -73,7 +74,8 @@ def probe(
     """The results of `look`. Never raises: an error, or a timeout after `seconds`, becomes a result
     about `subject`."""
     seen: list[CheckResult] = []
-    ended: list[CheckResult] = []  # the error that ended the check, if any
+    # The error that ended the check, if any.
+    ended: list[CheckResult] = []
 
     def run() -> None:
         try:
@@ -87,6 +89,7 @@ def probe(
     thread.start()
     thread.join(seconds)
     if thread.is_alive():
+        # A copy, as the thread may still add results.
         return [*seen, error(subject, f"no answer within {seconds:g} s", UNREACHED)]
     return seen + ended
 

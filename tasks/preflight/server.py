@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 RETENTION: Final = ("binlog_expire_logs_seconds", "expire_logs_days")
-GTID: Final = ("gtid_mode", "gtid_strict_mode")  # MySQL's, MariaDB's
+# MySQL's, MariaDB's.
+GTID: Final = ("gtid_mode", "gtid_strict_mode")
 SETTINGS: Final = (*REQUIRED, "binlog_row_metadata", *RETENTION, *GTID)
 DAY_SECONDS: Final = 86_400
 
@@ -66,7 +67,8 @@ def _metadata(settings: Mapping[str, str]) -> CheckResult:
 
 
 def _gtid(settings: Mapping[str, str]) -> CheckResult:
-    mode = settings.get("gtid_mode")  # of MySQL only
+    # Of MySQL only.
+    mode = settings.get("gtid_mode")
     if mode is None:
         strict = settings.get("gtid_strict_mode", "unknown")
         mode = f"MariaDB: always on, strict mode {strict}"
@@ -110,6 +112,7 @@ def describe_replicas(task: FetchTask, connection: Connection) -> Iterator[Check
         return
     try:
         others = servers.replica_ids(connection)
+    # MariaDB wants a privilege for it that the task does not need.
     except pymysql.err.OperationalError as refusal:
         yield ok(
             subject,

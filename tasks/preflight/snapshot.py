@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
 SUBJECT = "snapshot"
+# MySQL's error for a missing global privilege.
 _NO_PRIVILEGE = 1227
 
 
@@ -23,6 +24,7 @@ def check_snapshot(task: FetchTask, connection: Connection) -> Iterator[CheckRes
     if task.snapshot is SnapshotMode.NEVER:
         return
     server = servers.inspect(connection, task.source)
+    # GTIDs, which MariaDB always has, show when readers see a change that is in the binlog.
     if server.is_mariadb or server.has_gtids:
         yield ok(SUBJECT, "existing rows are read once per table, without a lock")
         return

@@ -79,6 +79,7 @@ def describe_filter(
         )
     else:
         yield ok(FILTER, f"{len(read)} read: {_listed(read)}")
+    # Includes are in upper case.
     names = {str(table).upper() for table in read}
     if absent := sorted(task.tables.includes - names):
         yield warning(

@@ -118,7 +118,8 @@ def _not_filled(
             found = f"the newest rows of {route.source} bring no {name}, which is part of its key"
             yield error(subject, found, f"Map a column to it: mapper[i].column.X={name}.")
     if not sample.has_insert:
-        return  # an update need not bring all columns
+        # An update need not bring all columns.
+        return
     for name, column in table.columns.items():
         if column.is_required and name not in table.key and name.lower() not in filled:
             yield warning(
@@ -150,6 +151,7 @@ def _key(
         )
         yield ok(subject, f"{found}: if {source} does not, the second such row is refused")
     computed = {name.lower() for name in route.rule.computed}
+    # Computed columns count on neither side: they may or may not distinguish rows.
     source_key = {(route.wanted(name) or name).lower() for name in sample.key}
     target_key = {name.lower() for name in table.key}
     if sample.key and table.key and source_key | computed != target_key | computed:
@@ -225,7 +227,8 @@ def _lacking(
 
 def _alter(table: TargetTable, columns: Sequence[Column], names: Sequence[str]) -> str:
     """The ALTER TABLE that adds the source's columns under their target `names`."""
-    added = {}  # two source columns may go to one
+    # By name, as two source columns may go to one.
+    added = {}
     for column, name in zip(columns, names, strict=True):
         added[name] = Column(name, column.mysql_type, column.sql_type)
     statement = add_columns(table, list(added.values())) + ";"
