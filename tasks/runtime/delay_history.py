@@ -85,6 +85,7 @@ class DelayWriter:
     def write(self, stages: Mapping[str, Percentiles]) -> None:
         """Ends the current step, and begins the next one. A step without rows is left out. Raises
         PositionUnavailable and PositionError; the step is then written with the next one."""
+        # Read late: ZooKeeper may be unavailable at the start, and a failed read is repeated.
         if self._known is None:
             self._hours = self._history.read_hours(self._task_id)
             self._known = self._history.read(self._task_id)
@@ -94,6 +95,7 @@ class DelayWriter:
         self._known = with_step(self._known, DelayStep(ended, stages))
         self._history.put(self._task_id, self._known)
         hours = with_hours(self._hours, self._known)
+        # Once an hour; the znode of hours is larger than that of steps.
         if hours != self._hours:
             self._history.put_hours(self._task_id, hours)
             self._hours = hours
@@ -118,6 +120,7 @@ def with_hours(hours: Sequence[DelayStep], steps: Sequence[DelayStep]) -> list[D
     parts: dict[int, list[DelayStep]] = {}
     for step in steps:
         at = hour_of(step.at)
+        # The current hour is not over; a known one may have lost its first steps meanwhile.
         if at < current and at not in known:
             parts.setdefault(at, []).append(step)
     known |= {at: longest(at, part) for at, part in parts.items()}

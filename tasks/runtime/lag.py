@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from cdcbus.consumer.batch.progress import Progress as LoadProgress
     from cdcbus.producer.progress import Progress as FetchProgress
 
+# Less than the time between two reports, which must not wait for a server that is silent.
 ASK_SECONDS = 3.0
+# Between two looks at the topics' settings, which change rarely.
 RETENTION_SECONDS = 600.0
 # Only one record is read, so none should be prefetched.
 _ONE_RECORD = {"queued.min.messages": "1", "fetch.message.max.bytes": "65536"}
@@ -105,6 +107,7 @@ class _LoadLag:
                 if end > offset:
                     records += end - offset
                     behind[partition] = offset
+            # Nothing is unread, so nothing waits.
             seconds: float | None = 0.0
             if behind:
                 self._logs = logs = self._logs or TopicLogs(self._task, ASK_SECONDS)
@@ -132,6 +135,7 @@ class _LoadLag:
         deadline = time.monotonic() + ASK_SECONDS
         came_ms = []
         for partition, offset in offsets.items():
+            # The rest of the partitions is left out rather than the report delayed.
             if time.monotonic() >= deadline:
                 break
             if record := logs.first(partition, offset):
@@ -160,6 +164,7 @@ class _LoadLag:
                 shares.append((share, partition, offset))
         if not shares:
             return None, ""
+        # The partition that loses unread records first.
         share, partition, offset = max(shares)
         first, end = bounds[partition]
         return share, (
@@ -206,13 +211,15 @@ def topics_retention(task: LoadTask) -> Retention:
         "bootstrap.servers": task.source.servers,
         "logger": LIBRARY_LOG,
     }
-    admin = AdminClient(options)  # must live until it has answered
+    # Must live until it has answered.
+    admin = AdminClient(options)
     topics = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in task.source.topics]
     asked = admin.describe_configs(topics, request_timeout=ASK_SECONDS)
     configs = {resource.name: future.result(ASK_SECONDS) for resource, future in asked.items()}
     seconds: list[float] = []
     kept_bytes: dict[str, int] = {}
     for topic, config in configs.items():
+        # A compacted topic deletes nothing by age or size.
         if "delete" not in config["cleanup.policy"].value:
             continue
         # -1 means no limit.
@@ -248,6 +255,7 @@ class _FetchLag:
             # File sizes matter only where the two positions are in different files.
             files = [] if position.file == end.file else servers.binlog_files(self._connection)
             skew_seconds = self._skew_seconds()
+        # The next call opens another connection.
         except (CdcError, pymysql.Error, OSError):
             self._connection = None
             return Lag(last_row_ms=position.timestamp_ms)
@@ -285,7 +293,8 @@ class _FetchLag:
         return theirs - (asked + time.time()) / 2
 
 
-_MOST_BYTES = "max_binlog_total_size"  # of MariaDB
+# Of MariaDB.
+_MOST_BYTES = "max_binlog_total_size"
 _EXPIRY = ("binlog_expire_logs_seconds", "expire_logs_days")
 
 

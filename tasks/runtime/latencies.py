@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterable
 
 from cdcbus.tasks.zookeeper.stat import Percentiles
 
+# Delays are shown of the last five minutes.
 WINDOW_SECONDS = 300.0
+# Limits memory: a task of many small batches measures each of them.
 MEASUREMENTS = 20_000
 
 
@@ -50,6 +52,7 @@ class Latencies:
 
     def _recent(self) -> list[tuple[float, float, float]]:
         oldest = self._clock() - WINDOW_SECONDS
+        # A copy, because the other thread adds while this one reads.
         return [each for each in self._measured.copy() if each[0] >= oldest]
 
 
@@ -57,6 +60,7 @@ def percentiles(measured: Iterable[tuple[float, float]]) -> Percentiles:
     """The percentiles of at least one (seconds, rows): each is the smallest measured time that this
     share of the rows did not exceed."""
     ordered = sorted(measured)
+    # Weighted by rows, as a large batch says more than a small one.
     total = sum(rows for _, rows in ordered)
     return Percentiles(_at(ordered, 50 * total), _at(ordered, 95 * total), _at(ordered, 99 * total))
 
@@ -65,6 +69,7 @@ def _at(ordered: list[tuple[float, float]], hundredths: float) -> float:
     passed = 0.0
     for seconds, count in ordered:
         passed += count
+        # Multiplied instead of divided, so that the comparison has no rounding.
         if passed * 100 >= hundredths:
             return seconds
     return ordered[-1][0]

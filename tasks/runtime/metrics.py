@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cdcbus.consumer.records.batch_report import BatchReport
     from cdcbus.producer.progress import Progress as FetchProgress
 
+# Shown by the console, to distinguish one slow batch from a slow task.
 BATCHES_KEPT = 10
 # A task may reread what a target has lost within a second; the report must outlast that.
 REPORTED_SECONDS = 3600.0
@@ -36,7 +37,8 @@ STAGES = SOURCE_TO_KAFKA, KAFKA_TO_TARGET, SOURCE_TO_TARGET = (
     "kafka_to_target",
     "source_to_target",
 )
-LEAST_SKEW_SECONDS = 0.005  # a smaller skew is only the duration of the query
+# A smaller skew is only the duration of the query.
+LEAST_SKEW_SECONDS = 0.005
 
 
 class LoadMetrics:
@@ -58,9 +60,11 @@ class LoadMetrics:
         self._progress = progress
         batch = progress.batch
         applied_ms = int(self._clock() * 1000)
+        # Progress also comes without a new batch, as while the task waits.
         if batch is self._batch or not batch.records:
             return
         self._batch = batch
+        # The end of the first batch; what came before it waited for the task's start.
         self._begun_ms = self._begun_ms or applied_ms
         stages = _stages_ms(batch)
         self._batches.append(
@@ -211,6 +215,7 @@ class FetchMetrics:
         stages = self._progress.stages
         if skew_seconds is not None:
             is_clear = abs(skew_seconds) >= LEAST_SKEW_SECONDS
+            # Rows are timed on the task's thread, which takes the skew from here.
             stages.skew_seconds = skew_seconds if is_clear else 0.0
         found = {
             "source_to_read": _percentiles(stages.read),
@@ -226,7 +231,8 @@ def metrics_of(task: FetchTask | LoadTask) -> FetchMetrics | LoadMetrics:
 
 def _taken(seen: deque[tuple[float, str]], kind: str) -> list[Occurrence]:
     taken = []
-    while seen:  # the task's own thread adds to it concurrently
+    # The task's own thread adds to it concurrently.
+    while seen:
         at, sentence = seen.popleft()
         taken.append(Occurrence(int(at), kind, sentence))
     return taken

@@ -19,15 +19,18 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.positions import ROOT
 from cdcbus.tasks.zookeeper.znode import get_node, put_node
 
-KEPT_OF_A_KIND: Final = 100  # per kind, so that failures never push out DDL
+# Per kind, so that failures never push out DDL.
+KEPT_OF_A_KIND: Final = 100
 KEPT_SECONDS: Final = 30 * 86_400
-AGAIN_SECONDS: Final = 60  # a failure repeated within this time is the same one
+# A failure repeated within this time is the same one.
+AGAIN_SECONDS: Final = 60
 SENTENCE_CHARACTERS: Final = 300
 DDL: Final = "ddl"
 APPLIED: Final = "applied"
 ERROR: Final = "error"
 RETRYING: Final = "retrying"
 FAILURES: Final = {State.ERROR: ERROR, State.RETRYING: RETRYING}
+# The pause differs each time, and would make one failure many.
 _PAUSE = re.compile(r"; trying again in [0-9.e+-]+ s$")
 
 
@@ -78,6 +81,7 @@ def with_occurrences(known: Sequence[Occurrence], new: Iterable[Occurrence]) -> 
     and DDL that is already known, as a killed task rereads its binlog."""
     kept = list(known)
     for each in new:
+        # One line for a chart's label.
         sentence = " ".join(each.sentence.split())
         if len(sentence) > SENTENCE_CHARACTERS:
             sentence = f"{sentence[: SENTENCE_CHARACTERS - 1]}…"
@@ -87,6 +91,7 @@ def with_occurrences(known: Sequence[Occurrence], new: Iterable[Occurrence]) -> 
     kept.sort(key=lambda each: each.at)
     newest = kept[-1].at if kept else 0
     kinds = {each.kind for each in kept}
+    # By identity: of equal occurrences each one counts.
     last = {id(each) for kind in kinds for each in _of(kept, kind)[-KEPT_OF_A_KIND:]}
     return [each for each in kept if id(each) in last and each.at > newest - KEPT_SECONDS]
 

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from cdcbus.consumer.spark.session import OpenSpark
 
 LOG = logging.getLogger(__name__)
+# Between two lines of progress in the log.
 REPORT_SECONDS = 10.0
 
 
@@ -64,6 +65,7 @@ def run_task(
     `auth` is ZooKeeper's `user:password`. If the locks may be lost and work does not end in time,
     the process restarts its own command line, which waits for the locks.
     """
+    # Before anything else: children of the old process may still write to the target.
     end_leftovers()
     end_with_node()
     with stop_signals() as stop:
@@ -91,6 +93,7 @@ def run_guarded(
     """Runs the task as one of several in a process, which share client, guard and Spark.
     `open_spark` None: the task has its own Spark application."""
     with guard.locks(task.task_id, _swimlanes(task), node_id) as locks:
+        # Only the first attempt: once it has worked, a silent server is waited for.
         is_attended = not node_id
         while locks.take(stop, end := stop.part()):
             try:
@@ -103,7 +106,8 @@ def run_guarded(
                     is_attended=is_attended,
                 )
             except CdcError:
-                if not end.is_lost:  # otherwise the lost lock may be its cause, or it will recur
+                # A lost lock may be the error's cause; an error of another cause recurs.
+                if not end.is_lost:
                     raise
             finally:
                 locks.rest()
@@ -153,6 +157,7 @@ def _run(
 ) -> None:
     """One run under the locks. A task that is started by hand (`is_attended`) fails if a server is
     unavailable at the start; a node's task waits for it then, as both do later."""
+    # The first progress shows that everything is loaded.
     report = both(ProgressLog(task.task_id), reporter, lambda _: keep_what_is_loaded())
 
     def is_lost() -> bool:
@@ -162,6 +167,7 @@ def _run(
         if isinstance(task, FetchTask):
             run = fetch_loop(task)
 
+            # For each attempt, so that records of the last one that are under way count as older.
             epoch = epoch_text(
                 next_epoch(client, task.task_id, task.swimlane), task.task_id, task.swimlane
             )
@@ -179,8 +185,10 @@ def _run(
                     ZooKeeperSnapshots(client, task.task_id, task.swimlane, is_lost),
                 )
         else:
+            # Imported on demand: fetch tasks need neither Spark nor its memory.
             from cdcbus.consumer import run as consumer
 
+            # Under the locks, so that no direct load can begin meanwhile.
             refuse_unfinished(client, task.task_id)
             stores = {
                 topic: ZooKeeperPositions(client, task.task_id, topic, is_lost=is_lost)
@@ -190,7 +198,8 @@ def _run(
                 consumer.run(task, stores, stop, reporter.status, report, open_spark)
             finally:
                 for store in stores.values():
-                    store.close()  # the client may stay in use for other tasks
+                    # The client may stay in use for other tasks.
+                    store.close()
 
     with reporter.reporting(stop, is_lost):
         if is_attended:
@@ -215,6 +224,7 @@ def stop_signals() -> Iterator[Stop]:
 
     def on_signal(number: int, _: object) -> None:
         stop.set()
+        # The handler from before raises KeyboardInterrupt at the second Ctrl-C.
         if number == signal.SIGINT:
             signal.signal(number, before[number])
 

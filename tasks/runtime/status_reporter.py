@@ -30,9 +30,11 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from cdcbus.tasks.zookeeper.znode import age_seconds, groups, now
 
 REPORT_SECONDS = 5.0
-IDLE_SECONDS = 15.0  # between reports of a task that has nothing to do
+# Of a task that has nothing to do: each report costs every ZooKeeper server a write.
+IDLE_SECONDS = 15.0
 LOOK_SECONDS = 0.5
-OCCURRED_KEPT = 200  # while ZooKeeper is unavailable
+# While ZooKeeper is unavailable.
+OCCURRED_KEPT = 200
 LOG = logging.getLogger(__name__)
 
 
@@ -48,6 +50,7 @@ class _Moves:
     def see(self, rows: int, place: Hashable, is_behind: bool) -> None:
         if rows != self._rows:
             self.rows_at, self._rows = time.time(), rows
+        # Without anything left to read the position cannot move, which is no standstill.
         if place != self._place or not is_behind:
             self.moved_at, self._place = time.time(), place
 
@@ -69,8 +72,10 @@ class StatusReporter:
         self._delays = DelayWriter(task.task_id, DelayHistory(nodes.client))
         self._rates = TableRates()
         self._occurrences = Occurrences(nodes.client)
-        self._occurred: list[Occurrence] = []  # not written yet
-        self._tables: dict[tuple[str, str], TableCounts] = {}  # as last written to porter's znodes
+        # Not written yet.
+        self._occurred: list[Occurrence] = []
+        # As last written to porter's znodes.
+        self._tables: dict[tuple[str, str], TableCounts] = {}
         self._failed: tuple[State, str] | None = None
 
     def __call__(self, progress: Any) -> None:
@@ -79,7 +84,8 @@ class StatusReporter:
         # A fetch task at a quiet source reports, too, each time it stores its position.
         if self._is_idle and int(progress.done) != self._reported_rows:
             self._is_idle = False
-            self.status.changed.set()  # the thread looks again soon
+            # Wakes the thread, which reports rarely while the task is idle.
+            self.status.changed.set()
 
     @contextmanager
     def reporting(self, stop: Event, is_lost: Callable[[], bool] = lambda: False) -> Iterator[None]:
@@ -98,6 +104,7 @@ class StatusReporter:
         finally:
             self._over.set()
             self.status.changed.set()
+            # Another process may report by now, and its stat must not be overwritten.
             if not is_lost():
                 thread.join()
                 self.status.ended(last, reason)
@@ -107,6 +114,7 @@ class StatusReporter:
                 self._report_minute(Lag())
 
     def _report_until_over(self) -> None:
+        # The thread's log lines go to this task's log, as one process can run many tasks.
         TASK_AT_WORK.set(self._task.task_id)
         measure = lag_meter(self._task)
         reported = State.NEW
@@ -114,18 +122,21 @@ class StatusReporter:
         rows = 0
         self._continue_idle_time()
         while not self._over.wait(LOOK_SECONDS):
+            # Cleared before the look, so that a change during it is noticed by the next wait.
             self.status.changed.clear()
             self.status.observe(is_behind=True)
             seconds = time.monotonic() - reported_at
             if self.status.now[0] is not reported or seconds >= REPORT_SECONDS:
                 done = self._done()
                 rate = (done - rows) / seconds if reported_at else 0.0
+                # Asks servers, and may take seconds: only when a report is due.
                 lag = Lag() if self._progress is None else measure(self._progress)
                 self.status.observe(is_behind=lag.is_behind)
                 is_same = self.status.now[0] is reported and done == rows
                 reported = self.status.now[0]
                 reported_at = time.monotonic()
                 rows = done
+                # A task that is behind or failing is never idle, however quiet it is.
                 self._is_idle = is_same and reported is State.WORKING and not lag.is_behind
                 self._moves.see(done, self._metrics.place, lag.is_behind)
                 self._report(rate, lag)
@@ -135,7 +146,8 @@ class StatusReporter:
                     self._report_minute(lag)
                 if self._delays.is_due():
                     self._report_delays(lag)
-            if reported is not State.RETRYING:  # whose end must be noticed quickly
+            # The end of RETRYING must be noticed quickly.
+            if reported is not State.RETRYING:
                 self._reported_rows = rows
                 # Rows may have arrived while the task still counted as busy.
                 self._is_idle = self._is_idle and self._done() == rows
@@ -151,6 +163,7 @@ class StatusReporter:
 
     def _report_failure(self) -> None:
         state, reason = self.status.now
+        # Once for each failure, not once for each report.
         if (state, reason) != self._failed and state in (State.RETRYING, State.ERROR):
             place = f"node {self._node_id}"
             if not self._node_id:
@@ -160,6 +173,7 @@ class StatusReporter:
         self._failed = state, reason
 
     def _report_occurrences(self) -> None:
+        # Taken even if they cannot be written: they are kept here until ZooKeeper answers.
         self._occurred = [*self._occurred, *self._metrics.take_ddl()][-OCCURRED_KEPT:]
         if self._occurred:
             self._try(self._write_occurrences)
@@ -205,6 +219,7 @@ class StatusReporter:
     def _report(self, rows_per_second: float, lag: Lag) -> None:
         metrics = self._metrics
         counts = tuple(metrics.counts)
+        # A measured skew is better than one that rows happen to show.
         skew_seconds = lag.skew_seconds
         if skew_seconds is None:
             skew_seconds = metrics.skew_seconds

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 def counts_of_load(progress: LoadProgress) -> list[TableCounts]:
     """The counts of a consumer task, by target table."""
+    # After swimlane and table; the counters have the same names in a batch's report.
     names = [each.name for each in fields(TableCounts)[2:]]
     found = []
     # Copies, because the task's own thread adds tables concurrently.
@@ -53,6 +54,7 @@ def add_to_porters_nodes(
     added, None for none. Raises PositionUnavailable and PositionError."""
     paths = {}
     for after in counts:
+        # porter writes names in upper case; a slash would be another level of znodes.
         name = after.table.upper().replace("/", "_")
         paths[after] = f"{ROOT}/task/{task_id}/stat/{after.swimlane}/{name}"
     stored = get_nodes(client, paths.values())

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from cdcbus.tasks.zookeeper.stat import TableCounts, TableRate
 
 WINDOW_SECONDS = 60.0
-LOOKS_SECONDS = 10.0  # between two samples that are kept
+# Between two samples that are kept.
+LOOKS_SECONDS = 10.0
 TABLES_REPORTED = 50
 Rows = dict[tuple[str, str], int]
 
@@ -20,17 +21,20 @@ class TableRates:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
+        # Begins with no rows, so that the first minute counts from the task's start.
         self._looks: deque[tuple[float, Rows]] = deque([(clock(), {})])
 
     def of(self, counts: Sequence[TableCounts]) -> tuple[TableRate, ...]:
         """The busiest tables that had rows, busiest first, TABLES_REPORTED at most."""
         now = self._clock()
         rows = {(each.swimlane, each.table): each.rows for each in counts}
+        # Keeps one sample from before the window, from which the difference is taken.
         while len(self._looks) > 1 and self._looks[1][0] <= now - WINDOW_SECONDS:
             self._looks.popleft()
         since, before = self._looks[0]
         if now - self._looks[-1][0] >= LOOKS_SECONDS:
             self._looks.append((now, rows))
+        # A rate over less than a second would jump.
         if now - since < 1:
             return ()
         rates = [

@@ -94,6 +94,7 @@ class ThroughputWriter:
         """Ends the current minute with the task's current state, and begins the next one. `rows`:
         since the task's start. Raises PositionUnavailable and PositionError; the minute is then
         written with the next one."""
+        # Read late: ZooKeeper may be unavailable at the start, and a failed read is repeated.
         if self._known is None:
             self._known = self._minutes.read(self._task_id)
         minute = Minute(self._at, rows - self._rows, lag_records, lag_seconds, state)
@@ -104,6 +105,7 @@ class ThroughputWriter:
         if self._hours is None:
             self._hours = self._minutes.read_hours(self._task_id)
         hours = with_hours(self._hours, self._known)
+        # So the znode of hours, up to 720 rows, is written once an hour.
         if hours != self._hours:
             self._minutes.put_hours(self._task_id, hours)
             self._hours = hours

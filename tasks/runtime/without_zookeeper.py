@@ -43,6 +43,7 @@ def run_with_file(task: FetchTask | LoadTask, file: Path) -> bool:
                 FileSnapshots(state, swimlane),
             )
         else:
+            # Imported on demand: fetch tasks need neither Spark nor its memory.
             from cdcbus.consumer import run as consumer
 
             stores = {topic: FilePositions(state, topic) for topic in task.source.topics}
