@@ -124,6 +124,7 @@ def _of_column(
     wanted: ColumnDefinition, column: TargetColumn, wider: str | None, collation: str
 ) -> Iterator[Difference]:
     shown = column.declared or _shown(column)
+    # The loader leaves such columns out, so their type and nullability do not matter.
     if column.is_generated:
         yield Difference(
             column.name, "is computed by the target: the source's value is left out", False
@@ -164,8 +165,10 @@ def _not_held(source: str, column: TargetColumn) -> str:
     if own == "text" and column.length is not None and kind != "text":
         needed = _text_length(name, source)
         return "is too short for the texts of" if needed > column.length else ""
+    # PostgreSQL's time; a TIME of MySQL reaches 838 hours.
     if kind == "clock" and column.type.startswith("time "):
         return "ends at 24 hours, and so does not hold"
+    # A double is exact up to 53 bits, which smaller integers never exceed.
     is_exact = name in ("bigint", "decimal")
     if is_exact and column.type in DOUBLE:
         return "rounds what is in"
@@ -175,12 +178,14 @@ def _not_held(source: str, column: TargetColumn) -> str:
 def _text_length(name: str, source: str) -> int:
     numbers = [int(each) for each in re.findall("[0-9]+", source)]
     if name == "decimal":
+        # A sign and a decimal point; MySQL's DECIMAL without digits has 10.
         return (numbers or [10])[0] + 2
     if name in ("enum", "set"):
         labels = re.findall(r"'((?:[^']|'')*)'", source)
         if name == "enum":
             return max(map(len, labels))
-        return len(",".join(labels))  # a SET may contain all of them
+        # A SET may contain all of them.
+        return len(",".join(labels))
     return TEXT_LENGTHS.get(name, LONGEST)
 
 
@@ -196,6 +201,7 @@ def folding(collation: str) -> int:
     """How many different texts a collation treats as equal: 0 none, 1 those that differ in trailing
     blanks, 2 a few more, though case and accents count, 3 case, 4 case and accents."""
     name = collation.lower()
+    # No collation, bytes, and the binary collations that do not pad.
     if not name or name == "binary" or name.endswith(("_0900_bin", "_nopad_bin")):
         return 0
     if name.endswith("_bin"):
@@ -222,6 +228,7 @@ def _of_collation(
         yield Difference(
             column.name, f"has not all characters of {charset_of(source)}: {collation}", True
         )
+    # Not lost: in a column without a key, cells stay as they are, whatever they compare with.
     elif collation and (folding(collation), pads(collation)) != (folding(source), pads(source)):
         yield Difference(column.name, f"compares by {collation}, the source by {source}", False)
 
@@ -275,8 +282,10 @@ def _columns_of(index: Index) -> list[str]:
 
 def _folds_more(wanted: ColumnDefinition, column: TargetColumn, collation: str) -> bool:
     if not wanted.source_collation:
-        return False  # numbers, and texts with only one spelling at the source
+        # Numbers, and texts with only one spelling at the source.
+        return False
     if collation:
         source = wanted.source_collation
         return folding(collation) > folding(source) or (pads(collation) and not pads(source))
+    # PostgreSQL and Oracle show no collation here, only whether a column treats texts as equal.
     return column.is_folding and folding(wanted.source_collation) < 3

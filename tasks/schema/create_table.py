@@ -32,6 +32,7 @@ def create_table(table: TableDefinition, dialect: str, *, with_indexes: bool = F
     lines = [_column(column, table, dialect, quoting) for column in table.columns]
     if table.key:
         lines.append(f"PRIMARY KEY ({_parts(table.key, dialect, quoting)})")
+    # The others have no indexes inside of CREATE TABLE.
     if dialect == "mysql" and with_indexes:
         lines += [_inline(index, quoting) for index in table.indexes]
     body = ",\n  ".join(lines)
@@ -55,6 +56,7 @@ class ExistingIndex(NamedTuple):
         """Whether this index has the name of another one, or serves its purpose."""
         columns = tuple(part.column or "" for part in index.parts)
         return self.name == index.name or (
+            # A unique index also serves where a plain one is wanted, but not the other way round.
             self.columns == columns and self.is_unique >= index.is_unique
         )
 
@@ -74,15 +76,18 @@ def _column(
     column: ColumnDefinition, table: TableDefinition, dialect: str, quoting: Quoting
 ) -> str:
     words = [quoting.name(column.name), column.type]
+    # Only where it differs: the table's own applies otherwise.
     if column.collation and column.collation != table.collation:
         words.append(f"CHARACTER SET {column.collation[0]} COLLATE {column.collation[1]}")
     default = default_sql(column, dialect) if column.default else ""
-    if dialect == "oracle" and default:  # Oracle requires it before NOT NULL
+    # Oracle requires it before NOT NULL.
+    if dialect == "oracle" and default:
         words.append(f"DEFAULT {default}")
     if not column.is_nullable:
         words.append("NOT NULL")
     elif dialect == "mysql":
-        words.append("NULL")  # otherwise an old server gives a TIMESTAMP its own default
+        # Otherwise an old server gives a TIMESTAMP its own default.
+        words.append("NULL")
     if dialect != "oracle" and default:
         words.append(f"DEFAULT {default}")
     if dialect == "mysql" and column.comment:
@@ -96,6 +101,7 @@ def default_sql(column: ColumnDefinition, dialect: str) -> str:
     kind = column.source.partition("(")[0].partition(" ")[0]
     match default.kind:
         case DefaultKind.NOW:
+            # MySQL refuses another number of digits than the column has; the others round.
             digits = f"({default.text})" if default.text else ""
             return "CURRENT_TIMESTAMP" + (digits if dialect == "mysql" else "")
         case DefaultKind.BITS:
@@ -117,6 +123,7 @@ def _bits(column: ColumnDefinition, digits: str, dialect: str) -> str:
     if dialect == "mysql":
         return f"b'{digits}'"
     size = int(re.sub("[^0-9]", "", column.source) or "1")
+    # PostgreSQL refuses a bit string of another length than the column's.
     return f"B'{digits.zfill(size)}'"
 
 
@@ -135,6 +142,7 @@ def _part(part: IndexPart, dialect: str, quoting: Quoting) -> str:
     if part.length and dialect == "mysql":
         name = f"{name}({part.length})"
     elif part.length:
+        # The others have no index on prefixes; one on an expression comes closest.
         name = f"substr({name}, 1, {part.length})"
     return f"{name} DESC" if part.is_descending else name
 
@@ -152,6 +160,7 @@ def _create_index(index: Index, table: TableId, dialect: str, quoting: Quoting) 
 
 
 def _options(table: TableDefinition) -> str:
+    # A server's default may be an engine without transactions, which tasks refuse.
     options = " ENGINE=InnoDB"
     if table.collation:
         options += f" DEFAULT CHARACTER SET {table.collation[0]} COLLATE {table.collation[1]}"

@@ -24,9 +24,11 @@ from cdcbus.tasks.schema.source_details import (
     TableDetails,
 )
 
+# The limits of names, in bytes; MySQL's 64 characters of at most four bytes.
 NAME_BYTES: Final = {"postgresql": 63, "oracle": 128, "mysql": 256}
 DATES: Final = ("date", "datetime", "timestamp")
 TEXTS: Final = re.compile(r"char|varchar|(tiny|medium|long)?text|enum|set|json|uuid|inet[46]")
+# Types that have no default in MySQL.
 LARGE: Final = re.compile(r"(tiny|medium|long)?(text|blob)|json|geometry|vector")
 ZERO_DATE: Final = re.compile(r"0000-|[0-9]{4}-(?:00-|[0-9]{2}-00)")
 # MariaDB's own types -> types of MySQL that hold their text.
@@ -92,6 +94,7 @@ def define(mapped: MappedTable, details: TableDetails, target: Target) -> TableD
     """The target table of one source table."""
     rule = mapped.route.rule
     by_name = {column.name: column for column in mapped.schema.columns}
+    # Filled by the functions below, in the order of the columns.
     notes: list[str] = []
     columns = []
     dates = []
@@ -106,6 +109,7 @@ def define(mapped: MappedTable, details: TableDetails, target: Target) -> TableD
         notes.append(
             f"{name}: mapper[i] computes it, so its type is a long text: choose a better one"
         )
+    # Only MySQL and MariaDB have zero dates.
     if dates and target.dialect != "mysql" and target.zero_date is ZeroDate.REJECT:
         notes.append(f"{', '.join(dates)}: zero dates are refused, unless loader.zeroDate is set")
     key, problems = _key(mapped, details, target, notes)
@@ -164,7 +168,9 @@ def _masked(
     column: TableColumn, name: str, details: ColumnDetails, mask: Mask, target: Target
 ) -> ColumnDefinition:
     """The definition of a masked column: masked cells are text, whatever the column holds."""
+    # SHA-256 in hexadecimal digits.
     source = "char(64)" if mask.kind == "hash" else "text"
+    # A text that is cut still fits its own type.
     if mask.kind == "truncate" and TEXTS.match(column.data_type):
         source = record_type(column)
     return ColumnDefinition(
@@ -182,7 +188,8 @@ def _mysql_type(
                 f"{name}: a `?` in its labels may stand for a character that the source cannot "
                 "show: compare them"
             )
-        return source  # without the backslashes of information_schema
+        # Without the backslashes of information_schema.
+        return source
     if column.data_type == "geomcollection":
         return "geometrycollection"
     if not target.is_mariadb and column.data_type in IN_MYSQL:
@@ -207,16 +214,19 @@ def _default(
 ) -> Default | None:
     default = details.default
     if default is None:
+        # Such a server would add its own default, which also changes the column at each update.
         if target.adds_on_update and column.data_type == "timestamp" and not column.is_nullable:
             return Default(DefaultKind.NOW, re.sub("[^0-9]", "", column.type))
         return None
     is_kept = default.kind not in (DefaultKind.EXPRESSION, DefaultKind.UNCLEAR)
     if target.dialect != "mysql":
+        # These targets refuse a zero date even as a default.
         is_zero = column.data_type in DATES and ZERO_DATE.match(default.text) is not None
         is_kept = is_kept and not is_zero
     elif not target.is_mariadb:
         is_kept = is_kept and LARGE.fullmatch(column.data_type) is None
     if is_kept and target.dialect == "oracle":
+        # An empty text is NULL in Oracle.
         is_kept = bool(default.text) or default.kind is DefaultKind.NOW
     if not is_kept:
         notes.append(WITHOUT_DEFAULT.format(name, default.text or "''"))
@@ -225,6 +235,7 @@ def _default(
 
 
 def _collation(name: str, target: Target) -> tuple[str, str] | None:
+    # Names of collations mean nothing to other databases.
     return target.collation_of(name) if name and target.dialect == "mysql" else None
 
 
@@ -258,6 +269,7 @@ def _named(mapped: MappedTable, column: str) -> str | None:
     if name := mapped.columns.get(column):
         return name
     name = mapped.route.wanted(column)
+    # A computed column may replace a key column of the same target name.
     computed = {each.lower(): each for each in mapped.route.rule.computed}
     return computed.get(name.lower()) if name else None
 
@@ -296,6 +308,7 @@ def _indexes(
         if index.name == PRIMARY or (index.is_unique and columns == mapped.schema.key):
             continue
         parts = _renamed(index, mapped)
+        # Fulltext, spatial and vector indexes differ too much from database to database.
         if parts is None or index.kind not in ("BTREE", "HASH"):
             notes.append(f"index {index.name} ({index.kind}) is left out")
             continue
@@ -327,7 +340,9 @@ def _short(table: TableId, index: Index, target: Target) -> str:
     limit = NAME_BYTES[target.dialect]
     if len(name.encode()) <= limit:
         return name
+    # A hash of the whole name, as cut names may be equal.
     tail = "_" + hashlib.sha256(name.encode()).hexdigest()[:8]
+    # The cut may go through a character of several bytes, which is then left out.
     return name.encode()[: limit - len(tail)].decode(errors="ignore") + tail
 
 

@@ -44,7 +44,8 @@ COLLATIONS: Final = text(
     "SELECT column_name, collation_name FROM information_schema.columns WHERE table_schema = "
     ":schema AND table_name = :table AND collation_name IS NOT NULL"
 )
-BETWEEN: Final = "\x01"  # names of columns
+# Separates names of columns, which hardly ever hold it.
+BETWEEN: Final = "\x01"
 # The name of each index, whether it is unique, and its columns, empty for an expression.
 INDEXES: Final = {
     "mysql": text(
@@ -112,6 +113,7 @@ class SchemaPlan:
     def head(self) -> list[str]:
         """The statements before those of the tables."""
         tables = [sql for table in self.tables for sql in table.statements]
+        # Only where it matters, as people read these statements and run them by hand.
         has_backslash = self.dialect == "mysql" and any("\\" in sql for sql in tables)
         return [*self.schemas, *[PLAIN_BACKSLASHES] * has_backslash]
 
@@ -129,6 +131,7 @@ def target_database(load: LoadTask) -> Iterator[Database]:
     target = replace(load.target, pool_size=1, min_connections=1, connect_retries=0)
     database = open_target(target)
     if database.url.dialect == "mysql":
+        # A login that names a missing database fails, and the plan may be to create it.
         nowhere = replace(database.url, arguments={**database.url.arguments, "database": None})
         database = open_database(target, nowhere, database.dialect)
     try:
@@ -167,7 +170,8 @@ def make_plan(
         defined = _defined(load, found, target)
         tables = tuple(_plan(at_target, database, each, with_indexes) for each in defined)
         schemas = {each.id.schema for each in defined if each.id.schema}
-        if named := url.arguments.get("database"):  # for cdcbus_position
+        # For cdcbus_position, which is stored there.
+        if named := url.arguments.get("database"):
             schemas.add(str(named))
         missing = [each for each in sorted(schemas) if not _has_schema(at_target, each)]
     made = tuple(create_schema(each, dialect) for each in missing) if with_schemas else ()
@@ -209,6 +213,7 @@ def _plan(
 
 
 def _statements(wanted: TableDefinition, dialect: str, with_indexes: bool) -> tuple[str, ...]:
+    # A table that cannot be created has no statements; `refuse_impossible` says why.
     if wanted.problems:
         return ()
     return tuple(create_table(wanted, dialect, with_indexes=with_indexes))
@@ -230,9 +235,11 @@ def _target(connection: Connection, dialect: str, zero_date: ZeroDate) -> Target
         """The same collation, else one that compares alike, else a stricter one."""
         charset = charset_of(name)
         others = [name.replace(one, other) for one, other in ALIKE if name == f"{charset}{one}"]
+        # One character set under two names; which one a server knows depends on its version.
         if charset in ("utf8", "utf8mb3"):
             spelled = {"utf8": "utf8mb3", "utf8mb3": "utf8"}[charset]
             others.append(name.replace(charset, spelled, 1))
+        # From the same to the stricter one: _bin treats fewer texts as equal, so it merges no rows.
         for each in (name, *others, f"{charset}_bin"):
             if _has_collation(connection, charset_of(each), each):
                 return charset_of(each), each
@@ -247,6 +254,7 @@ def _has_collation(connection: Connection, charset: str, collation: str) -> bool
     try:
         run_plain(connection, f"SELECT CONVERT('' USING {charset}) COLLATE {collation}").close()
     except DBAPIError as error:
+        # A lost connection says nothing about the collation.
         if error.connection_invalidated:
             raise
         return False
@@ -277,6 +285,7 @@ def apply_plan(load: LoadTask, plan: SchemaPlan) -> Iterator[str]:
         for sql in plan.statements:
             with (
                 database.reported(f"statement {sql.partition('(')[0].strip()}"),
+                # DDL cannot be undone in MySQL anyway, so what is done stays done.
                 database.engine.begin() as connection,
             ):
                 run_plain(connection, sql)

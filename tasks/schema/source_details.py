@@ -24,6 +24,7 @@ QUOTED: Final = re.compile(r"'(.*)'", re.DOTALL)
 NUMBER: Final = re.compile(r"[-+]?[0-9.]+(?:e[-+]?[0-9]+)?", re.IGNORECASE)
 BITS: Final = re.compile(r"b'([01]*)'", re.IGNORECASE)
 BYTES: Final = re.compile(r"0x([0-9a-f]*)", re.IGNORECASE)
+# MariaDB's columns of system-versioned tables, which have no other expression.
 ROW_TIMES: Final = ("ROW START", "ROW END")
 
 
@@ -87,6 +88,7 @@ class TableDetails:
 def read_details(connection: Connection, tables: Iterable[TableId]) -> dict[TableId, TableDetails]:
     """The details of the tables, from four queries for any number of tables."""
     wanted = sorted(tables)
+    # Two lists instead of pairs: a few more tables may match, which nobody asks for.
     names = {table.schema for table in wanted}, {table.table for table in wanted}
 
     def rows(columns: str, view: str, order: str) -> list[tuple[TableId, list[Any]]]:
@@ -140,6 +142,7 @@ def read_default(text: str | None, extra: str, data_type: str, has_quotes: bool)
     """Reads a column's default as information_schema prints it; None for no default, or NULL."""
     if text is None or (has_quotes and text.upper() == "NULL"):
         return None
+    # MySQL 8's mark of a default that is an expression.
     is_expression = "DEFAULT_GENERATED" in extra.upper()
     is_time = data_type in ("datetime", "timestamp", "date", "time")
     if (has_quotes or is_expression or is_time) and (now := NOW.fullmatch(text)):
@@ -150,6 +153,7 @@ def read_default(text: str | None, extra: str, data_type: str, has_quotes: bool)
         return Default(DefaultKind.BITS, bits[1])
     if data_type in ("binary", "varbinary") and (found := BYTES.fullmatch(text)):
         return Default(DefaultKind.BYTES, found[1])
+    # Such a server prints a text without quotes, so anything is a literal.
     if not has_quotes:
         return _literal(text, data_type)
     if quoted := QUOTED.fullmatch(text):
@@ -160,5 +164,6 @@ def read_default(text: str | None, extra: str, data_type: str, has_quotes: bool)
 
 
 def _literal(text: str, data_type: str) -> Default:
+    # information_schema shows ? for what its own character set lacks.
     is_shown = "?" not in text and (text.isascii() or "binary" not in data_type)
     return Default(DefaultKind.TEXT if is_shown else DefaultKind.UNCLEAR, text)
