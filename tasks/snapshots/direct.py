@@ -33,6 +33,7 @@ class DirectLoad:
     def to_fields(self) -> dict[str, Any]:
         """The fields of the znode."""
         return {
+            # Lists, as JSON's names are texts only.
             "offsets": [[*partition, offset] for partition, offset in self.offsets.items()],
             "topicIds": dict(self.topic_ids),
             "seen": {task: position.to_json() for task, position in self.seen.items()},
@@ -62,6 +63,7 @@ def direct_load(client: KazooClient, task_id: str) -> DirectLoad | None:
     """The task's direct load; None if it has none. Raises PositionError, PositionUnavailable."""
     path = direct_path(task_id)
     node = get_node(client, path)
+    # Without fields it is only the parent of the progress, which is stored first.
     if node is None or not node.fields:
         return None
     try:

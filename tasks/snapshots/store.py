@@ -30,6 +30,7 @@ from cdcbus.tasks.zookeeper.znode import (
 )
 
 LOG = logging.getLogger(__name__)
+# Between two requests while nothing says that wishes have changed.
 LOOK_SECONDS = 1.0
 
 
@@ -52,8 +53,10 @@ class ZooKeeperSnapshots:
     ) -> None:
         self._client, self._is_lost = client, is_lost
         self._path = snapshot_path(task_id, swimlane)
+        # Znodes of wishes that the task has been given, and that `heeded` deletes.
         self._seen: list[str] = []
-        self._asked: Any = None  # the pending request; None where wishes may have changed
+        # The pending request; None where wishes may have changed.
+        self._asked: Any = None
         self._is_read = False
         self._look_at = 0.0
 
@@ -61,6 +64,7 @@ class ZooKeeperSnapshots:
         """The progress of each table. Wishes that are not heeded yet are returned again by
         `wishes`. Raises PositionUnavailable, and PositionError for a znode that ZooKeeper does not
         let this user read."""
+        # A new attempt knows nothing of the wishes of the last one, so they must come again.
         self._seen, self._asked, self._look_at = [], None, 0.0
         return tables_of(self._client, self._path)
 
@@ -91,7 +95,8 @@ class ZooKeeperSnapshots:
             if name not in self._seen:
                 self._seen.append(name)
                 wishes.append(wish)
-        self._is_read = True  # only now, so that wishes that could not be read are read again
+        # Only now, so that wishes that could not be read are read again.
+        self._is_read = True
         return wishes
 
     def _has_some(self) -> bool:
@@ -115,8 +120,10 @@ class ZooKeeperSnapshots:
             self._asked = None
             return False
         if found is not None and not isinstance(found, list):
-            self._asked = None  # the znode has just been created
+            # The znode has just been created.
+            self._asked = None
             return False
+        # No wishes: nothing is left to read until the watch fires.
         self._is_read = not found
         return bool(found)
 
@@ -127,6 +134,7 @@ class ZooKeeperSnapshots:
     def heeded(self) -> None:
         while self._seen:
             drop_node(self._client, f"{self._path}/wishes/{self._seen[0]}")
+            # After the delete: if that fails, the next call deletes the same znode again.
             del self._seen[0]
 
 
@@ -167,5 +175,6 @@ def wish(client: KazooClient, task_id: str, swimlane: str, what: Wish, by: str) 
     path = f"{snapshot_path(task_id, swimlane)}/wishes/"
     with audited(client, by, f"snapshot {what.kind}", f"task {task_id}"), reported(path):
         answer(
+            # Numbered by ZooKeeper, so that wishes keep their order.
             client.create_async(path, orjson.dumps(what.to_fields()), sequence=True, makepath=True)
         )
