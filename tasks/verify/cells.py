@@ -25,6 +25,7 @@ def as_it_is(cell: Cell) -> Cell:
 
 
 JSON_TYPES: Final = frozenset(("json", "jsonb"))
+# PostgreSQL quotes "bit", which would otherwise be bit(1).
 BIT_STRINGS: Final = frozenset(('"bit"', "bit varying"))
 VARYING: Final = frozenset(("varchar", "character varying"))
 BOOLEANS: Final = {"1": "true", "0": "false", "t": "true", "f": "false"}
@@ -37,6 +38,7 @@ ORACLE_KINDS: Final = {
 }
 """Oracle's types -> types that hold cells the same way."""
 DIGITS: Final = re.compile(r"TIMESTAMP\(([0-9])\)")
+# A date that went into a column with a time.
 DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
 
@@ -57,20 +59,25 @@ def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False
         return _oracle_forms(column, zero_date, is_json=is_json)
     if is_json or column.type in JSON_TYPES:
         return Forms(_some(json_form), _some(json_form))
+    # The binlog brings the bits as a number, PostgreSQL shows them as digits 0 and 1.
     if column.type in BIT_STRINGS:
         return Forms(_some(_number), _some(lambda bits: str(int(bits, 2))))
+    # A source has 1 and 0; PostgreSQL's texts are true and false, or t and f.
     if column.type == "boolean":
         form = _some(lambda cell: BOOLEANS.get(cell, cell))
         return Forms(form, form)
     if column.type == "uuid":
         return Forms(_some(_uuid), _some(_uuid))
     form = _held(column)
+    # Selected in hexadecimal digits; bytes are latin-1 texts in row changes.
     if column.type == "bytea":
         return Forms(form, _some(lambda digits: bytes.fromhex(digits).decode("latin-1")))
     if column.type in VARYING and (most := column.length):
+        # Excess blanks are cut at the target without an error, so that is no difference.
         return Forms(_some(lambda cell: _cut(cell, most)), form)
     if zero_date is ZeroDate.REJECT or column.type not in MOMENTS | {"date"}:
         return Forms(form, form)
+    # The same substitute that the loader writes.
     instead = "1970-01-01" if zero_date is ZeroDate.EPOCH else None
     return Forms(
         lambda cell: form(instead if cell is not None and ZERO_DATE.match(cell) else cell), form
@@ -82,14 +89,17 @@ def _oracle_forms(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool) -
     allowed, an empty text is one blank."""
     kind = family(column.type)
     if kind in TEXT_TYPES:
+        # The loader writes one blank where '' would be NULL and NULL is not allowed.
         empty = None if column.is_nullable else " "
         end = _some(json_form) if is_json else as_it_is
+        # Oracle pads these with blanks to their length.
         if kind in ("CHAR", "NCHAR"):
             end = _some(lambda cell: cell.rstrip(" "))
         return Forms(lambda cell: end(empty if cell == "" else cell), end)
     if kind in BYTE_TYPES:
         return Forms(lambda cell: cell or None, as_it_is)
     if kind == "INTERVAL DAY":
+        # Both sides as seconds: the driver returns a duration, see `sides`.
         seconds = _held(TargetColumn(column.name, "NUMBER"))
         return Forms(_some(_seconds), seconds)
     digits = DIGITS.search(column.type)
@@ -102,7 +112,8 @@ def _oracle_forms(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool) -
     def moment(cell: Cell) -> Cell:
         if cell is not None and zero_date in instead and ZERO_DATE.match(cell):
             cell = instead[zero_date]
-        if cell is not None and kind == "DATE":  # drops a fraction
+        # Oracle's DATE drops a fraction.
+        if cell is not None and kind == "DATE":
             cell = cell.partition(".")[0]
         return form(cell)
 
@@ -117,7 +128,8 @@ def _seconds(cell: str) -> str:
     sign, hours, minutes, seconds, fraction = found.groups()
     whole = int(hours) * 3600 + int(minutes) * 60 + int(seconds)
     number = Decimal(f"{sign}{whole}.{fraction or 0}").normalize()
-    return format(number, "f") if number else "0"  # without a sign
+    # Without a sign: -0 and 0 are one time.
+    return format(number, "f") if number else "0"
 
 
 def _some(form: Callable[[str], str]) -> Form:
@@ -126,6 +138,7 @@ def _some(form: Callable[[str], str]) -> Form:
 
 def _held(column: TargetColumn) -> Form:
     if column.type == "interval":
+        # PostgreSQL's interval holds a MySQL TIME, which may exceed a day.
         hold = hold_of(TargetColumn(column.name, "time"))
     else:
         hold = hold_of(column)
@@ -167,6 +180,7 @@ def json_form(cell: str) -> str:
     not JSON stays as it is."""
     try:
         value = json.loads(cell, parse_float=_plain, parse_int=_plain, object_pairs_hook=_members)
+    # Deep nesting exceeds Python's recursion limit; such texts are compared as they are.
     except (ValueError, RecursionError):
         return cell
     return json.dumps(value, separators=(",", ":"))

@@ -24,6 +24,7 @@ DIGESTED: Final = 256 << 20
 """The maximum number of bytes of rows that PostgreSQL joins for one hash."""
 SPARE: Final = 64
 """How many bytes below its limit a server might already cut a text."""
+# Twice 45 and the separator are below PostgreSQL's 100 arguments per call.
 _CELLS_IN_A_CALL: Final = 45
 LONG_CHARACTERS: Final = 255
 """Longer cells appear in a row's text as their own hash, so that no row's text grows too long for
@@ -85,6 +86,7 @@ def pair_of(
         or source.data_type == "json"
     )
     is_bytes = is_long and source.data_type in BYTES
+    # A long cell appears as its hash, which has no comma.
     kind = is_long, is_bytes, source.data_type in WITH_COMMAS and not is_long
     return Pair(
         Term(column, own, *kind, source.is_nullable), Term(name, theirs, *kind, target.is_nullable)
@@ -98,9 +100,11 @@ def _texts(
     own = c
     theirs = f"{t}::text" if is_pg else t
     if kind in INTEGERS:
+        # ZEROFILL pads the text with zeros, + 0 makes it a number again.
         return _whole(f"{c} + 0" if "zerofill" in source.type else c, target, t, theirs, is_pg)
     if kind == "bit":
         if target.type == '"bit"':
+            # bit without a length is bit(1).
             width = target.length or 1
             return f"LPAD(BIN({c} + 0), {width}, '0')", theirs
         if target.type == "bit" and not is_pg:
@@ -113,9 +117,11 @@ def _texts(
     if kind in ("decimal", "numeric"):
         return _decimal(source, c, target, theirs)
     if kind in ("float", "double"):
+        # PostgreSQL prints floating-point numbers differently, as do FLOAT and DOUBLE.
         same = SINGLE if kind == "float" else DOUBLE
         if is_pg or target.type not in same:
             return None
+        # As a double, because a FLOAT is printed with 6 digits only.
         return _char(f"{c} + 0e0"), _char(f"{t} + 0e0")
     if kind in TEXTS:
         return _text(source, c, target, t, is_pg, charset)
@@ -130,6 +136,8 @@ def _texts(
         if is_text or target.type in ("enum", "set") or target.declared.startswith("enum("):
             return _utf8(c), f"{t}::text" if is_pg else _utf8(t)
         return None
+    # PostgreSQL's json keeps the text as the source printed it; jsonb does not, so its rows are
+    # compared one by one.
     if kind == "json":
         if target.type == "json":
             return _utf8(_char(c)), f"{t}::text" if is_pg else _utf8(_char(t))
@@ -154,6 +162,7 @@ def _whole(
 ) -> tuple[str, str] | None:
     if is_pg and target.type == "boolean":
         return c, f"CASE {t} WHEN true THEN '1' WHEN false THEN '0' END"
+    # With a scale, the target would print zeros after the point.
     is_whole = target.type in ("decimal", "numeric") and not target.scale
     return (c, theirs) if target.type in WHOLE or is_whole else None
 
@@ -166,6 +175,7 @@ def _decimal(
         return None
     scale = int(found[2] or 0)
     wanted = scale if target.scale is None else target.scale
+    # A smaller scale rounds at the target; MySQL's DECIMAL has 30 digits after the point at most.
     if not scale <= wanted <= 30:
         return None
     if wanted == scale and "zerofill" not in source.type:
@@ -184,6 +194,7 @@ def _text(
 ) -> tuple[str, str] | None:
     if source.charset not in TOTAL_CHARSETS or not _is_text(target, is_pg, charset):
         return None
+    # The target pads these with blanks, so those of the source mean nothing.
     if target.type in FILLED_UP:
         c = f"TRIM(TRAILING ' ' FROM {c})"
     return _utf8(c, source.charset), f"{t}::text" if is_pg else _utf8(t, charset)
@@ -195,7 +206,8 @@ def _bytes(
     if target.type not in BYTES:
         return None
     if target.type == "binary" and (source.data_type, source.size) != ("binary", target.length):
-        return None  # the target pads it with zero bytes
+        # The target pads it with zero bytes.
+        return None
     if source.size > LONG_CHARACTERS or source.data_type.endswith("blob"):
         return c, t
     return f"LOWER(HEX({c}))", f"encode({t}, 'hex')" if is_pg else f"LOWER(HEX({t}))"
@@ -210,7 +222,9 @@ def _time(
         return None
     found = DIGITS.match(source.type)
     digits = int(found[1]) if found else 0
+    # PostgreSQL's types of time have 6 digits unless they say another number.
     theirs = 6 if target.length is None else target.length
+    # The target rounds or cuts the fraction, so texts may differ where cells are equal.
     if theirs < digits:
         return None
     if not is_pg and theirs == digits:
@@ -366,6 +380,7 @@ def sums_sql(dialect: str, table: str, terms: Sequence[Term], where: str) -> str
     """Selects rows, hashed rows and total. A barrier keeps the inner query from being merged into
     the outer one, which would hash each row twice."""
     number = _number(dialect, _hash(dialect, terms), HASH_DIGITS)
+    # The largest 64-bit number, as MySQL has no LIMIT without a number.
     barrier = "OFFSET 0" if dialect == "postgresql" else "LIMIT 18446744073709551615"
     return (
         f"SELECT COUNT(*), COUNT(h), COALESCE(SUM(h), 0) FROM (SELECT {number} AS h "

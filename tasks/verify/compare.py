@@ -28,7 +28,9 @@ from cdcbus.tasks.verify.subject import Cells, Subject, Way
 CHUNK_ROWS: Final = 20_000
 CHUNK_BYTES: Final = 4 << 20
 """Servers hold the texts of a chunk's rows in memory, limited by the packet size, often 16 MB."""
+# Rows of a chunk even where they are very large: each chunk costs some requests.
 LEAST_ROWS: Final = 500
+# After this many, asking for digests costs more than it saves.
 MOST_UNPROVED: Final = 3
 ROWS_AT_ONCE: Final = 200_000
 """The number of rows in buckets that are read together."""
@@ -36,6 +38,7 @@ KEYS_IN_MEMORY: Final = 500_000
 MOST_SUSPECTS: Final = 100_000
 """The number of suspect keys of a table after which its comparison is cut short."""
 KEYS_AT_ONCE: Final = 500
+# Between two looks whether the task has caught up.
 LOOK_SECONDS: Final = 0.3
 ONE: Final = 1 << 160
 """The bits above a digest count rows."""
@@ -84,7 +87,7 @@ class Comparison:
     def run(self) -> TableReport:
         self._compare()
         if self.report.is_cut and not (self.report.differences or self.report.behind):
-            # all these rows were only in flight, so the rest can be read now
+            # All these rows were only in flight, so the rest can be read now.
             self.__post_init__()
             self._compare()
         self.report.seconds = time.monotonic() - self._began
@@ -94,6 +97,7 @@ class Comparison:
         suspects: set[Key] = set()
         for found in self._suspects():
             suspects |= found
+            # Suspects are looked up by key, again and again, so their number is bounded.
             if len(suspects) > MOST_SUSPECTS:
                 suspects = set(islice(suspects, MOST_SUSPECTS))
                 self.report.is_cut = True
@@ -109,6 +113,7 @@ class Comparison:
         def run() -> None:
             try:
                 future.set_result(ask())
+            # `result` raises it on the thread that waits, which would otherwise wait forever.
             except BaseException as error:
                 future.set_exception(error)
 
@@ -133,9 +138,11 @@ class Comparison:
         while not is_end:
             bounds = [side.bound(last, most) for side in self.sources]
             known = [bound for bound in bounds if bound is not None]
-            bound = known[0] if known else None  # any bound of any source will do
+            # Any bound of any source will do.
+            bound = known[0] if known else None
             is_end = bound is None
             lower, last = last, bound
+            # Skipped after its bound is known, which the next range begins from.
             if choose.random() >= self.options.sample:
                 self.report.chunks_skipped += 1
                 continue
@@ -159,6 +166,7 @@ class Comparison:
 
         self.report.chunks += 1
         if (pairs := self.subject.sources[0].pairs) is not None:
+            # Twice the rows, as the target may have more of them in the range.
             if self._is_proved(pairs, where, 2 * rows):
                 return set()
             asked = self._beside(lambda: self.target.sums(pairs, where(self.target)))
@@ -167,6 +175,7 @@ class Comparison:
                 own += side.sums(side.table.pairs or (), where(side))
             theirs = asked.result()
             if own.is_equal(theirs):
+                # Equal sums after different digests: the digests were in vain for this chunk.
                 self._unproved += 1
                 self._count(own.rows, theirs.rows)
                 return set()
@@ -210,6 +219,7 @@ class Comparison:
                 own[bucket] = own.get(bucket, Sums()) + sums
         theirs = asked.result()
         self.report.chunks += len(own.keys() | theirs.keys())
+        # Buckets have no index: each read scans the table, so different ones are read together.
         group: list[int] = []
         rows = 0
         for bucket in sorted(own.keys() | theirs.keys()):
@@ -246,6 +256,7 @@ class Comparison:
         sample is one of keys."""
         estimate = sum(side.estimate() for side in self.sources)
         share = self.options.sample
+        # Each pass reads both tables whole and keeps one part of the keys.
         parts = int(estimate * share) // KEYS_IN_MEMORY + 1
         for part in range(parts):
             self.report.chunks += 1
@@ -278,6 +289,7 @@ class Comparison:
             key, number = self._numbered(cells)
             if is_part is None or is_part(key):
                 theirs += 1
+                # Equal rows cancel out, so that only differing keys stay in memory.
                 rest = left.get(key, 0) - number
                 if rest:
                     left[key] = rest
@@ -288,6 +300,7 @@ class Comparison:
 
     def _numbered(self, cells: Cells) -> tuple[Key, int]:
         """A row's key, and the number that represents the row."""
+        # surrogatepass, as decoded cells may hold lone surrogates.
         digest = blake2b(repr(cells).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         number = int.from_bytes(digest, "big") + ONE
         places = self.subject.key
@@ -299,6 +312,7 @@ class Comparison:
         report.target_rows += theirs
         self.told(report.source_rows)
         if self.options.throttle:
+            # Measured from the beginning, so that slow chunks make up for fast ones.
             due = report.source_rows / self.options.throttle
             time.sleep(max(0.0, due - (time.monotonic() - self._began)))
 
@@ -320,19 +334,23 @@ class Comparison:
         received everything from before the first look, and still differs; and once more, unless
         nothing at the source changed, as the row may have changed and changed back."""
         deadline = time.monotonic() + self.options.patience
+        # What both sides had at the last look at a row that still differed.
         seen: dict[Key, tuple[int, int]] = {}
         changed: set[Key] = set()
         rest = suspects
         while rest:
+            # In this order: between the two looks at the source lies what the target may show.
             before = self._source_numbers(rest)
             moment = self.lag.now()
             has_passed = self._wait(moment, deadline)
             theirs = self._target_numbers(rest)
             after = self._source_numbers(rest)
+            # Nothing was committed at the sources, so no row changed and changed back.
             is_still = moment.source_ends == self.lag.now().source_ends
             left: set[Key] = set()
             for key in rest:
                 own, other = after.get(key, 0), theirs.get(key, 0)
+                # The target equals one of the source's two states: the other is on its way.
                 if other in (own, before.get(key, 0)):
                     continue
                 pair = own, other
@@ -347,6 +365,7 @@ class Comparison:
             rest = left
             if time.monotonic() >= deadline:
                 break
+        # Rows that changed at each look are not known to differ; the others may not have arrived.
         self.report.changing = len(rest & changed)
         self.report.behind = len(rest - changed)
         self._show()
@@ -359,8 +378,10 @@ class Comparison:
         return True
 
     def _found(self, key: Key, own: int, other: int) -> None:
+        # The bits above a digest count rows, see ONE.
         rows, others = own // ONE, other // ONE
         if isinstance(key, bytes):
+            # Rows without a key are only counted, so none of them is DIFFERENT.
             kind = Kind.MISSING if rows > others else Kind.EXTRA
             count = abs(rows - others)
         else:
@@ -392,12 +413,14 @@ class Comparison:
 
     def _add(self, found: dict[Key, int], keys: set[Key], cells: Cells) -> None:
         key, number = self._numbered(cells)
+        # The collation of a column may find more keys than were asked for.
         if key in keys:
             found[key] = found.get(key, 0) + number
 
     def _looked_up(self, side: SourceSide | TargetSide, keys: set[Key]) -> Iterator[Cells]:
         """The rows with these keys, and perhaps others."""
         if not self.subject.is_found_by_key:
+            # Without a lookup by key, each look reads the whole table.
             yield from side.rows(is_narrowed=not self.subject.key)
             return
         rest = iter([key for key in keys if not isinstance(key, bytes)])
@@ -407,6 +430,7 @@ class Comparison:
     # examples
 
     def _show(self) -> None:
+        # Rows were kept as numbers only, so those that are shown are read once more.
         shown = set(islice(self.different, EXAMPLES))
         if not shown:
             return
@@ -445,6 +469,7 @@ class Comparison:
 
 def _between(low: float, high: float) -> Callable[[Key], bool]:
     """A test whether a key's place among all, by its hash, is in this part."""
+    # Of the 32 bits that `_place` gives, so the parts share no key and leave none out.
     least, most = int(low * 2**32), int(high * 2**32)
     return lambda key: least <= _place(key) < most
 

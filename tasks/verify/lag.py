@@ -70,6 +70,7 @@ class Lag:
         if moment.topic_ends is None:
             if not self.is_published(moment):
                 return False
+            # Only once everything is published: what was committed then lies before these ends.
             moment.topic_ends = {
                 partition: self._logs.bounds(partition)[1]
                 for topic in self._task.source.topics
@@ -79,10 +80,12 @@ class Lag:
         for partition, end in moment.topic_ends.items():
             if partition in moment.passed:
                 continue
+            # Without an offset nothing is applied; only an empty partition has passed then.
             offset = applied.get(partition, self._logs.bounds(partition)[0])
-            # transaction markers, which are not records, may follow the last record
+            # Transaction markers, which are not records, may follow the last record.
             if offset < end and self._logs.first(partition, offset) is not None:
                 return False
+            # Offsets only grow, so a partition that has passed is not looked at again.
             moment.passed.add(partition)
         return True
 
@@ -97,11 +100,13 @@ class Lag:
                 BinlogCoordinates(position.file, position.pos),
                 moment.source_ends[feed.place],
             )
+            # An idle source ends in a new file, to which no transaction moves the stored position.
             if place < end and not is_nothing_between(self._connections[feed.place], place, end):
                 return False
         return True
 
     def _applied(self) -> dict[TopicPartition, int]:
+        # Committed with the rows, while ZooKeeper's copy is up to a second older.
         if self._offsets is not None:
             with (
                 self._database.reported(f"table {offset_table.TABLE}"),

@@ -19,8 +19,10 @@ from cdcbus.tasks.verify.report import TableReport
 from cdcbus.tasks.zookeeper.positions import ROOT
 from cdcbus.tasks.zookeeper.znode import JsonNode, camel_case_fields, get_node, put_node
 
+# With the errors cut, the znode stays far below ZooKeeper's limit of 1 MB.
 TABLES_KEPT: Final = 200
 LONGEST_ERROR: Final = 500
+# The tables that a sentence for operators names; the others are counted.
 NAMED: Final = 5
 
 
@@ -85,15 +87,18 @@ def last_verify(
     found = []
     for report in reports:
         earlier = known.get(report.target)
+        # Rows that keep changing do not count as different, so a known difference ends here, too.
         if report.result in ("equal", "changing"):
             continue
         differences, since = report.differences, ""
         if report.result == "different":
             since = earlier.since if earlier else ended
-        elif earlier:  # not compared now, so it counts as different still
+        # Not compared now, so it still counts as different.
+        elif earlier:
             differences, since = earlier.differences, earlier.since
         error = report.error[:LONGEST_ERROR]
         found.append(NotEqual(report.target, report.result, differences, since, error))
+    # Tables that differ come first, so that TABLES_KEPT never cuts them before others.
     found.sort(key=lambda each: (not each.since, each.table))
     return LastVerify(
         begun,
@@ -111,6 +116,7 @@ def failed_verify(
 ) -> LastVerify:
     """The result to store after a verify that failed. Tables that differed before still count as
     different."""
+    # Otherwise an outage during a verify would end the alarm of a table that differs.
     tables = tuple(before.different) if before else ()
     return LastVerify(begun, ended, by, tables=tables, error=error[:LONGEST_ERROR])
 
@@ -192,6 +198,7 @@ class VerifyNodes:
         at = node.real("at") if node else None
         if node is None or at is None:
             return None
+        # A missing field counts as over: the schedule must not wait for an end that never comes.
         is_over = node.fields.get("isOver") is not False
         return Begun(at, node.text("stamp"), node.text("nodeId"), is_over)
 
@@ -225,6 +232,7 @@ def _not_equal(fields: object) -> NotEqual | None:
     if not isinstance(fields, dict) or not fields.keys() <= known.keys():
         return None
     taken = {**known, **fields}
+    # `type` and not `isinstance`, as a bool would pass for an int.
     if any(type(taken[name]) is not type(known[name]) for name in known):
         return None
     return NotEqual(**taken)

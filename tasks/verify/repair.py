@@ -36,13 +36,16 @@ from cdcbus.tasks.verify.subject import Cells
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
 
+# Rows that are locked at a time: others wait for them until they are sent.
 ROWS_AT_ONCE: Final = 100
+# Instead of the server's 50: a busy row is an error soon, and the rows locked so far are free.
 LOCK_WAIT_SECONDS: Final = 5
 HOLD_SECONDS: Final = 10.0
 """The maximum time that rows stay locked; a fetch task stores its position once a second."""
 LOOK_SECONDS: Final = 0.05
 REPAIRED: Final = (Kind.MISSING, Kind.DIFFERENT, Kind.EXTRA)
 PRUNED: Final = (Kind.EXTRA,)
+# Errors of MySQL: access denied to a database, table, column, or without a privilege.
 NO_RIGHT: Final = (1044, 1142, 1143, 1227)
 
 
@@ -127,27 +130,32 @@ def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[li
     [side] = comparison.sources
     fetch = side.table.feed.fetch
     rest = iter(keys)
-    # a transaction under the fetch task's name would abort the fetch task's own
+    # A transaction under the fetch task's name would abort the fetch task's own.
     config = replace(fetch.publish, transactional_id="")
     stop = Event()
-    stop.set()  # so that Kafka is not waited for beyond its timeout
+    # So that Kafka is not waited for beyond its timeout.
+    stop.set()
     with (
         open_source(fetch.source) as connection,
         _Sender(config, stop) as sender,
     ):
         _refuse_engine(connection, side)
+        # On the connection that locks; --where does not matter, as rows are looked up by key.
         locking = SourceSide(side.table, connection, "1 = 1")
+        # READ COMMITTED locks no gaps, so a missing row could be inserted meanwhile.
         servers.query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         servers.query(connection, f"SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}")
         while part := list(islice(rest, ROWS_AT_ONCE)):
             with _locked(connection, side):
                 rows = _rows(comparison, locking, part, " LOCK IN SHARE MODE")
+                # After the locks: all earlier changes of these rows are committed, and in this
+                # moment.
                 moment = lag.now()
                 _wait(lag, moment, side)
                 origin = _origin(lag, moment, side)
                 changes = [_change(side, key, rows.get(key), origin) for key in part]
                 sender.send(side.table.mapped.topic, [_record(side, each) for each in changes])
-                # shows that the lock has held until now
+                # Shows that the lock has held until now.
                 servers.query(connection, "SELECT 1")
             yield [_planned(side, key, rows.get(key)) for key in part]
 
@@ -177,6 +185,7 @@ def _locked(connection: Connection, side: SourceSide) -> Iterator[None]:
                 f"source table {table}: the fetch task's user may not lock rows for reading "
                 f"({code}): GRANT LOCK TABLES ON {table.schema}.* to it for the repair"
             ) from error
+        # Lock wait timeout and deadlock.
         if isinstance(error, pymysql.err.OperationalError) and code in (1205, 1213):
             raise ConfigError(
                 f"rows of source table {table} are locked by others for longer than "
@@ -184,6 +193,7 @@ def _locked(connection: Connection, side: SourceSide) -> Iterator[None]:
             ) from error
         raise
     finally:
+        # A lost connection has lost its locks, too; there is nothing to roll back.
         if connection.open:
             connection.rollback()
 
@@ -239,6 +249,7 @@ class _Sender(KafkaWriter[str]):
         self.flush()
 
     def _on_too_large(self, refused: str) -> None:
+        # A repair leaves no dead letters: the operator at the command learns of it instead.
         self._failure = BusRejected(refused)
 
 
@@ -257,6 +268,7 @@ def as_source(column: TableColumn, cell: str) -> str:
     return cell
 
 
+# Numbers of java.sql.Types, as canal writes them into a record's sqlType.
 SQL_TYPES: Final = {
     "tinyint": -6,
     "smallint": 5,
@@ -283,6 +295,7 @@ SQL_TYPES: Final = {
     **dict.fromkeys(("tinytext", "text", "mediumtext", "longtext"), 2005),
     **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob", *GEOMETRIES), 2004),
 }
+# The next wider type, which holds the upper half of the unsigned range.
 UNSIGNED: Final = {"tinyint": 5, "smallint": 4, "int": -5, "bigint": 3}
 
 
@@ -291,6 +304,7 @@ def _described(side: SourceSide) -> Table:
     mapped = side.table.mapped
     columns = []
     for column, known in zip(mapped.source.columns, mapped.schema.columns, strict=True):
+        # 12 is VARCHAR.
         number = SQL_TYPES.get(known.data_type, 12)
         if "unsigned" in known.type:
             number = UNSIGNED.get(known.data_type, number)

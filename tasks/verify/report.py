@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from cdcbus.plugins.rowchange import Cell
 
+# The rows of each table that a report shows; all of them are counted.
 EXAMPLES: Final = 10
 
 
@@ -91,6 +92,7 @@ class TableReport:
             return "different"
         if self.behind or self.is_cut:
             return "behind"
+        # Last, as rows that keep changing are weaker than any other result.
         return "changing" if self.changing else "equal"
 
     def to_fields(self) -> dict[str, Any]:

@@ -76,6 +76,7 @@ def opened(
 ) -> Iterator[Opened]:
     """Opens everything for a comparison. `is_sending`: rows will be published, as the fetch tasks
     do. Raises CdcError where a server does not answer, or the task cannot be compared."""
+    # kazoo's own lines would mix with the report, and its errors are raised anyway.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     every = Uses.READ | Uses.WRITE | Uses.KAFKA
     task = consumer_task(word, bus, every)
@@ -99,7 +100,7 @@ def opened(
                 "(consumer.skippedOperations), so the target is not meant to equal the source: "
                 "there is nothing to compare, and a repair would undo what it keeps"
             )
-    # a name of its own, as a start of the task ends other sessions of its name
+    # A name of its own, as a start of the task ends other sessions of its name.
     target = replace(
         task.target,
         task_id=f"{task.task_id} verify",
@@ -114,6 +115,7 @@ def opened(
         }
         connection = stack.enter_context(open_target(database))
         zookeeper = connect(bus.zookeeper, auth=bus.zookeeper_auth)
+        # Callbacks run in reverse order: stop, then close.
         stack.callback(zookeeper.close)
         stack.callback(zookeeper.stop)
         logs = stack.enter_context(TopicLogs(task))
@@ -134,6 +136,7 @@ def verify(
     for an unknown name."""
     groups = _grouped(opened, tables)
     if not tables:
+        # Only where all tables are compared: with --table the others are not expected.
         yield from ((report, None) for report in _unseen(opened, groups))
     for target, mapped in groups.items():
         report = TableReport(str(target), [str(each.source.id) for _, each in mapped])
@@ -147,6 +150,7 @@ def verify(
             comparison.run()
         except CdcError as error:
             comparison.report.error = str(error)
+        # Without the error's message, which may quote cells.
         except pymysql.Error as error:
             code = error.args[0] if error.args else type(error).__name__
             comparison.report.error = (
@@ -162,6 +166,7 @@ def _unseen(
 ) -> Iterator[TableReport]:
     """Error reports for tables that the task names but the source does not show, as a table that
     cannot be seen is not known to be equal."""
+    # includes is in upper case, as porter ignores the case of names.
     seen = {str(name).upper() for mapped in groups.values() for name in _source_names(mapped)}
     for name in sorted(opened.task.includes - seen):
         error = (
@@ -218,6 +223,7 @@ def comparison_of(
     table = opened.loader.table(target)
     if table is None:
         raise ConfigError(f"target table {target} does not exist: cdcbus schema plan shows it")
+    # Other databases have one character set for all columns.
     charsets = charsets_of(opened.target, table.id) if table.dialect == "mysql" else {}
     assert isinstance(opened.task.target, JdbcTarget)
     subject = subject_of(
@@ -257,6 +263,7 @@ def _conditions(subject: Subject, where: str) -> tuple[list[str], str]:
 
 
 def _condition(subject: Subject, source: SourceTable, where: str) -> tuple[str, str]:
+    # Their cells differ at the target, so a condition would select other rows.
     changed = {*source.plan.masks, *source.plan.local}
     names = {
         column.name: source.plan.names[column.name] if column.name not in changed else None

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 ANSWER_SECONDS: Final = 6 * 3600.0
 """The read timeout: a checksum of a whole table may take that long."""
 EVERYTHING: Final = "1 = 1"
+# For a lookup of keys that no cell of the column can equal.
 NOTHING: Final = "1 = 0"
 
 
@@ -58,6 +59,7 @@ def open_source(config: SourceConfig) -> Iterator[Connection]:
         with connection.cursor() as cursor:
             cursor.execute(SESSION)
             cursor.execute(LONG_GROUPS)
+        # Without decoders the driver returns what the server sends, which is closest to the binlog.
         connection.decoders = {}
         yield connection
 
@@ -80,6 +82,7 @@ class SourceSide:
         """The rows, with cells as in the binlog. `is_narrowed`: only those that are compared."""
         narrowed = f"({self._where}) AND " if is_narrowed else ""
         sql = f"SELECT {self._select} FROM {self._name} WHERE {narrowed}{where}"
+        # Rows are streamed, as a table need not fit into memory.
         with SSCursor(self._connection) as cursor:
             cursor.execute(sql)
             for row in cursor:
@@ -116,6 +119,7 @@ class SourceSide:
 
     def bound(self, last: Cells | None, rows: int) -> Cells | None:
         """The key of the row that is `rows` rows after `last`; None where there are fewer."""
+        # Without --where: its rows may be rare, and finding the bound would scan the table.
         where = EVERYTHING if last is None else self.beyond(last)
         names = ", ".join(self._key)
         picked = [
@@ -169,6 +173,7 @@ class SourceSide:
             "table_name = %s"
         )
         found = servers.query(self._connection, sql, self.table.mapped.source.id)
+        # NULL for views, and for tables whose statistics the server has not made yet.
         return int(found[0][0] or 0) if found else 0
 
     def _ask(self, sql: str) -> Sequence[tuple[Any, ...]]:
@@ -207,6 +212,7 @@ class TargetSide:
         else:
             picked = []
             for column in columns:
+                # A target in MySQL is read as a source is, so that both sides give one form.
                 declared = TableColumn(column.name, column.declared, charsets.get(column.name, ""))
                 picked.append(selected(declared, quoted("mysql", column.name)))
             self._select = ", ".join(sql for sql, _ in picked)
@@ -280,13 +286,16 @@ class TargetSide:
 
     @contextmanager
     def _asked(self, sql: str, *, is_streamed: bool = False) -> Iterator[Any]:
+        # One transaction for each request: an open one would keep old row versions for hours.
         with (
             self._database.reported(f"table {self._subject.target.id}"),
             self._connection.begin(),
         ):
             if self._dialect == "postgresql":
+                # SET LOCAL ends with the transaction, so each one sets them again.
                 for setting in POSTGRESQL_SESSION.split("; "):
                     self._connection.exec_driver_sql(setting)
+            # Without parameters, a % in a literal stays as it is.
             options = {"no_parameters": True, "stream_results": is_streamed}
             result = self._connection.exec_driver_sql(sql, execution_options=options)
             try:
@@ -315,6 +324,7 @@ def _among(
                 cell is None or fits(charset, cell)
                 for charset, cell in zip(charsets, key, strict=True)
             )
+            # Apart, so that a rare odd key does not cost all others the index.
             (plain if is_plain else odd).append(row)
     widened = [
         f"CONVERT({name} USING utf8mb4)" if charset else name
@@ -340,7 +350,8 @@ def _text(cell: Any) -> str:
         cell = cell.read()
     if isinstance(cell, bytes):
         return cell.decode("latin-1")
-    if isinstance(cell, timedelta):  # in seconds
+    # In seconds, without the rounding of a float.
+    if isinstance(cell, timedelta):
         return str(Decimal(cell // timedelta(microseconds=1)).scaleb(-6))
     return repr(cell) if isinstance(cell, float) else str(cell)
 
@@ -352,8 +363,10 @@ def open_target(database: Database) -> Iterator[TargetConnection]:
         if database.url.dialect == "mysql":
             driver: Any = connection.connection.driver_connection
             driver.decoders = {}
-            connection.detach()  # the pool must not give it to anyone else
+            # The pool must not give it to anyone else.
+            connection.detach()
             connection.exec_driver_sql(LONG_GROUPS)
+        # Ends the transaction that the first statement began, as each request begins its own.
         connection.rollback()
         yield connection
 

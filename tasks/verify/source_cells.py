@@ -30,19 +30,23 @@ def selected(column: TableColumn, name: str) -> tuple[str, Read]:
     name as SQL. The driver returns text, or bytes where there is no character set."""
     kind = column.data_type
     if kind == "float":
+        # The binlog's own reader, so that a FLOAT has the digits that records have.
         single = reader(BinlogColumn(column.name, TYPE.FLOAT))
         # with all digits, and the sign of a zero, which + 0 would drop
         return f"{name} * 1e0", lambda raw: single(struct.pack("<f", float(raw)), 0)[0]
     if kind == "double":
         return name, lambda raw: repr(float(raw))
+    # + 0 makes a number of the bits, and takes the padding off.
     if kind == "bit" or "zerofill" in column.type:
         return f"{name} + 0", _plain
     if kind in TEXTS:
         decode = decoder(column.charset or "utf8mb4", column.name)
+        # As stored bytes: a conversion by the server would replace what it cannot convert.
         return f"CAST({name} AS BINARY)", lambda raw: decode(
             raw if isinstance(raw, bytes) else raw.encode()
         )
-    if kind == "vector":  # the driver takes it for a number
+    # The driver takes it for a number.
+    if kind == "vector":
         return f"HEX({name})", lambda raw: bytes.fromhex(_plain(raw)).decode("latin-1")
     return name, _plain
 

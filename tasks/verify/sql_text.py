@@ -73,6 +73,7 @@ def postgresql_selected(column: TargetColumn) -> str:
     if column.type == "bytea":
         return f"encode({name}, 'hex')"
     if column.type == "timestamp with time zone":
+        # Otherwise the session's zone would be part of the text.
         return f"({name} AT TIME ZONE 'UTC')::text"
     if column.type in SHOWN_AS_TEXT:
         return f"{name}::text"
@@ -85,6 +86,7 @@ def oracle_selected(column: TargetColumn) -> str:
     name = quoted("oracle", column.name)
     match family(column.type):
         case "NUMBER" | "FLOAT":
+            # TM9: as few digits as the number needs, without an exponent up to 64 characters.
             return f"TO_CHAR({name}, 'TM9', 'NLS_NUMERIC_CHARACTERS=''.,''')"
         case "DATE":
             return f"TO_CHAR({name}, 'YYYY-MM-DD HH24:MI:SS')"
@@ -102,6 +104,7 @@ def mysql_literal(data_type: str, cell: str) -> str | None:
             return None
     if data_type in NUMBER_TYPES:
         return cell if NUMBER.fullmatch(cell) else None
+    # Backslashes stay: the session has NO_BACKSLASH_ESCAPES.
     return "'" + cell.replace("'", "''") + "'"
 
 
@@ -112,6 +115,7 @@ def postgresql_literal(column: TargetColumn, cell: str) -> str | None:
             return f"'\\x{cell.encode('latin-1').hex()}'::bytea"
         except UnicodeEncodeError:
             return None
+    # PostgreSQL stores no zero byte, and fails on a literal with one.
     if "\0" in cell:
         return None
     if column.type in WHOLE:
@@ -120,6 +124,7 @@ def postgresql_literal(column: TargetColumn, cell: str) -> str | None:
         return cell if NUMBER.fullmatch(cell) else None
     text = "'" + cell.replace("'", "''") + "'"
     if column.type in TIMES:
+        # Any other text would fail the statement instead of finding nothing.
         is_time = TIME.fullmatch(cell) and not ZERO_DATE.match(cell)
         return f"{text}::{column.type}" if is_time else None
     return text
@@ -160,9 +165,11 @@ def fits(charset: str, cell: str) -> bool:
     none; MySQL and MariaDB refuse the statement otherwise. False in doubt."""
     if cell.isascii() or charset in WIDE_CHARSETS:
         return True
+    # These have no characters beyond the Basic Multilingual Plane.
     if charset in ("utf8", "utf8mb3", "ucs2"):
         return max(cell) <= "\uffff"
     try:
+        # MySQL's latin1 is Windows-1252.
         cell.encode("cp1252" if charset == "latin1" else charset)
     except (LookupError, UnicodeEncodeError):
         return False

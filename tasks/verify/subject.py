@@ -110,6 +110,7 @@ def subject_of(
     is_dropping = task.schema_change is SchemaChange.IGNORE
     plans = [each.route.plan(each.source, target, is_dropping) for _, each in mapped]
     written = [{column.name for column in plan.table.columns} for plan in plans]
+    # A column that one source does not write has no expected cell for its rows.
     common = set.intersection(*written)
     columns = tuple(
         name
@@ -126,12 +127,14 @@ def subject_of(
     key = _key(target, mapped, plans, columns)
     sources = []
     for (feed, each), plan in zip(mapped, plans, strict=True):
+        # Only then does a cell arrive unchanged; otherwise rows go through a record here, too.
         is_plain = (
             process is None
             and feed.fetch.publish.converter in LOSSLESS
             and task.converter in LOSSLESS
         )
         expect = _expecting(task, feed, each, plan, columns, forms, process, is_plain=is_plain)
+        # SQL sees the source's own cells, so checksums need cells that arrive unchanged.
         copied = {} if not is_plain else _copied(each, plan)
         pairs = _pairs(copied, target, columns, charsets)
         key_names = [columns[place] for place in key]
@@ -141,11 +144,13 @@ def subject_of(
     names = tuple(columns[place] for place in key)
     is_found = bool(key) and all(_is_found(source, target, names) for source in sources)
     can_hash = all(source.pairs for source in sources) and _are_alike(sources)
+    # From the slowest way, which always works, to the fastest that both sides allow.
     way = Way.STREAM
     if is_found and all(_is_ordered_alike(source, target, names) for source in sources):
         way = Way.RANGES
     elif is_found and can_hash:
         way = Way.BUCKETS
+    # All or none: the target has one sum for the rows of all sources.
     if not can_hash:
         sources = [_without_pairs(source) for source in sources]
     return Subject(
@@ -185,6 +190,7 @@ def _key(
     """The target's key if all of it is written, else the source's key if it is copied."""
     if target.key and set(target.key) <= set(columns):
         return tuple(map(columns.index, target.key))
+    # Several sources may have equal keys, which then identify no row of the target.
     if len(plans) > 1:
         return ()
     names = [plans[0].names.get(name) for name in mapped[0][1].schema.key]
@@ -279,9 +285,11 @@ def _expecting(
 ) -> Callable[[Cells], list[Cells]]:
     names = [column.name for column in mapped.schema.columns]
     if is_plain and not plan.masks and not plan.computed:
+        # The fast way: cells are picked by place, without a row change for each row.
         place_of = {plan.names[name]: place for place, name in enumerate(names)}
         places = [place_of[name] for name in columns]
         own = [each.expected for each in forms]
+        # The local time comes first, as the loader receives it.
         for source, made in plan.local.items():
             if plan.names[source] in columns:
                 place = columns.index(plan.names[source])
@@ -303,7 +311,8 @@ def _expecting(
                     )
                 named = made if plan.describes(each.after) else _renamed(made, known)
                 after = _seen_as(plan, each.table.id).map(named).after
-                if after is None:  # the task turns the insert into a delete
+                # The task turns the insert into a delete.
+                if after is None:
                     continue
                 yield tuple(
                     form.expected(after.get(name))

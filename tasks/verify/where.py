@@ -32,6 +32,7 @@ def condition(
     cannot be expressed on both sides."""
     if not text:
         return "1 = 1", "1 = 1"
+    # MySQL's column names ignore case.
     by_lower = {name.lower(): name for name in names}
     own, theirs = [], []
     for kind, token in _tokens(text):
@@ -51,12 +52,14 @@ def condition(
                 f"--where: column {column} of source table {table} is not copied unchanged to the "
                 "target, so the same rows cannot be selected there: use columns that are copied"
             )
+        # Quoted, so that a name can never be read as SQL.
         own.append(quoted("mysql", column))
         theirs.append(quoted(dialect, target))
     return " ".join(own), " ".join(theirs)
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
+    # What TOKEN does not match is refused, including comments, semicolons and backslashes.
     at = 0
     text = text.rstrip()
     while at < len(text):
