@@ -25,6 +25,7 @@ def given(client: KazooClient, task_id: str) -> str:
 
 def is_anew(now: str, before: str) -> bool:
     """Whether anything was given since: each change has a number of its own."""
+    # A subset, not equality: a change number disappears when a task takes a set position over.
     return not {*now.split(",")} <= {*before.split(",")}
 
 
@@ -32,12 +33,15 @@ def _changes(client: KazooClient, task_id: str) -> Iterator[int]:
     for swimlane in get_children(client, dist_path(task_id)):
         yield from _of_text(client, f"{dist_path(task_id)}/{swimlane}")
     for swimlane in get_children(client, position_path(task_id)):
+        # The two are written in one transaction: they share a number unless somebody set the
+        # position.
         position = _change(client, position_path(task_id, swimlane))
         if position != _change(client, written_path(task_id, swimlane)):
             yield position
     for swimlane in get_children(client, history_path(task_id)):
         yield _change(client, history_path(task_id, swimlane))
-    yield _change(client, f"{snapshot_path(task_id)}/direct")  # a load that was finished
+    # A direct load that has finished: until then an earlier start of the task was refused.
+    yield _change(client, f"{snapshot_path(task_id)}/direct")
 
 
 def _of_text(client: KazooClient, path: str) -> Iterator[int]:
@@ -46,6 +50,7 @@ def _of_text(client: KazooClient, path: str) -> Iterator[int]:
         yield node.mzxid
         text = orjson.dumps(node.fields).decode()
         for name in get_children(client, IN_ZOOKEEPER):
+            # Also true where the name stands in another value: one start too many harms nothing.
             if f'"{name}"' in text:
                 yield _change(client, f"{IN_ZOOKEEPER}/{name}")
 

@@ -27,6 +27,7 @@ class NodeSettings:
 
     def log_of(self, name: str) -> Path:
         """The log file of a task, or of a process of the node."""
+        # An id with a slash must not lead out of the folder.
         return self.logs / f"{name.replace(os.sep, '_')}.log"
 
 
@@ -45,6 +46,7 @@ class HeldTask:
     worked_since: float = 0.0
     stop_by: float = 0.0
     last_run: Run | None = None
+    # True at first, so that the first look reads ZooKeeper and sets the watches.
     is_commanded: bool = True
     is_reported: bool = True
     on_command: Watch = lambda _: None

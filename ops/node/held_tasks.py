@@ -26,9 +26,13 @@ from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
 
 LOG = logging.getLogger(__name__)
+# Then a task that has not stored its position and ended is killed.
 STOP_SECONDS = 30.0
 FAULTLESS_PAUSE_SECONDS = 1.0
+# A task that has worked for longer than this, or than its last pause, counts its failures again.
 RECOVERED_SECONDS = 60.0
+# At most this many shared tasks start together; after CROWD_SECONDS one that has not reported no
+# longer counts.
 CROWD = 4
 CROWD_SECONDS = 30.0
 
@@ -49,7 +53,8 @@ class HeldTasks:
         self._settings = settings
         self._id = settings.node_id
         self._nodes = nodes
-        self._cached = CachedReads(nodes.client)  # read again and again while a task waits
+        # For tasks that wait: what was given to them is compared at every look, and rarely changes.
+        self._cached = CachedReads(nodes.client)
         self._complaints = complaints
         self._woken = woken
         self._spark: SparkProcess | None = None
@@ -88,18 +93,21 @@ class HeldTasks:
     def care(self) -> None:
         """Does what is due. Raises PositionUnavailable; a fault in one task's znodes holds up no
         other task."""
+        # A copy, as giving a task back removes it.
         for task_id, held in list(self.tasks.items()):
             if not held.is_due:
                 continue
             try:
                 self._care(task_id, held)
             except PositionUnavailable:
+                # ZooKeeper itself is unreachable: every other task would wait for it, too.
                 raise
             except CdcError as error:
                 self._complaints.complain(task_id, str(error))
 
     def keep_limit(self, limit: int) -> None:
         """Gives back the tasks that were taken last, until the others are within the limit."""
+        # Those that are being stopped free their places anyway.
         staying = [held for held in self.tasks.values() if not held.stop_by]
         used = sum(len(held.offer.swimlanes) for held in staying)
         reason = f"the work limit of node {self._id} was lowered"
@@ -111,12 +119,16 @@ class HeldTasks:
     def end(self) -> None:
         """Stops all tasks together. Returns when they have ended, by force after STOP_SECONDS."""
         reason = f"node {self._id} has ended"
+        # All are asked before one is waited for, so that the node ends within STOP_SECONDS.
         for held in self.tasks.values():
+            # `replace`, not `_run`: the next node keeps the count of restarts of a task that keeps
+            # failing.
             self._stop(held, replace(held.run, state=State.STARTING, reason=reason, since=now()))
         while self.tasks:
             for task_id, held in list(self.tasks.items()):
                 self._end_one(task_id, held)
             time.sleep(0.05)
+        # Only now, as closing it ends whatever still runs in it.
         if self._spark is not None:
             self._spark.close()
 
@@ -125,6 +137,8 @@ class HeldTasks:
         if process is not None and process.ended() is None:
             if time.monotonic() > held.stop_by:
                 process.kill()
+            # A task of the shared process has ended only once its listener, another thread, says
+            # so.
             if process.ended() is None:
                 return
         try:
@@ -135,11 +149,14 @@ class HeldTasks:
             self.tasks.pop(task_id, None)
 
     def _care(self, task_id: str, held: HeldTask) -> None:
+        # An ended process comes first: its exit code decides, whatever was ordered meanwhile.
         process = held.process
         if process is not None and (code := process.ended()) is not None:
             self._ended(task_id, held, process, code)
             return
+        # A task that is being stopped is given back first; then a newer command counts.
         if held.is_commanded and not held.stop_by:
+            # Cleared before the read: a change during it sets the flag again.
             held.is_commanded = False
             self._compare_with_commands(task_id, held)
         if held.stop_by:
@@ -152,6 +169,7 @@ class HeldTasks:
                 held.is_reported = False
                 self._follow(task_id, held, process)
         elif time.monotonic() >= held.start_at or self._is_given_anew(task_id, held):
+            # It stays due, and starts at one of the next looks.
             if held.offer.is_shared and self.is_crowded:
                 return
             self._start(task_id, held)
@@ -161,13 +179,16 @@ class HeldTasks:
         if not is_anew(given(self._cached, task_id), held.run.given):
             return False
         LOG.info("task %s was given another text or position: it is started now", task_id)
+        # Due from now on: if others must start first, nothing is compared and logged again.
         held.start_at = 0.0
         held.run = replace(held.run, restarts=0)
         return True
 
     def _compare_with_commands(self, task_id: str, held: HeldTask) -> None:
         """Stops a task that should no longer run here, or not as it was started."""
+        # Where the session was lost, the claim went with it, and is taken again if it is free.
         if not self._nodes.claim(task_id, self._id):
+            # No last state: the state is the other node's to write by now.
             self._stop(held, None)
             LOG.warning(
                 "task %s was taken by another node while this one had no connection; it is stopped "
@@ -178,6 +199,7 @@ class HeldTasks:
         try:
             desired = self._nodes.wanted(task_id, held.on_command)
         except ConfigError as error:
+            # A damaged command is no command: the task continues as it was started.
             self._complaints.complain(task_id, str(error))
             return
         if desired is None:
@@ -213,6 +235,7 @@ class HeldTasks:
         held.process = None
         process.kill()  # what it left running
         if held.stop_by:
+            # It was asked to stop, so it does not matter how it ended.
             self._give_back(task_id, held)
         elif is_done:
             held.last_run = replace(held.run, state=State.DONE, reason="", since=now())
@@ -222,11 +245,13 @@ class HeldTasks:
         elif code > 0:
             self._failed(task_id, held, process.last_words() or f"ended with code {code}", code)
         else:
+            # Code 0 without DONE: a SIGTERM that this node has not sent.
             number = -code or signal.SIGTERM
             self._failed(task_id, held, f"ended by signal {number} from outside", -number)
 
     def _is_done(self, task_id: str, process: TaskProcess | SparkTask) -> bool:
         """Whether it has reached its end, not been ended by a signal."""
+        # An earlier process may have reported DONE; only a report of this one counts.
         stat = self._nodes.stat(task_id)
         return stat is not None and stat.process_id == process.pid and stat.state is State.DONE
 
@@ -244,12 +269,14 @@ class HeldTasks:
         offer = held.offer
         is_crash = code < 0 or code == CRASHED
         restarts = held.run.restarts
+        # A task that fails soon after each of its growing pauses must reach its limit in the end.
         last_pause = offer.pause_seconds(restarts, is_crash=is_crash)
         recovered_seconds = max(RECOVERED_SECONDS, last_pause)
         if held.worked_since and time.monotonic() - held.worked_since > recovered_seconds:
             restarts = 0  # what failed before is over
         held.worked_since = 0.0
         restarts += 1
+        # No further start helps: only a person can, or too many were tried.
         if code == NEEDS_PERSON or restarts > offer.restart_retries:
             LOG.error("task %s: %s", task_id, reason)
             held.last_run = replace(held.run, state=State.ERROR, reason=reason, since=now())
@@ -271,10 +298,14 @@ class HeldTasks:
     def _give_back(self, task_id: str, held: HeldTask) -> None:
         # First of all: if ZooKeeper is unreachable now, the task must not be restarted here.
         held.stop_by = held.stop_by or time.monotonic()
+        # Otherwise the claim was lost, and the state is for the node that has the task now.
         if self._nodes.is_mine(task_id):
+            # The state before the claim: a node that finds the task free must see that it has
+            # ended.
             if held.last_run is not None:
                 self._nodes.put_run(task_id, held.last_run)
             self._nodes.release(task_id)
+            # Last, as it is only for charts, and must not keep the task from other nodes.
             if held.last_run is not None:
                 self._note(task_id, held.last_run)
         del self.tasks[task_id]
@@ -284,7 +315,8 @@ class HeldTasks:
 
     def _start(self, task_id: str, held: HeldTask) -> None:
         log = self._settings.log_of(task_id)
-        # before the task reads them itself
+        # Read before the task reads them itself: a change in between then looks new, and is not
+        # missed.
         was_given = given(self._nodes.client, task_id)
         self._put(
             task_id,
@@ -331,6 +363,7 @@ class HeldTasks:
         # A report of an earlier process says nothing about this one.
         if stat is None or (stat.process_id, stat.node_id) != (process.pid, self._id):
             return
+        # Other states are the node's to set: the process's end shows how the task has ended.
         if stat.state not in (State.WORKING, State.RETRYING):
             return
         if stat.state is State.WORKING and not held.worked_since:

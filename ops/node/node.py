@@ -32,9 +32,11 @@ from cdcbus.tasks.zookeeper.znode import now
 
 LOG = logging.getLogger(__name__)
 LOOK_SECONDS = 1.0
+# Held tasks are read when a watch fires, and this often without one, should it have been lost.
 CARE_SECONDS = 15.0
 STAT_SECONDS = 5.0
-TAKE_PAUSE_SECONDS = 0.1  # for each swimlane that it has: emptier nodes take tasks faster
+# For each swimlane that it has: emptier nodes take tasks faster.
+TAKE_PAUSE_SECONDS = 0.1
 
 
 class Node:
@@ -45,7 +47,8 @@ class Node:
         self._tasks = TaskNodes(client)
         self._nodes = BusNodes(client)
         self._dists = DistNodes(client)
-        self._cached = CachedReads(client)  # of tasks that wait for an operator
+        # For tasks that wait for an operator: they are looked at every second, and rarely change.
+        self._cached = CachedReads(client)
         self._wish = NodeWish()
         self._woken = Event()
         self._complaints = Complaints()
@@ -61,17 +64,22 @@ class Node:
         LOG.info("node %s takes tasks, %d swimlanes at most", self._id, self._settings.work_limit)
         try:
             while not stop.is_set():
+                # Before the look, so that a change during it makes the next look follow
+                # immediately.
                 self._woken.clear()
                 try:
                     self._look()
                     self._complain("zookeeper", "")
                 except CdcError as error:
+                    # The node waits for ZooKeeper: its tasks continue, and guard their locks
+                    # themselves.
                     self._complain("zookeeper", str(error))
                 self._woken.wait(0 if stop.is_set() else LOOK_SECONDS)
         finally:
             self._end()
 
     def _register(self, stop: Event) -> None:
+        # A predecessor on another machine holds the lock until its session ends, 6 s by default.
         deadline = time.monotonic() + 10
         while (other := self._nodes.register(self._id)) is not None and not stop.is_set():
             if time.monotonic() > deadline:
@@ -90,7 +98,8 @@ class Node:
                 self._held.look_at_all()
             self._held.care()
         except PositionUnavailable:
-            self._cared_at = 0.0  # all tasks, as soon as ZooKeeper answers
+            # All tasks are read again as soon as ZooKeeper answers.
+            self._cared_at = 0.0
             raise
         if self._is_stirred or time.monotonic() - self._looked_at >= LOOK_SECONDS:
             self._looked_at = time.monotonic()
@@ -100,7 +109,8 @@ class Node:
             self._report()
 
     def _look_around(self) -> None:
-        if (other := self._nodes.register(self._id)) is not None:  # its session may have been lost
+        # Again at each look: the session may have been lost, and the lock with it.
+        if (other := self._nodes.register(self._id)) is not None:
             self._complain(
                 "lock",
                 f"node {self._id} is process {other.text('processId') or '?'} on "
@@ -110,10 +120,14 @@ class Node:
         try:
             self._wish = self._nodes.wish(self._id, self._wake)
         except ConfigError as error:
+            # The last valid wish stays.
             self._complain("wish", str(error))
         if self._wish != wish:
+            # A drained node stops its tasks when they are compared with their commands, so compare
+            # all now.
             self._cared_at = 0.0
         self._held.is_taking = self._wish.is_taking
+        # While another process is this node, that one keeps the limit and takes tasks.
         if other is None and self._wish.is_taking:
             self._held.keep_limit(self._limit())
             self._take_one()
@@ -130,7 +144,9 @@ class Node:
                 if desired is None or not desired.is_working or self._is_elsewhere(task_id):
                     continue
                 if self._consider(task_id, desired, free):
+                    # Gives nodes with fewer swimlanes the time to claim the next task.
                     time.sleep(min(1.0, TAKE_PAUSE_SECONDS * used))
+                    # There may be more to take: the next look follows without a pause.
                     self._wake(None)
                     return
             except PositionUnavailable:
@@ -153,10 +169,13 @@ class Node:
         if before is not None and before.order != desired.order:
             before = None  # of an earlier command
         if before is not None and before.state in ENDED:
+            # A task that is done starts again only by a command.
             if before.state is State.DONE or not self._is_given_anew(task_id, before):
                 return False
             LOG.info("task %s was given another text or position: it is started again", task_id)
             before = None
+        # What goes with an error that is found here; `HeldTasks` reads `given` again when it
+        # starts.
         fresh = Run(
             State.STARTING,
             order=desired.order,
@@ -174,10 +193,14 @@ class Node:
                     f"task {task_id} has no text in ZooKeeper; import it: cdcbus task import FILE"
                 )
         except ConfigError as error:
+            # Only the node that gets the claim writes the error, so that nodes do not overwrite
+            # each other.
             if self._tasks.claim(task_id, self._id):
                 self._tasks.put_run(task_id, replace(fresh, state=State.ERROR, reason=str(error)))
                 self._tasks.release(task_id)
             return True
+        # Whatever rules the task out is asked before the claim, as other nodes leave a claimed task
+        # alone.
         if offer.is_shared and self._held.is_crowded:
             return False
         if not offer.is_for(self._id, self._settings.bus_environment):
@@ -196,6 +219,7 @@ class Node:
     def _is_given_anew(self, task_id: str, before: Run) -> bool:
         """Whether operators have given it another text or position since it was started, which may
         be the remedy for its error."""
+        # A state that an earlier version wrote names nothing, so only a command starts the task.
         return bool(before.given) and is_anew(given(self._cached, task_id), before.given)
 
     def _limit(self) -> int:
@@ -234,8 +258,10 @@ class Node:
     def _end(self) -> None:
         self._held.end()
         try:
+            # Report before the lock goes, as the next process with this id writes its own.
             self._report()
             self._nodes.unregister(self._id)
         except CdcError as error:
+            # Without ZooKeeper the lock ends with the session.
             LOG.warning("%s", error)
         LOG.info("node %s has ended", self._id)

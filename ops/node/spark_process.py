@@ -56,6 +56,7 @@ class SparkTask:
 
     def end(self, code: int, sentence: str, is_faultless: bool) -> None:
         self.is_faultless = is_faultless
+        # `_end` last: the node's thread reads the rest as soon as it is set.
         self._end = code, sentence
 
 
@@ -66,13 +67,18 @@ class SparkProcess:
     def __init__(
         self, node_id: str, environment: Mapping[str, str], log: Path, on_end: Callable[[], object]
     ) -> None:
+        # One socket for orders and reports; it closes when either process ends, however it ends.
         self._connection, child_end = socket.socketpair()
         self._on_end = on_end
         self._numbers = count(1)
         self._changing = Lock()
         self._tasks: dict[int, SparkTask] | None = {}  # None: it has ended
+        # The task that it was killed for, and why it gave up all tasks on its own: then the others
+        # are faultless.
         self._blamed: SparkTask | None = None
         self._lost = ""
+        # Closed here once it is inherited: otherwise `_listen` would never see the child's end of
+        # it close.
         with child_end:
             process = subprocess.Popen(
                 COMMAND,
@@ -80,8 +86,11 @@ class SparkProcess:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 env=child_environment(environment, node_id),
+                # A group of its own: `kill` reaches its JVM, and Ctrl-C at the node does not reach
+                # it.
                 start_new_session=True,
             )
+        # `_listen` calls `on_end`, once it knows how the tasks have ended.
         self._process = TaskProcess(process, log, lambda: None)
         self._listener = Thread(target=self._listen, name=f"spark-{process.pid}", daemon=True)
         self._listener.start()
@@ -96,6 +105,7 @@ class SparkProcess:
 
     def start(self, task_id: str, log: Path) -> SparkTask:
         task = SparkTask(next(self._numbers), self)
+        # A task is either among those that `_listen` ends, or sees here that the process has ended.
         with self._changing:
             if self._tasks is None:
                 task.end(-signal.SIGKILL, "its process has just ended", is_faultless=True)
@@ -110,11 +120,13 @@ class SparkProcess:
 
     def kill(self, blamed: SparkTask) -> None:
         """Kills the process because of one task; the others end by no fault of theirs."""
+        # Before the kill: `_listen` reads it as soon as the process has ended.
         self._blamed = blamed
         self._process.kill()
 
     def close(self) -> None:
         """Returns when the process has ended. Call it once its tasks have ended."""
+        # No more orders: the process stops its tasks, and can still report them.
         with suppress(OSError):
             self._connection.shutdown(socket.SHUT_WR)
         self._listener.join(CLOSE_SECONDS)
@@ -124,16 +136,22 @@ class SparkProcess:
         with suppress(OSError), self._connection, self._connection.makefile("rb") as lines:
             for line in lines:
                 fields = orjson.loads(line)
+                # The first reason counts; later ones follow from it.
                 self._lost = self._lost or fields.get("lost", "")
+                # None: the task was already ended with the process, or is unknown.
                 if self._tasks and (task := self._tasks.pop(fields.get("ended"), None)) is not None:
                     task.end(fields["code"], fields["sentence"], is_faultless=False)
                     self._on_end()
+        # The socket closes a moment before the process has ended and has an exit code.
         self._process.wait(CLOSE_SECONDS)
         self._process.kill()  # and what it left running
+        # Code 0 with tasks left: somebody has stopped the process.
         code = self._process.ended() or -signal.SIGTERM
+        # The last lines of a process that was killed are not about its end.
         sentence = self._lost or (self._process.last_words() if code > 0 else "")
         with self._changing:
             rest, self._tasks = self._tasks or {}, None
+        # Without a reason and without a task to blame, it counts as a crash of each task.
         for task in rest.values():
             task.end(
                 code, sentence, is_faultless=bool(self._lost) or self._blamed not in (None, task)

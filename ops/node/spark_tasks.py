@@ -78,6 +78,7 @@ def run_spark_tasks(bus: BusSettings) -> None:
                 session_seconds=bus.lock_times.session_seconds,
             )
         except PositionUnavailable as error:
+            # No fault of the tasks: the node starts them again without counting a failure.
             channel.tell({"lost": str(error)})
             return
         try:
@@ -87,6 +88,7 @@ def run_spark_tasks(bus: BusSettings) -> None:
                 bus.lock_times,
             ) as guard:
                 tasks = _Tasks(bus, client, guard, channel, logs)
+                # This thread starts Spark, and then waits, so orders are read on another one.
                 Thread(
                     target=_obey, args=(channel, tasks, stop), name="orders", daemon=True
                 ).start()
@@ -96,6 +98,7 @@ def run_spark_tasks(bus: BusSettings) -> None:
                             name, bus.spark_options, stop, lambda: _end_at_once(channel, "")
                         )
                         tasks.give_spark(opening, stop)
+                # For tasks that never needed Spark; `give_spark` has stopped the others.
                 tasks.stop_all()
         finally:
             client.stop()
@@ -124,6 +127,7 @@ class _Channel:
 
     def send_at_once(self, fields: Mapping[str, Any]) -> None:
         """Sends without waiting for anything."""
+        # Without the lock of `tell`, whose holder may wait for the node.
         with suppress(OSError):
             if select.select([], [self._connection], [], 0)[1]:
                 self._connection.send(orjson.dumps(fields) + b"\n", socket.MSG_DONTWAIT)
@@ -180,8 +184,10 @@ class _Tasks:
             with opening as open_spark:
                 self.spark.set_result(open_spark)
                 stop.wait()
+                # Within the block, as the tasks use the session until they have ended.
                 self.stop_all()
         except Exception as error:
+            # Spark had started, so this is not an error of the start.
             if self.spark.done():
                 raise
             # Cleared first: a task that asks from now on sets it again, for the next one.
@@ -211,8 +217,11 @@ class _Tasks:
 
     @contextmanager
     def _open_session(self, task: LoadTask, stop: Event) -> Iterator[tuple[SparkSession, Path]]:
+        # The future before the wish: a failed start replaces `self.spark`, and this one gets its
+        # error.
         spark = self.spark
         self.is_spark_wanted.set()
+        # Polled, so that a task can be stopped while Spark starts.
         while not spark.done():
             if stop.wait(WAIT_SECONDS):
                 raise _StoppedBefore
@@ -241,11 +250,14 @@ class _Tasks:
         except CdcError as error:
             code, sentence = end_of(error, task_id)
         except Exception as error:
+            # A bug ends this task only, and the node must hear of its end in any case.
             code = FAILED
             sentence = (
                 f"unexpected {type(error).__name__}; please report it with the output of `cdcbus "
                 f"--debug task run {task_id}`"
             )
+        # The log is closed first: the node may start the task again, with the same log, once it
+        # knows.
         self._logs.close_of(task_id, sentence)
         self._channel.tell({"ended": number, "code": code, "sentence": sentence})
         del self._running[number]
@@ -261,4 +273,5 @@ def _obey(channel: _Channel, tasks: _Tasks, stop: Event) -> None:
             tasks.start(order["start"], order["task"], Path(order["log"]))
         else:
             tasks.stop(order["stop"])
+    # The node has closed the socket, or has ended.
     stop.set()

@@ -11,7 +11,8 @@ from cdcbus.plugins.error_policy import needs_person, told
 from cdcbus.plugins.errors import CdcError, SparkEnded
 from cdcbus.tasks.process_identity import NODE_VARIABLE
 
-FAILED, CRASHED, NEEDS_PERSON = 1, 75, 78  # the last two as TEMPFAIL and CONFIG of sysexits.h
+# The last two are TEMPFAIL and CONFIG of sysexits.h: the JVM was killed; only a person can help.
+FAILED, CRASHED, NEEDS_PERSON = 1, 75, 78
 SENTENCE_FOLLOWS = "the task has ended with this error:"
 
 
@@ -30,6 +31,7 @@ def told_to_node(task_id: str) -> Iterator[None]:
     try:
         yield
     except CdcError as error:
+        # Started by hand: the command line reports it.
         if NODE_VARIABLE not in os.environ:
             raise
         code, sentence = end_of(error, task_id)

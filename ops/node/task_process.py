@@ -18,6 +18,7 @@ from typing import IO
 from cdcbus.ops.node.task_end import SENTENCE_FOLLOWS
 from cdcbus.tasks.process_identity import NODE_VARIABLE, PARENT_VARIABLE
 
+# With the current file, a task's logs take 60 MiB at most.
 LOG_BYTES = 10 << 20
 LOG_FILES = 5
 LOG_MODE = 0o640
@@ -40,6 +41,7 @@ def start_task(
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         env=child_environment(environment, node_id),
+        # A group of its own: `kill` reaches its children, and Ctrl-C at the node does not reach it.
         start_new_session=True,
     )
     return TaskProcess(process, log, on_end)
@@ -51,6 +53,7 @@ def child_environment(environment: Mapping[str, str], node_id: str) -> dict[str,
         **environment,
         NODE_VARIABLE: node_id,
         PARENT_VARIABLE: str(os.getpid()),
+        # What a killed task has printed is in its log.
         "PYTHONUNBUFFERED": "1",
     }
 
@@ -64,6 +67,7 @@ class TaskProcess:
         self, process: subprocess.Popen[bytes], log: Path, on_end: Callable[[], object]
     ) -> None:
         self._process, self.log, self._on_end = process, log, on_end
+        # Enough for a sentence of several lines.
         self._last: deque[str] = deque(maxlen=20)
         self._reader = Thread(target=self._read, name=f"log-{process.pid}", daemon=True)
         self._reader.start()
@@ -76,9 +80,11 @@ class TaskProcess:
         """Its exit code, negative for the signal that ended it, once all that it printed is in
         the log; None while it runs."""
         code = self._process.poll()
+        # After a kill there is no sentence to wait for.
         if code is None or code < 0:
             return code
-        self._reader.join(1)  # not longer: a process that it left running can hold the pipe
+        # Not longer, as a process that the task left running can hold the pipe.
+        self._reader.join(1)
         return code
 
     def ask_to_stop(self) -> None:
@@ -93,6 +99,7 @@ class TaskProcess:
 
     def kill(self) -> None:
         """SIGKILL to it and its children."""
+        # Also after its end: the group may have outlived it.
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
@@ -104,6 +111,7 @@ class TaskProcess:
             if line == SENTENCE_FOLLOWS or _LOGGED.match(line):
                 break
             words.insert(0, line)
+        # Where all lines are of the log, the last one says most.
         return "\n".join(words) or (self._last[-1] if self._last else "")
 
     def _read(self) -> None:
@@ -113,6 +121,7 @@ class TaskProcess:
                 log.write(line)
                 if text := line.decode("utf-8", "replace").strip():
                     self._last.append(text)
+        # The end of the pipe can come before that of the process.
         self._process.wait()
         self._on_end()
 
@@ -139,6 +148,7 @@ class RotatedLog:
             if self._file is None:
                 self._open()
             if self._file is not None:
+                # An empty file is not rotated: a line above the limit goes in whole.
                 if self._file.tell() + len(line) > LOG_BYTES and self._file.tell():
                     self._rotate()
                 self._file.write(line)
@@ -147,7 +157,9 @@ class RotatedLog:
     def _rotate(self) -> None:
         assert self._file is not None
         self._file.close()
+        # None until a new one is open: if that fails, the next line tries again.
         self._file = None
+        # From the oldest on, so that each name is free before it is used.
         for number in range(LOG_FILES - 1, 0, -1):
             older = self._numbered(number)
             if older.exists():

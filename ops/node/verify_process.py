@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
 NICENESS: Final = 10
+# Differing rows are compared again for this long, as their changes may be on their way.
 PATIENCE_SECONDS: Final = 60.0
 
 

@@ -70,9 +70,11 @@ class VerifySchedule:
         settings: NodeSettings,
         start: Callable[[str, VerifyOrder, NodeSettings], TaskProcess] | None = None,
     ) -> None:
-        cached = CachedReads(client)  # most of what it reads stays as it is
+        # Most of what it reads stays as it is.
+        cached = CachedReads(client)
         self._tasks, self._dists = TaskNodes(cached), DistNodes(cached)
-        self._nodes = VerifyNodes(client)  # not cached: what was just written counts
+        # Not cached, as what was just written counts.
+        self._nodes = VerifyNodes(client)
         self._settings, self._complain = settings, Complaints().complain
         self._start_process = start or start_verify
         self._running: Running | None = None
@@ -96,8 +98,10 @@ class VerifySchedule:
                 self._running = None  # the next node begins it again
             return
         last = self._nodes.last(running.task_id)
+        # No result of this verify: its process ended without storing one.
         if last is None or last.begun != running.begun.stamp:
             self._put_failed(running, code)
+        # After the result: if the node ends between the two, the verify is begun again.
         self._nodes.put_begun(running.task_id, replace(running.begun, is_over=True))
         self._running = None
 
@@ -133,6 +137,7 @@ class VerifySchedule:
             if at <= time.time():
                 due.append((at, task_id, wanted))
         if due:
+            # Without the order itself, as orders have no order among themselves.
             _, task_id, wanted = min(due, key=lambda each: each[:2])
             self._start(task_id, wanted)
 
@@ -145,6 +150,7 @@ class VerifySchedule:
             # A new schedule counts from now on.
             begun = Begun(time.time())
             self._nodes.put_begun(task_id, begun)
+        # It was begun and has not finished: due since then.
         if not begun.is_over:
             return begun.at
         at = wanted.schedule.after(begun.at)
@@ -152,6 +158,7 @@ class VerifySchedule:
 
     def _start(self, task_id: str, wanted: VerifyOrder) -> None:
         begun = Begun(time.time(), now(), self._settings.node_id, is_over=False)
+        # Before the start: if the node ends during the verify, the next one sees it unfinished.
         self._nodes.put_begun(task_id, begun)
         process = self._start_process(task_id, wanted, self._settings)
         self._running = Running(task_id, begun, process)
