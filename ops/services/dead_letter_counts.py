@@ -73,6 +73,7 @@ class LetterCounts:
                 continue
             access = access_of(task)
             key = access.servers, topic
+            # Tasks share a topic, which is read once for all.
             if key not in counted:
                 counted[key] = self._count(access, topic)
             counts = counted[key]
@@ -110,6 +111,7 @@ class LetterCounts:
                 for partition, (low, _) in bounds.items():
                     starts[partition] = max(low, known.get(partition, 0))
                 for record in log.records(topic, starts, ends):
+                    # A tombstone: the letter was replayed or dropped.
                     if record.value is None:
                         keys.discard(record.key or b"")
                     else:
@@ -117,5 +119,8 @@ class LetterCounts:
         except CdcError as error:
             LOG.debug("dead letters are not counted: %s", error)
             return None
+        # Only after the last record: after an error the same ones are read again, which changes
+        # nothing.
         self._known[access.servers, topic] = ends, keys
+        # A key is the task's id, a newline, and the record.
         return Counter(key.partition(b"\n")[0].decode("utf-8", "replace") for key in keys)

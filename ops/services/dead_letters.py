@@ -61,6 +61,7 @@ class FetchLetters:
         self._topic = task.publish.dead_letter_topic
         self._access = access_of(task)
 
+    # A context manager because `DeadLetterTopic` is one, and `letters_of` returns either.
     def __enter__(self) -> FetchLetters:
         return self
 
@@ -78,7 +79,8 @@ class FetchLetters:
             for record in log.records(self._topic, starts, ends):
                 if record.key is None or not record.key.startswith(own):
                     continue
-                found.pop(record.key, None)  # one that is sent again moves to the end
+                # One that is sent again moves to the end.
+                found.pop(record.key, None)
                 if record.value is not None:
                     place = record.key.removeprefix(own).decode()
                     found[record.key] = _dead_letter(record, place)
@@ -96,9 +98,11 @@ class FetchLetters:
             producer.produce(
                 self._topic,
                 key=self._key(each.dead_letter.record),
+                # A tombstone: compaction then removes the letter.
                 value=None,
                 on_delivery=on_delivery,
             )
+        # `flush` returns how many records were not delivered in time.
         if producer.flush(WAIT_SECONDS) or failures:
             reason = failures[0].str() if failures else f"no answer within {WAIT_SECONDS:g} s"
             raise BusUnavailable(

@@ -25,4 +25,5 @@ def repeating(name: str, seconds: float, act: Callable[[], object]) -> Iterator[
         yield
     finally:
         over.set()
+        # Not longer: the thread is a daemon, and may be waiting for a server.
         thread.join(END_SECONDS)

@@ -53,6 +53,7 @@ def line(record: KafkaRecord, change: RowChange) -> Text:
         for name, cell in (after or before).items():
             text.append_text(_name(name)).append_text(_cell(cell))
         return text
+    # The key comes first, then the columns in the record's order.
     for name in dict.fromkeys([*change.table.key, *after]):
         if name not in after:
             continue

@@ -33,6 +33,7 @@ class TableSnapshot:
         if self.progress.state is TableState.DONE:
             return 1.0
         rows = self.progress.rows
+        # The estimate can be too low: only a table that is done is shown as done.
         return min(0.99, rows / max(self.progress.estimated_rows, rows, 1))
 
     @property
@@ -97,6 +98,7 @@ def snapshots_of(client: KazooClient, task_id: str) -> Snapshots:
 def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered:
     """Orders it of the task; STOP also gives up a direct load that was interrupted. Recorded in the
     audit. Raises ConfigError for what is not possible."""
+    # A direct load is no work of the task, which could not see the order: it is given up here.
     if what.kind is WishKind.STOP:
         load = direct_load(client, task_id)
         if load and not load.is_done:
@@ -124,6 +126,7 @@ def _give_up(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered
     of its tables only."""
     if what.tables:
         raise ConfigError(f"the direct load of task {task_id} is given up whole: name no table")
+    # A direct load holds the task's locks while it runs.
     if TaskNodes(client).locks(task_id):
         raise ConfigError(f"the direct load of task {task_id} runs: end it by Ctrl-C first")
     with audited(client, who, "snapshot stop", f"task {task_id}"):
@@ -140,12 +143,14 @@ def _give_up(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered
 def _swimlane(client: KazooClient, task_id: str) -> str:
     """The swimlane of a fetch task, which has one. Raises ConfigError for any other task."""
     nodes, stored = TaskNodes(client), positions_of(client, task_id)
+    # A task that runs from a file is not imported: only its position and its locks name it.
     swimlanes = list(dict.fromkeys([*stored, *nodes.swimlanes(task_id), *nodes.locks(task_id)]))
     if not swimlanes:
         raise ConfigError(
             f"task {task_id} is not known: it was neither imported nor has it run; "
             "cdcbus task list names those that are"
         )
+    # The position of a consumer task names a topic, also where its text is not in ZooKeeper.
     reads_topics = any('"topic"' in (text or "") for text in stored.values())
     name = _consumer_name(client, task_id)
     if len(swimlanes) > 1 or reads_topics or name == "KafkaFetch":

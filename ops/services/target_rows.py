@@ -98,6 +98,7 @@ def target_rows(task: LoadTask, value: bytes) -> list[TargetRow]:
         task_id="",
         pool_size=2,
         min_connections=0,
+        # A look gives up where a task would wait for the target.
         max_wait_seconds=CONNECT_SECONDS,
         connect_retries=0,
     )
@@ -105,6 +106,7 @@ def target_rows(task: LoadTask, value: bytes) -> list[TargetRow]:
 
 
 def _look(task: LoadTask, target: JdbcTarget, value: bytes) -> list[TargetRow]:
+    # What the task's filter leaves out has no row at the target.
     wanted = ChangeFilter(task, task.reader, None)
     changes = list(wanted.changes(value, BatchReport()))[:CHANGES]
     mapper = task.mapper
@@ -183,6 +185,7 @@ def _row(
         if literal is None or expected is None:
             return None  # no cell of that type equals this one
         place = compared_column(table.dialect, column)
+        # MySQL and MariaDB refuse a literal that the column's character set cannot hold.
         charset = charsets.get(name, "")
         if charset and not fits(charset, expected):
             place = f"CONVERT({place} USING utf8mb4)"
@@ -205,6 +208,7 @@ def _row(
     )
     with database.reported(f"table {table.id}"), connection.begin():
         _limit(connection, table.dialect)
+        # A % in a literal is no placeholder.
         rows = connection.exec_driver_sql(sql, execution_options={"no_parameters": True}).fetchall()
     if not rows:
         return None
@@ -223,6 +227,7 @@ def _limit(connection: Connection, dialect: str) -> None:
         for setting in POSTGRESQL_SESSION.split("; "):
             connection.exec_driver_sql(setting)
         return
+    # MySQL limits statements in milliseconds, MariaDB by another name in seconds.
     [[version]] = connection.exec_driver_sql("SELECT VERSION()").fetchall()
     text = version.decode() if isinstance(version, bytes) else str(version)
     limit = f"max_execution_time = {STATEMENT_SECONDS * 1000}"
@@ -263,6 +268,7 @@ def _compared(
 
 def within(seconds: float, ask: Callable[[], list[TargetRow]]) -> list[TargetRow]:
     """What `ask` returns or raises; TargetUnavailable where it takes longer, or too many wait."""
+    # Refused rather than queued: a page must not wait for targets that hang.
     if not _LOOKS.acquire(blocking=False):
         raise TargetUnavailable("others are looking at target rows now; try again in a while")
     future: Future[list[TargetRow]] = Future()
@@ -271,8 +277,10 @@ def within(seconds: float, ask: Callable[[], list[TargetRow]]) -> list[TargetRow
         try:
             future.set_result(ask())
         except BaseException as error:
+            # Goes to the thread that waits for it, whatever it is.
             future.set_exception(error)
         finally:
+            # By this thread, not by the caller: a look at a target that hangs counts until it ends.
             _LOOKS.release()
 
     Thread(target=run, name="target-row", daemon=True).start()

@@ -21,6 +21,8 @@ def lag_rows(task: LoadTask, stored: Mapping[str, str]) -> Iterator[dict[str, An
             next_offsets = _next_offsets(stored.get(position_path(task.task_id, topic), ""))
             bounds = log.bounds(topic)
             chosen = chosen_partitions(task.source, topic, sorted(bounds))
+            # The next record's time says how long it has waited; without one there is nothing to
+            # ask.
             behind = {}
             for partition in chosen:
                 next_offset = next_offsets.get(partition)
@@ -35,6 +37,7 @@ def lag_rows(task: LoadTask, stored: Mapping[str, str]) -> Iterator[dict[str, An
                 if next_offset is None:
                     yield {**row, "next": None, "end": end, "records": None, "seconds": None}
                     continue
+                # Clocks can differ, and all records that are left may have been compacted away.
                 waited_ms = max(0, now_ms - times.get(partition, now_ms))
                 yield {
                     **row,

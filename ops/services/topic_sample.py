@@ -37,6 +37,7 @@ def sample_of(records: Iterable[KafkaRecord], converter_name: str) -> TopicSampl
     sample = TopicSample()
     for record in records:
         if record.value is None:
+            # A tombstone names no table.
             continue
         try:
             changes = converter.from_bytes(record.value)

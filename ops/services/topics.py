@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cdcbus.producer.config import FetchTask
 
 ANSWER_SECONDS = 4.0
+# librdkafka logs errors itself; the one that matters is raised.
 _LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 _LIBRARY_LOG.setLevel(logging.CRITICAL)
 
@@ -75,13 +76,16 @@ class TopicLog:
         self._refusals = Refusals()
         fixed = {
             "bootstrap.servers": access.servers,
+            # librdkafka needs a group also to read partitions that were assigned by hand.
             "group.id": "cdcbus-look",
             "enable.auto.commit": False,
+            # `records` ends by it in compacted topics.
             "enable.partition.eof": True,
         }
         own: dict[str, Any] = {
             "error_cb": self._refusals,
             "logger": _LIBRARY_LOG,
+            # A look must not create the topic that it asks for.
             "allow.auto.create.topics": False,
         }
         try:
@@ -145,6 +149,7 @@ class TopicLog:
         bounds = self.bounds(topic)
         try:
             found = self._consumer.offsets_for_times(
+                # `offsets_for_times` takes the time in place of the offset.
                 [confluent_kafka.TopicPartition(topic, p, epoch_ms) for p in bounds],
                 timeout=ANSWER_SECONDS,
             )
@@ -153,6 +158,7 @@ class TopicLog:
         offsets = {}
         for each in found:
             _, end = bounds[each.partition]
+            # Negative: no record is as new as that.
             offsets[each.partition] = each.offset if each.offset >= 0 else end
         return offsets
 
@@ -180,9 +186,11 @@ class TopicLog:
         while left:
             message = self._consumer.poll(0.2)
             if message is None:
+                # Without an end there is always a next record to wait for.
                 if ends is not None and monotonic() > deadline:
                     raise self._unanswered(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
                 continue
+            # Kafka answers, so the time to wait begins again.
             deadline = monotonic() + ANSWER_SECONDS
             partition = message.partition() or 0
             offset = message.offset() or 0
@@ -207,6 +215,7 @@ class TopicLog:
 
 
 def _record(message: Message) -> KafkaRecord:
+    # librdkafka reports -1 for a record without a time.
     time_ms = max(0, message.timestamp()[1])
     given = cast("list[tuple[str, bytes | None]]", message.headers() or [])
     headers = tuple((name, _bytes(value)) for name, value in given)

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def bus_client(bus: BusSettings) -> Iterator[KazooClient]:
     """Raises PositionUnavailable, which names the address, when ZooKeeper does not answer within
     4 s."""
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # its errors become one sentence of ours
+    # Its errors become one sentence of ours.
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
     try:
         yield client
