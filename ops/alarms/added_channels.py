@@ -44,6 +44,7 @@ class AddedChannel:
     _under_way: threading.Thread | None = None
 
     def send(self, message: Message) -> str:
+        # A channel is called on one thread at a time.
         if self._under_way is not None and self._under_way.is_alive():
             raise NotAccepted("the previous message is not accepted yet; this one was not sent")
         answer: list[str | Exception] = []
@@ -54,6 +55,7 @@ class AddedChannel:
             except Exception as error:  # code of another package can raise anything
                 answer.append(error)
 
+        # On a thread of its own, as code of another package cannot be interrupted.
         self._under_way = threading.Thread(target=work, name=f"alarm {self.name}", daemon=True)
         self._under_way.start()
         self._under_way.join(self.seconds)

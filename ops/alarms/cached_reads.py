@@ -33,6 +33,7 @@ class CachedReads:
 
     def _asked(self, question: str, path: str, watch: Watch | None) -> Any:
         if watch is not None:
+            # A watch needs a read of its own.
             return getattr(self._client, question)(path, watch=watch)
         kept = self._kept.get((question, path))
         if kept is None:
@@ -71,6 +72,7 @@ class _Answer:
                 return self._request.get(timeout=timeout)
             raise
         except BaseException:
+            # An error is not kept: the next look reads again.
             self.is_asked = False
             raise
 

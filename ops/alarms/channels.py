@@ -87,6 +87,7 @@ class Mail:
     least: str = "warning"
 
     def send(self, message: Message) -> str:
+        # Each address once, also where both the settings and the task name it.
         names = dict.fromkeys(self.receivers, "")
         for each in message.receivers:
             if "@" in each.email:
@@ -107,6 +108,7 @@ class Mail:
                     server.login(self.user, self.password)
                 refused = server.send_message(mail, self.sender, receivers)
         except ValueError as error:
+            # From the email package, for a text that is no address.
             raise NotAccepted(
                 "alarm.smtp.from, alarm.smtp.to or receiver[i] is not a mail address"
             ) from error
@@ -176,6 +178,7 @@ class Webhook:
             error.close()
             raise NotAccepted(f"{where} answers {error.code}") from error
         except (OSError, HTTPException, ValueError) as error:
+            # Never the error's own text, which can hold the URL, a secret.
             reason = getattr(error, "reason", error)
             words = getattr(reason, "strerror", None) or type(reason).__name__
             raise NotAccepted(f"{where} cannot be reached: {words}") from error
@@ -200,6 +203,7 @@ class Command:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
+                # A group of its own, so that the kill below reaches what the command has started.
                 start_new_session=True,
             )
         except (OSError, ValueError, IndexError) as error:

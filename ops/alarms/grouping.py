@@ -38,10 +38,12 @@ CRITICAL = frozenset(
         "retention-bytes",
     )
 )
+# A server in the sentence of an outage: what it is, and its address, or several of one cluster.
 _SERVER = re.compile(
     r"\b(?P<what>ZooKeeper|Kafka|source|postgresql|mysql|mariadb|oracle)\b[^;]*?"
     r"(?P<place>[\w.\-\[\]]*[\w\]]:\d{2,5}(?:,[\w.\-\[\]]*[\w\]]:\d{2,5})*)"
 )
+# All others are kinds of targets.
 _NAMES = {"ZooKeeper": "ZooKeeper", "Kafka": "Kafka", "source": "source"}
 
 
@@ -69,6 +71,7 @@ def severity_of(rule: str) -> Severity:
 
 def cause_of(notice: Notice) -> str:
     """What the tasks of one message have in common: a server that is away, else the alarm."""
+    # An error is the task's own, whatever server its sentence names.
     if notice.rule in OF_STATE and notice.rule != "error":
         if found := _SERVER.search(notice.sentence):
             return f"{_NAMES.get(found['what'], 'target')} {found['place']}"
@@ -96,6 +99,7 @@ def subject_of(group: Sequence[Entry]) -> str:
     """A group in one line, even where its sentences have several."""
     tasks = list(dict.fromkeys(entry.task_id for entry in group))
     if len(tasks) == 1:
+        # Of several notices of one task the newest says most.
         return _subject_of_one(group[-1])
     names = ", ".join(tasks[:NAMED])
     if len(tasks) > NAMED:

@@ -10,11 +10,16 @@ from cdcbus.plugins.task_status import State
 from cdcbus.tasks.verify.last import LastVerify, sentence_of_different, sentence_of_unproved
 from cdcbus.tasks.zookeeper.stat import Stat
 
+# Tasks report every 5 s, and every 15 s while idle, so several reports were missed by then.
 SILENT_SECONDS = 60.0
 LONGEST_REASON = 1_000
+# Alarms of a stuck task, which a restart can end.
 RECOVERED_BY_RESTART = ("batch", "position")
-OF_STATE = ("error", "retrying", "starting")  # repeat the reason of the task's state
-START_HOLDS = 3  # a start may take this many times as long as other conditions
+# These repeat the reason of the task's state.
+OF_STATE = ("error", "retrying", "starting")
+# A start may take this many times as long as other conditions.
+START_HOLDS = 3
+# How long the alarm stays after the last late record.
 LATE_SECONDS = 3600.0
 AT_REST = (State.NEW, State.STOPPED, State.DONE)
 
@@ -74,10 +79,12 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
         hold_seconds = START_HOLDS * limits.hold_seconds
         yield condition("starting", f"it was started and is not at work yet{why}", hold_seconds)
     if seen.verified is not None and seen.state not in AT_REST:
+        # No hold: a verify compares rows for a while before it reports a difference.
         if sentence := sentence_of_different(seen.verified, seen.task_id):
             yield condition("unequal", sentence[:LONGEST_REASON], 0)
         if sentence := sentence_of_unproved(seen.verified):
             yield condition("unverified", sentence[:LONGEST_REASON], 0)
+    # Only a task at work has figures that are true now.
     if seen.state not in (State.WORKING, State.RETRYING):
         return
     if seen.stat is None or seen.told_seconds is None:
@@ -109,6 +116,7 @@ def _of_work(
         yield condition(
             "lag-seconds", f"{stat.lag_seconds:,.0f} s behind, the limit is {limits.lag_seconds:,}"
         )
+    # A long batch also keeps the position still; one alarm is enough.
     if 0 < limits.stuck_seconds <= stat.batch_seconds:
         yield condition(
             "batch",
@@ -130,6 +138,7 @@ def _of_work(
         )
         yield condition("idle", sentence, 0, limits.idle_repeat_seconds)
     for source, beat_seconds in stat.beats.items():
+        # By Kafka's time of the record, as the source's clock can be wrong.
         silent = seen.now - beat_seconds
         if 0 < limits.heartbeat_seconds <= silent:
             sentence = (

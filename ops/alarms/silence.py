@@ -18,6 +18,7 @@ LONGEST_SECONDS = 366 * 86_400
 def duration_seconds(text: str) -> float:
     """The seconds of `90s`, `30m`, `2h` or `1d`. Raises ValueError."""
     found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
+    # A text that does not match counts as too long: both are the same error.
     seconds = int(found[1]) * UNITS[found[2]] if found else LONGEST_SECONDS + 1
     if seconds > LONGEST_SECONDS:
         raise ValueError(EXPECTED)

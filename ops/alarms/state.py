@@ -62,10 +62,13 @@ def step(
     after: dict[str, Alarm] = {}
     notices: list[Notice] = []
     found = list(found)
+    # Only once `retrying` was raised: until then nobody knows why others would be held back.
     is_away = any(condition.rule == AWAY for condition in found) and _is_raised(alarms, AWAY)
     for condition in found:
         known = alarms.get(condition.rule) or Alarm("", now)
+        # It is observed again: its end must last from the beginning.
         alarm = replace(known, sentence=condition.sentence, gone_at=0.0)
+        # The rule of a heartbeat also names its source.
         is_held = is_away and condition.rule.partition(" ")[0] in FOLLOWING
         if is_held and not alarm.raised_at:
             alarm = replace(alarm, since=now)  # it has time to catch up
@@ -82,6 +85,7 @@ def step(
         if rule in after or not alarm.raised_at:
             continue
         ended = replace(alarm, gone_at=alarm.gone_at or now)
+        # An end is told neither while notices are not sent, nor before it has lasted.
         if is_quiet or now - ended.gone_at < clear_seconds:
             after[rule] = ended
         else:

@@ -129,6 +129,7 @@ def _read(fields: Mapping[str, Any]) -> TaskAlarms:
         restarts = map(float, fields.get("restarts", ()))
         return TaskAlarms(alarms, tuple(waiting), tuple(sent), tuple(restarts))
     except (AttributeError, KeyError, TypeError, ValueError):
+        # Junk must not end the watch over the task: it is replaced at the next change.
         return TaskAlarms()
 
 

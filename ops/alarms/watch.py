@@ -49,8 +49,10 @@ LOG = logging.getLogger(__name__)
 _AcceptedBy = dict[tuple[str, Notice], tuple[str, ...]]
 """The channels that have accepted a notice, by its task."""
 LOOK_SECONDS = 10.0
-AGAIN_SECONDS = 60.0  # between attempts to send a notice that nobody accepts
-REFUSED_SECONDS = 5.0  # that a channel may take to refuse, each time
+# Between attempts to send a notice that nobody accepts.
+AGAIN_SECONDS = 60.0
+# Once a channel has taken this long, its next refusal ends its turn.
+REFUSED_SECONDS = 5.0
 HOUR_SECONDS = 3600.0
 
 
@@ -97,6 +99,7 @@ class Watch:
             is_first = BusNodes(self.client).is_first(self.node_id)
             self._complaints.complain("zookeeper", "")
         except CdcError as error:
+            # Nothing is sent that cannot be stored: another node would send it again.
             self._complaints.complain("zookeeper", str(error))
             return
         self._open.clear()
@@ -126,6 +129,7 @@ class Watch:
         now = time.time()
         before, version = nodes.get(task_id)
         is_at_rest = status.state in AT_REST
+        # A task at rest is left alone only once its alarms are cleared and its notices are sent.
         if is_at_rest and not before.alarms and not before.waiting:
             return
         limits = self._limits(task_id)
@@ -136,12 +140,14 @@ class Watch:
             before.alarms, conditions(seen, limits), now, limits.hold_seconds, is_quiet
         )
         restarts = tuple(at for at in before.restarts if now - at < HOUR_SECONDS)
+        # No node can restart a task that was started by hand.
         may_restart = len(restarts) < limits.recoveries and not status.is_by_hand
         is_restarted = may_restart and any(map(_is_cured_by_restart, notices))
         # Written before it is done: a node that dies in between must not let the next one restart
         # the task more often than it may.
         if is_restarted:
             restarts = (*restarts, now)
+        # Where nobody accepts them, the oldest are dropped: the znode must not grow.
         waiting = (*before.waiting, *notices)[-WAITING_KEPT:]
         after = replace(before, alarms=alarms, waiting=waiting, restarts=restarts)
         if after != before:
@@ -149,6 +155,7 @@ class Watch:
             if written is None:  # another node watches it by now
                 return
             version = written
+        # Only what was stored is logged: otherwise the node that stored it logs it, too.
         for notice in notices:
             self._log(task_id, notice, status.state)
         if is_restarted:
@@ -178,6 +185,7 @@ class Watch:
         for channel in self.channels:
             if time.time() >= self._again_at.get(channel.name, 0.0):
                 self._send_by(channel, entries, accepted_by)
+        # Stored after sending: if the node dies in between, a notice comes twice rather than never.
         for each in self._open:
             by_notice = {}
             for notice in each.alarms.waiting:
@@ -233,12 +241,15 @@ class Watch:
         left: list[Notice] = []
         sent = list(known.alarms.sent)
         for notice, by in told.items():
+            # All channels that want it have accepted it, or none wants it.
             if self._wanting(notice) <= {*by}:
                 sent.append(Sent(notice, ", ".join(by) or self._nobody()))
             else:
                 left.append(replace(notice, told=by))
         if tuple(left) != known.alarms.waiting:
             after = replace(known.alarms, waiting=tuple(left), sent=tuple(sent[-SENT_KEPT:]))
+            # If another node has written meanwhile, nothing is stored, and that node sends the
+            # rest.
             AlarmNodes(self.client).put(known.task_id, after, known.version)
 
     def _wanting(self, notice: Notice) -> set[str]:
