@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from threading import Lock
 from typing import TypeVar
 
+# People mistype tokens: this many wrong ones cost nothing.
 FREE_GUESSES = 5
 LONGEST_SECONDS = 60.0
+# A client that has given no wrong token for this long starts again.
 FORGET_SECONDS = 900.0
+# Kept of each kind, so that many addresses cannot fill the memory.
 CLIENTS = 1000
-ALL_GUESSES = 100.0  # of unknown clients; one per second is added again
+# Guesses of all unknown clients together; one per second is added again.
+ALL_GUESSES = 100.0
 _Entry = TypeVar("_Entry")
 
 
@@ -39,11 +43,14 @@ class Guesses:
     def wait_seconds(self, client: str, now: float) -> float:
         """How long the client has to wait before its token is checked; 0: not at all."""
         with self._lock:
+            # First its own guesses: a client that once gave a right token waits for its wrong ones,
+            # too.
             wrong = self._wrong.get(client)
             if wrong is not None and now < wrong.until:
                 return wrong.until - now
             if client in self._known:
                 return 0.0
+            # Until the shared allowance has a whole guess again.
             return max(0.0, 1.0 - self._allowed(now))
 
     def note(self, client: str, is_right: bool, now: float) -> None:
@@ -57,6 +64,7 @@ class Guesses:
             before = self._wrong.get(client)
             is_new = before is None or now - before.at > FORGET_SECONDS
             count = 1 if is_new or before is None else before.count + 1
+            # The exponent is limited, as the count is not.
             pause = min(LONGEST_SECONDS, 2.0 ** min(count - FREE_GUESSES, 10))
             until = now + pause if count >= FREE_GUESSES else now
             _put(self._wrong, client, _Wrong(count, now, until))

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 from starlette.requests import HTTPConnection
 
 LOG = logging.getLogger(__name__)
+# Headers that proxies add, besides those that begin with `x-forwarded`.
 PASSED_ON = frozenset(
     {
         "forwarded",
@@ -57,7 +58,8 @@ def way_in(connection: HTTPConnection) -> str:
             return f"with the header {name}"
     if not is_loopback(host_name(headers.get("host", ""))):
         return "for another host"
-    if connection.scope.get("http_version") == "1.0":  # as nginx asks by default; no browser does
+    # nginx asks so by default, and no browser does.
+    if connection.scope.get("http_version") == "1.0":
         return "by HTTP/1.0"
     # A browser says so, and no page can: then the page's address is that of a proxy.
     page = headers.get("referer", "") if headers.get("sec-fetch-site") == "same-origin" else ""
@@ -72,12 +74,14 @@ def client_of(connection: HTTPConnection) -> str:
     peer = connection.client.host if connection.client else ""
     if is_loopback(peer):
         headers = connection.headers
+        # The nearest proxy has added the last one; what precedes it can be the client's invention.
         said = headers.get("x-forwarded-for", "").rpartition(",")[2].strip()
         peer = said or headers.get("x-real-ip", "") or peer
     try:
         address = ip_address(peer)
     except ValueError:
         return "unknown"
+    # A site has all addresses of its IPv6 network, so each of them would be a new client.
     return str(address) if address.version == 4 else str(ip_network((int(address), 64), False))
 
 
@@ -96,6 +100,7 @@ def is_tls(connection: HTTPConnection) -> bool:
         connection.url.scheme == "https"
         or headers.get("x-forwarded-proto", "").rpartition(",")[2].strip().lower() == "https"
         or "proto=https" in headers.get("forwarded", "").lower()
+        # The browser itself says so, if no proxy does.
         or headers.get("origin", "").lower().startswith("https://")
     )
 

@@ -48,8 +48,10 @@ def new_session(name: str, now: float) -> Session:
 def read_cookie(token: str, cookie: str) -> Session | None:
     """The session of a cookie that this token has signed, and that has not ended; else None."""
     signed, _, signature = cookie.rpartition(".")
+    # In constant time; as bytes, because texts that are not ASCII would raise an error.
     if not hmac.compare_digest(signature.encode(), _signature(token, signed).encode()):
         return None
+    # From the right: a name may hold full stops, a key holds none.
     name, _, key = signed.rpartition(".")
     session = Session(name, key)
     return session if time.time() < session.end else None
@@ -67,6 +69,7 @@ class EndedSessions:
 
     def follow(self, client: KazooClient) -> None:
         """Learns of other nodes' sessions from now on. Raises PositionUnavailable."""
+        # kazoo's watch would end for ever at a folder that does not exist.
         with reported(SESSIONS):
             answer(client.ensure_path_async(SESSIONS))
 
@@ -82,6 +85,7 @@ class EndedSessions:
             try:
                 answer(client.create_async(f"{SESSIONS}/{session.key}", b"", makepath=True))
             except NodeExistsError:
+                # The person has logged out in another window as well.
                 return
         for key in get_children(client, SESSIONS):
             if _is_over(key):
@@ -94,4 +98,5 @@ def _is_over(key: str) -> bool:
 
 
 def _signature(token: str, told: str) -> str:
+    # The words keep a text that the same key signs for another purpose from being a session.
     return hmac.new(token.encode(), f"cdcbus session {told}".encode(), hashlib.sha256).hexdigest()

@@ -19,7 +19,8 @@ from cdcbus.ops.web.outgoing.bounded import NoRedirects, read_within
 
 ANSWER_SECONDS = 10.0
 ANSWER_BYTES = 1 << 20
-AT_ONCE = 8  # threads of a node that may wait for a provider; the others serve pages
+# Threads of a node that may wait for a provider; the others serve pages.
+AT_ONCE = 8
 
 
 class Turned(Exception):
@@ -45,6 +46,7 @@ class Calls:
         """The JSON object at an address. Raises Turned for an error answer, and Refused (503) where
         the provider is unreachable or answers something else."""
         where = f"the provider at {host_of(url)}"
+        # Refused rather than queued, as each request that waits takes a thread from the pages.
         if not self._free.acquire(blocking=False):
             raise Refused(503, f"{where} is slow, and others wait for it already; try again")
         try:
@@ -73,6 +75,7 @@ def _read(url: str, form: Mapping[str, str] | None, authorization: str, where: s
             return read_within(response, deadline, ANSWER_BYTES)
     except HTTPError as error:
         with error:
+            # An answer below 400 is a redirect, which is not followed.
             if error.code >= 500 or error.code < 400:
                 raise Refused(503, f"{where} answers HTTP {error.code}; try again later") from error
             raise Turned(error.code, _code(error)) from error

@@ -11,6 +11,7 @@ import jwt
 
 from cdcbus.ops.web.answers import Refused
 
+# The provider's clock may differ by this much.
 SKEW_SECONDS = 60
 # Signed with a key that only the provider has: neither `none`, nor HS256, whose key is a secret
 # that others could guess, or a public key that is taken for one.
@@ -49,6 +50,7 @@ def claims_of(
     except (jwt.PyJWTError, TypeError, ValueError) as error:
         raise Refused(401, _sentence(error)) from error
     _check_party(claims, client_id)
+    # A token of another sign-in must not be used for this one.
     said = claims.get("nonce")
     if not isinstance(said, str) or not hmac.compare_digest(said.encode(), nonce.encode()):
         raise Refused(401, "the provider's ID token is not for this sign-in (nonce); sign in again")
@@ -65,13 +67,15 @@ def _key(keys: jwt.PyJWKSet, key_id: object) -> Any:
         raise Refused(401, "the provider's ID token does not say which of its keys has signed it")
     if not fitting:
         raise UnknownKey
-    return fitting[0].key  # it need not say its algorithm, and the token's is one of ours
+    # A key need not say its algorithm, and the token's is one of ours.
+    return fitting[0].key
 
 
 def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
     """A token for several clients says which one it was made for."""
     audience = claims["aud"]
     is_shared = isinstance(audience, list) and len(audience) > 1
+    # Without `azp` only a token for this client alone is accepted.
     if claims.get("azp", None if is_shared else client_id) != client_id:
         raise Refused(401, "the provider's ID token is for another client (azp)")
 
@@ -93,6 +97,7 @@ def _sentence(error: Exception) -> str:
 
 def claim(claims: Mapping[str, Any], path: str) -> Any:
     """A claim by its name, or by its path through others, `realm_access.roles`; None: missing."""
+    # As a whole first: some providers use URLs as names, which contain full stops.
     if path in claims:
         return claims[path]
     found: Any = claims

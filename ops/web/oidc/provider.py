@@ -49,6 +49,7 @@ class Provider:
         self.settings = settings
         # Any node with the same secret accepts a session; without a secret only this one does.
         secret = settings.client_secret or secrets.token_hex(32)
+        # Part of the key, so that another issuer or client ends all sessions.
         told = f"cdcbus sign-in {settings.issuer} {settings.client_id}"
         self.key = hmac.new(secret.encode(), told.encode(), hashlib.sha256).hexdigest()
         self._calls, self._lock = Calls(), Lock()
@@ -92,6 +93,7 @@ class Provider:
     def check_issuer(self, said: str | None) -> None:
         """Raises Refused for a browser that comes from another provider (RFC 9207)."""
         promised = self._described().get("authorization_response_iss_parameter_supported") is True
+        # A provider that promises to name itself, and does not, is not the one that we sent to.
         if (said is not None or promised) and said != self.settings.issuer:
             raise Refused(401, "this answer is of another issuer than http.oidc.issuer")
 
@@ -130,6 +132,7 @@ class Provider:
             key=lambda grant: grant.role,
             reverse=True,
         )
+        # The settings have given its groups no rights since.
         if not grants:
             return None
         person = Person(told["name"], "", grants[0].role, grants[0].tasks, tuple(grants[1:]))
@@ -137,12 +140,15 @@ class Provider:
 
     def _described(self) -> Mapping[str, Any]:
         """The provider's metadata."""
+        # Not locked while the provider is asked: others must not wait, and asking twice is
+        # harmless.
         with self._lock:
             kept = self._metadata
         if kept is not None and time.monotonic() < kept[0]:
             return kept[1]
         issuer = self.settings.issuer
         told = self._asked(issuer.rstrip("/") + DISCOVERY)
+        # The tokens are checked against the issuer of the settings, so both must agree.
         if told.get("issuer") != issuer:
             raise Refused(
                 503, f"the provider at {self.host} names another issuer than http.oidc.issuer"
@@ -175,10 +181,12 @@ class Provider:
             "code_verifier": attempt.verifier,
         }
         authorization = ""
+        # The specification's default, where the metadata has none.
         methods = told.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         if settings.client_secret is None:
             form["client_id"] = settings.client_id
         elif "client_secret_basic" in methods:
+            # OAuth wants both encoded as in a form before they are joined.
             pair = f"{quote(settings.client_id, '')}:{quote(settings.client_secret, '')}"
             authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
         else:
@@ -238,13 +246,16 @@ class Provider:
             raise Refused(
                 503, f"the provider at {self.host} gives no more claims of this person ({error})"
             ) from error
+        # Otherwise the groups of one person could be given to another.
         if more.get("sub") != claims["sub"]:
             raise Refused(401, "the provider's claims are of another person than the ID token")
+        # The ID token wins, as it is signed.
         return {**more, **claims}
 
 
 def _is_safe(endpoint: str) -> bool:
     found = urlsplit(endpoint)
+    # Secrets are sent there: without TLS only within this machine.
     is_here = found.hostname in ("127.0.0.1", "::1", "localhost")
     return found.scheme == "https" or (found.scheme == "http" and is_here)
 

@@ -21,7 +21,8 @@ def read_within(answer: HTTPResponse, deadline: float, most_bytes: int) -> bytes
     """The whole answer. `deadline`: by the monotonic clock. Raises TimeoutError for an answer that
     trickles, ValueError for one that is larger."""
     body = bytearray()
-    while part := answer.read1(PART_BYTES):  # what has arrived, so that the deadline is checked
+    # `read1` returns what has arrived, so that the deadline is checked in between.
+    while part := answer.read1(PART_BYTES):
         body += part
         if len(body) > most_bytes:
             raise ValueError(f"its answer has more than {most_bytes >> 20} MB")

@@ -25,7 +25,8 @@ LOG = logging.getLogger(__name__)
 router = APIRouter(include_in_schema=False)
 BACK = "/login/oidc/back"
 ATTEMPT = "cdcbus_sign_in"
-HINT_BYTES = 3500  # of a cookie of 4 KiB; a longer token is no hint
+# A cookie has 4 KiB; a longer token is not kept as a hint.
+HINT_BYTES = 3500
 
 
 @router.get("/login/oidc")
@@ -71,6 +72,7 @@ def back(
         answer = onward(attempt.next, "Continue")
         keep_session(request, answer, provider.cookie(signed_in))
         _keep_hint(request, answer, signed_in)
+    # The attempt is over in any case: a code works only once.
     answer.delete_cookie(ATTEMPT, path=BACK, httponly=True, samesite="lax")
     return answer
 
@@ -95,6 +97,7 @@ def _signed_in(
             f"this sign-in was not begun here, or more than {ATTEMPT_SECONDS // 60} minutes ago; "
             "sign in again",
         )
+    # Otherwise another site could send this browser in with somebody else's code.
     if not hmac.compare_digest(state.encode(), attempt.state.encode()):
         raise Refused(400, "this answer is for another sign-in (state); sign in again")
     provider.check_issuer(issuer)
@@ -119,6 +122,7 @@ def _keep_hint(request: Request, answer: Response, signed_in: SignedIn) -> None:
             HINT,
             signed_in.id_token,
             max_age=SESSION_SECONDS,
+            # Only the log-out needs it.
             path="/logout",
             httponly=True,
             samesite="strict",

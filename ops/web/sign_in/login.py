@@ -39,6 +39,7 @@ OR_BY_TOKEN = "Or with a token, as http.token or http.person.NAME.token has it:"
 
 def login_form(bus: WebBus, next: str, refusal: str = "", status: int = 200) -> HTMLResponse:
     """A page with the ways in that this node has. `refusal`: why the last attempt failed."""
+    # `next` comes with the address, so only paths of our own are accepted.
     ways, after = "", html.escape(own_page(next))
     if bus.provider is not None:
         ways += PROVIDER.format(next=quote(own_page(next)), host=html.escape(bus.provider.host))
@@ -71,6 +72,7 @@ def login(
         return login_form(bus, next, f"Refused: {refused.sentence}.", refused.status)
     if person is None:
         return login_form(bus, next, "This is not the token of this node.", 401)
+    # The node's token has no name, but must not borrow a person's: the audit would name that one.
     if name != person.name and (person.name or any(name == each.name for each in bus.people)):
         return login_form(bus, next, "This name and this token are not of one person.", 401)
     answer = RedirectResponse(own_page(next), 303)
