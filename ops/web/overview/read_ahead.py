@@ -64,6 +64,7 @@ def tasks_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
     for task_id in task_ids:
         nodes += [f"{TASKS}/{task_id}/{name}" for name in OF_A_TASK]
         folders += [dist_path(task_id), lock_path(task_id)]
+    # Two rounds: what is in the folders is known only after the first.
     ahead.read(nodes, folders)
     ahead.read(_inside(ahead, folders))
     return ahead
@@ -99,4 +100,5 @@ def _wait(request: Any) -> None:
     try:
         answer(request)
     except NoNodeError:
+        # This is an answer as well: the reader of the path gets it again.
         return

@@ -64,6 +64,7 @@ class StoredTasks:
             needs_others = any(word in text for word in ELSEWHERE)
             if not needs_others or now - known[1] < KNOWN_SECONDS:
                 return known[2]
+        # Not locked, as sources and files are read; two requests may do the same work.
         found = inspect_dist(
             dist, self._bus.settings.filling, Severity.NOTE, self._bus.settings.source_lookup()
         )

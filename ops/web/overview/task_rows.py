@@ -20,9 +20,12 @@ from cdcbus.tasks.runtime.throughput_history import ThroughputHistory, last_hour
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
-OVERVIEW_SECONDS = 1.0  # all requests within it share one look
-REST = 4.0  # the pause after a look, as a multiple of its duration
-HOURS_KNOWN_SECONDS = 20.0  # the last hour of a task is read again after this time
+# All requests within this time share one look.
+OVERVIEW_SECONDS = 1.0
+# The pause after a look, as a multiple of its duration: looks take a fifth of the time at most.
+REST = 4.0
+# The last hour of a task is read again after this time.
+HOURS_KNOWN_SECONDS = 20.0
 URGENT = (
     State.ERROR,
     State.RETRYING,
@@ -90,6 +93,7 @@ class Overviews:
 
     def rows(self) -> list[TaskRow]:
         """The rows of all tasks, the most urgent first."""
+        # Held while it reads: others wait for this look instead of beginning their own.
         with self._lock:
             if self._rows is None or time.monotonic() > self._again:
                 began = time.monotonic()
@@ -196,6 +200,7 @@ def sorted_rows(rows: Sequence[TaskRow], sort: str) -> Sequence[TaskRow]:
             unknown.append(row)
         else:
             known.append(row)
+    # `reverse` keeps the order of equal rows; reversing the list would not.
     known.sort(key=value, reverse=sort.startswith("-"))
     return known + unknown
 

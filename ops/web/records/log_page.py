@@ -16,7 +16,8 @@ from cdcbus.ops.web.pages.shared import task_address
 from cdcbus.ops.web.records.log_search import LEVELS, search
 
 router = APIRouter()
-FOLLOW_SECONDS = 4.0  # the longest search takes a fraction of a second
+# The longest search takes a fraction of a second.
+FOLLOW_SECONDS = 4.0
 
 
 @router.get("/tasks/{task_id}/log")
@@ -28,6 +29,7 @@ def log_page(request: Request, task_id: str, q: str = "", level: str = "") -> Re
 
 @router.get("/live/tasks/{task_id}/log")
 def log_live(request: Request, task_id: str, q: str = "", level: str = "") -> Response:
+    # Checked before the stream begins: later the answer can no longer be a 404.
     actions.known_task(bus_of(request), task_id)
     return stream(
         request, lambda: live_parts("log.html", _values(request, task_id, q, level)), FOLLOW_SECONDS

@@ -52,6 +52,7 @@ def search(status: Status, word: str, level: str) -> FoundLines:
     try:
         with Path(run.log).open("rb") as file:
             size = file.seek(0, 2)
+            # It may begin within a line, whose rest counts as a line.
             file.seek(max(0, size - SEARCHED_BYTES))
             current = ""
             for raw in file:
@@ -70,6 +71,7 @@ def search(status: Status, word: str, level: str) -> FoundLines:
 
 def level_of(text: str) -> str:
     """The level of a line of our own logs; empty where it continues another one."""
+    # Near the beginning only: a message can quote a line with another level.
     head = text[:80]
     for level in (*LEVELS, "DEBUG"):
         if f" {level} " in head:

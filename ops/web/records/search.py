@@ -82,10 +82,12 @@ def look(access: Access, topic: str, sought: Sought, starts: Mapping[int, int]) 
         begin = _beginnings(log, topic, sought, starts, bounds)
         ends = {number: bounds[number][1] for number in begin}
         if sought.until is not None:
+            # The first offset after `until`: records of that very millisecond belong to it.
             for number, offset in log.at_time(topic, sought.until + 1).items():
                 if number in ends:
                     ends[number] = min(ends[number], offset)
         rest = {number: offset for number, offset in begin.items() if offset < ends[number]}
+        # A copy, as `rest` changes while the records are read.
         for record in log.records(topic, rest.copy(), ends):
             looked += 1
             rest[record.partition] = record.offset + 1
@@ -95,6 +97,7 @@ def look(access: Access, topic: str, sought: Sought, starts: Mapping[int, int]) 
                 found += _found(record, sought, converter)
             except ConversionError as error:
                 unreadable += 1
+                # With a filter nobody knows whether it fits, so it is only counted.
                 if sought.takes_all:
                     found.append(_one(record, "", "", unreadable=printable(str(error))))
             if len(found) >= FOUND or looked >= LOOKED or time.monotonic() > end:

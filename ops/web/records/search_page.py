@@ -72,6 +72,7 @@ def find_page(request: Request, topic: str, asked: Annotated[Asked, Depends(_ask
     """Searches only once something is asked for: a topic can be long."""
     if (refused := without_login(request)) is not None:
         return refused
+    # Any task that names the topic says how to reach its cluster.
     task = actions.stored_task(bus_of(request), asked.task or task_naming(request, topic))
     sought = Sought(
         asked.table.split(),
@@ -107,8 +108,10 @@ def readers_page(request: Request, topic: str, task: str = "") -> Response:
     for each in shared(request).tasks.all():
         if not isinstance(each, LoadTask) or topic not in each.source.topics:
             continue
+        # Another cluster can have a topic of the same name.
         if access_of(each).servers != access.servers:
             continue
+        # Without the secret nothing is asked: failed logins can lock a user.
         if lacks := shared(request).tasks.lacking(each, kafka_of):
             away = lacks
             continue

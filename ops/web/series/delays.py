@@ -33,6 +33,7 @@ def delay_charts(
     by the hour if that one is."""
     is_by_hour = span.step_seconds >= HOUR_SECONDS
     step = HOUR_SECONDS if is_by_hour else STEP_SECONDS
+    # Whole steps, as the history stores them.
     start = span.start // step * step
     slots = range(start, span.end, step)
     known = {each.at: each for each in steps}

@@ -133,6 +133,7 @@ def _series(body: bytes) -> list[Found] | None:
             case {"metric": dict(labels), "values": list(samples)}:
                 pass
             case {"metric": dict(labels), "value": list(sample)}:
+                # A query at one time has a single sample.
                 samples = [sample]
             case _:
                 continue
@@ -145,6 +146,7 @@ def _values(samples: Sequence[Any]) -> dict[float, float]:
     values = {}
     for sample in samples:
         match sample:
+            # Values are texts, as JSON has no NaN.
             case [int() | float() as at, str(text)]:
                 try:
                     value = float(text)

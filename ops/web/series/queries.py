@@ -48,6 +48,7 @@ class Span:
     def values(self, found: Found) -> Values:
         values: Values = [None] * ((self.end - self.start) // self.step)
         for at, value in found.values.items():
+            # Each value is asked for at the end of its step, see `_range`.
             number = round((at - self.start) / self.step) - 1
             if 0 <= number < len(values):
                 values[number] = value
@@ -57,6 +58,7 @@ class Span:
 def span_of(seconds: int, now: float) -> Span:
     """The last `seconds`, in POINTS steps or fewer."""
     step = max(LEAST_STEP_SECONDS, seconds // POINTS)
+    # Aligned, so that the steps of a chart do not move each time it is asked for.
     end = int(now) // step * step
     return Span(end - seconds // step * step, end, step)
 
@@ -75,6 +77,7 @@ def task_charts(
         ("Lag", "records", _highest("cdcbus_task_lag_records", chosen, span)),
         ("Lag", "bytes", _highest("cdcbus_task_lag_bytes", chosen, span)),
     ):
+        # Without `by`, the highest of all is a single series.
         for found in _range(prometheus, query, span)[:1]:
             values = span.values(found)
             main.append(Series(title, unit, span.start, span.step, values, inside))
@@ -119,6 +122,7 @@ def _tables(prometheus: Prometheus, chosen: str, span: Span, marks: Sequence[Mar
     names = [each.labels["table"] for each in busiest if "table" in each.labels]
     if not names:
         return []
+    # One more matcher, before the closing brace.
     limited = f"{chosen[:-1]},table=~{quoted(any_of(names))}}}"
     query = f"sum by (table) ({by} (rate({counter}{limited}[{span.window}])))"
     found = {each.labels.get("table"): each for each in _range(prometheus, query, span)}

@@ -90,9 +90,11 @@ class ChartSource:
         if self._away and moment < self._away[0]:
             return self._away[1]
         until, known_marks, known = self._known.get((task_id, seconds), (0.0, (), Charted(None)))
+        # Charts hold the marks, so a new mark outdates them.
         if moment < until and list(known_marks) == list(marks):
             return known
         try:
+            # By the clock that the queries are limited by, not by that of the tests.
             asked = replace(prometheus, deadline=time.monotonic() + ALL_SECONDS)
             found = task_charts(asked, task_id, span_of(seconds, now), marks)
         except NoAnswer as error:
@@ -107,6 +109,7 @@ class ChartSource:
                 f"Prometheus at {self.shown} has nothing of this task in this time: let it read "
                 "/metrics of a node, or check prometheus.match",
             )
+        # First those that are outdated; if that is not enough, the oldest.
         self._known = {key: each for key, each in self._known.items() if moment < each[0]}
         while len(self._known) >= KEPT:
             del self._known[next(iter(self._known))]

@@ -60,6 +60,7 @@ def throughput_charts(
     """Rows and lag over one of RANGES: by minute, and from a day on by hour. Without a range they
     cover the smallest window that holds all minutes. A lag that was never known has no chart.
     `marks`: what happened meanwhile."""
+    # Minutes are not kept for longer than this.
     if span in RANGES and RANGES[span] > KEPT_SECONDS:
         steps = _by_hour(RANGES[span], minutes, hours, now)
     elif span in RANGES:
