@@ -90,6 +90,7 @@ def edit_page(request: Request, task_id: str, version: int = 0) -> Response:
         return RedirectResponse(f"/login?next={quote(task_address(task_id, '/edit'))}", 303)
     dist = stored_task(task_id, bus.settings)
     text = masked_text(dist)
+    # The text of a version, but the base of what is stored: saving replaces that.
     if version:
         text = _version(bus, task_id, version).text
     return _form(request, edited(bus, task_id, text, base_of(dist), dist), dist)
@@ -108,6 +109,7 @@ def edit(
     actions.known_task(bus, task_id)
     dist = stored_task(task_id, bus.settings)
     work = edited(bus, task_id, plain(text), base, dist)
+    # For a clear message early; `put_tasks` compares again while it stores.
     if step in (SAVE, RESTART) and base != base_of(dist):
         conflict = PositionConflict(
             f"the text of task {task_id} was changed by somebody else since you began; nothing is "
@@ -134,6 +136,7 @@ def versions_page(request: Request, task_id: str) -> Response:
     found = versions_of(bus.client, task_id)
     shown = []
     for number, version in enumerate(found, 1):
+        # The oldest version has none before it to be compared with.
         change: Sequence[DiffLine] = ()
         before = found[number - 2].text if number > 1 else ""
         if before:
@@ -172,6 +175,7 @@ def store(bus: WebBus, work: Edited, dist: Dist, who: str, how: str = HOW) -> No
     assert work.inspection is not None
     place = f"task {work.task_id}"
     task = work.inspection.ready(place).task
+    # Only the texts as written matter, so neither secrets nor sources are looked up.
     stored = inspect_text(properties_text(dist), {}, sources=lambda _: None).entries
     entries = work.inspection.entries
     # Lines that nobody changed are stored as they were: a secret that porter has written stays so.

@@ -47,11 +47,14 @@ def move_task(bus: WebBus, task_id: str, node_id: str, who: str) -> None:
         raise ConfigError(f"task {task_id}: {status.reason}; stop that process first")
     dist = stored_task(task_id, bus.settings)
     moved = {key: value for key, value in dist.items() if key != NODE}
+    # Without a name the key goes, so that any node can take the task.
     if node_id:
         moved[NODE] = node_id
+    # Masked as an editor sends it: `store` keeps the secrets behind the substitutes.
     work = edited(bus, task_id, masked_text(moved), base_of(dist), dist)
     to_node = f"node {node_id}" if node_id else "any node"
     store(bus, work, dist, who, f"task move to {to_node}")
+    # A stopped task stays stopped, and finds its node when it is started.
     desired = TaskNodes(bus.client).wanted(task_id)
     if desired is not None and desired.is_working:
         actions.restart(bus, task_id, who)

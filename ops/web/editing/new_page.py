@@ -98,6 +98,7 @@ async def sent_by(request: Request) -> Sent:
 @router.get(NEW_TASK)
 def first(request: Request) -> Response:
     if not is_logged_in(request):
+        # Logged in without the role: the page to log in would not help.
         if request.state.operator is not None:
             raise Refused(403, "only people with the role operate can create tasks")
         return RedirectResponse(f"/login?next={NEW_TASK}", 303)
@@ -115,6 +116,7 @@ def step(request: Request, sent: Annotated[Sent, Depends(sent_by)]) -> Response:
     answers, fields = answered(sent.route, sent.given)
     if sent.go == "back":
         return _page(request, _before(sent.at), answers, fields)
+    # The steps before are checked again, as their answers come from the browser each time.
     for each in (FROM, TO):
         if STEPS.index(sent.at) < STEPS.index(each):
             # Nobody has answered these yet, so a wrong default is not marked as a mistake.
@@ -220,9 +222,11 @@ def _text_page(
 
 def _written(bus: WebBus, answers: Answers, text: str) -> Edited:
     """The text with its diagnostics. Its id is the one in the text."""
+    # No stored text: there is nothing to compare with, and no secret to keep.
     work = edited(bus, answers["id"], text, "", {})
     if work.inspection is None or work.inspection.task is None:
         return work
+    # Another id than in the answers is no mistake here: the text can be edited freely.
     return replace(work, task_id=work.inspection.task.task_id, refusal="")
 
 
@@ -232,6 +236,7 @@ def _stored(request: Request, bus: WebBus, answers: Answers, text: str, is_start
     if not work.is_good:
         return _text_page(request, answers, text)
     try:
+        # For a clear refusal early; storing itself never replaces a task.
         _check_id(request, bus, work.task_id)
         store_new(bus, work, who)
         if is_start:

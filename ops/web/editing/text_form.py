@@ -44,6 +44,7 @@ class DiffLine:
 
 def plain(text: str) -> str:
     """What a browser sent, with line ends as in files."""
+    # Forms send CRLF, whatever the text had.
     return text.replace("\r\n", "\n").replace("\r", "\n").rstrip() + "\n"
 
 

@@ -142,6 +142,7 @@ def _alarm_values(request: Request) -> dict[str, Any]:
         "raised": raised,
         "silent": silent,
         "notices": notices[:NOTICES],
+        # The form can silence all tasks together.
         "is_logged_in": has_all_tasks(request),
     }
 

@@ -18,6 +18,7 @@ from cdcbus.ops.web.pages.formatting import count
 from cdcbus.ops.web.series.marks import WORDS
 from cdcbus.ops.web.series.series import Series
 
+# The top of an axis is one of these times a power of ten.
 STEPS = (1, 2, 2.5, 5, 10)
 X_LABELS = 5
 SPOKEN_MARKS = 5  # of a kind, each by its time
@@ -46,6 +47,7 @@ def line_chart(series: Series) -> Markup:
     description += _in_words(series)
     grid = Markup('<path class="grid" d="M0 0H100M0 50H100"/>')
     lines = _lines(series.values, top)
+    # The first line has the chart's own style; the others are numbered for the style sheet.
     for number, line in enumerate(series.more, 2):
         lines += _line(line.values, top, number)
     plot = _svg("plot", series.title, description, grid + lines + _marks(series))
@@ -53,6 +55,7 @@ def line_chart(series: Series) -> Markup:
     for number in range(X_LABELS):
         at = series.start + (series.end - series.start) * number // (X_LABELS - 1)
         labels += Markup('<span data-at="{}">{}</span>').format(at, moment(series, at))
+    # Labels are hidden from screen readers, which read the description instead.
     return Markup(
         '<figure class="chart"><figcaption>{} <span class="unit">{}</span>{}</figcaption>'
         '<div class="y" aria-hidden="true"><span>{}</span><span>{}</span><span>0</span></div>{}'
@@ -78,7 +81,8 @@ def ceiling(highest: float) -> float:
     if highest < 1e-9:
         return 1.0
     unit = 10.0 ** math.floor(math.log10(highest))
-    least = highest * (1 - 1e-9)  # a round number may be stored as a little more than it is
+    # A round number may be stored as a little more than it is.
+    least = highest * (1 - 1e-9)
     for step in STEPS:
         if step * unit >= least:
             return step * unit
@@ -151,6 +155,7 @@ def runs(values: Sequence[float | None], top: float) -> Iterator[list[Point]]:
     run: list[Point] = []
     for number, value in enumerate(values):
         if value is not None:
+            # y counts from the top.
             run.append((round(number * width, 2), round(100 - 100 * min(value, top) / top, 2)))
         elif run:
             yield run

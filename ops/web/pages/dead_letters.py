@@ -30,7 +30,8 @@ from cdcbus.producer.config import FetchTask
 
 SHOWN = 200  # the newest letters of a task
 VALUE_CHARACTERS = 4000  # of a record's part
-PLACES = ("table", "position", "row", "bytes")  # of a fetch task's letter; its key holds cells
+# Of a fetch task's letter, without its key, which holds cells.
+PLACES = ("table", "position", "row", "bytes")
 
 
 router = APIRouter()
@@ -165,6 +166,7 @@ def drop(request: Request, task_id: str, records: Records, takes_all: TakesAll =
 
 
 def _chosen(records: Sequence[str], takes_all: bool) -> Sequence[str] | None:
+    # An empty form must not stand for all of them.
     if not records and not takes_all:
         raise Refused(422, "no dead letter was chosen; go back and tick some")
     return None if takes_all else records

@@ -10,7 +10,8 @@ from itertools import pairwise
 from cdcbus.tasks.lineage.ways import Way
 
 SOURCE, TASK, TOPIC, TARGET = "source", "task", "topic", "target"
-PASSED, ENDED = "passed", "ended"  # columns that a way goes past, or that come after its end
+# Columns that a way goes past, or that come after its end.
+PASSED, ENDED = "passed", "ended"
 HEADINGS = {SOURCE: "Source", TASK: "Consumer task", TOPIC: "Topic", TARGET: "Target"}
 FETCH_COLUMN = 1
 GAP_X, GAP_Y, HEIGHT, TOP = 64, 12, 42, 26
@@ -104,6 +105,7 @@ def graph(ways: Iterable[Way], states: Mapping[str, TaskState] | None = None) ->
         for column, station in zip(columns, path, strict=True):
             column.setdefault(station, 0.0)
     _place(columns, paths)
+    # A column is as wide as its widest box, and begins after the one before.
     widths = []
     lefts = []
     left = 0.0
@@ -118,6 +120,7 @@ def graph(ways: Iterable[Way], states: Mapping[str, TaskState] | None = None) ->
     for number, column in enumerate(columns):
         headings.append(Heading(_heading(number, column), lefts[number]))
         for station, y in column.items():
+            # Lines past a column have no box, but take height.
             lowest = max(lowest, y + _height(station))
             if station.kind not in (PASSED, ENDED):
                 boxes.append(_box(station, lefts[number], y, widths[number], known))
@@ -192,7 +195,10 @@ def _full(paths: Sequence[Path]) -> list[Path]:
         for station in path:
             place = last if station.kind == TARGET else column[station]
             while len(full) < place:
+                # A name of its own, so that each line past a column has its own place.
                 full.append(Station(PASSED, f"{full[-1].name}→{station.name}", station.under))
+            # A ring can have put it before the column that the path has reached: then it is left
+            # out.
             if len(full) == place:
                 full.append(station)
         while len(full) <= last:  # a way that came back

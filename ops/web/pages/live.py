@@ -21,9 +21,11 @@ from cdcbus.plugins.errors import CdcError
 
 EVERY_SECONDS = 2.0
 LOOK_SECONDS = 0.25
-STREAM_SECONDS = 15 * 60.0  # then the browser connects again, and is authorized again
+# Then the browser connects again, and is authorized again.
+STREAM_SECONDS = 15 * 60.0
 STREAMS = 64
 
+# Changed on the event loop only, so without a lock.
 _open: set[int] = set()
 
 
@@ -41,6 +43,7 @@ def stream(
     return StreamingResponse(
         _events(request, parts, every_seconds),
         media_type="text/event-stream",
+        # nginx would hold events back until its buffer is full.
         headers={"x-accel-buffering": "no"},
     )
 
@@ -57,12 +60,14 @@ async def _events(
             try:
                 found = await run_in_threadpool(parts)
             except CdcError as error:
+                # The stream continues: the page keeps its last state, and says why.
                 yield event("away", str(error))
             else:
                 yield event(
                     "parts", {name: html for name, html in found.items() if sent.get(name) != html}
                 )
                 sent = found
+            # In short steps, so that a node that ends does not wait for its streams.
             again = time.monotonic() + every_seconds
             while time.monotonic() < again and not is_ending():
                 await asyncio.sleep(LOOK_SECONDS)

@@ -103,9 +103,11 @@ def change_chosen(
             _change(bus, task_id, what, seconds, who)
         except (CdcError, Refused) as error:
             refusals.append(f"{task_id}: {error}")
+    # Also after refusals, as the other tasks have changed.
     shared(request).overviews.changed()
     done = "told" if (what, seconds) == ("silence", OFF) else what
     number = len(chosen) - len(refusals)
+    # No redirect, which would lose the refusals.
     if refusals:
         note = _note(number, done) if number else ""
         return _page(request, asked, note, refusals)

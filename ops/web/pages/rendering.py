@@ -25,6 +25,7 @@ def _environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(Path(__file__).parents[1] / "templates"),
         autoescape=True,
+        # A misspelled name is an error, not an empty place.
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -38,6 +39,7 @@ def _environment() -> Environment:
         segment=lambda text: quote(str(text), safe=""),
     )
     made.globals.update(sparkline=charts.sparkline, line_chart=charts.line_chart)
+    # Macros for all templates; after the filters, which they use.
     made.globals["parts"] = made.get_template("parts.html").module
     return made
 
@@ -56,6 +58,7 @@ def page(
     """`section`: the page of the menu that this belongs to. `live`: the address of the stream of
     its live parts."""
     bus = bus_of(request)
+    # As it was asked for: `request.url` also depends on the Host header.
     here = request.scope["path"]
     if request.url.query:
         here += f"?{request.url.query}"

@@ -55,6 +55,7 @@ def _in_words(stored: str) -> list[tuple[str, str]]:
     """Raises PositionError."""
     if not stored.strip():
         return []
+    # Only positions in topics name one.
     if '"topic"' not in stored:
         return [("binlog", str(BinlogPosition.from_json(stored)))]
     words = []

@@ -67,6 +67,7 @@ def _working_nodes(bus: WebBus) -> list[str]:
 def task_live(
     request: Request, task_id: str, span: Annotated[str, Query(alias="range")] = ""
 ) -> Response:
+    # Before the stream begins, so that an unknown task is a 404.
     actions.known_task(bus_of(request), task_id)
     return stream(request, lambda: live_parts("task.html", _task_values(request, task_id, span)))
 
@@ -81,7 +82,8 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
     now = time.time()
     charted = shared(request).charts.charts(task_id, RANGES.get(span, DEFAULT_SECONDS), now, marks)
     found = charted.charts
-    if found is None:  # without Prometheus: what ZooKeeper keeps
+    # Without Prometheus: what ZooKeeper keeps.
+    if found is None:
         hours = history.read_hours(task_id) if span else ()
         charts = throughput_charts(history.read(task_id), now, hours, span, marks)
         found = TaskCharts(charts, _delay_charts(bus, task_id, charts, marks))
@@ -134,6 +136,7 @@ def _snapshots(bus: WebBus, task_id: str) -> dict[str, Snapshots | str | None]:
     try:
         return {"snapshots": snapshots_of(bus.client, task_id), "no_snapshots": ""}
     except PositionUnavailable:
+        # All other parts of the page need ZooKeeper as well.
         raise
     except PositionError as error:
         return {"snapshots": None, "no_snapshots": str(error)}
@@ -211,6 +214,7 @@ def _reset_page(
     bus = bus_of(request)
     status = actions.known_task(bus, task_id)
     targets = {}
+    # After a refused reset its reason is shown, and nothing is looked up again.
     if to and refusal is None:
         try:
             targets = actions.reset_preview(bus, task_id, to, topic or None, _partition(partition))

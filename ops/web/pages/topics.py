@@ -188,6 +188,7 @@ def tail(
     records.sort(key=lambda record: (record.time_ms, record.partition, record.offset))
     for record in records:
         if record.value is None:
+            # A tombstone holds no row.
             continue
         try:
             changes = converter.from_bytes(record.value)
