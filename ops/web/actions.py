@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 def known_task(bus: WebBus, task_id: str) -> Status:
     """The status of a task."""
     nodes = TaskNodes(bus.client)
+    # Checked first: a name of another form could lead to another znode.
     if not _is_name(task_id) or task_id not in nodes.ids():
         raise Refused(404, "there is no such task")
     return explained(nodes.client, status_of(nodes, task_id))
@@ -105,6 +106,7 @@ def reset(
     texts = {swimlane: target.text for swimlane, target in targets.items()}
     how = f"offset reset --to {place}"
     partitions = None if partition is None else {partition}
+    # Refused where a position is no longer the one that the targets were compared with.
     set_positions(bus.client, task_id, texts, before, who, how, partitions)
     return targets
 
@@ -155,6 +157,7 @@ def limit(bus: WebBus, node_id: str, swimlanes: int, who: str) -> NodeInfo:
 
 def silence(bus: WebBus, task_ids: Collection[str], seconds: float, who: str) -> None:
     """Silences the alarms of tasks; 0 ends their silence."""
+    # All names first, so that an unknown one changes nothing.
     for task_id in task_ids:
         known_task(bus, task_id)
     for task_id in task_ids:
@@ -215,6 +218,7 @@ def _targets(
     known_task(bus, task_id)
     inspection = inspect_stored(task_id, bus.settings, Severity.NOTE)
     task = task_of(inspection, f"task {task_id}", source_of)
+    # Without its secrets the target is not asked: failed logins can lock a user.
     target_lacks = lacking(inspection, f"task {task_id}", target_of)
     before = positions_of(bus.client, task_id)
     return find_targets(task, place, before, topic, partition, target_lacks), before

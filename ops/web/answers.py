@@ -38,7 +38,8 @@ class Refused(Exception):
 def status_of_error(error: CdcError) -> int:
     """503: something is unreachable, try again. 409: the request is valid, but the current state
     does not allow it."""
-    if isinstance(error, PositionConflict):  # trying the same again would not help
+    # The same again would not help.
+    if isinstance(error, PositionConflict):
         return 409
     return 503 if policy_of(error).action is Action.RETRY else 409
 

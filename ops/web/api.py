@@ -62,7 +62,9 @@ from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 _Bus = Annotated[WebBus, Depends(bus_of)]
+# Each change takes it, for the audit.
 _Who = Annotated[str, Depends(operator_of)]
+# For the description only: `Guard` checks tokens.
 _token = Security(HTTPBearer(auto_error=False, description="The setting http.token of the node."))
 
 router = APIRouter(
@@ -258,6 +260,7 @@ def topics(bus: _Bus) -> Topics:
     unreadable: dict[str, str] = {}
     for task_id in TaskNodes(bus.client).ids():
         try:
+            # Only names of topics are needed, so no secret has to be available here.
             found = actions.stored_task(bus, task_id, nothing_of)
         except CdcError as error:
             unreadable[task_id] = str(error)
@@ -322,6 +325,7 @@ def _new(targets: dict[str, Target]) -> list[NewPosition]:
 
 
 def _records(which: Letters) -> list[str] | None:
+    # Exactly one of the two: an empty list must not stand for all.
     if bool(which.records) == which.all:
         raise Refused(422, 'name records as GET .../dlq lists them, or say "all": true')
     return None if which.all else which.records

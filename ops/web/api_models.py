@@ -15,6 +15,7 @@ class Problem(BaseModel):
 class Progress(BaseModel):
     """The task's progress, as it reports it every few seconds; null: unknown."""
 
+    # A task reports more than what is promised here.
     model_config = ConfigDict(extra="allow")
     at: str
     rows: int
@@ -97,12 +98,15 @@ class ResetTarget(BaseModel):
     FILE:POS or a GTID set. `dry_run`: only show what it would mean. `live`: also while the task
     runs."""
 
+    # A misspelled member is refused rather than ignored.
     model_config = ConfigDict(extra="forbid")
     to: str = Field(
         min_length=1, max_length=10_000, examples=["earliest", "2024-05-01T03:04:05", "-500"]
     )
     topic: str | None = None
+    # Kafka's partitions are numbers of 32 bits.
     partition: int | None = Field(None, ge=0, lt=2**31)
+    # By default nothing is set.
     dry_run: bool = True
     live: bool = False
 

@@ -45,6 +45,7 @@ def make_app(bus: WebBus) -> FastAPI:
         title="cdcbus",
         version=__version__,
         openapi_url="/api/openapi.json",
+        # Both pages would load scripts of another site, which our policy forbids.
         docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
@@ -93,6 +94,7 @@ def _on_error(request: Request, error: Exception) -> Response:
 
 def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
+    # Not the other members of an error, which repeat what was sent.
     places = {".".join(map(str, each["loc"])): each["msg"] for each in error.errors()}
     return _answer(
         request, 422, "; ".join(f"{place}: {message}" for place, message in places.items())

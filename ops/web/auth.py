@@ -57,6 +57,7 @@ NO_WAY_IN = (
     "cdcbus.properties, or the environment variable CDCBUS_HTTP_TOKEN, to at least 16 "
     "characters, and restart it"
 )
+# Added to every answer, also to refusals.
 HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -111,6 +112,7 @@ class Guard:
         self._app, self._bus, self._entrance = app, bus, bus.entrance()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        # Anything else, such as a websocket, does not reach the application.
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -120,11 +122,13 @@ class Guard:
         async def send_guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
                 message["headers"] = [*message["headers"], *HEADERS]
+                # Pages hold names and cells that no cache must keep; static files hold none.
                 if not scope["path"].startswith("/static/"):
                     message["headers"].append((b"cache-control", b"no-store"))
             await send(message)
 
         try:
+            # Before the checks: also a request that is refused can show another way in.
             is_here = self._entrance.is_here(connection)
             name, person = self._operator(connection)
             scope["state"] = {
@@ -134,6 +138,7 @@ class Guard:
                 "person": person,
             }
             self._check(connection, scope["method"])
+            # After the checks, so that the bodies of strangers are not read.
             taken = await _whole_body(connection, receive)
         except Refused as refused:
             await _refused(connection, refused)(scope, receive, send_guarded)
@@ -175,6 +180,7 @@ class Guard:
         if connection.scope["state"]["operator"] is None and not is_free:
             self._refuse_nobody(is_change, connection.scope["state"]["is_here"])
         person = connection.scope["state"]["person"]
+        # Everyone may log out.
         if person is not None and path not in (*FREE, "/logout"):
             _check_rights(person, path, is_change)
         # Another site can make a browser send our cookie, but not the header of programs.
@@ -254,6 +260,7 @@ def session_of(bus: WebBus, connection: HTTPConnection) -> tuple[Session, Person
     """The session of a valid cookie, and its person; None for one that is not ours, or has
     ended."""
     cookie = connection.cookies.get(COOKIE, "")
+    # A cookie is signed with its person's token, so a changed token ends the session.
     for person in bus.everybody:
         session = read_cookie(person.token, cookie)
         if session is not None and session not in bus.ended_sessions:
@@ -272,8 +279,10 @@ def own_page(path: str) -> str:
 
 
 def _is_of(origin: str | None, host: str) -> bool:
+    # Browsers send an Origin with every change.
     if origin is None:
         return False
+    # A proxy may speak TLS for us.
     own = host.lower()
     return origin.lower() in (f"http://{own}", f"https://{own}")
 
@@ -281,6 +290,7 @@ def _is_of(origin: str | None, host: str) -> bool:
 async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
     """Reads the whole body before anything uses it. Raises Refused for more than BODY_BYTES."""
     too_large = Refused(413, f"the request has more than {BODY_BYTES} bytes")
+    # A chunked body has no length, and is counted below.
     length = connection.headers.get("content-length", "0")
     if not length.isdigit() or int(length) > BODY_BYTES:
         raise too_large
@@ -294,6 +304,7 @@ async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
             raise too_large
         if not message.get("more_body"):
             break
+    # The application reads it as if it had just arrived, then hears of a disconnection.
     whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:

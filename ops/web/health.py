@@ -33,6 +33,7 @@ def healthz(request: Request, bus: Annotated[WebBus, Depends(bus_of)]) -> JSONRe
     try:
         reasons = list(complaints(bus, time.time()))
     except CdcError as error:
+        # ZooKeeper does not answer, which is a reason as well.
         reasons = [str(error)]
     may_see_reasons = request.state.is_here or request.state.operator is not None
     answer = {"status": "ok", "node": bus.node_id, "reasons": reasons if may_see_reasons else []}

@@ -183,6 +183,7 @@ def metrics(bus: Annotated[WebBus, Depends(bus_of)]) -> Response:
         samples += of_task(status_of(tasks, task_id), tasks.errors(task_id))
         if (last := verifies.last(task_id)) is not None:
             samples += of_verify(task_id, last)
+    # Otherwise `register` would collect everything once, only to learn the names.
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Families(samples))
     return Response(generate_latest(registry), media_type=CONTENT_TYPE_PLAIN_0_0_4)
@@ -192,6 +193,7 @@ def of_node(info: NodeInfo) -> Iterator[Sample]:
     node = (info.node_id,)
     yield "cdcbus_node_up", node, info.is_there
     yield "cdcbus_node_taking", node, info.wish.is_taking
+    # A node that is away still has its last report.
     yield "cdcbus_node_swimlanes", node, info.used if info.is_there else 0
     yield "cdcbus_node_swimlane_limit", node, info.work_limit
     yield "cdcbus_node_silent_seconds", node, info.silent_seconds

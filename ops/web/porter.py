@@ -28,6 +28,7 @@ def info(bus: _Bus) -> dict[str, Any]:
     """`consumeProcess`: the lag of each swimlane in records, in seconds where records cannot be
     counted, empty where it is unknown."""
     snapshot = get_node(bus.client, f"{NODES}/{bus.node_id}/stat")
+    # All members of porter's object; some have only one value here.
     fields: dict[str, Any] = {
         "nodeId": bus.node_id,
         "status": "WORKING",
@@ -66,6 +67,7 @@ def error(bus: _Bus) -> list[str]:
     sentences = []
     for task_id in nodes.ids():
         status = status_of(nodes, task_id)
+        # An error that belongs to no node is shown by each of them.
         if status.state is State.ERROR and status.node_id in ("", bus.node_id):
             sentences.append(f"task {task_id}: {status.reason}")
     return sentences
@@ -85,7 +87,8 @@ def check(bus: _Bus) -> PlainTextResponse:
         if status.state is State.ERROR:
             sentence = f"task {task_id} has stopped: {status.reason}"
             one_line = " ".join(sentence.split())
-            sentences.append(one_line.replace(";", ","))  # which separates sentences
+            # It separates the sentences.
+            sentences.append(one_line.replace(";", ","))
     return PlainTextResponse(";".join(sentences))
 
 

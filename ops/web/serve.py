@@ -44,6 +44,7 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
         raise ConfigError(
             "http.closed=true requires a token for every page, but there is none; set http.token"
         )
+    # Bound here, as uvicorn would end the process where the port is in use.
     listening = _listen(host, port)
     if listening is None:
         yield None
@@ -58,15 +59,18 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
     try:
         bus.ended_sessions.follow(client)
     except BaseException:
+        # ZooKeeper may be unreachable: nothing stays open then.
         client.stop()
         client.close()
         listening.close()
         raise
     config = uvicorn.Config(
         make_app(bus),
+        # Records go where the node's own go.
         log_config=None,
         access_log=False,
         server_header=False,
+        # `access/origin.py` reads what proxies say; uvicorn would replace the client's address.
         proxy_headers=False,
         lifespan="off",
         timeout_graceful_shutdown=END_SECONDS,
@@ -78,6 +82,7 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
     try:
         yield address
     finally:
+        # Ends the streams first: a graceful shutdown would wait for them.
         bus.ending.set()
         server.should_exit = True
         thread.join(2 * END_SECONDS)
@@ -92,6 +97,7 @@ def _listen(host: str, port: int) -> socket.socket | None:
         )[0]
         listening = socket.socket(family, kind, protocol)
         try:
+            # A node that starts again need not wait for the connections of its predecessor.
             listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             listening.bind(address)
             listening.listen(128)

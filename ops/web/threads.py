@@ -11,6 +11,7 @@ import traceback
 from pathlib import Path
 
 ASK_SECONDS = 30.0
+# A JVM stands still while it answers: never several questions at once.
 _one_at_a_time = threading.Lock()
 
 
@@ -55,6 +56,7 @@ def ask_java(pid: int, command: str) -> str:
     """What a JVM answers to a jcmd command, such as Thread.print; a sentence where it cannot be
     asked."""
     try:
+        # The jcmd of the same Java, as versions do not understand each other.
         beside = Path(f"/proc/{pid}/exe").readlink().with_name("jcmd")
     except OSError:
         return f"process {pid} has ended\n"
