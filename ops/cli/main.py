@@ -23,6 +23,7 @@ from cdcbus.plugins.errors import CdcError, PositionError
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
+# As a shell's exit code of SIGINT.
 INTERRUPTED = 130
 
 
@@ -66,6 +67,7 @@ class Cli(LazyGroup):
                 sys.exit(INTERRUPTED)
             _fail(ctx, str(error))
         except (click.ClickException, click.exceptions.Exit, BrokenPipeError):
+            # click prints these itself, and ends quietly where the reader of a pipe has gone.
             raise
         except Exception as error:
             if is_interrupted(error):
@@ -229,6 +231,7 @@ def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
+    # Before anything that takes time, so that the process never outlives its node.
     end_with_node()
     with told_to_node(word):
         if positions is not None:
@@ -247,6 +250,7 @@ def run(word: str, until: str | None, positions: Path | None, bus: BusSettings) 
 
             is_over = run_task(task, bus.zookeeper, bus.zookeeper_auth, bus.lock_times)
     if task.until is not None and not is_over:
+        # Exit code 130: it was stopped before it had reached --until.
         raise click.Abort
 
 
@@ -312,6 +316,7 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
     from cdcbus.tasks.config.keys.types import PATH_NAME
     from cdcbus.tasks.zookeeper.positions import connect, position_path, stored_positions
 
+    # The id becomes a part of a path in ZooKeeper.
     try:
         PATH_NAME.read(task_id)
     except ValueError as error:
@@ -335,6 +340,7 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
         means, is_good = _described(text)
         is_usable = is_usable and is_good
         at_target: list[str] = []
+        # ZooKeeper has a copy only: what the target itself has applied counts.
         if '"topic"' in text:
             at_target = said_by_target(task_id, bus, path.rpartition("/")[2])
         rows.append({"path": path, "stored": text, "means": means, "target": at_target})
@@ -375,4 +381,5 @@ def _utc(epoch_ms: int) -> str:
     try:
         return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
     except (ValueError, OverflowError, OSError):
+        # A damaged position can hold any number.
         return f"at an invalid time: {epoch_ms} ms"

@@ -28,13 +28,15 @@ def write_new(path: Path, text: str, force: bool, is_secret: bool = False) -> No
     try:
         with open(
             path,
+            # `x` refuses a file that was created after the check.
             "w" if force else "x",
             encoding="utf-8",
             newline="\n",
             opener=_private if is_secret else None,
         ) as file:
             if is_secret:
-                path.chmod(OWNER_ONLY)  # opening an existing file keeps its permissions
+                # Opening an existing file keeps its permissions.
+                path.chmod(OWNER_ONLY)
             file.write(text)
     except OSError as error:
         raise ConfigError(
@@ -44,6 +46,7 @@ def write_new(path: Path, text: str, force: bool, is_secret: bool = False) -> No
 
 
 def _private(path: str, flags: int) -> int:
+    # With these rights from the beginning: after a chmod only, others could have opened it before.
     return os.open(path, flags, OWNER_ONLY)
 
 

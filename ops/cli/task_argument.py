@@ -35,6 +35,7 @@ def complete_task_id(
     from cdcbus.tasks.zookeeper.positions import connect
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
+    # A log line would disturb the prompt that is being completed.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     with suppress(CdcError):
         given = context.params.get("zookeeper")

@@ -146,6 +146,7 @@ def test(as_json: bool, bus: BusSettings) -> None:
             refused = channel.send(message)
             is_accepted = True
         except NotAccepted as error:
+            # The other channels are tested as well.
             refused = str(error)
             is_accepted = False
         answers.append({"channel": channel.name, "is_accepted": is_accepted, "refused": refused})
@@ -192,10 +193,12 @@ def silence_tasks(
     from cdcbus.ops.alarms.silence import silence
     from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
+    # Exactly one of the two: no ids must not stand for all.
     if bool(task_ids) == is_all:
         raise click.UsageError("give ids of tasks, or --all")
     with bus_client(bus) as client:
         known = TaskNodes(client).ids()
+        # All ids are checked before the first task is silenced.
         if unknown := set(task_ids) - set(known):
             raise ConfigError(
                 f"there is no task {min(unknown)} at {bus.zookeeper}; cdcbus task list shows all"

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.control.dead_letters import DeadLetterQueue
 
+# TOPIC/PARTITION/OFFSET, or of a fetch task TOPIC/FILE:PLACE/ROW/NUMBER.
 RECORD = re.compile(r"[\w.-]+/(?:[0-9]+/[0-9]+|[^/\s]+:[0-9]+/[0-9]+/[0-9]+)")
 
 _task = click.argument("word", metavar="FILE|ID")
@@ -103,6 +104,7 @@ def show(
     from cdcbus.ops.services.dead_letter_fields import fields_of, original_of
     from cdcbus.tasks.control.uses import kafka_and_target_of, kafka_of, named_task
 
+    # The target's login is needed only to look at the target.
     task = named_task(word, bus, kafka_and_target_of if looks_at_target else kafka_of)
     with _letters(task) as topic:
         dead_letters = _chosen(topic, records, takes_all=not records)
@@ -245,6 +247,7 @@ def _target_line(row: dict[str, Any]) -> str:
     """One row as a sentence."""
     if row["reason"]:
         return f"target: unknown: {row['reason']}"
+    # None: it was looked up, and does not exist.
     if row["row"] is None:
         return f"target: {row['table']} has no row with this key"
     sentence = f"target: {row['table']} {row['row']}"
@@ -272,6 +275,7 @@ def _letters(task: FetchTask | LoadTask) -> Iterator[DeadLetterTopic | FetchLett
 
 def _chosen(topic: DeadLetterQueue[Any], records: Sequence[str], takes_all: bool) -> list[Any]:
     """The dead letters of these records, in order. Raises ConfigError for one that is not open."""
+    # Exactly one of the two: no names must not stand for all.
     if bool(records) == takes_all:
         raise click.UsageError("name records as `cdcbus dlq list` prints them, or give --all")
     from cdcbus.tasks.control.dead_letters import chosen_letters

@@ -32,7 +32,8 @@ def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     from cdcbus.ops.doctor.installation import steps
     from cdcbus.tasks.preflight.result import has_failed
 
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # its errors become one sentence of ours
+    # Its errors become one sentence of ours.
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     found = []
     with Console(stderr=True).status("") as status:
         for name, look in steps(bus, words):

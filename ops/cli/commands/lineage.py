@@ -27,6 +27,7 @@ from cdcbus.tasks.porter.dist_json import parse_dist
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
 
+# It holds settings of the bus, which read as a task file would be full of errors.
 SETTINGS_FILE = "cdcbus.properties"  # may be in the same folder as task files
 Task = FetchTask | LoadTask
 
@@ -68,6 +69,7 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
         inspect = partial(inspect_task, file, bus.filling, sources=lookup(file))
         tasks += _task(click.format_filename(file), inspect)
     if zookeeper:
+        # Files win over stored tasks of the same id.
         known = {task.task_id for task in tasks}
         tasks += [task for task in _stored(bus) if task.task_id not in known]
     found = ways(tasks, word)
@@ -143,6 +145,7 @@ def _task(name: str, inspect: Callable[[], Inspection]) -> Iterator[Task]:
     if inspection.task is not None:
         yield inspection.task
         return
+    # Without an error the first finding says best why it is no task.
     found = inspection.diagnostics.of(Severity.ERROR) or inspection.diagnostics.found
     if found:
         _leave_out(name, found[0].located(name))

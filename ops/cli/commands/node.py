@@ -60,6 +60,7 @@ def run(bus: BusSettings) -> None:
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("cdcbus").setLevel(logging.INFO)
+    # The node itself logs once that ZooKeeper is unreachable.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     settings = NodeSettings(
         _read_setting(bus),
@@ -74,6 +75,7 @@ def run(bus: BusSettings) -> None:
         session_seconds=bus.lock_times.session_seconds,
     )
     try:
+        # All of these end only after the node has given back its tasks.
         with (
             stop_signals() as stop,
             serving(bus, settings.node_id),
@@ -216,9 +218,11 @@ def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings)
     when it has none."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
+        # First: an order for a misspelled id would create a node that never ran.
         before = _found(nodes, node_id, bus)
         order_taking(nodes, node_id, False, operator())
         after = _drained(nodes, node_id, bus, timeout_seconds)
+    # The last report of a node that does not run can still name tasks.
     if not (after.is_there and after.tasks):
         away = "" if before.is_there else "; it does not run at the moment"
         _say_ordered(after, f"takes no tasks until: cdcbus node resume {node_id}{away}", as_json)
@@ -255,6 +259,7 @@ def resume(node_id: str, as_json: bool, bus: BusSettings) -> None:
     """Let NODE take tasks again."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
+        # First: an order for a misspelled id would create a node that never ran.
         _found(nodes, node_id, bus)
         order_taking(nodes, node_id, True, operator())
         after = _found(nodes, node_id, bus)
@@ -271,6 +276,7 @@ def limit(node_id: str, swimlanes: int, as_json: bool, bus: BusSettings) -> None
     nodes."""
     with bus_client(bus) as client:
         nodes = BusNodes(client)
+        # First: an order for a misspelled id would create a node that never ran.
         _found(nodes, node_id, bus)
         order_limit(nodes, node_id, swimlanes, operator())
         after = _found(nodes, node_id, bus)

@@ -25,6 +25,7 @@ def prepare() -> None:
         click.echo(f"Spark's classes are archived already: {archive}")
         return
     sentence = "archiving Spark's classes, which takes most of a minute, once"
+    # Without a terminal the spinner shows nothing.
     if not console.is_terminal:
         click.echo(sentence, err=True)
     with console.status(sentence):

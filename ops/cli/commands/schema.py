@@ -99,6 +99,7 @@ def apply(
     from cdcbus.tasks.schema.plan import apply_plan, refuse_impossible
 
     load, found = _planned(task, source, bus, schemas=schemas, indexes=indexes)
+    # Before anything is shown or asked.
     refuse_impossible(found)
     if as_json:
         print_json(_fields(found))
@@ -111,6 +112,7 @@ def apply(
     if not yes:
         click.confirm(f"Run {count} statement{'s' * (count > 1)}?", abort=True, err=True)
     for sql in apply_plan(load, found):
+        # The first line names the table.
         click.echo(f"done: {sql.splitlines()[0].rstrip(' (')}", err=True)
 
 

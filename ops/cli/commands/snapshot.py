@@ -95,6 +95,7 @@ def status(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSetting
     """Show how far the snapshots of task ID are. Exits 1 when one has failed."""
     with bus_client(bus) as client:
         found = snapshots_of(client, task_id)
+    # Tables are chosen as an order chooses them; none: all.
     shown = [each for each in found.tables if Wish(WishKind.START, tables).is_for(each.table)]
     if as_json:
         print_json(

@@ -53,7 +53,8 @@ def source() -> None:
     A task names one by `loader.source.sourceName` or `consumer.source.sourceName`; its keys are
     those of `loader.source.` and `consumer.source.`, without that prefix.
     """
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # its errors become one sentence of ours
+    # Its errors become one sentence of ours.
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 
 @source.command()
@@ -84,6 +85,7 @@ def add(
 
     check_pairs(pairs)
     if is_file:
+        # A task looks into this folder first.
         file = source_file(_folders(bus)[0], name)
         write_source_file(file, pairs, is_replacing)
         click.echo(f"source {name} is in {file}")
@@ -124,6 +126,7 @@ def _rows(bus: BusSettings, failures: list[str]) -> Iterator[dict[str, str]]:
         with _nodes(bus) as nodes:
             yield from _readable(nodes.names(), nodes.get, failures)
     except CdcError as error:
+        # The sources in files are listed nevertheless.
         failures.append(str(error))
 
 

@@ -94,10 +94,12 @@ def access_options(command: Callable[..., Any]) -> Callable[..., Any]:
     ) -> Any:
         if servers is None and word is None:
             raise click.UsageError("name the Kafka brokers with --servers, or a task with --task")
+        # Without a task the format of each record is detected.
         access = Access("", {}, "auto")
         if word is not None:
             access = access_of(_task(word, bus))
-        if servers:  # they win: a task's brokers can have other names here
+        # They win: a task's brokers can have other names here.
+        if servers:
             access = replace(access, servers=servers)
         return command(*args, access=access, **kwargs)
 
@@ -143,6 +145,7 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
     with TopicLog(access) as log:
         bounds = log.bounds(name)
         records = log.newest(name, count)
+    # Records come by partition and offset, so the time of the last one stays.
     times = {record.partition: utc(record.time_ms) for record in records}
     partitions = []
     for partition, (low, end) in bounds.items():
@@ -237,6 +240,7 @@ def tail(
     A record that cannot be read is named on standard error, and the exit code is then 1.
     """
     reader = make_converter(converter or access.converter, access.time_zone)
+    # Long lines are left to the terminal: a pipe gets them whole.
     console = Console(soft_wrap=True, highlight=False)
     has_unreadable = False
     with TopicLog(access) as log:
@@ -249,6 +253,8 @@ def tail(
             if record.value is None:  # a tombstone
                 continue
             if end_ms is not None and record.time_ms >= end_ms:
+                # Not the end: other partitions have earlier records, and times within one can go
+                # back.
                 continue
             try:
                 changes = reader.from_bytes(record.value)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cdcbus.tasks.verify.report import Example, TableReport
     from cdcbus.tasks.verify.run import Opened
 
+# The exit code where it could not find out; 1 stands for differences.
 FAILED = 2
 PLANNED_SHOWN = 100
 
@@ -31,11 +32,13 @@ class Share(click.ParamType[float]):
     name = "share"
 
     def convert(self, value: Any, param: Any, ctx: Any) -> float:
+        # The default is a share already.
         if isinstance(value, float):
             return value
         try:
             share = float(str(value).removesuffix("%")) / 100
         except ValueError:
+            # Refused below, with the same sentence as a share that is out of range.
             share = 0.0
         if not 0 < share <= 1 or not str(value).endswith("%"):
             self.fail(f"{value}; expected a percentage; example: 5%", param, ctx)
@@ -218,6 +221,7 @@ def _show_last(word: str, bus: BusSettings, *, as_json: bool) -> NoReturn:
             since = f", since {each.since} UTC" if each.since else ""
             why = f": {each.error}" if each.error else ""
             click.echo(f"  {each.table}: {each.result}, {each.differences:,} rows{since}{why}")
+    # Any other result, such as an error, counts as one that could not find out.
     codes = {"equal": 0, "different": 1, "behind": 1}
     sys.exit(FAILED if last is None else codes.get(last.word, FAILED))
 
@@ -264,6 +268,7 @@ class _Mending:
         with audited(both.zookeeper, operator(), what, f"task {both.task.task_id}"):
             for sent in repair(comparison, both.lag, repairable(comparison, kinds)):
                 report.repaired += len(sent)
+        # The report is about what is left.
         comparison.look_again()
 
 

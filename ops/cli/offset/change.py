@@ -33,6 +33,7 @@ def print_change(
     """Prints the change that the operator has to confirm."""
     for swimlane, text in texts.items():
         old = before.get(swimlane) or "none"
+        # Standard output is for the JSON alone.
         click.echo(f"{swimlane}: from {old} to {text or 'none'}{why}", err=as_json)
 
 
@@ -41,6 +42,7 @@ def is_to_be_set(client: KazooClient, task_id: str, dry_run: bool, live: bool, y
     Refuses a running task unless `live`."""
     if dry_run:
         return False
+    # Before the question, so that nobody confirms in vain.
     refuse_running(client, task_id, live)
     if not yes:
         click.confirm(f"Set the position of task {task_id}?", abort=True, err=True)
@@ -94,9 +96,12 @@ def said_by_target(task_id: str, bus: BusSettings, topic: str) -> list[str]:
         inspection = inspect_stored(task_id, bus, Severity.NOTE)
         task = task_of(inspection, place, nothing_of)
     except CdcError:
+        # Without a text that can be read nothing is known of its target; the position is shown
+        # anyway.
         return []
     if not isinstance(task, LoadTask):
         return []
+    # Without its secrets the target is not asked: failed logins can lock a user.
     at_target = target_offsets(task, lacking(inspection, place, target_of))
     if at_target.unknown:
         return [at_target.unknown]

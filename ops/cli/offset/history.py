@@ -91,11 +91,14 @@ def undo(
             )
         last = found[swimlane][-1]
         before = positions_of(client, task_id)
+        # Only the partitions that the change has set go back; the others have moved since, and
+        # stay.
         text, partitions = undone(last, before.get(swimlane))
         texts = {swimlane: text}
         why = f", as before {last.how} by {last.by} at {last.at} UTC"
         print_change(texts, before, as_json, why)
         is_set = is_to_be_set(client, task_id, dry_run, live, yes)
         if is_set:
+            # Refused where a position is no longer the one that was shown.
             set_positions(client, task_id, texts, before, operator(), "offset undo", partitions)
     print_set(task_id, texts, before, is_set, as_json, bus)

@@ -67,12 +67,16 @@ def reset(
     with bus_client(bus) as client:
         before = positions_of(client, task_id)
         targets = _targets(task, to, before, topic, partition, target_lacks)
+        # With --json the change is shown only where a question follows.
         is_asked = not dry_run and not yes
         if is_asked or not as_json:
-            _print_targets(targets, err=as_json)  # what the operator has to confirm
+            # What the operator has to confirm.
+            _print_targets(targets, err=as_json)
         if is_to_be_set(client, task_id, dry_run, live, yes):
             texts = {swimlane: target.text for swimlane, target in targets.items()}
             how = f"offset reset --to {to}"
+            # The partitions that count as set by an operator; the others continue where the target
+            # is.
             chosen = None if partition is None else {partition}
             set_positions(client, task_id, texts, before, operator(), how, chosen)
     if as_json:

@@ -67,12 +67,15 @@ def set_(
     position is not checked against the source or Kafka."""
     with bus_client(bus) as client:
         before = positions_of(client, task_id)
+        # A task that runs from a file has no text here, one that has not run no position.
         swimlane = swimlane_of(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
         _check_form(text, swimlane)
+        # Partitions that the JSON does not name keep their positions.
         texts = {swimlane: merged(before.get(swimlane), text.strip())}
         print_change(texts, before, as_json)
         is_set = is_to_be_set(client, task_id, dry_run, live, yes)
         if is_set:
+            # Only the partitions that are named count as set by an operator.
             named = named_partitions(text)
             set_positions(client, task_id, texts, before, operator(), "offset set", named)
     print_set(task_id, texts, before, is_set, as_json, bus)
@@ -120,6 +123,7 @@ def copy(
         stored = positions_of(client, from_id)
         before = positions_of(client, to_id)
         swimlanes = set(before) | set(TaskNodes(client).swimlanes(to_id))
+        # The partitions that count as set by an operator; the others continue where the target is.
         chosen = None if partition is None else {partition}
         known = []
         texts = {}

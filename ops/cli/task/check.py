@@ -45,7 +45,8 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
     reads a file only. Otherwise a secret that is missing here is an error: logging in needs it."""
     from cdcbus.tasks.control.named_task import inspect_named, is_file, place_of
 
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)  # its errors become one sentence of ours
+    # Its errors become one sentence of ours.
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     place = place_of(word)
     try:
         if not offline:
@@ -60,6 +61,7 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
                 f"leave out --offline: {word}"
             )
     except CdcError as error:
+        # The place stands above the sentence already.
         sentence = str(error).removeprefix(f"{place}: ")
         return Checked(place, [Diagnostic(Severity.ERROR, 0, "", sentence)])
     diagnostics: list[Diagnostic] = []

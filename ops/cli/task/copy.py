@@ -53,12 +53,15 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
             )
         stored = {}
         for path, text in stored_positions(client, task_id).items():
+            # A blank position is as good as none.
             if text.strip():
                 stored[path.rpartition("/")[2]] = text
         with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
+            # The text first: it fails where somebody has created the task meanwhile.
             DistNodes(client).put({new_id: dists}, is_replacing=False)
             for swimlane, text in stored.items():
                 store = ZooKeeperPositions(client, new_id, swimlane)
+                # `save` expects the version that `load` has seen, here none.
                 store.load()
                 store.save(text)
     if any(map(_server_id, dists.values())):

@@ -38,6 +38,7 @@ def export_task(task_id: str, output: Path | None, force: bool, bus: BusSettings
     """
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     text = properties_text(stored_task(task_id, bus))
+    # Only what the text itself holds counts, so no named source is read.
     is_secret = has_inline_secret(inspect_text(text, sources=lambda _: None).entries)
     if output is not None:
         write_new(output, text, force, is_secret)

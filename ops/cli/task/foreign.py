@@ -40,6 +40,7 @@ def write_task_files(
         if ids.count(task_id) > 1:
             raise ConfigError(f"two of these tasks are called {task_id}; import them one by one")
     files = [_file(made, output) for _, made in converted]
+    # All of them before the first is written.
     for file in files:
         refuse_existing(file, force)
     is_good = True
@@ -47,9 +48,11 @@ def write_task_files(
         if offsets is not None:
             _take_over(made, settings, offsets)
         text = task_text(made, settings.tool)
+        # Settings of other tools can hold passwords.
         write_new(file, text, force, is_secret=True)
         name = click.format_filename(file)
         click.echo(f"{name} written", err=True)
+        # `&=`, not `and`: the findings of all files are printed.
         is_good &= print_findings(made.found, click.format_filename(settings.file), strict)
         checked = inspect_text(text, bus.filling, Severity.NOTE, bus.local_source_lookup(file))
         is_good &= print_findings(checked.diagnostics, name, strict)
@@ -71,8 +74,10 @@ def _take_over(made: Conversion, settings: Settings, offsets: str) -> None:
     if start.is_snapshot:
         return
     made.put("consumer.offset", start.offset)
+    # The tool whose place is taken over has sent the existing rows already.
     if "consumer.snapshot" in made.keys:
         made.put("consumer.snapshot", "never")
+    # These findings advise what has been done now.
     made.found.found[:] = [each for each in made.found.found if "--offsets" not in each.sentence]
     made.note(
         "--offsets",

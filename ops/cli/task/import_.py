@@ -93,6 +93,7 @@ def import_task(
     elif output is not None:
         _make_file(files, output, force, strict, bus)
     else:
+        # All are read before the first is stored: all are stored, or none.
         read = []
         for file in files:
             inspection = inspect_task(file, bus.filling, sources=bus.source_lookup(file))
@@ -109,6 +110,7 @@ def _make_file(
     text = properties_text(read_dist(files[0]))
     inspection = inspect_text(text, bus.filling, Severity.NOTE, bus.local_source_lookup(output))
     name = click.format_filename(output)
+    # porter keeps passwords in plain text.
     write_new(output, text, force, is_secret=has_inline_secret(inspection.entries))
     click.echo(f"{name} written", err=True)
     if not print_findings(inspection.diagnostics, name, strict):
@@ -132,6 +134,7 @@ def store(
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     is_refused = False
+    # Not only to the first refused one, so that all errors are printed.
     for name, inspection in read:
         if not print_findings(inspection.diagnostics, name, strict):
             is_refused = True

@@ -65,6 +65,7 @@ def list_tasks(as_json: bool, bus: BusSettings) -> None:
 
 
 def _print_list(statuses: list[Status]) -> None:
+    # Most buses have no dead letters, so the column is shown only where one has.
     has_letters = any(status.open_dead_letters for status in statuses)
     heading = [*HEADING, "last error"]
     if has_letters:
@@ -204,10 +205,12 @@ def logs(task_id: str, lines: int, follow: bool, bus: BusSettings) -> None:
             f"{socket.gethostname()}"
         )
     with file.open(encoding="utf-8", errors="replace") as log:
+        # It reads the whole file, but keeps only the last lines.
         for line in deque(log, lines):
             click.echo(line, nl=False)
         while follow:
             click.echo(log.read(), nl=False)
+            # Another inode: the node has rotated the log.
             if file.stat().st_ino != _inode(log.fileno()):
                 log.close()
                 return _follow_rotated(file)
@@ -228,4 +231,5 @@ def _follow_rotated(file: Path) -> None:
             while file.stat().st_ino == _inode(log.fileno()):
                 click.echo(log.read(), nl=False)
                 time.sleep(FOLLOW_SECONDS)
+            # What was written between the last read and the rotation.
             click.echo(log.read(), nl=False)

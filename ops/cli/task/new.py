@@ -33,6 +33,7 @@ def _options(command: Callable[..., Any]) -> Callable[..., Any]:
             wrapped
         )
 
+    # The decorator applied last is the first option in the help, so in reverse.
     return reduce(add, reversed(QUESTIONS), command)
 
 
@@ -92,6 +93,7 @@ def asked(text: str, option: str, **how: Any) -> str:
     try:
         answer: str = click.prompt(text, err=True, **how)
     except click.Abort:
+        # Ctrl-C in a terminal; without one the input has ended.
         if sys.stdin.isatty():
             raise
         click.echo(err=True)

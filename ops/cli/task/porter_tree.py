@@ -45,6 +45,7 @@ def import_tree(
 
 
 def _inspected(tree: PorterTree, text: str, bus: BusSettings, severity: Severity) -> Inspection:
+    # The tree's own sources win over those of this machine.
     lookup = first_of(tree.sources.get, bus.local_source_lookup())
     return inspect_text(text, bus.filling, severity, lookup)
 
@@ -86,11 +87,13 @@ def _into_files(
         pairs = {key: entry.written for key, entry in source.entries.items()}
         texts[folder / FOLDER / f"{name}.properties"] = javaproperties.dumps(pairs, timestamp=False)
     positions = {task_id: folder / f"{task_id}.positions.json" for task_id in tree.positions}
+    # All files before the first is written.
     for file in (*texts, *positions.values()):
         refuse_existing(file, force)
     if tree.sources:
         (folder / FOLDER).mkdir(exist_ok=True)
     for file, text in texts.items():
+        # porter keeps passwords in plain text.
         write_new(file, text, force, is_secret=True)
         click.echo(f"{click.format_filename(file)} written", err=True)
     for task_id, file in positions.items():

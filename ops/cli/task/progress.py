@@ -32,6 +32,7 @@ def sparkline(numbers: Sequence[int]) -> str:
     most = max(numbers, default=0)
     line = ""
     for number in numbers:
+        # The largest number gets the full block, the smallest above 0 the lowest one.
         line += "·" if number <= 0 else BLOCKS[(number * len(BLOCKS) - 1) // most]
     return line
 

@@ -79,10 +79,12 @@ def stop(
     what is missing, and exits 1."""
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
+        # First: an order for an unknown task would create its znode.
         if unknown := set(task_ids) - set(nodes.ids()):
             raise _unknown(min(unknown), bus)
         for task_id in task_ids:
             nodes.want(task_id, is_working=False, by=operator())
+        # Any stopped state will do: a task that has stopped already does not stop again.
         orders = dict.fromkeys(task_ids, 0)
         ends = _await(nodes, orders, (State.STOPPED,), (), timeout_seconds, as_json)
     missing = {each.task_id: each.reason for each, is_good in ends if not is_good}
@@ -99,11 +101,14 @@ def _start(
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
         before = {task_id: _existing(nodes, task_id, bus) for task_id in task_ids}
+        # All tasks before the first order is given.
         for status in before.values():
             refuse_by_hand(status)
         orders = {}
         for task_id, status in before.items():
             orders[task_id] = order_start(nodes, status, operator(), is_restart)
+        # A retry can succeed later, but its reason is worth more to the operator than a longer
+        # wait.
         bad = (State.RETRYING, State.ERROR)
         ends = _await(nodes, orders, AT_WORK, bad, timeout_seconds, as_json)
         missing = {each.task_id: _missing(client, each) for each, is_good in ends if not is_good}
