@@ -17,6 +17,7 @@ from cdcbus.tasks.zookeeper.positions import ROOT
 from cdcbus.tasks.zookeeper.znode import answer, get_children, reported
 
 SUBJECT = "ZooKeeper access"
+# ADMIN changes the ACL, and with it everything else.
 WRITING = Permissions.WRITE | Permissions.CREATE | Permissions.DELETE | Permissions.ADMIN
 
 
@@ -56,6 +57,7 @@ def open_nodes(client: KazooClient) -> Iterator[str]:
             with reported(path):
                 acls, _ = answer(client.get_acls_async(path))
         except NoNodeError:
+            # It was deleted meanwhile, or the task has none.
             continue
         if is_open(acls):
             yield path
@@ -70,6 +72,7 @@ def _paths(client: KazooClient) -> Iterator[str]:
     yield ROOT
     for kind in get_children(client, ROOT):
         yield f"{ROOT}/{kind}"
+        # Entries of the audit decide nothing that a node does.
         for name in get_children(client, f"{ROOT}/{kind}") if kind != "audit" else ():
             yield f"{ROOT}/{kind}/{name}"
             if kind == "task":
@@ -77,6 +80,7 @@ def _paths(client: KazooClient) -> Iterator[str]:
 
 
 def _of_task(client: KazooClient, task: str) -> Iterator[str]:
+    # What the task does and where it is; the rest is about progress.
     for part in ("dist", "position"):
         yield f"{task}/{part}"
         for swimlane in get_children(client, f"{task}/{part}"):

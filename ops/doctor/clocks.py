@@ -17,7 +17,8 @@ from cdcbus.tasks.preflight.result import ANSWER_SECONDS, CheckResult, ok, warni
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes
 from cdcbus.tasks.zookeeper.znode import get_node
 
-MOST_SECONDS = 2.0  # a node reports its time in whole seconds
+# A node reports its time in whole seconds.
+MOST_SECONDS = 2.0
 REMEDY = "Let all machines of the bus keep time by NTP: chronyc tracking."
 
 
@@ -59,5 +60,6 @@ def node_clocks(client: KazooClient) -> Iterator[CheckResult]:
             _, stat = client.get(path)
         except (CdcError, ValueError, NoNodeError):
             continue  # damaged: the check of nodes reports that
+        # ZooKeeper stamps each change by its own clock.
         skew_seconds = reported.timestamp() - stat.mtime / 1000
         yield describe_skew(f"clock of node {node_id}", "ZooKeeper's", skew_seconds)

@@ -51,8 +51,10 @@ def steps(bus: BusSettings, words: Iterable[str]) -> Iterator[Probe]:
     tasks: dict[str, FetchTask | LoadTask] = {}
     yield "nodes", lambda: probe("nodes", lambda: _nodes(bus))
     yield "tasks", lambda: _read(bus, list(words), tasks)
+    # The step "tasks" has run by now, as the caller runs each step before it asks for the next.
     for servers, (options, topics) in _clusters(tasks.values()).items():
         yield f"Kafka {servers}", partial(check_kafka, servers, options, topics)
+    # By address, as tasks share servers.
     sources: dict[object, FetchTask] = {}
     targets: dict[str, LoadTask] = {}
     for task in tasks.values():
@@ -98,6 +100,7 @@ def _read(
         try:
             with bus_client(bus) as client:
                 nodes = TaskNodes(client)
+                # A task that runs from a file has no text here.
                 words = [task_id for task_id in nodes.ids() if nodes.swimlanes(task_id)]
         except CdcError as cause:
             return [failure("tasks", cause)]

@@ -40,6 +40,7 @@ def _look(
     servers: str, options: Mapping[str, str], topics: Collection[str]
 ) -> Iterator[CheckResult]:
     refusals = Refusals()
+    # Its own log lines would stand among the results.
     own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}
     try:
         admin = AdminClient({**options, **own})
@@ -54,6 +55,7 @@ def _look(
         f"cluster {cluster.cluster_id}, {_counted(len(cluster.brokers), 'broker')}",
     )
     hosts = [server.strip().rpartition(":")[0].strip("[]") for server in servers.split(",")]
+    # A broker that advertises this machine is right where the task files name it, too.
     is_local = all(map(is_loopback, hosts))
     for broker in cluster.brokers.values():
         yield advertised(broker.id, str(broker.host), broker.port, is_local)
@@ -99,6 +101,7 @@ def is_loopback(host: str) -> bool:
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
+        # Names below `localhost` are loopback, too (RFC 6761).
         return host == "localhost" or host.endswith(".localhost")
 
 
@@ -147,6 +150,7 @@ def broker_settings(
                 f"Start {wanted} brokers, or set {key}={brokers}.",
             )
         elif wanted == "1" and brokers > 1 and key != _REPLICATED[2]:
+            # Not the default factor, which is for new topics only: `replicas` looks at each topic.
             faults += 1
             yield warning(
                 subject,

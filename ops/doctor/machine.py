@@ -78,6 +78,7 @@ def _free(subject: str, folder: Path, use: str) -> Iterator[CheckResult]:
 
 
 def _open_files() -> Iterator[CheckResult]:
+    # The soft limit is the one that counts for a process.
     limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if limit != resource.RLIM_INFINITY and limit < OPEN_FILES:
         yield warning(

@@ -17,7 +17,8 @@ ANSWER_SECONDS = 3.0
 
 def check_zookeeper(address: str) -> list[CheckResult]:
     """One result for each server, and one for all. `address`: `host:port[,host:port][/chroot]`."""
-    servers = dict.fromkeys(collect_hosts(address)[0])  # one that is named twice is one
+    # One that is named twice is one.
+    servers = dict.fromkeys(collect_hosts(address)[0])
     results: list[CheckResult] = []
     answering = 0
     for host, port in servers:
@@ -62,6 +63,7 @@ def _server(host: str, port: int) -> Iterator[CheckResult]:
     said = ask(host, port)
     mode = re.search(r"^Mode: (\S+)", said, re.M)
     version = re.search(r"^Zookeeper version: ([^-,\s]+)", said, re.M)
+    # A server that does not allow `srvr` says so in a sentence without these lines.
     found = "answers; its role is unknown, as 4lw.commands.whitelist lacks srvr"
     if mode is not None:
         found = mode[1]
@@ -77,6 +79,7 @@ def ask(host: str, port: int) -> str:
             connection.settimeout(ANSWER_SECONDS)
             connection.sendall(b"srvr")
             parts = []
+            # ZooKeeper closes the connection after its answer.
             while part := connection.recv(4096):
                 parts.append(part)
     except OSError as cause:
