@@ -91,6 +91,7 @@ def answered(wishes: Wishes, asked: Questions, bus: BusSettings) -> Copy:
     )
     copy = _target(wishes, asked, bus, copy)
     schema = _target_schema(wishes, asked, copy, schemas)
+    # Rows that the copy writes would come back through the binlog, without end.
     if copy.target.address == source.address and schema in ("", copy.schema):
         raise ConfigError(
             f"source and target are the same tables, {copy.schema} at {source.address}: name "
@@ -109,6 +110,7 @@ def _name(wishes: Wishes, schema: str) -> str:
 
 
 def _draft(source: Server, bus: BusSettings) -> Copy:
+    # Only the source is known yet: the rest is valid, and used by no check of the source.
     target = replace(default_server("postgresql"), database="x", password="")
     return Copy("x", source, target, KAFKA, "x", "", "x", "x")
 
@@ -130,6 +132,7 @@ def _source(
 
     def once() -> tuple[Server, dict[str, list[str]]]:
         nonlocal before, is_again
+        # What was refused is asked again, with the refused answer as default.
         if given is None or is_again:
             before = ask_server(asked, "source", before)
         if not before.user:
@@ -137,6 +140,7 @@ def _source(
         server = with_password(
             asked, before, SOURCE_VARIABLE, _kept(wishes, before.database), is_again=is_again
         )
+        # Before the attempt: if that raises, the next round asks.
         is_again = True
         found = tables_at(draft_tasks(_draft(server, bus), bus).fetch)
         click.echo(f"{CHECK} source {server.address} lets {server.user} in", err=True)
@@ -196,6 +200,7 @@ def _tables(
                 )
         return words
 
+    # Options are not asked again: a wrong one ends the command.
     return once() if wishes.tables or source.database else asked.until_good(once)
 
 
@@ -219,6 +224,7 @@ def _target(wishes: Wishes, asked: Questions, bus: BusSettings, copy: Copy) -> C
         if before is None:
             kind = asked.text("Write to", KINDS[0], KINDS)
             before = default_server(kind)
+        # What was refused is asked again, with the refused answer as default.
         if given is None or is_again:
             before = ask_server(asked, "target", before)
         if not before.user:
@@ -238,6 +244,7 @@ def _target(wishes: Wishes, asked: Questions, bus: BusSettings, copy: Copy) -> C
 
 
 def _database(asked: Questions, server: Server, copy: Copy) -> str:
+    # In MySQL the source's schema can be the database; in PostgreSQL a database is something else.
     if not asked.is_asking and server.kind != "mysql":
         raise click.UsageError(
             f"--target names no database; example: --target {EXAMPLES['target']}"
@@ -254,6 +261,7 @@ def _target_schema(wishes: Wishes, asked: Questions, copy: Copy, schemas: list[s
             )
         return ""
     default = "public" if copy.target.kind == "postgresql" else copy.target.database
+    # In MySQL the database is the schema, and is known already.
     if wishes.target_schema or copy.target.kind == "mysql":
         return wishes.target_schema or default
     return asked.text("Schema of the tables there", default)

@@ -15,6 +15,7 @@ def commands(tasks: Tasks, bus: BusSettings, variables: list[str]) -> list[str]:
     """Lines to paste, in order, each with what it does."""
     fetch, load = (quote(str(file)) for file in (tasks.fetch_file, tasks.load_file))
     lines = [f"export {name}=..." for name in variables]
+    # Commands and nodes must find the same ZooKeeper.
     if bus.zookeeper != BUS_KEYS["zookeeper"].default:
         lines.append(f"export {variable_of('zookeeper')}={quote(bus.zookeeper)}")
     return [

@@ -97,5 +97,6 @@ def init(bus: BusSettings, **given: Any) -> None:
     from cdcbus.ops.init.course import take_course
 
     context = click.get_current_context()
+    # The question about ZooKeeper is left out where the command line names it.
     is_addressed = context.params.get("zookeeper") is not None
     sys.exit(take_course(Wishes(**given, asks_zookeeper=not is_addressed), bus))

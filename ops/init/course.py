@@ -61,12 +61,14 @@ def take_course(wishes: Wishes, bus: BusSettings) -> int:
     """Runs the command and returns its exit code. Raises CdcError at the first step that fails.
     What was made before stays, and the next call continues after it."""
     asked = Questions(not wishes.yes)
+    # First an earlier call: its files answer all questions.
     files = _earlier(wishes, asked)
     if files is not None:
         with _interruptible(files), bus_client(bus) as client:
             tasks = _tasks_of(files, bus)
             plan = _looked_at(wishes, asked, tasks, client)
             return _run(wishes, asked, tasks, plan, bus, client)
+    # A new copy: answers and checks come first, and change nothing.
     with _nothing_made():
         copy = answered(wishes, asked, bus)
         bus = _with_zookeeper(wishes, asked, bus)
@@ -75,6 +77,7 @@ def take_course(wishes: Wishes, bus: BusSettings) -> int:
             files = Files(wishes.folder, copy.name, copy.target.kind)
             plan = _looked_at(wishes, asked, draft_tasks(copy, bus, files), client)
             _ask_to_begin(asked, files, plan)
+        # From here on something is made, which the next call finds.
         with _interruptible(files):
             tasks = _write(wishes, asked, copy, files, bus)
             return _run(wishes, asked, tasks, plan, bus, client)
@@ -165,6 +168,7 @@ def _write(wishes: Wishes, asked: Questions, copy: Copy, files: Files, bus: BusS
     """Writes what is missing, and returns the tasks in the files."""
     places = places_of(copy, files)
     wishes.folder.mkdir(parents=True, exist_ok=True)
+    # The passwords first, as the task files refer to them.
     _keep(wishes, asked, copy, files)
     for file, text in texts(copy, files, places).items():
         _put(wishes, asked, file, text)
@@ -233,6 +237,7 @@ def _interruptible(files: Files) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
+        # Ctrl-C, or an error that a library has made of it.
         if not isinstance(error, click.Abort) and not is_interrupted(error):
             raise
         click.echo(
@@ -245,6 +250,7 @@ def _interruptible(files: Files) -> Iterator[None]:
 def _make(tasks: Tasks, plan: SchemaPlan) -> None:
     """Creates the topic and the tables that are missing."""
     config = tasks.fetch.publish
+    # Opening the publisher creates the topic, as a start of the task would.
     with KafkaPublisher(config, make_converter(config.converter), Event()):
         topic = ", ".join(tasks.load.source.topics)
     click.echo(f"{CHECK} topic {topic} exists", err=True)
@@ -269,6 +275,7 @@ def _run(
     reports: Sequence[TableReport] = ()
     if not wishes.no_run:
         reports = _copy(wishes, asked, tasks, plan, bus, client)
+    # Also where something differs: programs read it from the reports.
     if wishes.as_json:
         print_json(_fields(tasks, bus, variables, reports))
     code = exit_code(list(reports))
@@ -305,6 +312,7 @@ def _copy(
             try:
                 stay(processes)
             except KeyboardInterrupt:
+                # Ctrl-C is the way to end this, and no interruption.
                 click.echo(err=True)
     return reports
 

@@ -90,6 +90,7 @@ def tables_at(fetch: FetchTask) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     with source_connection(source, ANSWER_SECONDS) as connection:
         for each in sorted(SchemaReader(connection).tables()):
+            # A source that is itself a target holds tables of its tasks, which are not copied.
             if not is_own_table(each):
                 found.setdefault(each.schema, []).append(each.table)
     return found
@@ -142,6 +143,7 @@ def refuse_failed(results: Sequence[CheckResult]) -> None:
 def plan_tables(tasks: Tasks) -> tuple[SchemaPlan, list[CheckResult]]:
     """The target's tables as they should be, and what is wrong with the existing ones. Raises
     CdcError where the target does not answer, or a table cannot be created."""
+    # A first copy is faster without indexes; `cdcbus schema apply --indexes` adds them later.
     plan = make_plan(tasks.load, tasks.feeds, with_indexes=False, with_schemas=True)
     refuse_impossible(plan)
     seen: list[CheckResult] = []
@@ -155,6 +157,7 @@ def plan_tables(tasks: Tasks) -> tuple[SchemaPlan, list[CheckResult]]:
             seen.append(CheckResult(outcome, subject, found, remedy))
         if not each.is_there:
             seen += [warning(subject, note, "") for note in each.definition.notes]
+    # A missing schema would fail this check, although the plan creates it.
     if not plan.missing_schemas:
         seen += check_target(tasks.load)[0]
     return plan, seen
@@ -164,6 +167,7 @@ def foreign_rows(tasks: Tasks, plan: SchemaPlan, client: KazooClient) -> list[st
     """What the copy would write into although it is not its own: target tables with rows, a topic
     with records. Empty where the tasks have run before."""
     found = []
+    # Neither a position nor an offset at the target: the task has not run yet.
     if not stored_positions(client, tasks.load.task_id) and not _has_applied(tasks, plan):
         there = [each.definition.id for each in plan.tables if each.is_there]
         found += [f"target table {each} has rows already" for each in _with_rows(tasks, there)]
@@ -186,6 +190,7 @@ def _with_rows(tasks: Tasks, tables: Sequence[TableId]) -> list[TableId]:
         database.engine.connect() as connection,
     ):
         for each in tables:
+            # One row is enough to know; a count would read the whole table.
             rows = select(literal(1)).select_from(table(each.table, schema=each.schema or None))
             if connection.execute(rows.limit(1)).first() is not None:
                 found.append(each)
@@ -199,6 +204,7 @@ def _with_records(tasks: Tasks) -> list[str]:
             try:
                 partitions = [each for each in logs.all_partitions() if each.topic == topic]
             except BusError as error:
+                # Subclasses say that Kafka does not answer or refuses.
                 if type(error) is not BusError:
                     raise
                 continue  # the topic does not exist yet

@@ -99,9 +99,11 @@ def with_password(
             f"no password for user {server.user} of --{side}: set {variable}, or write it into the "
             f"address, as in {server.kind}://{server.user}:PASSWORD@{server.address}"
         )
+    # The one of the environment was refused: the task files must not refer to it.
     asked.variables.discard(variable)
     password: str = click.prompt(
         f"Password of {server.user} (not shown)",
+        # An empty password is an answer as well.
         default="",
         show_default=False,
         hide_input=True,

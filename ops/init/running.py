@@ -33,7 +33,8 @@ from cdcbus.tasks.zookeeper.positions import stored_positions
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
 LOOK_SECONDS: Final = 0.3
-LINE_SECONDS: Final = 5.0  # between two lines where there is no terminal
+# Between two lines where there is no terminal.
+LINE_SECONDS: Final = 5.0
 OWN_LOG: Final = 0o640
 ENDINGS: Final = (signal.SIGTERM, signal.SIGHUP)
 
@@ -71,10 +72,12 @@ class Progress:
 def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[list[TaskProcess]]:
     """Starts both tasks, except one that runs already, here or on a node. At the end of the block
     those that were started are stopped; the kernel does so if this process is killed."""
+    # The tasks' temporary folder, so that what a killed one leaves is removed.
     scratch = Path(tempfile.mkdtemp(prefix="cdcbus-init-"))
     started: list[TaskProcess] = []
     before = {ending: signal.getsignal(ending) for ending in ENDINGS}
     try:
+        # These end the tasks as Ctrl-C does.
         for ending in ENDINGS:
             if before[ending] is not signal.SIG_IGN:  # as under nohup
                 signal.signal(ending, signal.default_int_handler)  # as Ctrl-C
@@ -86,8 +89,10 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
                 click.echo(f"{CHECK} task {task_id} runs already, on {holder}", err=True)
                 continue
             log = file.with_suffix(".log")
+            # With these rights before the task opens it: a log names tables, hosts and users.
             log.touch(OWN_LOG)
             task = TaskProcess(task_id, file, log, bus.zookeeper, scratch)
+            # With this variable the kernel ends the task if this process is killed.
             task.environment |= {**bus.child_environment, PARENT_VARIABLE: str(os.getpid())}
             task.environment["TMPDIR"] = str(scratch)
             started.append(task)
@@ -99,6 +104,7 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
             click.echo("stopping the tasks", err=True)
         complaints = stop_tasks(started)
         shutil.rmtree(scratch, ignore_errors=True)
+        # Last, so that until the tasks have ended these signals still count as Ctrl-C.
         for ending, handler in before.items():
             signal.signal(ending, handler)
         for complaint in complaints:
@@ -151,6 +157,7 @@ def _await_target(
     while not both.lag.has_passed(moment):
         for task in processes:
             task.check()
+        # A position that moves is progress, whichever task has stored it.
         stored = stored_positions(client, tasks.fetch.task_id)
         stored |= stored_positions(client, tasks.load.task_id)
         if stored != moved:
@@ -189,6 +196,7 @@ def _await_snapshot(
             done += state in (TableState.DONE, TableState.DROPPED)
             rows += each.progress.rows
             estimated += max(each.progress.estimated_rows, each.progress.rows)
+        # Tables appear one by one, so at first there are fewer than will be copied.
         if len(tables) >= table_count and done == len(tables):
             return
         if rows != moved:

@@ -116,6 +116,7 @@ def _load_answers(copy: Copy, files: Files) -> dict[str, str]:
         "id": files.load.stem,
         "servers": copy.kafka,
         "topic": copy.topic,
+        # The fetch task has chosen the tables already.
         "tables": "",
         "target": copy.target.address,
         "target_database": copy.target.database,
@@ -126,6 +127,7 @@ def _load_answers(copy: Copy, files: Files) -> dict[str, str]:
     return answers_of(f"kafka->{copy.target.kind}", {**_NO_ANSWERS, **given})
 
 
+# `answers_of` expects a value for each question, None also for those of other routes.
 _NO_ANSWERS: dict[str, str | None] = dict.fromkeys(
     (
         "id",
