@@ -76,6 +76,7 @@ class Plan:
     @property
     def workers(self) -> int:
         """The number of Spark workers."""
+        # Each worker has two ports.
         return sum(1 for name in self.ports if name.startswith(SPARK_WORKER)) // 2
 
     @property
@@ -151,6 +152,7 @@ def save(home: Path, plan: Plan) -> None:
     """Remembers the plan, whole or not at all, readable for the owner only, as it holds a
     password."""
     part = plan_file(home).with_suffix(".part")
+    # An existing file would keep its rights.
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="utf-8") as file:
         json.dump({"ports": plan.ports, "password": plan.password}, file, indent=2)
@@ -171,6 +173,7 @@ def is_free(port: int) -> bool:
 
 def free_port(others: Collection[int]) -> int:
     """A free port that is not among `others`."""
+    # In random order, so that stacks that start at the same time rarely choose the same port.
     candidates = random.sample(_PORTS, len(_PORTS))
     port = next((port for port in candidates if port not in others and is_free(port)), None)
     if port is None:

@@ -32,6 +32,7 @@ _home = click.option(
 )
 _arguments = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 _STATE = {True: "[green]running[/]", False: "[red]stopped[/]"}
+# Options after the name of a tool are for the tool.
 _pass_through = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -165,6 +166,7 @@ def _add_kafka_tool(name: str, summary: str) -> None:
         _replace_process(KAFKA_JARS, lambda: kafka_tool(name, address, arguments))
 
 
+# By a function, as commands made in the loop itself would all see its last name.
 for _name, (_, _summary) in KAFKA_TOOLS.items():
     _add_kafka_tool(_name, _summary)
 
@@ -189,6 +191,7 @@ def _replace_process(jars: JarSet, command: Callable[[], list[str]]) -> None:
     """Becomes the Java program, which so gets this terminal's input, output and signals."""
     fetch([jars])
     line = command()
+    # What is still buffered would be lost.
     sys.stdout.flush()
     os.execv(line[0], line)
 
@@ -234,7 +237,8 @@ def _print_table(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Non
 
     console = Console()
     if not console.is_terminal:
-        console = Console(width=10_000)  # whole lines for programs that read them
+        # Whole lines for programs that read them.
+        console = Console(width=10_000)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")

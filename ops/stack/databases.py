@@ -106,6 +106,7 @@ def _prepare_mariadb(place: ServerFolder) -> list[str]:
                 *command,
                 "--bootstrap",
                 f"--datadir={part}",
+                # The binlog begins with the first start.
                 "--skip-log-bin",
                 "--log-warnings=0",
             ]
@@ -171,11 +172,13 @@ def _initialize_postgresql(programs: Path, data: Path, place: ServerFolder) -> N
         str(data),
         "-U",
         USER,
+        # Only until pg_hba.conf is replaced below.
         "--auth=trust",
         "--no-sync",
         *locale,
     ]
     run(initialize, place.account, place.folder)
+    # The password is set before the server listens for the first time; each line is a statement.
     statements = f"ALTER USER {USER} PASSWORD '{place.plan.password}'\nCREATE DATABASE {DATABASE}\n"
     single = [
         str(programs / "postgres"),
@@ -258,7 +261,8 @@ POSTGRESQL = Server(
     POSTGRESQL_JARS,
     ports=("postgresql",),
     is_database=True,
-    stop_signal=signal.SIGINT,  # its "fast shutdown"; SIGTERM would wait for clients to leave
+    # Its "fast shutdown"; SIGTERM would wait for clients to leave.
+    stop_signal=signal.SIGINT,
     prepare=_prepare_postgresql,
     check=_check,
 )

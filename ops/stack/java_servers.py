@@ -109,6 +109,7 @@ def zookeeper_settings(data: Path, port: int) -> str:
             "tickTime": 500,
             "minSessionTimeout": 1000,
             "maxSessionTimeout": 60000,
+            # No limit, as all clients have the same address.
             "maxClientCnxns": 0,
             "autopurge.purgeInterval": 1,
         }
@@ -129,11 +130,13 @@ def kafka_settings(data: Path, ports: Mapping[str, int]) -> str:
             "log.dirs": data,
             "auto.create.topics.enable": "false",
             "message.max.bytes": 16 * 1024 * 1024,
+            # A single broker can hold one replica.
             "offsets.topic.replication.factor": 1,
             "offsets.topic.num.partitions": 4,
             "transaction.state.log.replication.factor": 1,
             "transaction.state.log.min.isr": 1,
             "transaction.state.log.num.partitions": 4,
+            # The first member of a group need not wait for others.
             "group.initial.rebalance.delay.ms": 0,
             # After kill -9 the broker has to wait until its former self has timed out: 12 s with
             # the usual settings.
@@ -158,6 +161,7 @@ def _prepare_zookeeper(place: ServerFolder) -> list[str]:
 
 def _prepare_kafka(place: ServerFolder) -> list[str]:
     settings = place.folder / "server.properties"
+    # In a temporary folder: a start that is killed leaves no half-formatted one.
     with making(place.data) as part:
         if part is not None:
             settings.write_text(kafka_settings(part, place.plan.ports), encoding="utf-8")
@@ -189,6 +193,7 @@ def _check_kafka(place: ServerFolder) -> None:
     from confluent_kafka.admin import AdminClient
 
     try:
+        # A closed port is known immediately; the library would try again until its time is over.
         socket.create_connection((HOST, place.port), timeout=2).close()
         # Level 0: the client library would print each failed attempt.
         client = AdminClient({"bootstrap.servers": place.plan.address("kafka"), "log_level": 0})

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 
 SERVERS = (ZOOKEEPER, KAFKA, SOURCE, MARIADB, POSTGRESQL)
 
-DEMO = "demo"  # where the demo keeps its task files and logs
+# Where the demo keeps its task files and logs.
+DEMO = "demo"
 _START_SECONDS = 120
 _STOP_SECONDS = 20
 
@@ -75,6 +76,7 @@ def up(home: Path, console: "Console", *, spark: int | None = None) -> Addresses
     """
     _check_machine()
     home = home.absolute()
+    # With a stricter umask the databases' account could not enter their folders.
     with processes.umask(0o022), _locked(home):
         if account := processes.unprivileged():
             account.check_can_enter(home)
@@ -152,6 +154,8 @@ def _locked(home: Path) -> Iterator[None]:
             ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
+            # Commands that `processes.run` starts hold the lock, too: after a kill the next caller
+            # waits.
             os.set_inheritable(descriptor, True)
             if home.exists() and os.path.samestat(os.fstat(descriptor), home.stat()):
                 yield
@@ -193,6 +197,7 @@ def _change_spark(home: Path, workers: int) -> None:
         return  # `_plan` says what is wrong
     plan = (before or Plan.new()).with_spark(workers)
     kept = {server.name for server in servers_of(plan)}
+    # Workers before their master.
     for server in reversed(servers_of(before)):
         if server.name not in kept:
             processes.stop(home / server.name, server.stop_signal, _STOP_SECONDS)
@@ -210,6 +215,7 @@ def _place(home: Path, server: Server, plan: Plan) -> ServerFolder:
 def _starting(server: Server, place: ServerFolder) -> Callable[[Event], str]:
     def start(cancelled: Event) -> str:
         address = place.plan.address(server.name)
+        # Also waits for a server that an interrupted `up` has started.
         if _serves(server, place, cancelled):
             return f"runs already at {address}"
         place.folder.mkdir(exist_ok=True)
