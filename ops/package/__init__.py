@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
+# For type checkers and editors; at run time `__getattr__` imports.
 if TYPE_CHECKING:
     from cdcbus.ops.alarms.added_channels import AlarmChannel
     from cdcbus.ops.alarms.channels import Message, NotAccepted, Receiver
@@ -208,6 +209,7 @@ def __getattr__(name: str) -> Any:
     if name not in _MODULE_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = getattr(import_module(_MODULE_OF[name]), name)
+    # Later accesses find it without this function.
     globals()[name] = value
     return value
 

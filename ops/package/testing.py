@@ -49,6 +49,7 @@ def check_converter(converter: Converter, changes: Sequence[RowChange]) -> None:
     for change, found in zip(changes, read, strict=True):
         assert len(found) == 1, f"{change} came back as {len(found)} changes"
         assert _facts(found[0]) == _facts(change), f"{change} came back as {found[0]}"
+    # No format has records like these.
     for junk in (b"\xff\xfe", b"?"):
         try:
             found = converter.from_bytes(junk)
@@ -101,16 +102,20 @@ def _rows(group: RowGroup) -> list[tuple[Any, ...]]:
 def check_source(make: Callable[[], RecordSource], word: str) -> None:
     """Checks a source that has some rows after the place that `word` stands for, and gets no more
     while this runs. `make` makes a new one, as a start of its task does."""
+    # A source that was never started can be closed.
     make().close()
     source = make()
     start = source.start(word)
     source.check(start)
+    # Places are stored as text, and come back through `start`.
     assert source.start(str(start)) == start, f"it does not know its own place {start}"
     rows, places = _read(source, start)
     assert rows, f"there is no row after {start}"
     assert places, "there is no place after the rows, so they come again forever"
+    # Closing twice does no harm.
     source.close()
     source.close()
+    # A start from any place gives exactly the rows after it.
     for place, count in ((start, 0), *places):
         again = make()
         again.check(place)
@@ -127,6 +132,7 @@ def _read(
     rows: list[RowChange] = []
     places: list[tuple[SourcePlace, int]] = []
     asked = time.monotonic()
+    # Limits what is read of a source that never becomes quiet.
     for found in islice(source.read(start), READS):
         seconds = time.monotonic() - asked
         assert seconds < QUIET_SECONDS, f"nothing for {seconds:.0f} s: it cannot be stopped"
@@ -135,6 +141,7 @@ def _read(
         if found.place is not None:
             places.append((found.place, len(rows)))
         elif not found.changes:
+            # Nothing new: the source is quiet.
             break
         asked = time.monotonic()
     return rows, places
@@ -210,6 +217,7 @@ def _check_offsets(make: Callable[[], Loader], loader: Loader, table: TargetTabl
     with loader.transaction() as transaction:
         transaction.write(TableBatch(table, writes=[Writes(("id", "v"), [("5", "e")])]))
         transaction.store_offset(first, None)
+    # A loader of its own stands for another process.
     assert make().applied_offsets() == [first], "another process does not see the offset"
     later = replace(first, next_offset=20)
     try:
@@ -220,6 +228,7 @@ def _check_offsets(make: Callable[[], Loader], loader: Loader, table: TargetTabl
         pass
     assert loader.applied_offsets() == [first], "the offset of a transaction that raised was kept"
     _refuses(loader, table, later, None, "one that has seen no offset")
+    # A take-over: from here on the first loader is the process that was replaced.
     [fenced] = make().fence() or [first]
     assert fenced.epoch > first.epoch, "fence began no new epoch"
     _refuses(loader, table, later, first, "one of an earlier epoch")
@@ -250,6 +259,7 @@ def check_channel(channel: AlarmChannel) -> None:
     """Checks an alarm channel that can reach its people: with a message that has every part, and
     one without receivers."""
     fields = {"task": "7", "rule": "error", "sentence": "no topic t", "severity": "critical"}
+    # A comma and letters beyond ASCII are traps of mail headers.
     people = (Receiver("李雷, owner", "owner@example.com"), Receiver("on call", phone="+49 30 1"))
     for receivers in (people, ()):
         try:
