@@ -99,6 +99,7 @@ def demo(
     from cdcbus.ops.demo.run import Options
     from cdcbus.ops.demo.task_files import TARGETS
 
+    # Standard output is for the JSON alone.
     console = Console(stderr=as_json)
     chosen = [each for each in TARGETS if target in (each.name, "both")]
     options = Options(home.absolute(), seconds, chosen, seed, keep, snapshot)
@@ -123,6 +124,7 @@ def _show(options: Options, console: Console, as_json: bool, picture: Path | Non
     with servers(options, console) as addresses:
         outcome = run(options, addresses, console)
         print_verdict(outcome.comparisons, console)
+    # After the block, as it says whether the servers still run.
     print_closing(
         options, console, is_up=any(server.running for server in stack.status(options.home))
     )

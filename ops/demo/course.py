@@ -50,6 +50,7 @@ class Course:
     def run(self, seconds: float, seed: int) -> None:
         """Returns when every task has nothing left to do. Raises CdcError when the source refuses a
         change, when a task ends on its own, or when one makes no progress."""
+        # For a first copy the rows come before the tasks, otherwise after them.
         if self._is_copied is not None:
             self._load.open_shop()
             self._load.fill(FIRST_TRANSACTIONS)
@@ -68,6 +69,8 @@ class Course:
             "■", "bold", f"the load has ended after {self._load.rows:,} changed rows"
         )
         self._watch("waiting until killed tasks are back", self._are_all_working)
+        # The heartbeat continues until now: a task that is back shows its work by a position that
+        # moves.
         self._load.stop()
         self._watch("waiting for lag 0", self._are_all_done)
         self._screen.event("✓", "bold green", "lag is 0: every position is at its end")
@@ -80,6 +83,7 @@ class Course:
             self._interrupt(elapsed)
             picture = self._look(Phase("changing rows", elapsed, seconds))
             resting = [state for state in self._states.values() if state is not State.WORKING]
+            # The scene for the picture: the last moment at which one task was not at work.
             if not self.scene or len(resting) == 1:
                 self.scene = [*self._screen.events, picture]
             _pause()
@@ -188,6 +192,7 @@ def kill_times(task_ids: list[str], seconds: float, seed: int) -> dict[str, floa
     """When each task is killed, in seconds of the load: one after the other, in its middle, by
     the seed."""
     chance = random.Random(seed)
+    # In the middle half of the load: each task in a part of its own, at a random moment of it.
     step = 0.5 / len(task_ids)
     times = {}
     for number, task_id in enumerate(task_ids):

@@ -19,7 +19,8 @@ from rich.text import Text
 from cdcbus.ops.demo.task_files import Target
 from cdcbus.plugins.errors import CdcError
 
-IS_TOLD = (0, 1)  # exit codes of `verify` that say whether all is equal
+# Exit codes of `verify` that say whether all is equal.
+IS_TOLD = (0, 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ def no_shop(server: str, database: Database) -> None:
 
 def forget_offsets(database: Database, task_id: str) -> None:
     """Removes the task's applied offsets from PostgreSQL; MariaDB holds them in the shop."""
+    # NULL where the table does not exist yet.
     [(table,)] = sql.execute("postgresql", database, "SELECT to_regclass('cdcbus_position')").rows
     if table is not None:
         sql.execute("postgresql", database, f"DELETE FROM cdcbus_position WHERE task = '{task_id}'")
@@ -64,6 +65,7 @@ def empty_topic(kafka: str) -> None:
     admin = AdminClient({"bootstrap.servers": kafka, "log_level": 0})
     deadline = time.monotonic() + PATIENCE_SECONDS
     _delete(admin)
+    # Kafka deletes in the background: until then the topic exists, and cannot be created.
     for is_done in (_is_created, _is_answering):
         while not is_done(admin):
             if time.monotonic() > deadline:
@@ -80,6 +82,7 @@ def _delete(admin: AdminClient) -> None:
             PATIENCE_SECONDS
         )
     except KafkaException as error:
+        # Otherwise there was none to delete.
         if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
             raise BusRejected(
                 f"Kafka does not delete the topic {TOPIC}: {error.args[0].str()}"

@@ -37,6 +37,7 @@ class Arrivals:
             return None
         overdue = 0.0
         if sent is not None and self.beat < sent:
+            # The next beat is sent only after this time.
             overdue = (now - self.beat).total_seconds() - BEAT_SECONDS
         return max(0.0, self._travelled_seconds, overdue)
 
@@ -79,4 +80,5 @@ def _beat(connection: Any) -> datetime | None:
 
 
 def _now() -> datetime:
+    # Without a zone, as the drivers return times.
     return datetime.now(UTC).replace(tzinfo=None)

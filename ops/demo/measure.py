@@ -106,6 +106,7 @@ class Meter:
     def __enter__(self) -> Meter:
         self._source = self._open.enter_context(sql.connect("source", self._addresses.source))
         self._kafka = Consumer(
+            # librdkafka needs a group, although only ends are asked for.
             {"bootstrap.servers": self._addresses.kafka, "group.id": "demo", "log_level": 0}
         )
         self._open.callback(self._kafka.close)

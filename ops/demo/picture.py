@@ -25,6 +25,7 @@ def save_picture(
     )
     for part in (Text("$ cdcbus demo", "bold"), *scene, Text("…", "dim"), *verdict):
         console.print(part)
+    # The fonts that rich names are on another server.
     svg = re.sub(
         r"\s*@font-face \{.*?\}", "", console.export_svg(title="cdcbus demo"), flags=re.DOTALL
     )

@@ -101,6 +101,7 @@ def prepare(
     where = "at the source" if options.snapshot else "at the source and at the targets"
     with console.status(f"making an empty shop {where}"):
         options.folder.mkdir(parents=True, exist_ok=True)
+        # First, as tasks of an earlier demo may still be writing.
         if count := stop_leftovers(options.folder):
             console.print(f"stopped {count} tasks of an earlier demo", highlight=False)
         forget_tasks(client, [FETCH, *(target.task_id for target in TARGETS)])
@@ -115,6 +116,7 @@ def prepare(
     files = write_task_files(
         options.folder,
         addresses,
+        # After the tables were created, so the task begins with an empty shop.
         binlog_end(addresses.source),
         options.targets,
         snapshot=options.snapshot,
@@ -131,6 +133,7 @@ def prepare(
         tasks[task_id] = TaskProcess(
             task_id, file, logs / f"{task_id}.log", addresses.zookeeper, scratch
         )
+        # Logs are appended to, and the last lines of an earlier demo would be taken for this one's.
         tasks[task_id].log.write_bytes(b"")
     console.print(_files_table(tasks), "")
     return tasks
@@ -175,6 +178,7 @@ def servers(options: Options, console: Console) -> Iterator[Addresses]:
     try:
         yield stack.up(options.home, console)
     finally:
+        # Also where only some of them have started.
         if not is_kept and any(server.running for server in stack.status(options.home)):
             stack.down(options.home, purge=False, console=console)
 
@@ -196,6 +200,7 @@ def _running(tasks: Sequence[TaskProcess], keep: bool, console: Console) -> Iter
     try:
         yield
     except BaseException as error:
+        # With --keep an error leaves the tasks running, to be looked at; Ctrl-C never does.
         if not keep or isinstance(error, KeyboardInterrupt):
             stop_tasks(tasks)
         raise

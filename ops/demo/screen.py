@@ -54,6 +54,7 @@ class Screen:
         self._started = self._line_at = time.monotonic()
         self._live = None
         if console.is_terminal:
+            # Drawn with each sample: in between nothing changes.
             self._live = Live(console=console, auto_refresh=False)
         self._rates = Rates()
 
@@ -149,6 +150,7 @@ def _name(task_id: str, states: Mapping[str, State]) -> str:
 
 
 def _binlog_behind(sample: Sample) -> str:
+    # Across files the distance is not known.
     if sample.fetched is None or sample.fetched.file != sample.binlog_end.file:
         return "?"
     return f"{(sample.binlog_end.pos - sample.fetched.pos) / 1000:,.0f} kB"

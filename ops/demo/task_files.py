@@ -34,6 +34,7 @@ class Target:
     def url(self, addresses: Addresses) -> str:
         """The JDBC address."""
         database = self.database(addresses)
+        # In MariaDB a schema is a database.
         name = database.database if self.server == "postgresql" else SCHEMA
         return f"jdbc:{self.name}://{database.host}:{database.port}/{name}"
 
@@ -68,6 +69,7 @@ def _write_secrets(file: Path, addresses: Addresses) -> None:
         "source": addresses.source,
         **{target.name: target.database(addresses) for target in TARGETS},
     }
+    # An existing file would keep its rights.
     file.unlink(missing_ok=True)
     with os.fdopen(
         os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"

@@ -76,6 +76,7 @@ class TaskProcess:
             return None
         with suppress(subprocess.TimeoutExpired):
             self._process.wait(STOP_SECONDS)
+        # In any case, as it may have left children.
         self.kill()
         return self._process.returncode
 
@@ -96,6 +97,7 @@ def stop_tasks(tasks: Sequence[TaskProcess]) -> list[str]:
     """Stops all together. Returns when all have ended, with a sentence for each that did not end
     well. A second Ctrl-C kills them."""
     try:
+        # All are asked before one is waited for.
         for task in tasks:
             task.ask_to_stop()
         codes = {task.task_id: task.await_stop() for task in tasks}
@@ -112,6 +114,7 @@ def leftovers(folder: Path) -> list[int]:
     found = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
+            # It may have ended meanwhile.
             with suppress(OSError):
                 words = entry.joinpath("cmdline").read_bytes().decode(errors="replace").split("\0")
                 if tuple(words[1:5]) == _COMMAND and Path(words[5]).parent == folder:

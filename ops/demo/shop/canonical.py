@@ -38,6 +38,7 @@ def _whole(value: Any) -> str:
 
 def _exact(value: Any) -> str:
     number = Decimal(value)
+    # Without the exponent that `normalize` gives to large numbers, and without a negative zero.
     return format(number.normalize(), "f") if number else "0"
 
 
@@ -65,6 +66,7 @@ def _truth(value: Any) -> str:
 
 
 def _document(text: str) -> str:
+    # Decimals, as databases write the same number in different forms.
     return repr(_ordered(json.loads(text, parse_int=Decimal, parse_float=Decimal)))
 
 
@@ -89,6 +91,7 @@ def _day(value: date) -> str:
 
 
 def _clock(value: time | timedelta) -> str:
+    # PostgreSQL's driver returns a time, MariaDB's a duration.
     if isinstance(value, time):
         value = timedelta(
             hours=value.hour,

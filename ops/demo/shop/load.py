@@ -52,6 +52,7 @@ class Paced:
                 self._step()
                 due = max(due + self._seconds, time.monotonic() - MOST_BEHIND_SECONDS)
         except Exception as error:
+            # Raised by `check`, on the thread that watches.
             self._error = error
 
 
@@ -63,8 +64,10 @@ class Load:
         self.rows = 0
         self.last_beat: datetime | None = None
         self._shop = Shop(seed)
+        # Two connections: a beat must not be part of a transaction of the shop.
         self._source, self._heart = sql.connect("source", source), sql.connect("source", source)
         for connection in (self._source, self._heart):
+            # The random times are UTC.
             _execute(connection, "SET time_zone = '+00:00'")
         self._changes = Paced(lambda: self._apply(self._shop.next()), 1 / TRANSACTIONS_PER_SECOND)
         self._beats = Paced(self._beat, BEAT_SECONDS)
@@ -123,11 +126,13 @@ class Load:
             "VALUES(beat)",
             (beat,),
         )
+        # Only once the source has it, as the lag is measured from the last beat there.
         self.last_beat = beat
 
 
 def _execute(connection: Any, statement: str, values: tuple[object, ...] = ()) -> int:
     """Runs a statement. Returns the number of rows that it has changed."""
     with connection.cursor() as cursor:
+        # None: then a % in the statement is no placeholder.
         cursor.execute(statement, values or None)
         return int(cursor.rowcount)

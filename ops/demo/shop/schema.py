@@ -56,6 +56,8 @@ def _enum(name: str, *labels: str) -> Column:
     return Column(name, Kind.TEXT, f"ENUM({listed})", f"{SCHEMA}.{name}", False, labels)
 
 
+# Types that are easily damaged on the way: integers beyond 63 bits, sets, bits, fractions of
+# seconds, binary keys; and a second unique key.
 TABLES = (
     Table(
         "customers",

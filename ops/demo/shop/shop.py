@@ -13,11 +13,13 @@ from cdcbus.ops.demo.shop.values import Statement, Values, delete, insert, updat
 
 AISLES = ("A", "B", "C", "D")
 PLACES = 15
-IN_HAND = 65535  # the place of what is just being moved
+# The place of what is just being moved.
+IN_HAND = 65535
 OPENING_CUSTOMERS, OPENING_PRODUCTS, OPENING_ORDERS = 120, 90, 60
 FEWEST = 40  # customers, products and orders stay above this
 RECENT_ORDERS = 400  # only these still change
-FIRST_CUSTOMER = 2**63 - 1200  # the ids soon leave what fits into a signed number
+# The ids soon leave what fits into a signed number.
+FIRST_CUSTOMER = 2**63 - 1200
 
 # What happens how often.
 DEEDS = {
@@ -111,6 +113,7 @@ class Shop:
             statements.append(self._new_line(id, line, sku, quantity))
             statements.append(
                 (
+                    # Never below 0, which an UNSIGNED column would refuse.
                     f"UPDATE {SCHEMA}.products SET stock = GREATEST(stock, %s) - %s WHERE sku = %s",
                     (quantity, quantity, sku),
                 )
@@ -159,6 +162,7 @@ class Shop:
         lines[:] = [1, *(line + 1 for line in lines)]
         return [
             (
+                # From the last line on, so that each number is free before it is taken.
                 f"UPDATE {SCHEMA}.order_lines SET line = line + 1 WHERE order_id = %s ORDER BY "
                 "line DESC",
                 (id,),
@@ -239,6 +243,7 @@ class Shop:
         rising = self.values.random.randrange(256)
         return [
             (
+                # Within what DECIMAL(10,2) holds.
                 f"UPDATE {SCHEMA}.products SET price = LEAST(price + 0.37, 99999999) WHERE marks "
                 "< %s",
                 (rising,),
@@ -252,6 +257,7 @@ class Shop:
         ids = self.places[self.values.one_of(AISLES)]
         one, other = self.values.random.sample(range(PLACES), 2)
         ids[one], ids[other] = ids[other], ids[one]
+        # By way of a free place, as each statement must keep the key unique.
         return [_moved(ids[other], IN_HAND), _moved(ids[one], one), _moved(ids[other], other)]
 
     def shift_places(self) -> list[Statement]:
@@ -259,6 +265,7 @@ class Shop:
         ids = self.places[self.values.one_of(AISLES)]
         ids.insert(0, ids.pop())
         return [
+            # From the end on, so that each place is free before it is taken.
             _moved(ids[0], IN_HAND),
             *(_moved(ids[place], place) for place in reversed(range(PLACES))),
         ]

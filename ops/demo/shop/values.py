@@ -15,6 +15,7 @@ from cdcbus.ops.demo.shop.schema import SCHEMA
 T = TypeVar("T")
 Statement = tuple[str, tuple[object, ...]]
 
+# Just before a leap day.
 EPOCH = datetime(2024, 2, 28, 23, 59, 58)
 
 
@@ -86,5 +87,6 @@ class Values:
     def taken_out(self, of: list[T]) -> T:
         """An element, which is then no longer in the list."""
         place = self.random.randrange(len(of))
+        # Swapped with the last one, as removing from the middle would move all after it.
         of[place], of[-1] = of[-1], of[place]
         return of.pop()
