@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.chunks import is_one_condition
 from cdcbus.producer.snapshot.progress import UNFINISHED, TableProgress, TableState, Wish, WishKind
 from cdcbus.tasks.snapshots.direct import NAME, DirectLoad, direct_load, forget_direct_load
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of, wish, wishes_of
@@ -109,6 +110,11 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
     if what.where and not (what.tables and what.kind is WishKind.START):
         raise ConfigError(
             "a condition is for the start of tables that are named, as it is about their columns"
+        )
+    if what.where and not is_one_condition(what.where):
+        raise ConfigError(
+            "a condition is one expression in SQL, such as id > 1000: close its quotes and "
+            "parentheses, and leave out comments and semicolons"
         )
     swimlane = _swimlane(client, task_id)
     is_running = bool(TaskNodes(client).locks(task_id))

@@ -169,6 +169,21 @@ def _where(conditions: Sequence[str]) -> str:
     return f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" * bool(conditions)
 
 
+_QUOTED_PART = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`""", re.DOTALL)
+_ENDS_EARLY = re.compile(r";|#|/\*|--(?:\s|$)|['\"`]")
+
+
+def is_one_condition(where: str) -> bool:
+    """Whether it stays within the parentheses that it is put into, as SQL reads it."""
+    bare = _QUOTED_PART.sub("", where)
+    depth = 0
+    for character in bare:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth < 0:
+            return False
+    return depth == 0 and bool(where.strip()) and not _ENDS_EARLY.search(bare)
+
+
 ALL_ROWS = 2**63 - 1
 MOST_ROWS, LEAST_ROWS = 100_000, 1
 

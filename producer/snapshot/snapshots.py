@@ -61,6 +61,16 @@ LOOK_SECONDS = 0.5
 AGAIN_SECONDS = (0.5, 1.0, 2.0, 5.0, 10.0)
 _OF_SCHEMAS = re.compile(rb"\s*(?:DROP|ALTER)\s+(?:DATABASE|SCHEMA)\b", re.IGNORECASE)
 _AWAY = (pymysql.OperationalError, pymysql.InterfaceError)
+_OF_CLIENT = range(2000, 3000)  # the driver's own codes: no connection, or a lost one
+_PASSING = {
+    *(1205, 1213, 1020, 1180, 1412, 1615),  # locks, a changed row, a table altered meanwhile
+    *(1927, 4031, 1152, 1158, 1159, 1160, 1161),  # killed, idle, network
+    *(1040, 1041, 1037, 1038, 1203, 1226),  # connections, memory, limits of a user
+    *(1021, 1114, 1026, 1030, 1016, 1023),  # disk, files, the storage engine
+    *(1053, 1079, 1047, 1317, 1969, 3024),  # shutdown, cluster not ready, interrupted, time limits
+    *(1045, 1129, 1130, 1251, 1698, 1862),  # logins
+}
+_NO_COLUMN = 1054  # a message that names no cells
 _GONE, _REFUSED = {1146, 1049}, {1142, 1143, 1044, 1370}
 
 
@@ -494,10 +504,10 @@ class Snapshots:
                 self._fail(course, TableState.DROPPED, "the table no longer exists")
             elif code in _REFUSED:
                 self._fail(course, TableState.FAILED, f"the user may not read it ({code})")
-            elif isinstance(error, _AWAY):
+            elif _passes(error, code):
                 raise
-            else:
-                self._fail(course, TableState.FAILED, f"the server refuses to read it ({code})")
+            elif not self._is_outdated(reader, course):
+                self._fail(course, TableState.FAILED, _refusal(error, course.progress.where))
 
     def _ordered(self) -> list[_Course]:
         running = [each for each in self._courses.values() if each.progress.chunks]
@@ -512,10 +522,11 @@ class Snapshots:
             for wish in wishes:
                 self._new.remove(wish)
                 asked = Wish(WishKind.START) if wish is None else wish
-                if asked.tables and not any(map(asked.is_for, accepted)):
+                names = {str(table).lower() for table in accepted}
+                if unknown := [each for each in asked.tables if each.lower() not in names]:
                     LOG.warning(
                         "no table of the task's filter is called %s: there is nothing to read",
-                        _named(asked),
+                        ", ".join(unknown),
                     )
                 for table in filter(asked.is_for, accepted):
                     known = self._courses.get(table)
@@ -523,6 +534,19 @@ class Snapshots:
                         continue
                     course = self._courses[table] = _Course(table, TableProgress(where=asked.where))
                     self._set(course, TableState.WAITING)
+
+    def _is_outdated(self, reader: ChunkReader, course: _Course) -> bool:
+        """Whether the table was altered since it was described; then it is described again."""
+        if (was := course.selected) is None:
+            return False
+        now = reader.describe(course.table)
+        if now is not None and (now.expressions, now.key) == (was.expressions, was.key):
+            return False
+        with self._changed:
+            self._forget_read()
+            course.selected = None
+            course.rewind(course.latest.after)
+        return True
 
     def _fail(self, course: _Course, state: TableState, reason: str) -> None:
         LOG.warning("the snapshot of %s ends: %s", course.table, reason)
@@ -556,11 +580,11 @@ class Snapshots:
         if not progress.started_ms:
             estimated = known_rows
         with self._changed:
+            if not course.is_wanted:  # described again once it is, with all that is noted here
+                return
             course.selected, course.altered = selected, altered
             course.after = after
             course.most_rows = min(FIRST_ROWS, CHUNK_BYTES // max(row_bytes, 1)) or 1
-            if not course.is_wanted:
-                return
             course.progress = replace(
                 course.progress,
                 state=TableState.RUNNING,
@@ -612,6 +636,24 @@ def _fits(selected: SelectedTable, bound: Bound) -> bool:
         return all(map(checked, key.columns, bound))
     except ValueError:
         return False
+
+
+def _passes(error: pymysql.Error, code: int) -> bool:
+    """Whether the same statement may be answered later. The driver's classes do not tell: an
+    unknown column is an OperationalError, too."""
+    is_of_server = code >= 1000 and code not in _OF_CLIENT
+    return isinstance(error, _AWAY) and (not is_of_server or code in _PASSING)
+
+
+def _refusal(error: pymysql.Error, where: str) -> str:
+    code = error.args[0] if error.args else 0
+    said = f"{code}: {error.args[1]}" if code == _NO_COLUMN else str(code)
+    if not where:
+        return f"the server refuses to read it ({said})"
+    return (
+        f"the server refuses to read it with the condition of its start ({said}): start its "
+        "snapshot again, with a condition that holds for its columns"
+    )
 
 
 def _how(selected: SelectedTable) -> str:

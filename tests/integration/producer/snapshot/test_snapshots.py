@@ -314,6 +314,24 @@ def test_operators_start_pause_resume_and_stop_snapshots_of_a_running_task(
     assert tables_in(kafka, name) == {"t": table(source_cursor, "t", ("id",))}
 
 
+def test_a_condition_that_the_server_refuses_fails_its_table_and_holds_up_no_other(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    source_cursor.execute("CREATE TABLE u (id INT PRIMARY KEY)")
+    source_cursor.execute("INSERT INTO u VALUES (1)")
+    kept = MemorySnapshots()
+    kept.wished += [
+        Wish(WishKind.START, (f"{name}.t",), "nope > 1"),
+        Wish(WishKind.START, (f"{name}.u",)),
+    ]
+    with SnapshotRunning(replace(task, snapshot=SnapshotMode.NEVER), positions, kept) as running:
+        failed = running.until_snapshot("t", TableState.FAILED)
+        running.until_snapshot("u")
+    assert "(1054: Unknown column 'nope'" in failed.reason
+    assert ids(kafka, name) == [1]
+
+
 def test_large_rows_are_read_a_few_at_a_time(
     source_cursor: Cursor,
     task: FetchTask,

@@ -64,6 +64,13 @@ def test_a_condition_is_for_the_start_of_named_tables_only(zookeeper: Any, what:
     assert wished(zookeeper) == []
 
 
+def test_a_condition_that_ends_the_statement_early_is_refused(zookeeper: Any) -> None:
+    what = Wish(WishKind.START, ("shop.orders",), "1) OR (1")
+    with pytest.raises(ConfigError, match="one expression in SQL"):
+        order_snapshot(zookeeper, "7", what, "ann")
+    assert wished(zookeeper) == []
+
+
 def test_a_task_that_is_not_known_is_refused(zookeeper: Any) -> None:
     with pytest.raises(ConfigError, match="task 8 is not known"):
         snapshots_of(zookeeper, "8")

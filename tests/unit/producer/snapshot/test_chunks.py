@@ -15,6 +15,7 @@ from cdcbus.producer.snapshot.chunks import (
     KeyKind,
     beyond,
     checked,
+    is_one_condition,
     last_key,
     literal,
     page,
@@ -87,3 +88,18 @@ def test_chunks_grow_by_four_at_most_and_have_so_many_bytes_as_wanted() -> None:
     assert rows_for(8_000_000, 1_000, 1_000_000) == 4_000
     assert rows_for(8_000_000, 4_000, 4_000_000) == 8_000
     assert rows_for(8_000_000, 10, 80_000_000) == LEAST_ROWS
+
+
+@pytest.mark.parametrize(
+    "where", ["id > 5", "(a = 1) OR b IN (2, 3)", "a = ')' AND b = \"(;#\"", "`a)` = 'it''s\\\\'"]
+)
+def test_a_condition_stays_within_its_parentheses(where: str) -> None:
+    assert is_one_condition(where)
+
+
+@pytest.mark.parametrize(
+    "where", ["", " ", "1) OR (1", "(1", "a = '", "1 -- ", "1 #", "1 /* x", "1; DROP TABLE t"]
+)
+def test_what_ends_the_statement_early_is_no_condition(where: str) -> None:
+    """It would read other rows than the chunk's, for ever."""
+    assert not is_one_condition(where)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, cast
 
 import pymysql
@@ -492,9 +493,11 @@ def test_a_wish_for_a_table_that_is_not_there_is_said_in_the_log(
 ) -> None:
     world.begin(SnapshotMode.NEVER)
     world.wish(WishKind.START, "shop.typo")()
+    world.wish(WishKind.START, "shop.orders", "shop.other")()
     world.run()
     assert "no table of the task's filter is called shop.typo" in caplog.text
-    assert world.store.tables == {}
+    assert "no table of the task's filter is called shop.other" in caplog.text
+    assert world.store.tables.keys() == {ORDERS}
 
 
 def test_a_done_table_is_read_again_by_a_wish_and_not_by_a_restart(world: World) -> None:
@@ -742,6 +745,12 @@ def test_all_failed_tables_are_named(world: World) -> None:
         (pymysql.OperationalError(1142, "x"), TableState.FAILED, "may not read it (1142)"),
         (pymysql.ProgrammingError(1064, "x"), TableState.FAILED, "refuses to read it (1064)"),
         (pymysql.ProgrammingError(), TableState.FAILED, "refuses to read it (0)"),
+        (
+            pymysql.OperationalError(1054, "Unknown column 'x' in 'WHERE'"),
+            TableState.FAILED,
+            "refuses to read it (1054: Unknown column 'x' in 'WHERE')",
+        ),
+        (pymysql.OperationalError(1525, "secret"), TableState.FAILED, "refuses to read it (1525)"),
         (UnreadableEvent("odd"), TableState.FAILED, "odd"),
         (CannotTell("silent"), TableState.FAILED, "silent"),
     ],
@@ -755,6 +764,33 @@ def test_a_table_that_cannot_be_read_holds_up_no_other(
     assert (world.progress(ITEMS).state, world.ids(ORDERS)) == (state, [2])
     assert reason in world.progress(ITEMS).reason
     assert world.opened == 1
+
+
+def test_a_condition_that_the_server_refuses_holds_up_no_other_table(world: World) -> None:
+    world.rows = {ITEMS: [1], ORDERS: [2]}
+    refused = pymysql.OperationalError(1054, "Unknown column 'nope' in 'WHERE'")
+    world.errors = {"chunk": [refused]}
+    world.begin(SnapshotMode.NEVER)
+    world.wish(WishKind.START, "shop.items", where="nope > 1")()
+    world.wish(WishKind.START, "shop.orders")()
+    world.run()
+    failed = world.progress(ITEMS)
+    assert failed.state is TableState.FAILED
+    assert "with the condition of its start (1054: Unknown column 'nope'" in failed.reason
+    assert world.ids(ORDERS) == [2]
+
+
+def test_a_table_that_has_lost_a_column_is_described_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = selected(ORDERS)
+    described = [replace(before, expressions=("`gone`",)), before, before]
+    monkeypatch.setattr(world, "describe", lambda _: described.pop(0))
+    world.errors = {"chunk": [pymysql.OperationalError(1054, "Unknown column 'gone' in 'SELECT'")]}
+    world.run()
+    assert world.progress().state is TableState.DONE
+    assert world.ids() == [1, 2, 3, 4, 5]
+    assert (described, world.opened) == ([], 1)
 
 
 def test_a_table_that_is_gone_when_its_turn_comes_counts_as_dropped(world: World) -> None:
