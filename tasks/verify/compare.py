@@ -134,6 +134,7 @@ class Comparison:
         choose = random.Random()
         most = self._chunk_rows()
         last: Cells | None = None
+        spare: tuple[Cells | None, Cells | None] = None, None
         is_end = False
         while not is_end:
             bounds = [side.bound(last, most) for side in self.sources]
@@ -145,8 +146,13 @@ class Comparison:
             # Skipped after its bound is known, which the next range begins from.
             if choose.random() >= self.options.sample:
                 self.report.chunks_skipped += 1
+                if not choose.randrange(self.report.chunks_skipped):
+                    spare = lower, bound
                 continue
             yield self._range(lower, bound, most)
+        if not self.report.chunks:  # nothing compared would be called equal
+            self.report.chunks_skipped -= 1
+            yield self._range(*spare, most)
 
     def _chunk_rows(self) -> int:
         longest = max(side.row_bytes() for side in self.sources)
@@ -363,7 +369,7 @@ class Comparison:
                 if has_passed and not is_same:
                     changed.add(key)
             rest = left
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or self.lag.is_stuck():
                 break
         # Rows that changed at each look are not known to differ; the others may not have arrived.
         self.report.changing = len(rest & changed)
@@ -372,7 +378,8 @@ class Comparison:
 
     def _wait(self, moment: Moment, deadline: float) -> bool:
         while not self.lag.has_passed(moment):
-            if time.monotonic() >= deadline:
+            if time.monotonic() >= deadline or self.lag.is_stuck():
+                self.lag.give_up()
                 return False
             time.sleep(LOOK_SECONDS)
         return True

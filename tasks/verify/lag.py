@@ -51,6 +51,7 @@ class Lag:
         self._task, self._feeds, self._connections = task, feeds, connections
         self._zookeeper, self._logs, self._database = zookeeper, logs, database
         self._offsets = offset_table.find_table(database)
+        self._given_up_at: object = None
 
     def now(self) -> Moment:
         ends = {}
@@ -88,6 +89,19 @@ class Lag:
             # Offsets only grow, so a partition that has passed is not looked at again.
             moment.passed.add(partition)
         return True
+
+    def give_up(self) -> None:
+        """Notes that what was waited for has not come."""
+        self._given_up_at = self._reached()
+
+    def is_stuck(self) -> bool:
+        """Whether the tasks stand where they stood when a wait was given up: what was committed
+        later has not come either, however long it is waited for."""
+        return self._given_up_at is not None and self._given_up_at == self._reached()
+
+    def _reached(self) -> object:
+        stored = [self._stored(each.fetch.task_id, each.fetch.swimlane) for each in self._feeds]
+        return stored, dict(self._applied())
 
     def is_published(self, moment: Moment) -> bool:
         """Whether the fetch tasks have published everything that was committed then."""

@@ -285,8 +285,8 @@ def _is_confirmed(report: TableReport) -> bool:
 
     deletes = sum(each.op is Op.DELETE for each in report.planned)
     return click.confirm(
-        f"Publish {len(report.planned):,} rows of {report.target} from the source, {deletes:,} of "
-        "them as deletes?",
+        f"Publish {_counted(len(report.planned), 'row')} of {report.target} from the source, "
+        f"{deletes:,} of them as deletes?",
         err=True,
     )
 
@@ -337,25 +337,30 @@ def lines_of(report: TableReport) -> list[str]:
     if report.error:
         return [heading, f"  {report.error}"]
     lines = [
-        f"{heading}, {report.source_rows:,} rows at the source, {report.target_rows:,} at the "
-        f"target, {report.chunks:,} chunks, {report.seconds:.1f} s"
+        f"{heading}, {_counted(report.source_rows, 'row')} at the source, "
+        f"{report.target_rows:,} at the target, {_counted(report.chunks, 'chunk')}, "
+        f"{report.seconds:.1f} s"
     ]
     if report.chunks_skipped:
-        lines.append(f"  {report.chunks_skipped:,} chunks were skipped (--sample)")
+        lines.append(f"  {_counted(report.chunks_skipped, 'chunk')} skipped (--sample)")
     counts = [f"{count:,} {kind}" for kind, count in report.counts.items() if count]
     if counts:
         lines.append(f"  {', '.join(counts)}")
     if report.is_cut:
         lines.append("  so many rows differ that the rest of the table was not read")
     if report.changing:
-        lines.append(f"  {report.changing:,} rows kept changing and are not known to be equal")
-    if report.behind:
+        be = "is" if report.changing == 1 else "are"
         lines.append(
-            f"  {report.behind:,} rows differ, but the changes up to now have not arrived: start "
-            "the tasks, or wait longer with --patience"
+            f"  {_counted(report.changing, 'row')} kept changing and {be} not known to be equal"
+        )
+    if report.behind:
+        differ = "differs" if report.behind == 1 else "differ"
+        lines.append(
+            f"  {_counted(report.behind, 'row')} {differ}, but the changes up to now have not "
+            "arrived: start the tasks, or wait longer with --patience"
         )
     if report.repaired:
-        lines.append(f"  {report.repaired:,} rows were published; this is what is left")
+        lines.append(f"  {_counted(report.repaired, 'row')} published; this is the result after it")
     if report.not_repaired:
         lines.append(f"  not repaired: {report.not_repaired}")
     if report.left_out:
@@ -374,19 +379,24 @@ def _shown(example: Example) -> str:
         if not example.columns:
             return text
         return f"{text}: {', '.join(example.columns)}"
-    cells = []
-    for name in {**(source or {}), **(target or {})}:
-        at_source, at_target = _cell_of(source, name), _cell_of(target, name)
-        cells.append(f"{name}: {at_source} at the source, {at_target} at the target")
+    if source is None or target is None:
+        rest = {
+            name: cell for name, cell in (source or target or {}).items() if name not in example.key
+        }
+        return f"{text}: {_key(rest)}" if rest else text
+    cells = [
+        f"{name}: {_cell(source[name])} at the source, {_cell(target[name])} at the target"
+        for name in source
+    ]
     return f"{text}: {'; '.join(cells)}"
+
+
+def _counted(number: int, one: str) -> str:
+    return f"{number:,} {one}{'s' * (number != 1)}"
 
 
 def _key(cells: Mapping[str, str | None]) -> str:
     return ", ".join(f"{name}={_cell(cell)}" for name, cell in cells.items())
-
-
-def _cell_of(row: Mapping[str, str | None] | None, name: str) -> str:
-    return "nothing" if row is None else _cell(row[name])
 
 
 def _cell(cell: str | None) -> str:

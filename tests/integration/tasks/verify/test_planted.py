@@ -395,6 +395,18 @@ def test_rows_that_have_not_arrived_are_behind_not_different(shop: Shop) -> None
     assert (found.table["behind"], found.table["missing"]) == (1, 0)
 
 
+def test_the_patience_runs_once_while_the_tasks_are_stopped(shop: Shop) -> None:
+    for name in ("one", "two", "three"):
+        shop.create(name, "id INT PRIMARY KEY")
+    arrive(shop)
+    for name in ("one", "two", "three"):
+        shop.cursor.execute(f"INSERT INTO {name} VALUES (1)")
+    found = verify(shop, "postgresql", patience="4")
+    assert [table["result"] for table in found.tables] == ["behind"] * 3
+    waited = [table["seconds"] for table in found.tables]
+    assert waited[0] > 4 > waited[1] + waited[2], waited
+
+
 def test_what_cannot_be_told_exits_with_2(shop: Shop) -> None:
     shop.cursor.execute("CREATE TABLE orders (id INT PRIMARY KEY)")
     absent = verify_still(shop, "postgresql")
@@ -524,5 +536,5 @@ def test_tasks_of_zookeeper_are_found_by_their_ids(
         gone = CliRunner().invoke(main, ["task", "rm", each.task_id, "--yes", *zookeeper])
         assert gone.exit_code == 0, gone.output
     assert found.exit_code == 1, found.output
-    assert f"{shop.name}.orders: different, 1 rows at the source" in found.stdout
+    assert f"{shop.name}.orders: different, 1 row at the source" in found.stdout
     assert "missing id='1'" in found.stdout

@@ -178,11 +178,20 @@ def test_a_sample_of_buckets_is_the_same_on_both_sides(monkeypatch: pytest.Monke
     assert (report.source_rows, report.target_rows) == (3, 3)
 
 
-def test_of_ranges_that_are_left_out_nothing_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_has_at_least_one_range_and_nothing_is_said_of_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(compare, "CHUNK_ROWS", 1)
     world = World(rows(1, 2, 3), [], sample=0.0)
     report = world.comparison.run()
-    assert (report.chunks, report.chunks_skipped, report.source_rows) == (0, 4, 0)
+    assert (report.chunks, report.chunks_skipped) == (1, 3)
+    assert report.source_rows == report.differences <= 1
+
+
+def test_a_small_sample_of_one_range_compares_it() -> None:
+    """Nothing compared would be called equal."""
+    report = World(rows(1, 2), rows(1), sample=0.01).comparison.run()
+    assert (report.chunks, report.chunks_skipped, report.result) == (1, 0, "different")
 
 
 # streams
@@ -293,6 +302,25 @@ def test_changes_are_waited_for_as_long_as_patience_lasts(monkeypatch: pytest.Mo
     monkeypatch.setattr(world.clock, "has_passed", lambda _: next(answers))
     assert counted(world) == {Kind.MISSING: 1}
     assert next(answers, None) is None
+
+
+@pytest.mark.parametrize(("has_moved", "looks"), [(False, 0), (True, 3)])
+def test_tasks_that_have_not_moved_since_a_wait_was_given_up_are_not_waited_for_again(
+    monkeypatch: pytest.MonkeyPatch, has_moved: bool, looks: int
+) -> None:
+    """Each of 500 tables would cost its patience while a task is stopped."""
+    world = World(rows(1, 2), rows(1), patience=60.0)
+    world.clock.has_come, world.clock.has_moved, world.clock.given_up = False, has_moved, 1
+    slept: list[float] = []
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        world.clock.has_come = len(slept) == 3
+
+    monkeypatch.setattr("cdcbus.tasks.verify.compare.time.sleep", sleep)
+    report = world.comparison.run()
+    assert (report.behind, report.differences) == ((0, 1) if has_moved else (1, 0))
+    assert len(slept) == looks
 
 
 def test_a_row_that_never_stands_still_is_changing() -> None:

@@ -171,12 +171,15 @@ def bucket_of(row: Cells) -> int:
 
 class Clock:
     """As a Lag. `has_come`: whether the target has all. `then`: called at each look at the source's
-    end with its number; `is_moving`: the source's end is another each time."""
+    end with its number; `is_moving`: the source's end is another each time; `has_moved`: the tasks
+    have since a wait was given up."""
 
     def __init__(self) -> None:
         self.looks = 0
         self.has_come = self.is_sent = True
         self.is_moving = False
+        self.has_moved = True
+        self.given_up = 0
         self.then: Callable[[int], None] = lambda _: None
 
     def now(self) -> Moment:
@@ -186,6 +189,12 @@ class Clock:
 
     def has_passed(self, _: Moment) -> bool:
         return self.has_come
+
+    def give_up(self) -> None:
+        self.given_up += 1
+
+    def is_stuck(self) -> bool:
+        return self.given_up > 0 and not self.has_moved
 
     def is_published(self, _: Moment) -> bool:
         return self.is_sent

@@ -177,8 +177,8 @@ def test_a_repair_asks_publishes_and_looks_again(monkeypatch: pytest.MonkeyPatch
     done = world.run("--repair", answer="y\n")
     assert done.exit_code == 0
     assert "INSERT shop.orders id='1', part=NULL to topic orders" in done.output
-    assert "Publish 1 rows of shop.orders from the source, 0 of them as deletes?" in done.output
-    assert "3 rows were published; this is what is left" in done.output
+    assert "Publish 1 row of shop.orders from the source, 0 of them as deletes?" in done.output
+    assert "3 rows published; this is the result after it" in done.output
     assert world.audited == ["verify --repair: 1 rows of shop.orders, task 7"]
 
 
@@ -244,11 +244,14 @@ def test_of_a_table_that_was_not_compared_only_the_reason_is_told() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"chunks_skipped": 1000}, "1,000 chunks were skipped (--sample)"),
+        ({"chunks_skipped": 1000}, "1,000 chunks skipped (--sample)"),
         ({"is_cut": True}, "the rest of the table was not read"),
         ({"changing": 2}, "2 rows kept changing and are not known to be equal"),
         ({"behind": 3}, "3 rows differ, but the changes up to now have not arrived"),
-        ({"repaired": 4}, "4 rows were published; this is what is left"),
+        ({"repaired": 4}, "4 rows published; this is the result after it"),
+        ({"changing": 1}, "1 row kept changing and is not known to be equal"),
+        ({"behind": 1}, "1 row differs, but the changes up to now have not arrived"),
+        ({"repaired": 1}, "1 row published; this is the result after it"),
         ({"not_repaired": "why"}, "not repaired: why"),
         ({"left_out": ("a", "b")}, "not all source tables have them: a, b"),
     ],
@@ -267,9 +270,10 @@ def test_what_is_not_known_of_a_table_is_said(fields: dict[str, Any], text: str)
             Example(Kind.DIFFERENT, {"id": "1"}, "", ("a",), {"a": "x"}, {"a": None}),
             "different id='1': a: 'x' at the source, NULL at the target",
         ),
+        (Example(Kind.EXTRA, {"id": "1"}, "", (), None, {"id": "1"}), "extra id='1'"),
         (
-            Example(Kind.EXTRA, {"id": "1"}, "", (), None, {"id": "1"}),
-            "extra id='1': id: nothing at the source, '1' at the target",
+            Example(Kind.MISSING, {"id": "1"}, "", (), {"id": "1", "a": "x", "b": None}, None),
+            "missing id='1': a='x', b=NULL",
         ),
     ],
 )
