@@ -114,6 +114,8 @@ def default_sql(column: ColumnDefinition, dialect: str) -> str:
         return default.text
     if dialect == "oracle" and kind in ORACLE_TIMES:
         return f"{ORACLE_TIMES[kind]} {literal(default.text)}"
+    if dialect == "postgresql" and kind == "timestamp":  # read in UTC, and a point in time there
+        return literal(f"{default.text}+00")
     return literal(default.text)
 
 

@@ -102,12 +102,13 @@ class TablePlan:
 @dataclass(frozen=True, slots=True)
 class SchemaPlan:
     """All target tables of a task, and their missing schemas. `schemas`: the statements that create
-    these, if asked for."""
+    these, if asked for. `unseen`: tables that the task names, and the source does not show."""
 
     dialect: str
     tables: tuple[TablePlan, ...]
     missing_schemas: tuple[str, ...] = ()
     schemas: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()
 
     @property
     def head(self) -> list[str]:
@@ -151,6 +152,8 @@ def make_plan(
             mapped = mapped_tables(feed, connection)
             details = read_details(connection, {each.source.id for each in mapped})
         found += [(each, details[each.source.id]) for each in mapped]
+    seen = {str(each.source.id).upper() for each, _ in found}
+    unseen = tuple(sorted(load.includes - seen))
     url = read_url(load.target)
     dialect = url.dialect
     if dialect == "oracle":
@@ -160,6 +163,7 @@ def make_plan(
                 TablePlan(table, None, _statements(table, dialect, with_indexes))
                 for table in _defined(load, found, Target(dialect, zero_date=load.target.zero_date))
             ),
+            unseen=unseen,
         )
     with (
         target_database(load) as database,
@@ -175,7 +179,7 @@ def make_plan(
             schemas.add(str(named))
         missing = [each for each in sorted(schemas) if not _has_schema(at_target, each)]
     made = tuple(create_schema(each, dialect) for each in missing) if with_schemas else ()
-    return SchemaPlan(dialect, tables, tuple(missing), made)
+    return SchemaPlan(dialect, tables, tuple(missing), made, unseen)
 
 
 def _defined(

@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.schema.plan import SchemaPlan, TablePlan
 
+NO_TABLE = (
+    "no source table goes to this task: compare consumer.source.filter of the fetch task, "
+    "consumer.includes and the rights of the fetch task's user"
+)
+
 
 def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds the options that `plan` and `apply` share."""
@@ -75,7 +80,7 @@ def plan(
         print_json(_fields(found))
     else:
         _print(found)
-    if check and any(table.loses for table in found.tables):
+    if check and (found.unseen or not found.tables or any(table.loses for table in found.tables)):
         sys.exit(1)
 
 
@@ -107,7 +112,8 @@ def apply(
         _print(found)
     count = len(found.statements)
     if not count:
-        click.echo("nothing to do: all tables exist", err=True)
+        said = "all tables exist" if found.tables else NO_TABLE
+        click.echo(f"nothing to do: {said}", err=True)
         return
     if not yes:
         click.confirm(f"Run {count} statement{'s' * (count > 1)}?", abort=True, err=True)
@@ -129,6 +135,13 @@ def _planned(
 
 
 def _print(found: SchemaPlan) -> None:
+    for name in found.unseen:
+        click.echo(
+            f"-- source table {name} is in consumer.includes, and the source shows no such table "
+            "to the fetch task's user, or its filter leaves it out"
+        )
+    if not found.tables:
+        click.echo(f"-- {NO_TABLE}")
     for name in found.missing_schemas:
         if not found.schemas:
             click.echo(f"-- schema {name} is missing: --schemas creates it")
@@ -181,6 +194,7 @@ def _fields(found: SchemaPlan) -> dict[str, Any]:
     return {
         "dialect": found.dialect,
         "missingSchemas": list(found.missing_schemas),
+        "unseen": list(found.unseen),
         "statements": found.statements,
         "tables": tables,
     }

@@ -62,6 +62,23 @@ def primary_key(shop: Shop) -> list[str]:
     return [row[0] for row in shop.postgresql(sql)]
 
 
+def test_a_table_that_only_the_task_names_is_told(shop: Shop) -> None:
+    load = shop.load("postgresql", **{"consumer.includes": f"{shop.name}.orders,{shop.name}.typo"})
+    assert planned(load)["unseen"] == [f"{shop.name}.typo".upper()]
+    run("plan", load, "--check", code=1)
+
+
+def test_the_default_of_a_timestamp_is_the_same_moment_in_any_time_zone(shop: Shop) -> None:
+    shop.cursor.execute(
+        "ALTER TABLE orders ADD at TIMESTAMP(3) NOT NULL DEFAULT '2024-01-01 01:02:03'"
+    )
+    made = "; ".join(planned(shop.load("postgresql"))["statements"])
+    shop.postgresql(f"SET TIME ZONE 'Asia/Tokyo'; {made}")
+    shop.postgresql(f"INSERT INTO {shop.name}.orders (id) VALUES (1)")
+    sql = f"SELECT at = '2024-01-01 01:02:03+00' FROM {shop.name}.orders"
+    assert shop.postgresql(sql) == [(True,)]
+
+
 def test_the_table_gets_key_defaults_comments_and_indexes(shop: Shop) -> None:
     load = shop.load("postgresql")
     run("apply", load, "--yes", "--indexes")

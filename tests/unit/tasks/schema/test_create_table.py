@@ -42,6 +42,13 @@ TEXT, NOW, BITS, BYTES = (
         ("int unsigned", Default(TEXT, "-1"), "-1", "-1", "-1"),
         ("decimal(5,2)", Default(TEXT, "1.50"), "1.50", "1.50", "1.50"),
         ("date", Default(TEXT, "2024-01-01"), *["'2024-01-01'"] * 2, "DATE '2024-01-01'"),
+        (
+            "timestamp",
+            Default(TEXT, "2024-01-01 01:02:03"),
+            "'2024-01-01 01:02:03'",
+            "'2024-01-01 01:02:03+00'",
+            "TIMESTAMP '2024-01-01 01:02:03'",
+        ),
         ("varchar(9)", Default(TEXT, "it's"), *["'it''s'"] * 3),
     ],
 )

@@ -107,6 +107,23 @@ def test_a_check_fails_where_rows_would_be_lost(world: World, table: TablePlan, 
     assert world.call("plan", "x.properties").exit_code == 0
 
 
+def test_a_table_that_the_source_does_not_show_is_named(world: World) -> None:
+    world.plan = SchemaPlan("postgresql", (WHOLE,), unseen=("SHOP.TYPO",))
+    found = world.call("plan", "--check", "x.properties")
+    assert (found.exit_code, found.stdout.count("\n")) == (1, 4)
+    assert "-- source table SHOP.TYPO is in consumer.includes" in found.stdout
+    assert json.loads(world.call("plan", "--json", "x.properties").stdout)["unseen"] == [
+        "SHOP.TYPO"
+    ]
+
+
+def test_a_task_without_any_table_is_told_apart_from_one_whose_tables_exist(world: World) -> None:
+    world.plan = SchemaPlan("postgresql", ())
+    assert "-- no source table goes to this task" in world.call("plan", "x.properties").stdout
+    assert world.call("plan", "--check", "x.properties").exit_code == 1
+    assert "nothing to do: no source table" in world.call("apply", "x.properties").stderr
+
+
 def test_a_plan_as_json_has_all_of_it(world: World) -> None:
     world.plan = SchemaPlan("postgresql", (MISSING, NARROW), ("shop",), ("CREATE SCHEMA shop",))
     found = json.loads(world.call("plan", "--json", "x.properties").stdout)
