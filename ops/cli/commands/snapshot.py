@@ -105,7 +105,7 @@ def status(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSetting
             }
         )
     else:
-        _print(task_id, shown, found.wishes)
+        _print(task_id, tables, shown, found.wishes)
     if any(each.progress.state is TableState.FAILED for each in shown):
         raise click.exceptions.Exit(1)
 
@@ -122,8 +122,16 @@ def _wish(task_id: str, what: Wish, as_json: bool, bus: BusSettings) -> None:
         click.echo(ordered.sentence)
 
 
-def _print(task_id: str, shown: Sequence[TableSnapshot], wished: Sequence[Wish]) -> None:
-    if not shown:
+def _print(
+    task_id: str, tables: Sequence[str], shown: Sequence[TableSnapshot], wished: Sequence[Wish]
+) -> None:
+    known = {str(each.table).lower() for each in shown}
+    if unknown := [each for each in tables if each.lower() not in known]:
+        click.echo(
+            f"task {task_id} has no snapshot of {', '.join(unknown)}: none was started, or the "
+            "task's filter lets no such table through, which its log then says"
+        )
+    elif not shown:
         click.echo(f"task {task_id} has no snapshots")
     rows = []
     for each in shown:

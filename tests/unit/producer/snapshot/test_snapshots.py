@@ -564,6 +564,23 @@ def test_a_pause_while_rows_are_on_their_way_stays_a_pause(world: World) -> None
     assert (paused.state, paused.rows, paused.after) == (TableState.PAUSED, 2, ("2",))
 
 
+def test_a_table_paused_while_it_is_described_is_read_whole_once_resumed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe, pause = world.describe, [world.wish(WishKind.PAUSE)]
+
+    def described(table: TableId) -> SelectedTable | None:
+        if pause:
+            pause.pop()()
+        return describe(table)
+
+    monkeypatch.setattr(world, "describe", described)
+    world.run(world.wish(WishKind.RESUME))
+    done = world.progress()
+    assert (done.state, done.until, done.estimated_rows) == (TableState.DONE, ("5",), 5)
+    assert done.started_ms
+
+
 def test_a_wish_for_another_table_changes_nothing(world: World) -> None:
     world.during = [world.wish(WishKind.STOP, "shop.items")]
     world.run()

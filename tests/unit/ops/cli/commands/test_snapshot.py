@@ -103,6 +103,13 @@ def test_a_task_without_snapshots_says_so(zookeeper: Any) -> None:
     assert (shown.exit_code, shown.output) == (0, "task 7 has no snapshots\n")
 
 
+def test_a_table_without_a_snapshot_is_named(zookeeper: Any) -> None:
+    ZooKeeperSnapshots(zookeeper, "7", "lane").save({ORDERS: HALF})
+    shown = run("status", "7", "--table", "SHOP.orders", "--table", "shop.typo")
+    assert "task 7 has no snapshot of shop.typo: none was started" in shown.output
+    assert "shop.orders" in shown.output.splitlines()[-1]
+
+
 def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert command._bar(0.5) == "█" * 10 + "░" * 10
