@@ -79,7 +79,7 @@ class Snapshots:
 
 @dataclass(frozen=True, slots=True)
 class Ordered:
-    """`is_running`: the task sees it within a second. `gives_up`: it ended a direct load,
+    """`is_running`: the task sees it within seconds. `gives_up`: it ended a direct load,
     immediately. `sentence`: what it means."""
 
     is_running: bool
@@ -120,7 +120,7 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
     is_running = bool(TaskNodes(client).locks(task_id))
     wish(client, task_id, swimlane, what, who)
     of = ", ".join(what.tables) or "all its tables"
-    when = "within a second" if is_running else "when it starts: it does not run now"
+    when = "within seconds" if is_running else "when it starts: it does not run now"
     return Ordered(
         is_running,
         f"task {task_id}: snapshot {what.kind} of {of} is ordered; the task sees it {when}",

@@ -166,7 +166,7 @@ class Snapshots(BaseModel):
 
 
 class SnapshotOrder(BaseModel):
-    """`is_running`: the task sees it within a second; else when it starts. `gives_up`: it ended a
+    """`is_running`: the task sees it within seconds; else when it starts. `gives_up`: it ended a
     direct load, which is now forgotten."""
 
     is_running: bool

@@ -170,7 +170,7 @@ def wishes_of(client: KazooClient, path: str) -> dict[str, Wish]:
 
 
 def wish(client: KazooClient, task_id: str, swimlane: str, what: Wish, by: str) -> None:
-    """Asks something of a task, which sees it within a second, or when it starts; recorded in the
+    """Asks something of a task, which sees it within seconds, or when it starts; recorded in the
     audit."""
     path = f"{snapshot_path(task_id, swimlane)}/wishes/"
     with audited(client, by, f"snapshot {what.kind}", f"task {task_id}"), reported(path):

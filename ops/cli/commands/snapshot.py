@@ -33,7 +33,7 @@ _tables = click.option(
 def snapshot() -> None:
     """Send the rows that a fetch task's tables already have, while it follows the binlog.
 
-    A running task sees a command within a second, a stopped one when it starts.
+    A running task sees a command within seconds, a stopped one when it starts.
     """
 
 

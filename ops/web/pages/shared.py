@@ -21,7 +21,7 @@ DONE = {
     "new-started": "The task is stored, and its start is ordered.",
     "moved": "The text names its node now. A running task is restarted there.",
     "reset": "The position is set.",
-    "snapshot": "The order is stored: the task sees it within a second, or when it starts.",
+    "snapshot": "The order is stored: the task sees it within seconds, or when it starts.",
     "given-up": "The direct load is given up: its target tables hold some of the rows. Empty them, "
     "and set the task's position before it is started: it would continue from where the load "
     "began.",

@@ -146,7 +146,7 @@ def test_buttons_wish_of_the_task_what_the_commands_do_for_those_who_may(
     orders = ("shop.orders",)
     assert wished(bus, name) == [*(Wish(kind, orders) for kind in WishKind), Wish(WishKind.PAUSE)]
     said = text(web, f"{PAGE}?done=snapshot")
-    assert "sees it within a second, or when it starts" in said
+    assert "sees it within seconds, or when it starts" in said
     assert "not seen by the task yet: stop shop.orders" in said
     assert "not seen by the task yet: pause all tables" in said
     assert "ada@127.0.0.1 by HTTP snapshot pause task 7 done" in text(web, "/nodes")

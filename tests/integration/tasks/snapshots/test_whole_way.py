@@ -191,7 +191,7 @@ def test_operators_ask_for_a_snapshot_of_a_task_by_the_command_line(
     wait_until(lambda: shop.position(fetch) is not None, f"the task to start: {fetch.log}", 60)
     assert status(shop) == {}
     told = wish(shop, "start", "--table", f"{shop.name}.goods", "--where", "id <= 60")
-    assert "within a second" in told
+    assert "within seconds" in told
     wait_until(lambda: state(shop) == "done", f"the snapshot to be done: {fetch.log}", 30)
     found = status(shop)["goods"]
     assert (found["rows"], found["where"]) == (60, "id <= 60")

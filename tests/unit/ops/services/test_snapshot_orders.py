@@ -41,7 +41,7 @@ def test_a_wish_goes_to_the_tasks_swimlane_and_says_when_it_is_seen(zookeeper: A
     ordered = order_snapshot(zookeeper, "7", Wish(WishKind.PAUSE), "ann")
     assert ordered.is_running
     assert "snapshot pause of all its tables is ordered" in ordered.sentence
-    assert ordered.sentence.endswith("within a second")
+    assert ordered.sentence.endswith("within seconds")
 
 
 @pytest.mark.parametrize("table", ["orders", "a.b.c", ""])
