@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import time
 from collections import deque
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn, TextIO
 
 import click
 
@@ -204,32 +205,35 @@ def logs(task_id: str, lines: int, follow: bool, bus: BusSettings) -> None:
             f"the log of task {task_id} is {run.log} on {run.host}; it is not here, on "
             f"{socket.gethostname()}"
         )
-    with file.open(encoding="utf-8", errors="replace") as log:
-        # It reads the whole file, but keeps only the last lines.
-        for line in deque(log, lines):
-            click.echo(line, nl=False)
-        while follow:
-            click.echo(log.read(), nl=False)
-            # Another inode: the node has rotated the log.
-            if file.stat().st_ino != _inode(log.fileno()):
-                log.close()
-                return _follow_rotated(file)
-            time.sleep(FOLLOW_SECONDS)
-    return None
+    log = _opened(file)
+    # It reads the whole file, but keeps only the last lines.
+    for line in deque(log, lines):
+        click.echo(line, nl=False)
+    if follow:
+        _follow(file, log)
+    log.close()
 
 
-def _inode(descriptor: int) -> int:
-    import os
-
-    return os.fstat(descriptor).st_ino
-
-
-def _follow_rotated(file: Path) -> None:
-    """Prints each new log file from its beginning, whenever the log is rotated."""
+def _follow(file: Path, log: TextIO) -> NoReturn:
+    """Prints what is written to the log, and each new log from its beginning whenever the node
+    rotates it."""
     while True:
-        with file.open(encoding="utf-8", errors="replace") as log:
-            while file.stat().st_ino == _inode(log.fileno()):
+        with log:
+            while _is_at(file, log):
                 click.echo(log.read(), nl=False)
                 time.sleep(FOLLOW_SECONDS)
-            # What was written between the last read and the rotation.
+            # Lines can have been written between the last read and the rotation.
             click.echo(log.read(), nl=False)
+        log = _opened(file)
+
+
+def _opened(file: Path) -> TextIO:
+    return file.open(encoding="utf-8", errors="replace")
+
+
+def _is_at(file: Path, log: TextIO) -> bool:
+    """Whether the open log still has this name. For a moment of a rotation no file has it."""
+    try:
+        return file.stat().st_ino == os.fstat(log.fileno()).st_ino
+    except FileNotFoundError:
+        return True
