@@ -35,7 +35,9 @@ def outcome(world: World, cell: Cell, seconds: float, chance: random.Random) -> 
             wait_until(is_equal, "source and target to be equal", PATIENCE_SECONDS)
         except AssertionError:
             wrong.append(differs[0])
-        if world.starts() == starts and (back := world.went_back(start)):
+        back = world.went_back(start)
+        # Counted after the topic was read: a task that has just begun again may send rows twice.
+        if back and world.starts() == starts:
             wrong.append(f"{len(back)} rows went back in time, as {back[0]}")
     except Exception as error:
         wrong.append(f"{type(error).__name__}: {error}")

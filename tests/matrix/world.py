@@ -176,7 +176,9 @@ class World:
             return ""
         if fault is Fault.KILL and victim in SERVERS:
             kill(self.home, SERVER_NAMES[victim])
-            up(self.home, QUIET)
+            if up(self.home, QUIET) != self.addresses:
+                # Another stack of this machine chose the port while nobody listened on it.
+                return f"the {victim} came back at another port, which no task knows"
             return ""
         pids = self._pids(victim)
         if not pids:
