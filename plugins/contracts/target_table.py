@@ -51,7 +51,7 @@ class TargetTable:
     unsafe: str = ""
     # The key is, or can be, checked at the commit, so no upsert can use it.
     is_key_deferrable: bool = False
-    # Its loader applies `TableBatch.moves`.
-    can_move: bool = False
     # Sentences for `task check` on other properties of the table that affect rows.
     remarks: tuple[str, ...] = ()
+    # Its loader applies `TableBatch.moves`.
+    can_move: bool = False
