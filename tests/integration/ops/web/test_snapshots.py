@@ -249,7 +249,7 @@ def test_in_a_browser_a_table_is_paused_its_bar_moves_and_others_have_no_such_pa
         page.get_by_label("Snapshot of").select_option("shop.people")
         paused = TableProgress(TableState.PAUSED, 3_000, estimated_rows=6_000)
         store.save({TableId("shop", "orders"): paused})
-        bar = page.get_by_label("share of shop.orders that is done")
+        bar = page.get_by_label("progress of shop.orders")
         expect(bar).to_have_attribute("value", "50", timeout=20_000)
         expect(page.get_by_label("Snapshot of")).to_have_value("shop.people")
         page.goto("/tasks/242")
