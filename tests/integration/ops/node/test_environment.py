@@ -48,4 +48,7 @@ def test_a_task_is_refused_and_left_alone_where_its_environment_is_another(
 
     bus.node("right", CDCBUS_ENVIRONMENT=PROD)
     wait_until(lambda: bus.tasks.claimed_by("5301") == "right", "the claim of the right node")
-    assert "environment prod" in run(bus, PROD, "node", "info", "right")
+    # A node takes tasks before its first report.
+    wait_until(
+        lambda: "environment prod" in run(bus, PROD, "node", "info", "right"), "the node's report"
+    )
