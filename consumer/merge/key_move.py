@@ -45,4 +45,5 @@ def moved(change: RowChange, table: TargetTable, *, insert_on_update: bool) -> T
     # of another one. Others, as Oracle, check at the statement's end: there a row under the new key
     # may be one that gets a new key next.
     moves = Moves([(old, new)], may_repeat=not change.table.checks_keys_late)
-    return TableBatch(table, moves=moves, writes=[Writes(columns, [cells], insert_on_update)])
+    writes = Writes(columns, [cells], insert_on_update, expected=1)
+    return TableBatch(table, moves=moves, writes=[writes])

@@ -121,7 +121,7 @@ def test_a_partial_change_of_the_key_keeps_the_row() -> None:
     assert batch == TableBatch(
         TARGET,
         moves=Moves([(("1",), ("2",))], may_repeat=True),
-        writes=[Writes(("id", "b"), [("2", "new")])],
+        writes=[Writes(("id", "b"), [("2", "new")], expected=1)],
     )
 
 
