@@ -9,7 +9,6 @@ it that has tests. `.ci/run` runs all.
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -72,8 +71,7 @@ def main(since: str, is_list: bool) -> None:
     if chosen:
         runs.append(["-n", "2", "--dist", "loadfile", *chosen])
     codes = [
-        subprocess.run([sys.executable, "-m", "pytest", "-q", *words], cwd=ROOT, env=os.environ)
-        for words in runs
+        subprocess.run([sys.executable, "-m", "pytest", "-q", *words], cwd=ROOT) for words in runs
     ]
     sys.exit(any(each.returncode for each in codes))
 
