@@ -122,6 +122,7 @@ class KafkaReader:
         and BusUnavailable where Kafka is unreachable, or holds no record at the offset: the next
         start says what is wrong."""
         messages, self._again, self._last = self._again, [], []
+        self._begun = dict(self._next)
         if not messages:
             first = self._consumer.poll(wait_seconds)
             if first is None:
@@ -133,7 +134,7 @@ class KafkaReader:
         messages = self._with_more(messages)
         if from_all and len(self._next) > 1:
             messages += self._of_others(messages)
-        self._begun, self._last = dict(self._next), messages
+        self._last = messages
         # Keyed by plain tuples: making a NamedTuple for each record takes longer than the rest of
         # the loop.
         by_partition = dict[tuple[str, int], list[Any]]()

@@ -147,6 +147,19 @@ def test_partitions_that_are_read_again_come_from_there_on_and_others_go_on(
     assert found == expected
 
 
+def test_a_partition_is_read_again_after_a_reading_that_found_nothing(
+    name: str, kafka: str, make_topic: Callable[..., str]
+) -> None:
+    expected = put(kafka, make_topic(name, 1), 1, 10)
+    partition = TopicPartition(name, 0)
+    with KafkaReader(reading(name, kafka), {partition: 0}, 1000) as reader:
+        read_all(reader, {partition: 14}, 1000, lambda _: None)
+        wait_until(lambda: not reader.read(0.1)[1] and reader.ahead() == 0, "the end")
+        reader.go_back({partition: 4})
+        again = read_all(reader, {partition: 14}, 1000, lambda _: None)
+    assert again == {partition: expected[partition][4:]}
+
+
 def test_keys_come_where_there_are_several_partitions_and_headers_where_they_are_sent_on(
     name: str, kafka: str, make_topic: Callable[..., str]
 ) -> None:
