@@ -281,6 +281,7 @@ def _regexes(settings: Settings) -> tuple[str, ...]:
 
 
 def _weights(settings: Settings) -> dict[str, int]:
-    prefix = "loader.weight."
-    names = [name for name in settings.entries if name.startswith(prefix) and settings.has(name)]
-    return {name.removeprefix(prefix).upper(): settings.get(name, NUMBER) or 0 for name in names}
+    weights: dict[str, int] = {}
+    for table, key in settings.keys_below("loader.weight.").items():
+        weights[table.upper()] = settings.get(key, NUMBER) or 0
+    return weights

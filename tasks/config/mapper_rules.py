@@ -95,14 +95,11 @@ def _pair(settings: Settings, name: str) -> tuple[str, str] | None:
     return pair
 
 
-def _named(settings: Settings, prefix: str) -> list[tuple[str, str]]:
-    """Column and key of each line that begins with the prefix and has a value."""
-    names = [name for name in settings.entries if name.startswith(prefix) and settings.has(name)]
-    return [(name.removeprefix(prefix), name) for name in names]
-
-
 def _texts(settings: Settings, prefix: str) -> dict[str, str]:
-    return {column: settings.get(key, TEXT) or "" for column, key in _named(settings, prefix)}
+    texts: dict[str, str] = {}
+    for column, key in settings.keys_below(prefix).items():
+        texts[column] = settings.get(key, TEXT) or ""
+    return texts
 
 
 def _lowered(settings: Settings, name: str) -> frozenset[str]:
@@ -110,9 +107,10 @@ def _lowered(settings: Settings, name: str) -> frozenset[str]:
 
 
 def _computed(settings: Settings, name: str) -> dict[str, Expression]:
-    constants = _texts(settings, f"{name}.constant.")
-    computed = {column: constant(text) for column, text in constants.items()}
-    for column, key in _named(settings, f"{name}.expression."):
+    computed: dict[str, Expression] = {}
+    for column, text in _texts(settings, f"{name}.constant.").items():
+        computed[column] = constant(text)
+    for column, key in settings.keys_below(f"{name}.expression.").items():
         if column in computed:
             settings.reject(key, f"column {column} has a constant too; remove one of the two lines")
         if (expression := settings.get(key, EXPRESSION)) is not None:
@@ -122,7 +120,7 @@ def _computed(settings: Settings, name: str) -> dict[str, Expression]:
 
 def _masks(settings: Settings, name: str) -> dict[str, Mask]:
     masks = {}
-    for column, key in _named(settings, f"{name}.mask."):
+    for column, key in settings.keys_below(f"{name}.mask.").items():
         mask = settings.get(key, MASK)
         if mask is not None:
             masks[column.lower()] = mask

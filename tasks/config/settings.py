@@ -95,6 +95,15 @@ class Settings:
                     found[entry.key.removeprefix(prefix)] = entry.value
         return found
 
+    def keys_below(self, prefix: str) -> dict[str, str]:
+        """The rest of each name after the prefix -> the key, of the keys that have a value. The
+        bare prefix, which names nothing, is no key."""
+        found: dict[str, str] = {}
+        for name in self.entries:
+            if name.startswith(prefix) and name != prefix and self.has(name):
+                found[name.removeprefix(prefix)] = name
+        return found
+
     def error(self, name: str, what: str, value_type: ValueType[Any]) -> None:
         """Reports an error at a key: the fault, the expected form, an example."""
         self._report(
