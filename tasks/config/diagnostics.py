@@ -36,7 +36,7 @@ class Diagnostic:
     def located(self, file: str) -> str:
         """`file:line: key: sentence`, without the parts that do not apply."""
         place = f"{file}:{self.line}" if self.line else file
-        return f"{place}: {self.key}: {self.sentence}" if self.key else f"{place}: {self.sentence}"
+        return ": ".join(filter(None, (place, self.key, self.sentence)))
 
 
 @dataclass(slots=True)
@@ -96,6 +96,11 @@ class Diagnostics:
 
 def printable(text: str) -> str:
     """The text with unprintable characters escaped, so that a file cannot control the terminal."""
-    return "".join(
-        character if character.isprintable() else repr(character)[1:-1] for character in text
-    )
+    return "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    # `repr` has the escape, between quotes.
+    return repr(character)[1:-1]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdcbus.plugins.kafka.config import PublishConfig
-from cdcbus.plugins.rowchange import Op
+from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import BinlogStart
 from cdcbus.plugins.transform.table_list import TableList
 from cdcbus.producer.config import (
@@ -61,19 +61,13 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
     # Only checked: a fetch task has one form of rows, so porter's line may name no other.
     settings.get("consumer.converter", word("canalRow"))
     includes, excludes = tables(settings)
-    heartbeat, ddl = _heartbeat(settings), _ddl(settings)
+    heartbeats = settings.get("consumer.source.heartbeatTable", TABLE)
+    ddl = _ddl(settings)
     return FetchTask(
         task_id=task_id,
         swimlane=settings.get("consumer.source.database", PATH_NAME) or "",
         source=source_config(settings),
-        tables=FilterConfig(
-            settings.get("consumer.source.filter", REGEXES) or (),
-            includes.names,
-            excludes.names,
-            includes.patterns,
-            excludes.patterns,
-            settings.get("consumer.source.blackFilter", REGEXES) or (),
-        ),
+        tables=_filter(settings, includes, excludes),
         publish=_publish(task_id, settings),
         start=settings.get("consumer.offset", BINLOG_START),
         position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS)
@@ -81,20 +75,33 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
         ddl=ddl,
         rows_per_record=_rows_per_record(settings),
         on_position_lost=settings.get("consumer.source.onPositionLost", ON_POSITION_LOST),
-        heartbeat=heartbeat,
+        heartbeat=_heartbeat(settings, heartbeats),
         snapshot=SnapshotMode(settings.get("consumer.snapshot", SNAPSHOT) or SnapshotMode.NEVER),
         skips_statements=settings.get("consumer.onStatement", ON_STATEMENT) == "skip",
         left_out=_left_out(settings, ddl),
-        transform=_transform(settings, includes, excludes, heartbeat),
+        transform=_transform(settings, includes, excludes, heartbeats),
         elsewhere=_elsewhere(settings),
         until=_until(settings),
     )
 
 
+def _filter(settings: Settings, includes: TableList, excludes: TableList) -> FilterConfig:
+    return FilterConfig(
+        settings.get("consumer.source.filter", REGEXES) or (),
+        includes.names,
+        excludes.names,
+        includes.patterns,
+        excludes.patterns,
+        settings.get("consumer.source.blackFilter", REGEXES) or (),
+    )
+
+
 def _until(settings: Settings) -> BinlogStart | None:
     word = settings.get(STOP_AT, TEXT)
+    if not word:
+        return None
     try:
-        return fetch_end(word) if word else None
+        return fetch_end(word)
     except ValueError as error:
         settings.reject(STOP_AT, str(error))
         return None
@@ -106,8 +113,9 @@ def _elsewhere(settings: Settings) -> Elsewhere:
         settings.get(EXCLUDE_GTID_SOURCES, GTID_SOURCES) or frozenset(),
         settings.get(EXCLUDE_MARKS, MARKS) or frozenset(),
     )
+    snapshot = settings.get("consumer.snapshot", SNAPSHOT) or "never"
     # A snapshot reads tables, and rows there do not say which side wrote them.
-    if found != Elsewhere() and (settings.get("consumer.snapshot", SNAPSHOT) or "never") != "never":
+    if found != Elsewhere() and snapshot != "never":
         settings.reject(
             "consumer.snapshot",
             "a snapshot would send rows back to the side that they came from, older than its own: "
@@ -146,28 +154,25 @@ def _transform(
     settings: Settings,
     includes: TableList,
     excludes: TableList,
-    heartbeat: HeartbeatConfig | None,
+    heartbeats: TableId | None,
 ) -> RowTransform:
-    rules, processor = mapper_rules(settings), processor_name(settings)
+    rules = mapper_rules(settings)
+    processor = processor_name(settings)
     # Nothing to change: rows then take the fast path, which knows no rules.
     if not processor and all(rule.is_plain for rule in rules):
-        return RowTransform(heartbeats=heartbeat.table if heartbeat else None)
+        return RowTransform(heartbeats=heartbeats)
+    named = includes.names
     # With patterns, the names are not all tables that the task can take.
-    named = frozenset() if includes.patterns else includes.names
-    return RowTransform(
-        rules, processor, named, excludes.names, heartbeat.table if heartbeat else None
-    )
+    if includes.patterns:
+        named = frozenset()
+    return RowTransform(rules, processor, named, excludes.names, heartbeats)
 
 
-def _heartbeat(settings: Settings) -> HeartbeatConfig | None:
-    table = settings.get("consumer.source.heartbeatTable", TABLE)
-    return (
-        HeartbeatConfig(
-            table, settings.get("consumer.source.heartbeatIntervalSeconds", SECONDS) or 0.0
-        )
-        if table
-        else None
-    )
+def _heartbeat(settings: Settings, table: TableId | None) -> HeartbeatConfig | None:
+    if table is None:
+        return None
+    interval = settings.get("consumer.source.heartbeatIntervalSeconds", SECONDS) or 0.0
+    return HeartbeatConfig(table, interval)
 
 
 def _publish(task_id: str, settings: Settings) -> PublishConfig:
@@ -177,9 +182,8 @@ def _publish(task_id: str, settings: Settings) -> PublishConfig:
 
 
 def _ddl(settings: Settings) -> DdlConfig:
-    truncates, definitions = (
-        settings.get(f"loader.source.{name}", FLAG) or False for name in ("truncate", "ddl")
-    )
+    truncates = settings.get("loader.source.truncate", FLAG) or False
+    definitions = settings.get("loader.source.ddl", FLAG) or False
     # oggJson has no form for DDL.
     if definitions:
         _need_canal_row(settings, "loader.source.ddl", "DDL")
@@ -226,14 +230,7 @@ def source_task(task_id: str, name: str, settings: Settings) -> FetchTask:
         task_id=task_id,
         swimlane=settings.get("consumer.source.database", PATH_NAME) or "",
         source=SourceConfig((), "", added=AddedSource(name, settings.below(OPTIONS), start)),
-        tables=FilterConfig(
-            settings.get("consumer.source.filter", REGEXES) or (),
-            includes.names,
-            excludes.names,
-            includes.patterns,
-            excludes.patterns,
-            settings.get("consumer.source.blackFilter", REGEXES) or (),
-        ),
+        tables=_filter(settings, includes, excludes),
         publish=_publish(task_id, settings),
         position_interval_seconds=settings.get("consumer.source.positionIntervalSeconds", SECONDS)
         or 0.0,

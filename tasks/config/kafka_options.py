@@ -85,17 +85,18 @@ def kafka_options(settings: Settings, fixed: Fixed, *prefixes: str) -> KafkaOpti
     """The settings under the prefixes, a later prefix winning, without fixed ones, which get a
     warning."""
     options = settings.below(*prefixes)
-    keys = {
-        option: prefix + option
-        for prefix in prefixes
-        for option in options
-        if prefix + option in settings.entries
-    }
-    for option in (option for option in options if option in fixed):
+    keys: dict[str, str] = {}
+    for prefix in prefixes:
+        for option in options:
+            if prefix + option in settings.entries:
+                keys[option] = prefix + option
+    free: dict[str, str] = {}
+    for option, value in options.items():
+        if option not in fixed:
+            free[option] = value
+            continue
         same, reason = fixed[option]
         # No warning for a line that asks for what is done anyway.
-        if options[option] and options[option].strip().lower() not in same:
+        if value and value.strip().lower() not in same:
             settings.warn(keys[option], f"ignored: {reason}; remove the line")
-    return KafkaOptions(
-        {option: value for option, value in options.items() if option not in fixed}, keys, settings
-    )
+    return KafkaOptions(free, keys, settings)

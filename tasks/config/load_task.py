@@ -50,9 +50,9 @@ TIME_ZONE_KEY = "consumer.source.timeZone"
 
 def load_task(task_id: str, settings: Settings) -> LoadTask:
     """The task; missing and impossible settings are reported to the settings' diagnostics."""
-    source, loader = _source(settings), _loader(settings)
+    source = _source(settings)
+    loader = _loader(settings)
     includes, excludes = tables(settings)
-    first_consume_from = settings.get("consumer.source.firstConsumeFrom", EDGE)
     return LoadTask(
         task_id=task_id,
         source=source,
@@ -82,12 +82,19 @@ def load_task(task_id: str, settings: Settings) -> LoadTask:
         ),
         start=_start(settings, source.topics),
         until=_until(settings, len(source.topics)),
-        first_consume_from=Edge(first_consume_from) if first_consume_from else None,
+        first_consume_from=_first_consume_from(settings),
         allow_offset_reset=bool(settings.get("consumer.source.allowOffsetReset", FLAG)),
         max_records_per_batch=settings.get("consumer.source.maxRecordsPerBatch", POSITIVE) or 0,
         spark_options=_spark_options(settings),
         heartbeats=settings.get("consumer.source.heartbeatTable", TABLE),
     )
+
+
+def _first_consume_from(settings: Settings) -> Edge | None:
+    word = settings.get("consumer.source.firstConsumeFrom", EDGE)
+    if not word:
+        return None
+    return Edge(word)
 
 
 def _converter(settings: Settings) -> str:
@@ -105,7 +112,9 @@ def _time_zone(settings: Settings) -> str:
             TIME_ZONE_KEY,
             f"without effect: times in {converter} records need no zone; remove the line",
         )
-    return "" if read_zone(zone) is UTC else zone
+    if read_zone(zone) is UTC:
+        return ""
+    return zone
 
 
 def _target_zone(settings: Settings, loader: str) -> str:
@@ -128,14 +137,18 @@ def _target_zone(settings: Settings, loader: str) -> str:
 def _loader(settings: Settings) -> str:
     name = settings.get("loader.loaderName", LOADER_NAME) or ""
     # porter's loader with threads; partitions are written in parallel anyway.
-    return "JdbcBatch" if name == "JdbcMultiThread" else name
+    if name == "JdbcMultiThread":
+        return "JdbcBatch"
+    return name
 
 
 def _source(settings: Settings) -> TopicConfig:
     topics = settings.need("consumer.source.topics", NAMES, ())
+    options: dict[str, str] = {}
+    poll_size = "consumer.source.oncePollSize"
     # Only when the file sets it: the choice made without it is better than porter's default.
-    name = "consumer.source.oncePollSize"
-    options = {"max.poll.records": str(settings.get(name, POSITIVE))} if settings.has(name) else {}
+    if settings.has(poll_size):
+        options["max.poll.records"] = str(settings.get(poll_size, POSITIVE))
     given = kafka_options(settings, CONSUMER_FIXED, "kafka.", "consumer.source.kafka.")
     return TopicConfig(
         servers=settings.servers("consumer.source.servers"),
@@ -151,18 +164,20 @@ def _target(task_id: str, loader: str, settings: Settings) -> JdbcTarget | Publi
     if loader == "KAFKA_SYNC":
         return _publish(task_id, settings)
     # A loader from another package reads its address itself.
-    return jdbc_target(task_id, settings, ANY_ADDRESS if is_added_loader(loader) else JDBC_URL)
+    if is_added_loader(loader):
+        return jdbc_target(task_id, settings, ANY_ADDRESS)
+    return jdbc_target(task_id, settings)
 
 
 def _publish(task_id: str, settings: Settings) -> PublishConfig:
     """Where a task from Kafka to Kafka writes. Of `kafka.*`, which is also for reading, the
     producer takes only what it needs to connect."""
     given = kafka_options(settings, PRODUCER_FIXED, "kafka.", "loader.source.kafka.")
-    own = {
-        name: value
-        for name, value in given.options.items()
-        if given.keys[name] != f"kafka.{name}" or CONNECTING.match(name)
-    }
+    own: dict[str, str] = {}
+    for name, value in given.options.items():
+        is_shared = given.keys[name] == f"kafka.{name}"
+        if not is_shared or CONNECTING.match(name):
+            own[name] = value
     return publish_config(settings, replace(given, options=own), f"cdcbus-{task_id}")
 
 
@@ -192,8 +207,10 @@ def _partitions(settings: Settings, topics: tuple[str, ...]) -> tuple[int, ...]:
 
 def _until(settings: Settings, topics: int) -> KafkaStart | None:
     word = settings.get(STOP_AT, TEXT)
+    if not word:
+        return None
     try:
-        return load_end(word, topics) if word else None
+        return load_end(word, topics)
     except ValueError as error:
         settings.reject(STOP_AT, str(error))
         return None
@@ -222,8 +239,8 @@ def jdbc_target(task_id: str, settings: Settings, address: ValueType[str] = JDBC
         task_id=task_id,
         pool_size=size,
         min_connections=max(
-            _connections(settings, name, size)
-            for name in ("loader.source.minPoolSize", "loader.source.initialPoolSize")
+            _connections(settings, "loader.source.minPoolSize", size),
+            _connections(settings, "loader.source.initialPoolSize", size),
         ),
         # porter counts in milliseconds.
         max_wait_seconds=(settings.get("loader.source.maxWait", POSITIVE) or 0) / 1000,
@@ -255,17 +272,20 @@ def _connections(settings: Settings, name: str, most: int) -> int:
 
 
 def _spark_options(settings: Settings) -> dict[str, str]:
+    options: dict[str, str] = {}
     rests = settings.below("spark.", "consumer.source.spark.", "loader.source.spark.")
-    options = {f"spark.{rest}": value for rest, value in rests.items()}
+    for rest, value in rests.items():
+        options[f"spark.{rest}"] = value
     if options.get("spark.speculation", "").strip().lower() == "true":
         settings.reject(
             "spark.speculation",
             "true has Spark apply one partition twice at the same time, which destroys the order "
             "of changes: remove the line",
         )
-    # Checked here; nodes read it.
+    # Checked here; nodes read it, and Spark does not know it.
     settings.get(ISOLATED, FLAG)
-    return {name: value for name, value in options.items() if name != ISOLATED}
+    options.pop(ISOLATED, None)
+    return options
 
 
 def _regexes(settings: Settings) -> tuple[str, ...]:

@@ -138,6 +138,8 @@ def _report_repeated(settings: Settings, rules: dict[int, MapperRule]) -> None:
         for name in keeping_back(settings, number):
             settings.unsafe(name, f"{sentence}; move the line there")
         key = "forceMatched"
-        if rule.table or rule.schema:
-            key = "table" if rule.table else "schema"
+        if rule.table:
+            key = "table"
+        elif rule.schema:
+            key = "schema"
         settings.warn(f"mapper[{number}].{key}", f"{sentence}; move its lines there")

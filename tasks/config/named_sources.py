@@ -25,6 +25,7 @@ from cdcbus.tasks.config.parser import (
     is_secret,
     read_text,
     report_unknown,
+    spelling_hint,
     written_entries,
 )
 from cdcbus.tasks.config.placeholders import has_placeholder, masked
@@ -58,11 +59,15 @@ class NamedSource:
 
     def shown(self) -> dict[str, str]:
         """The keys with their values, secrets masked."""
-        return {key: _shown(key, entry.written) for key, entry in self.entries.items()}
+        shown: dict[str, str] = {}
+        for key, entry in self.entries.items():
+            shown[key] = _shown(key, entry.written)
+        return shown
 
     def place(self, line: int) -> str:
         """The suffix of a diagnostic's sentence about this line of the source."""
-        return f" (source {self.name}, {self.where}{f':{line}' if line else ''})"
+        where = f"{self.where}:{line}" if line else self.where
+        return f" (source {self.name}, {where})"
 
 
 Lookup = Callable[[str], NamedSource | None]
@@ -77,7 +82,7 @@ def find_source_key(name: str) -> Key | None:
 def nearest_source_key(name: str) -> str | None:
     """The known source key most similar to an unknown one; None where none is close."""
     near = nearest_key(LOADER + name) or nearest_key(CONSUMER + name)
-    return near.removeprefix(LOADER).removeprefix(CONSUMER) if near else None
+    return near and near.removeprefix(LOADER).removeprefix(CONSUMER)
 
 
 def source_refusal(name: str) -> str | None:
@@ -111,9 +116,11 @@ def source_folders(directory: str, task_file: Path | None = None) -> tuple[Path,
     set."""
     if directory:
         return (Path(directory),)
+    folders = [Path(FOLDER)]
     # Beside the task file first, so that a folder of tasks works wherever commands run.
-    beside = (task_file.parent / FOLDER,) if task_file is not None else ()
-    return tuple(dict.fromkeys((*beside, Path(FOLDER))))
+    if task_file is not None:
+        folders.insert(0, task_file.parent / FOLDER)
+    return tuple(dict.fromkeys(folders))
 
 
 def source_file(folder: Path, name: str) -> Path:
@@ -158,7 +165,10 @@ def first_of(*lookups: Lookup) -> Lookup:
 
 def names_in(folders: tuple[Path, ...]) -> list[str]:
     """The names of all sources that have a file, sorted."""
-    return sorted({file.stem for folder in folders for file in folder.glob("*.properties")})
+    names: set[str] = set()
+    for folder in folders:
+        names.update(file.stem for file in folder.glob("*.properties"))
+    return sorted(names)
 
 
 def add_sources(
@@ -186,7 +196,9 @@ def add_sources(
             # An empty line in the task counts as absent, as everywhere in `Settings`.
             if own is None or not own.written.strip():
                 merged[entry.key] = filled(entry, environ, diagnostics, unfilled)
-    return merged if is_whole else None
+    if not is_whole:
+        return None
+    return merged
 
 
 def _looked_up(naming: Entry, lookup: Lookup, diagnostics: Diagnostics) -> NamedSource | None:
@@ -220,14 +232,18 @@ def _looked_up(naming: Entry, lookup: Lookup, diagnostics: Diagnostics) -> Named
 
 def _report(source: NamedSource, naming: Entry, prefix: str, diagnostics: Diagnostics) -> None:
     for diagnostic in source.diagnostics:
-        key = prefix + diagnostic.key if diagnostic.key else naming.key
+        key = naming.key
+        if diagnostic.key:
+            key = prefix + diagnostic.key
         sentence = diagnostic.sentence + source.place(diagnostic.line)
         # `may_be_meant` stays, because the task's own file can allow the key.
         diagnostics.found.append(replace(diagnostic, line=naming.line, key=key, sentence=sentence))
     for key, entry in source.entries.items():
+        # A key of the other side only.
         if find_source_key(key) is not None and find_key(prefix + key) is None:
-            near = nearest_key(prefix + key)
-            hint = f"; did you mean {near.removeprefix(prefix)}?" if near else ""
+            hint = ""
+            if near := nearest_key(prefix + key):
+                hint = f"; did you mean {near.removeprefix(prefix)}?"
             diagnostics.warning(
                 naming.line,
                 prefix + key,
@@ -252,8 +268,7 @@ def check_pairs(pairs: Mapping[str, str]) -> None:
     for name, written in pairs.items():
         key = find_source_key(name)
         if key is None or name == NAME_KEY:
-            near = nearest_source_key(name)
-            hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
+            hint = spelling_hint(nearest_source_key(name))
             raise ConfigError(f"{name}: not a key of a source; {hint}")
         try:
             # A placeholder is filled where the task runs, so its value cannot be checked here.

@@ -22,6 +22,7 @@ from cdcbus.tasks.config.placeholders import has_placeholder, interpolate, seale
 LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 # porter's files can number their tasks; here a file holds one task.
 PREFIX = re.compile(r"porter\.task\[([0-9]+)\]\.")
+HALF = re.compile("[\ud800-\udfff]")
 REMARK = re.compile(r"[ \t]+#.*", re.DOTALL)
 # Names of secrets among the options of Kafka and Spark, which the table of keys does not list.
 SECRET_NAME = re.compile(
@@ -90,7 +91,9 @@ def read_entries(
     """The entries of a task file, placeholders filled. Oddities go to `diagnostics`, a placeholder
     that cannot be filled with severity `unfilled`."""
     entries = written_entries(text, diagnostics, TASK_FILE)
-    return {key: filled(entry, environ, diagnostics, unfilled) for key, entry in entries.items()}
+    for key, entry in entries.items():
+        entries[key] = filled(entry, environ, diagnostics, unfilled)
+    return entries
 
 
 def filled(
@@ -110,11 +113,11 @@ def written_entries(
     """The entries by key, without porter's prefix and with placeholders unfilled. The last entry
     of a key counts."""
     entries: dict[str, Entry] = {}
-    prefixes: set[str] = set()
-    for line, written_key, written in _pairs(text, diagnostics):
-        prefix = PREFIX.match(written_key)
-        prefixes.add(prefix[1] if prefix else "")
-        key = written_key[prefix.end() :] if prefix else written_key
+    numbers: set[str] = set()
+    for line, key, written in _pairs(text, diagnostics):
+        if prefix := PREFIX.match(key):
+            numbers.add(prefix[1])
+            key = key[prefix.end() :]
         entry = _entry(key, written, line, diagnostics, vocabulary)
         if key in entries:
             diagnostics.warning(
@@ -123,8 +126,8 @@ def written_entries(
                 f"repeated; this line counts, not line {entries[key].line}; keep one of them",
             )
         entries[key] = entry
-    if len(prefixes - {""}) > 1:
-        tasks = ", ".join(f"porter.task[{number}]" for number in sorted(prefixes - {""}))
+    if len(numbers) > 1:
+        tasks = ", ".join(f"porter.task[{number}]" for number in sorted(numbers))
         diagnostics.error(
             0,
             "",
@@ -144,7 +147,7 @@ def _pairs(text: str, diagnostics: Diagnostics) -> Iterator[tuple[int, str, str]
                 here, at = at + 1, at + max(len(LINE.findall(element.source)), 1)
                 if isinstance(element, javaproperties.KeyValue):
                     # Half a surrogate pair cannot be encoded as UTF-8, so it could not be stored.
-                    if _is_whole(element.key + element.value):
+                    if is_whole(element.key + element.value):
                         yield here, element.key, element.value
                     else:
                         diagnostics.error(
@@ -163,8 +166,9 @@ def _pairs(text: str, diagnostics: Diagnostics) -> Iterator[tuple[int, str, str]
             )
 
 
-def _is_whole(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+def is_whole(text: str) -> bool:
+    """Whether a text holds no half of a surrogate pair."""
+    return HALF.search(text) is None
 
 
 def _entry(
@@ -185,9 +189,15 @@ def report_unknown(key: str, line: int, diagnostics: Diagnostics, vocabulary: Vo
     if refusal := vocabulary.refusal(key):
         diagnostics.unsafe(line, key, f"unknown key, without effect, {refusal}")
         return
-    near = vocabulary.nearest(key)
-    hint = f"did you mean {near}?" if near else "docs/configuration.md lists all keys"
+    hint = spelling_hint(vocabulary.nearest(key))
     diagnostics.warning(line, key, f"unknown key, without effect; {hint}")
+
+
+def spelling_hint(near: str | None) -> str:
+    """What to do about an unknown key, given the known key most similar to it."""
+    if not near:
+        return "docs/configuration.md lists all keys"
+    return f"did you mean {near}?"
 
 
 def is_secret(key: str, known: Key | None) -> bool:

@@ -20,30 +20,40 @@ def publish_config(
     """How and where the task publishes. `transactional_id`: used where the file asks for
     transactions; stable and unique to the task, because its next user aborts the transactions of
     the previous one."""
-    form, compat = (
-        ("oggJson", "porterCompat")
-        if settings.get("loader.source.oggJson", FLAG)
-        else ("canalRow", "canalCompat")
-    )
-    # porter's name for it.
-    client_id = settings.get("loader.source.group", TEXT)
-    options = {"client.id": client_id} if client_id else {}
+    if not settings.get("loader.source.transaction", FLAG):
+        transactional_id = ""
     keys, patterns = _partition_keys(settings)
     return PublishConfig(
         servers=settings.servers("loader.source.servers"),
         topic=settings.need("loader.source.topic", TEXT, ""),
-        converter=compat if settings.get(f"loader.source.{compat}", FLAG) else form,
+        converter=_converter(settings),
         partition_keys=keys,
-        kafka_options=options | given.of(Client.LIBRDKAFKA),
+        kafka_options=_options(settings, given),
         queue_bytes=settings.get("loader.source.queueBytes", BYTES) or 0,
         topic_rules=settings.get("loader.source.dynamicTopic", TOPIC_RULES) or (),
         new_topics=settings.get("loader.source.createTopic", NEW_TOPICS),
         dead_letter_topic=dead_letter_topic,
-        transactional_id=transactional_id
-        if settings.get("loader.source.transaction", FLAG)
-        else "",
+        transactional_id=transactional_id,
         key_rules=patterns + (settings.get("loader.source.partitionHash", KEY_RULES) or ()),
     )
+
+
+def _converter(settings: Settings) -> str:
+    form, compat = "canalRow", "canalCompat"
+    if settings.get("loader.source.oggJson", FLAG):
+        form, compat = "oggJson", "porterCompat"
+    if settings.get(f"loader.source.{compat}", FLAG):
+        return compat
+    return form
+
+
+def _options(settings: Settings, given: KafkaOptions) -> dict[str, str]:
+    options = given.of(Client.LIBRDKAFKA)
+    # porter's name for it.
+    client_id = settings.get("loader.source.group", TEXT)
+    if client_id:
+        return {"client.id": client_id} | options
+    return options
 
 
 def _partition_keys(

@@ -82,7 +82,9 @@ class Inspection:
             if found.is_unfilled and needs(found.key):
                 found = replace(found, severity=Severity.ERROR)
             diagnostics.found.append(found)
-        task = None if diagnostics.of(Severity.ERROR) else self.task
+        task = self.task
+        if diagnostics.of(Severity.ERROR):
+            task = None
         return replace(self, task=task, diagnostics=diagnostics)
 
     def ready(self, place: str) -> ReadTask:
@@ -158,7 +160,8 @@ def _inspect(
     entries = add_sources(own, sources, environ, unfilled, diagnostics)
     known = own if entries is None else entries
     settings = Settings(known, diagnostics, _other_kinds(known))
-    for key, sentence in forbidden_code({key: each.value for key, each in known.items()}, environ):
+    values = {key: each.value for key, each in known.items()}
+    for key, sentence in forbidden_code(values, environ):
         settings.reject(key, sentence)
     theirs = settings.get(ENVIRONMENT, PATH_NAME) or ""
     if sentence := other_environment(theirs, environ.get(FILLED_ENVIRONMENT, "")):
@@ -171,7 +174,9 @@ def _inspect(
         task = None
     # Last, so that it covers what named sources and the typed task have reported.
     _allow(own, diagnostics)
-    return Inspection(None if diagnostics.of(Severity.ERROR) else task, diagnostics, own)
+    if diagnostics.of(Severity.ERROR):
+        task = None
+    return Inspection(task, diagnostics, own)
 
 
 def _is_of_source(found: Diagnostic, own: Mapping[str, Entry]) -> bool:
@@ -179,18 +184,23 @@ def _is_of_source(found: Diagnostic, own: Mapping[str, Entry]) -> bool:
     # Line 0 means that the key is missing.
     if found.line != 0:
         return False
-    named = [prefix for prefix in SIDES if prefix + NAME_KEY in own]
-    return found.key.startswith(tuple(named))
+    for prefix in SIDES:
+        if found.key.startswith(prefix):
+            return prefix + NAME_KEY in own
+    return False
 
 
 def _allow(own: Mapping[str, Entry], diagnostics: Diagnostics) -> None:
     """Applies `check.allow`, which counts only in the task's own file."""
     written = own.get(ALLOW)
     # Not from a named source: one that many tasks share must not waive the checks of all.
-    keys = split_list(written.value) if written else ()
+    if written is None:
+        diagnostics.allow(())
+        return
+    keys = split_list(written.value)
     allowed = diagnostics.allow(keys)
     for key in keys:
-        if written is not None and key not in allowed:
+        if key not in allowed:
             diagnostics.warning(
                 written.line,
                 ALLOW,
@@ -210,7 +220,9 @@ def _task(settings: Settings) -> FetchTask | LoadTask | None:
     settings.answer(route, f"a task of {consumer} and {loader}")
     if route is Route.SOURCE:
         return source_task(task_id, consumer, settings)
-    return fetch_task(task_id, settings) if route is Route.FETCH else load_task(task_id, settings)
+    if route is Route.FETCH:
+        return fetch_task(task_id, settings)
+    return load_task(task_id, settings)
 
 
 def _other_kinds(entries: Mapping[str, Entry]) -> dict[str, ValueType[Any]]:
@@ -233,11 +245,12 @@ def _route(consumer: str, loader: str) -> Route | None:
 def _report_route(settings: Settings, consumer: str, loader: str) -> None:
     """Reports two known names that cannot be combined. A missing or unknown name is reported where
     it is read."""
-    if consumer and loader:
-        # Rows of any other source go into topics first.
-        wanted = sorted(to for of, to in ROUTES if of == consumer) or ["KAFKA_SYNC"]
-        sentence = (
-            f"{consumer} cannot be combined with {loader}; expected one of {', '.join(wanted)}; "
-            f"example: loader.loaderName={wanted[0]}"
-        )
-        settings.reject("loader.loaderName", sentence)
+    if not consumer or not loader:
+        return
+    # Rows of any other source go into topics first.
+    wanted = sorted(to for of, to in ROUTES if of == consumer) or ["KAFKA_SYNC"]
+    sentence = (
+        f"{consumer} cannot be combined with {loader}; expected one of {', '.join(wanted)}; "
+        f"example: loader.loaderName={wanted[0]}"
+    )
+    settings.reject("loader.loaderName", sentence)

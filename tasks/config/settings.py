@@ -39,16 +39,20 @@ class Settings:
     def _read(self, entry: Entry, value_type: ValueType[Any]) -> None:
         # `get` may read it again with a narrower type.
         self._values.pop(entry.key, None)
-        if not entry.value.strip():
+        text = entry.value.strip()
+        if not text:
             return
+        # Blanks at the ends of a secret are a part of it.
+        if value_type.is_secret:
+            text = entry.value
         try:
-            self._values[entry.key] = value_type.read(
-                entry.value if value_type.is_secret else entry.value.strip()
-            )
+            self._values[entry.key] = value_type.read(text)
         # OverflowError: a date or number beyond what Python's types hold.
         except (ValueError, OverflowError):
-            shown = f" {_short(entry.written)}" if value_type.is_shown else ""
-            self.error(entry.key, f"wrong value{shown}", value_type)
+            fault = "wrong value"
+            if value_type.is_shown:
+                fault = f"wrong value {_short(entry.written)}"
+            self.error(entry.key, fault, value_type)
 
     def get(self, name: str, value_type: ValueType[T]) -> T | None:
         """The value of a key, else its default, else None. `value_type` is the table's type, or a
@@ -60,7 +64,9 @@ class Settings:
         if name in self._values:
             value: T = self._values[name]
             return value
-        return value_type.read(key.default) if key.default else None
+        if not key.default:
+            return None
+        return value_type.read(key.default)
 
     def need(self, name: str, value_type: ValueType[T], otherwise: T) -> T:
         """The value of a required key; where it is missing, reports an error and returns
@@ -118,8 +124,7 @@ class Settings:
 
     def unsafe(self, name: str, sentence: str) -> None:
         """Reports an error that `check.allow` turns into a note."""
-        entry = self.entries.get(name)
-        line, origin = (entry.line, entry.origin) if entry else (0, "")
+        line, origin = self._place(name)
         self._diagnostics.unsafe(line, name, sentence + origin)
 
     def warn(self, name: str, sentence: str) -> None:
@@ -129,11 +134,15 @@ class Settings:
         self._report(Severity.NOTE, name, sentence)
 
     def _report(self, severity: Severity, name: str, sentence: str) -> None:
+        line, origin = self._place(name)
+        self._diagnostics.add(severity, line, name, sentence + origin)
+
+    def _place(self, name: str) -> tuple[int, str]:
+        """The line of a key, and the suffix that names its source; of a missing key 0 and empty."""
         entry = self.entries.get(name)
         if entry is None:
-            self._diagnostics.add(severity, 0, name, sentence)
-        else:
-            self._diagnostics.add(severity, entry.line, name, sentence + entry.origin)
+            return 0, ""
+        return entry.line, entry.origin
 
     def answer(self, route: Route, task: str) -> None:
         """Reports each entry that has no effect on this route, as a note or a warning."""
@@ -164,4 +173,6 @@ def tables(settings: Settings) -> tuple[TableList, TableList]:
 
 
 def _short(text: str) -> str:
-    return repr(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "...")
+    if len(text) > SHOWN_CHARACTERS:
+        text = text[:SHOWN_CHARACTERS] + "..."
+    return repr(text)

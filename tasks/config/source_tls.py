@@ -9,14 +9,17 @@ from cdcbus.plugins.mysql_tls import MysqlTls, TlsMode
 from cdcbus.tasks.config.keys.types import TEXT, TLS_MODE
 from cdcbus.tasks.config.settings import Settings
 
-MODE, CA, CERTIFICATE, KEY = (
-    f"consumer.source.{name}" for name in ("sslMode", "sslCa", "sslCert", "sslKey")
-)
+MODE = "consumer.source.sslMode"
+CA = "consumer.source.sslCa"
+CERTIFICATE = "consumer.source.sslCert"
+KEY = "consumer.source.sslKey"
 
 
 def source_tls(settings: Settings) -> MysqlTls:
     """The TLS settings of the source. Reports inconsistent keys and missing files."""
-    ca, certificate, key = (settings.get(name, TEXT) or "" for name in (CA, CERTIFICATE, KEY))
+    ca = settings.get(CA, TEXT) or ""
+    certificate = settings.get(CERTIFICATE, TEXT) or ""
+    key = settings.get(KEY, TEXT) or ""
     mode = settings.get(MODE, TLS_MODE) or _default_mode(ca, certificate)
     if ca and not mode.is_verifying:
         settings.reject(
@@ -30,16 +33,10 @@ def source_tls(settings: Settings) -> MysqlTls:
             f"needs TLS, which sslMode={mode} does not guarantee; expected required, verify-ca or "
             "verify-identity",
         )
-    for name, other, is_alone in (
-        (CERTIFICATE, KEY, certificate and not key),
-        (KEY, CERTIFICATE, key and not certificate),
-    ):
-        if is_alone:
-            settings.reject(
-                name,
-                f"without {other}; expected both, as PEM files; example: "
-                f"{other}=/etc/cdcbus/client.pem",
-            )
+    if certificate and not key:
+        _reject_alone(settings, CERTIFICATE, KEY)
+    if key and not certificate:
+        _reject_alone(settings, KEY, CERTIFICATE)
     for name, file in ((CA, ca), (CERTIFICATE, certificate), (KEY, key)):
         if file and not Path(file).is_file():
             # Only a warning: a file is often checked on a machine other than the node's.
@@ -50,8 +47,17 @@ def source_tls(settings: Settings) -> MysqlTls:
     return MysqlTls(mode, ca, certificate, key)
 
 
+def _reject_alone(settings: Settings, name: str, other: str) -> None:
+    settings.reject(
+        name,
+        f"without {other}; expected both, as PEM files; example: {other}=/etc/cdcbus/client.pem",
+    )
+
+
 def _default_mode(ca: str, certificate: str) -> TlsMode:
     """The strictest mode that the files allow."""
     if ca:
         return TlsMode.VERIFY_CA
-    return TlsMode.REQUIRED if certificate else TlsMode.PREFERRED
+    if certificate:
+        return TlsMode.REQUIRED
+    return TlsMode.PREFERRED

@@ -24,12 +24,15 @@ def task_text(example: str, values: Mapping[str, str]) -> str:
     """The example with other values: a line `key=...` gets its value, also where it is a remark. An
     empty value turns the line into a remark, which shows what could be set. Raises KeyError for a
     key that the example lacks, because its value would be lost."""
-    missing = values.keys() - {
-        found["key"] for line in example.splitlines() if (found := LINE.fullmatch(line))
-    }
+    missing = set(values)
+    text = ""
+    for line in example.splitlines():
+        if found := LINE.fullmatch(line):
+            missing.discard(found["key"])
+        text += f"{_line(line, values)}\n"
     if missing:
         raise KeyError(*sorted(missing))
-    return "".join(f"{_line(line, values)}\n" for line in example.splitlines())
+    return text
 
 
 def _line(line: str, values: Mapping[str, str]) -> str:
@@ -37,7 +40,9 @@ def _line(line: str, values: Mapping[str, str]) -> str:
     if found is None or found["key"] not in values:
         return line
     value = values[found["key"]]
-    return f"{found['key']}={_escaped(value)}" if value else f"#{line.removeprefix('#')}"
+    if not value:
+        return f"#{line.removeprefix('#')}"
+    return f"{found['key']}={_escaped(value)}"
 
 
 def _escaped(value: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import javaproperties
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.keys.task import KEYS, find_key
+from cdcbus.tasks.config.parser import is_whole
 from cdcbus.tasks.config.placeholders import has_placeholder
 
 CONTAINERS = frozenset(
@@ -33,13 +35,13 @@ CONTAINERS = frozenset(
 )
 # Remarks above the sections of an exported task file.
 HEADINGS = {"consumer": "read", "loader": "write", "mapper": "names: source,target"}
-SECTIONS = tuple(HEADINGS)
+SECTIONS = dict(zip(HEADINGS, count()))
 HEADING_WIDTH = 119
-ORDER = {name: number for number, name in enumerate(KEYS)}
+ORDER = dict(zip(KEYS, count()))
 NUMBER = re.compile(r"\[([0-9]+)\]")
 # A key of a task file: the list that holds it, the number of the element, the object in that
 # element, and the field.
-IN_LIST = re.compile(r"(mapper|receiver)\[([0-9]+)\](\.column)?\.(.+)", re.DOTALL)
+IN_LIST = re.compile(r"(mapper|receiver)\[([0-9]+)\](?:\.(column))?\.(.+)", re.DOTALL)
 IN_OBJECT = re.compile(
     r"(?:(consumer)(?:\.(source|eventProcessor|metaSource))?|(loader)(?:\.(source))?)\.(.+)",
     re.DOTALL,
@@ -126,7 +128,7 @@ def properties_lines(config: Mapping[str, Any]) -> list[str]:
                 lines.append("")
             lines.append(f"# ---- {heading} ".ljust(HEADING_WIDTH, "-"))
         lines.append(
-            javaproperties.join_key_value(key, value, ensure_ascii=not _is_whole(key + value))
+            javaproperties.join_key_value(key, value, ensure_ascii=not is_whole(key + value))
         )
     return lines
 
@@ -148,7 +150,7 @@ def dist_object(pairs: Mapping[str, str]) -> dict[str, Any]:
             config[name] = text
         elif text.strip() and (found := IN_LIST.fullmatch(name)):
             element = lists.setdefault(found[1], {}).setdefault(int(found[2]), {})
-            _put(element, [found[3][1:]] if found[3] else [], found[4], key, text)
+            _put(element, list(filter(None, found.groups()[2:-1])), found[4], key, text)
         elif text.strip() and (found := IN_OBJECT.fullmatch(name)):
             _put(config, list(filter(None, found.groups()[:-1])), found[5], key, text)
         elif text.strip():
@@ -199,10 +201,13 @@ def _is_empty(value: Any) -> bool:
 
 
 def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    text = str(value)
+    # JSON's spelling, not Python's.
     if isinstance(value, bool):
-        # JSON's spelling, not Python's.
-        return "true" if value else "false"
-    return "" if value is None else str(value)
+        return text.lower()
+    return text
 
 
 def _section(key: str) -> str:
@@ -210,16 +215,13 @@ def _section(key: str) -> str:
 
 
 def _rank(key: str) -> tuple[int, int, int, str]:
-    known = find_key(key)
-    number = NUMBER.search(key)
-    section = SECTIONS.index(_section(key)) if _section(key) in SECTIONS else -1
-    return (
-        section,
-        int(number[1]) if number else -1,
-        ORDER[known.name] if known else len(ORDER),
-        key,
-    )
-
-
-def _is_whole(text: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in text)
+    # Keys without a section come first, those without a number before the elements of lists.
+    section = SECTIONS.get(_section(key), -1)
+    number = -1
+    if found := NUMBER.search(key):
+        number = int(found[1])
+    # Unknown keys come last.
+    place = len(ORDER)
+    if known := find_key(key):
+        place = ORDER[known.name]
+    return section, number, place, key

@@ -17,7 +17,7 @@ from cdcbus.tasks.config.fetch_task import source_config
 from cdcbus.tasks.config.kafka_options import kafka_options
 from cdcbus.tasks.config.load_task import jdbc_target
 from cdcbus.tasks.config.named_sources import CONSUMER, LOADER, NamedSource
-from cdcbus.tasks.config.parser import filled
+from cdcbus.tasks.config.parser import Entry, filled
 from cdcbus.tasks.config.settings import Settings
 
 ANSWER_SECONDS = 10.0
@@ -32,22 +32,20 @@ def check_source(source: NamedSource, environ: Mapping[str, str]) -> None:
             f"(Kafka) in {source.where}"
         )
     diagnostics = Diagnostics()
-    settings = _settings(
-        source, CONSUMER if source.kind == "CANAL" else LOADER, environ, diagnostics
-    )
-    {"JDBC": _check_jdbc, "CANAL": _check_canal, "KAFKA": _check_kafka}[source.kind](
-        source, settings, diagnostics
-    )
+    prefix = CONSUMER if source.kind == "CANAL" else LOADER
+    settings = _settings(source, prefix, environ, diagnostics)
+    checks = {"JDBC": _check_jdbc, "CANAL": _check_canal, "KAFKA": _check_kafka}
+    checks[source.kind](source, settings, diagnostics)
 
 
 def _settings(
     source: NamedSource, prefix: str, environ: Mapping[str, str], diagnostics: Diagnostics
 ) -> Settings:
-    entries = [replace(entry, key=prefix + key) for key, entry in source.entries.items()]
-    return Settings(
-        {entry.key: filled(entry, environ, diagnostics, Severity.ERROR) for entry in entries},
-        diagnostics,
-    )
+    entries: dict[str, Entry] = {}
+    for key, entry in source.entries.items():
+        placed = replace(entry, key=prefix + key)
+        entries[placed.key] = filled(placed, environ, diagnostics, Severity.ERROR)
+    return Settings(entries, diagnostics)
 
 
 def _check_jdbc(source: NamedSource, settings: Settings, diagnostics: Diagnostics) -> None:
@@ -74,10 +72,8 @@ def _check_canal(source: NamedSource, settings: Settings, diagnostics: Diagnosti
 def _check_kafka(source: NamedSource, settings: Settings, diagnostics: Diagnostics) -> None:
     servers = settings.servers(f"{LOADER}servers")
     # No fixed options, unlike in a task: nothing is written or read here.
-    options, refusals = (
-        kafka_options(settings, {}, f"{LOADER}kafka.").of(Client.LOOK_UP),
-        Refusals(),
-    )
+    options = kafka_options(settings, {}, f"{LOADER}kafka.").of(Client.LOOK_UP)
+    refusals = Refusals()
     _refuse_errors(source, diagnostics)
     # librdkafka reports why a broker refuses only here, not in the error of the call.
     own: dict[str, Any] = {"bootstrap.servers": servers, "log_level": 0, "error_cb": refusals}

@@ -41,18 +41,21 @@ def report_idle_rules(
 ) -> None:
     """Reports rules that withhold cells but match none of the tables (SCHEMA.TABLE) in
     `includes`."""
-    named = [TableId(*name.split(".", 1)) for name in includes]
     mapper = Mapper(tuple(rules.values()))
-    # What the mapper itself would choose, so that this check never differs from what tasks do.
-    acting = [_role(route.rule) for table in named for route in mapper.routes(table)]
+    acting: set[tuple[object, ...]] = set()
+    for name in includes:
+        # What the mapper itself would choose, so that this check never differs from what tasks do.
+        for route in mapper.routes(TableId(*name.split(".", 1))):
+            acting.add(_role(route.rule))
     for number, rule in rules.items():
-        if _role(rule) not in acting:
-            for name in keeping_back(settings, number):
-                settings.unsafe(
-                    name,
-                    f"without effect: mapper[{number}] matches none of the tables in "
-                    "consumer.includes; correct its schema and table, or remove the line",
-                )
+        if _role(rule) in acting:
+            continue
+        for key in keeping_back(settings, number):
+            settings.unsafe(
+                key,
+                f"without effect: mapper[{number}] matches none of the tables in "
+                "consumer.includes; correct its schema and table, or remove the line",
+            )
 
 
 def _role(rule: MapperRule) -> tuple[object, ...]:

@@ -27,7 +27,10 @@ def may_read(path: str, environ: Mapping[str, str]) -> bool:
         return True
     # A link inside an allowed folder must not lead out of it.
     real = Path(path).resolve()
-    return any(real.is_relative_to(Path(each).resolve()) for each in split_list(environ[FILES]))
+    for allowed in split_list(environ[FILES]):
+        if real.is_relative_to(Path(allowed).resolve()):
+            return True
+    return False
 
 
 def other_environment(theirs: str, own: str) -> str:
@@ -39,7 +42,9 @@ def other_environment(theirs: str, own: str) -> str:
             f"missing; this machine is of environment {own}, by its cdcbus.properties; expected "
             f"{ENVIRONMENT}={own}, if the task is meant for it"
         )
-    machine = f"is of environment {own}" if own else "has no environment"
+    machine = "has no environment"
+    if own:
+        machine = f"is of environment {own}"
     return (
         f"the task is of environment {theirs}, and this machine {machine}, by its "
         f"cdcbus.properties; run it where {ENVIRONMENT}={theirs} is set"

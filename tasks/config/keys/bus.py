@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from cdcbus.tasks.config.encryption import KEY_FILE
 from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT, FILES, MODULES
-from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.config.keys.definition import Key, by_name
 from cdcbus.tasks.config.keys.plugins import CHANNELS
 from cdcbus.tasks.config.keys.types import (
     DIGEST,
@@ -38,9 +38,7 @@ def _has_secret(address: str) -> bool:
     generated."""
     found = urlsplit(address)
     parts = found.path.split("/")
-    return bool(
-        found.query or "@" in found.netloc or any(GUESS_PROOF.fullmatch(part) for part in parts)
-    )
+    return bool(found.query or "@" in found.netloc or any(map(GUESS_PROOF.fullmatch, parts)))
 
 
 # An address of a webhook that holds such a part is itself a secret: anyone who knows it can post.
@@ -123,12 +121,8 @@ def _provider(text: str) -> str:
     """Plain HTTP is accepted only on this machine, where nobody else can listen."""
     found = urlsplit(text)
     is_here = found.hostname in ("127.0.0.1", "::1", "localhost")
-    if (
-        found.scheme not in (("http", "https") if is_here else ("https",))
-        or not found.hostname
-        or "@" in found.netloc
-        or re.search(r"[\s?#]", text)
-    ):
+    is_protected = found.scheme == "https" or (found.scheme == "http" and is_here)
+    if not is_protected or not found.hostname or "@" in found.netloc or re.search(r"[\s?#]", text):
         raise ValueError("not the address of a provider")
     return text
 
@@ -340,9 +334,8 @@ PROMETHEUS_KEYS = (
     ),
 )
 
-BUS_KEYS: dict[str, Key] = {
-    key.name: key
-    for key in (
+BUS_KEYS: dict[str, Key] = by_name(
+    (
         Key(
             "zookeeper",
             TEXT,
@@ -451,10 +444,10 @@ BUS_KEYS: dict[str, Key] = {
         *ALARM_KEYS,
         *PROMETHEUS_KEYS,
     )
-}
+)
 
 
 def nearest_bus_key(written: str) -> str | None:
     """The known key most similar to an unknown one; None where none is close."""
     close = difflib.get_close_matches(written.casefold(), BUS_KEYS, n=1, cutoff=0.6)
-    return close[0] if close else None
+    return next(iter(close), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Flag, auto
 from functools import cache
@@ -56,6 +57,11 @@ class Key:
 
     def matches(self, written: str) -> bool:
         return _pattern(self.name).fullmatch(written) is not None
+
+
+def by_name(keys: Iterable[Key]) -> dict[str, Key]:
+    """The keys as a table, in their order."""
+    return {key.name: key for key in keys}
 
 
 # Each name that is no exact one is compared with all patterns.

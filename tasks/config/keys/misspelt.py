@@ -26,7 +26,9 @@ def unknown_key_refusal(written: str) -> str | None:
     meant = _nearly(written)
     if meant is not None:
         # A key without effect protects nothing in any spelling.
-        return None if KEYS[meant].is_idle else f"and it looks like {meant}: correct it"
+        if KEYS[meant].is_idle:
+            return None
+        return f"and it looks like {meant}: correct it"
     # Whatever follows mapper[i] was meant to change or withhold cells.
     if _OF_A_RULE.match(written):
         return f"and rows would pass as if it were not there: mapper[i] has {_OF_RULES}"
@@ -38,7 +40,9 @@ def _nearly(written: str) -> str | None:
     known key, or nearly does. None where there is no such key."""
     parts = _parts(written)
     likeness, name = max((_likeness(parts, _parts(name)), name) for name in KEYS)
-    return name if likeness >= ALIKE else None
+    if likeness < ALIKE:
+        return None
+    return name
 
 
 def _parts(key: str) -> list[str]:
@@ -60,8 +64,8 @@ def _likeness(written: list[str], known: list[str]) -> float:
 def _part_likeness(known: str, written: str) -> float:
     if known == written or (known.startswith("<") and written):
         return 1.0
-    matcher = difflib.SequenceMatcher(None, known, written)
+    ratio = difflib.SequenceMatcher(None, known, written).ratio()
+    # Transposed letters.
     if len(known) > 2 and sorted(known) == sorted(written):
-        # Transposed letters.
-        return 1.0 if matcher.ratio() > 0.5 else 0.0
-    return matcher.ratio()
+        return float(ratio > 0.5)
+    return ratio

@@ -27,15 +27,19 @@ def find_channel_key(written: str) -> Key | None:
         return Key(
             written, word("warning", "critical"), "warning", "The lowest severity that is sent."
         )
-    value_type = SECRET if SECRET_OPTION.search(found[2]) else TEXT
+    value_type = TEXT
+    if SECRET_OPTION.search(found[2]):
+        value_type = SECRET
     return Key(written, value_type, "", "A setting of the channel.")
 
 
 def channel_options(settings: dict[str, object], name: str) -> dict[str, str]:
     """A channel's settings by its own keys; settings without a value are left out."""
     prefix = f"alarm.channel.{name}."
-    return {
-        key.removeprefix(prefix): str(value)
-        for key, value in settings.items()
-        if key.startswith(prefix) and value is not None and key != prefix + SEVERITY
-    }
+    options: dict[str, str] = {}
+    for key, value in settings.items():
+        if key.startswith(prefix) and value is not None:
+            options[key.removeprefix(prefix)] = str(value)
+    # Which alarms it gets is decided before the channel.
+    options.pop(SEVERITY, None)
+    return options

@@ -63,8 +63,11 @@ class Schedule:
     def _is_day(self, day: date) -> bool:
         if day.month not in self.months:
             return False
-        by_number, by_weekday = day.day in self.days, day.isoweekday() % 7 in self.weekdays
-        return by_number or by_weekday if self.is_either else by_number and by_weekday
+        by_number = day.day in self.days
+        by_weekday = day.isoweekday() % 7 in self.weekdays
+        if self.is_either:
+            return by_number or by_weekday
+        return by_number and by_weekday
 
 
 def read_schedule(text: str) -> Schedule:
@@ -74,8 +77,10 @@ def read_schedule(text: str) -> Schedule:
     fields = NAMED.get(text.lower(), text).split()
     if len(fields) != 5:
         raise ValueError("not a schedule")
-    minutes, hours = _numbers(fields[0], 0, 59), _numbers(fields[1], 0, 23)
-    days, months = _numbers(fields[2], 1, 31), _numbers(fields[3], 1, 12, MONTHS, 1)
+    minutes = _numbers(fields[0], 0, 59)
+    hours = _numbers(fields[1], 0, 23)
+    days = _numbers(fields[2], 1, 31)
+    months = _numbers(fields[3], 1, 12, MONTHS, 1)
     # cron has 0 and 7 for Sunday.
     weekdays = {day % 7 for day in _numbers(fields[4], 0, 7, DAYS)}
     schedule = Schedule(
@@ -85,7 +90,7 @@ def read_schedule(text: str) -> Schedule:
         months=frozenset(months),
         weekdays=frozenset(weekdays),
         # cron's rule: `*/2` counts as unrestricted as well.
-        is_either=not any(field.startswith("*") for field in (fields[2], fields[4])),
+        is_either=not fields[2].startswith("*") and not fields[4].startswith("*"),
     )
     # Such as the 31st of February.
     if schedule.after(0.0) is None:
@@ -111,11 +116,16 @@ def _numbers(
             # `10/5` is `10-59/5`, as in most crons.
             elif slash:
                 end = most
-        width = int(step) if re.fullmatch(r"[1-9][0-9]?", step) else 0
-        if (slash and not width) or not least <= begin <= end <= most:
+        if not least <= begin <= end <= most:
             raise ValueError("out of range")
-        found.update(range(begin, end + 1, width or 1))
+        found.update(range(begin, end + 1, _width(step) if slash else 1))
     return found
+
+
+def _width(step: str) -> int:
+    if not re.fullmatch(r"[1-9][0-9]?", step):
+        raise ValueError("not a step")
+    return int(step)
 
 
 def _number(text: str, names: tuple[str, ...], first: int) -> int:

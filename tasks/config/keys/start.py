@@ -68,14 +68,18 @@ def _time(text: str) -> AtTime:
         raise ValueError("not a time")
     when = datetime.fromisoformat(text)
     # UTC, so that a text means the same on every machine.
-    seconds = (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
+    if when.tzinfo is None:
+        when = when.replace(tzinfo=UTC)
+    seconds = when.timestamp()
     if seconds < 0:
         raise ValueError("before any log")
     return AtTime(round(seconds * 1000))
 
 
 def _on_position_lost(text: str) -> Edge | None:
-    return None if text == "stop" else Edge(text)
+    if text == "stop":
+        return None
+    return Edge(text)
 
 
 KAFKA_START: ValueType[KafkaStart] = ValueType(

@@ -11,7 +11,7 @@ import re
 from cdcbus.tasks.config.diagnostics import ALLOW
 from cdcbus.tasks.config.keys.allow_lists import ENVIRONMENT
 from cdcbus.tasks.config.keys.bus import ALARM_LIMIT_KEYS
-from cdcbus.tasks.config.keys.definition import Key, Route
+from cdcbus.tasks.config.keys.definition import Key, Route, by_name
 from cdcbus.tasks.config.keys.loader import (
     JDBC_TARGET_KEYS,
     KAFKA_TARGET_KEYS,
@@ -42,6 +42,14 @@ from cdcbus.tasks.config.keys.types import (
 )
 
 TAGS = "tags"
+
+
+def _override(key: Key) -> Key:
+    """The key of a task that overrides a setting for all tasks."""
+    meaning = "Overrides [cdcbus.properties](#settings-for-all-tasks) for this task."
+    # Without a default, as an unset one means the setting for all tasks.
+    return Key(key.name, key.value_type, "", meaning, "not known")
+
 
 TASK_KEYS = (
     Key(
@@ -109,17 +117,7 @@ TASK_KEYS = (
         "The recipient's telephone number, passed to `alarm.webhook.url` and `alarm.exec.command`. "
         "cdcbus itself calls nobody.",
     ),
-    *(
-        Key(
-            key.name,
-            key.value_type,
-            "",
-            "Overrides [cdcbus.properties](#settings-for-all-tasks) for this task.",
-            "not known",
-        )
-        # Without defaults, as an unset one means the setting for all tasks.
-        for key in ALARM_LIMIT_KEYS
-    ),
+    *map(_override, ALARM_LIMIT_KEYS),
     Key(
         "verify.schedule",
         SCHEDULE,
@@ -363,9 +361,8 @@ PASSED_THROUGH = (
     Key("loader.source.spark.*", TEXT, "", "The same as `spark.*`.", "not known", Route.FROM_KAFKA),
 )
 
-KEYS: dict[str, Key] = {
-    key.name: key
-    for key in (
+KEYS: dict[str, Key] = by_name(
+    (
         *TASK_KEYS,
         *CONSUMER_KEYS,
         *KAFKA_SOURCE_KEYS,
@@ -378,7 +375,7 @@ KEYS: dict[str, Key] = {
         *MAPPER_KEYS,
         *PASSED_THROUGH,
     )
-}
+)
 PATTERNS = tuple(key for key in KEYS.values() if re.search(r"[*<\[]", key.name))
 
 
@@ -399,4 +396,6 @@ def nearest_key(written: str) -> str | None:
     names = {re.sub(r"<[a-z]+>|\*", "", name.casefold()): name for name in KEYS}
     sought = re.sub(r"\[\s*[0-9]+\s*\]", "[i]", written).casefold()
     close = difflib.get_close_matches(sought, names, n=1, cutoff=0.75)
-    return names[close[0]] if close else None
+    if not close:
+        return None
+    return names[close[0]]

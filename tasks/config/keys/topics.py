@@ -4,6 +4,7 @@ partitions and replicas of new topics."""
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from cdcbus.plugins.kafka.config import KeyRule, NewTopics, TopicRule
 from cdcbus.plugins.kafka.topic_names import LEGAL
@@ -13,11 +14,16 @@ from cdcbus.tasks.config.keys.types import ValueType
 PRIMARY_KEY = "$pk$"
 
 
+def _items(text: str) -> Iterator[str]:
+    """The elements of a list, which canal separates by commas or semicolons, without empty ones."""
+    return filter(None, map(str.strip, re.split("[,;]", text)))
+
+
 def _rules(text: str) -> tuple[TopicRule, ...]:
     rules = []
-    for item in filter(None, map(str.strip, re.split("[,;]", text))):
+    for item in _items(text):
         # From the right, so that a text without a colon is the regular expression.
-        topic, _, regex = (part.strip() for part in item.rpartition(":"))
+        topic, _, regex = map(str.strip, item.rpartition(":"))
         if topic and not LEGAL.fullmatch(topic):
             raise ValueError("not a topic")
         if not is_regex(regex):
@@ -40,14 +46,16 @@ def is_regex(text: str) -> bool:
 def _key_rules(text: str) -> tuple[KeyRule, ...]:
     """The rules of canal's partitionHash. Raises ValueError."""
     rules = []
-    for item in filter(None, map(str.strip, re.split("[,;]", text))):
-        name, colon, columns = (part.strip() for part in item.partition(":"))
+    for item in _items(text):
+        name, colon, columns = map(str.strip, item.partition(":"))
         # A plain name is matched as it is: its dot is no wildcard.
         regex = name if is_pattern(name) else re.escape(name)
         if not is_regex(regex) or not name or bool(colon) != bool(columns):
             raise ValueError("no rule")
+        names = tuple(filter(None, columns.split("^")))
         # No names mean the primary key.
-        names = () if columns == PRIMARY_KEY else tuple(filter(None, columns.split("^")))
+        if columns == PRIMARY_KEY:
+            names = ()
         setting = "loader.source.partitionHash"
         rules.append(KeyRule(regex, names, is_by_table=not colon, setting=setting))
     return tuple(rules)
@@ -56,7 +64,7 @@ def _key_rules(text: str) -> tuple[KeyRule, ...]:
 def _new_topics(text: str) -> NewTopics:
     every: list[tuple[int, int]] = []
     rules = []
-    for item in filter(None, map(str.strip, re.split("[,;]", text))):
+    for item in _items(text):
         found = re.fullmatch(r"(?:(.+):)?\s*([0-9]{1,6})\s*:\s*([0-9]{1,5})", item)
         # Kafka stores the number of replicas in 16 bits.
         if found is None or not (int(found[2]) and 0 < int(found[3]) < 2**15):

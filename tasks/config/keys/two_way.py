@@ -9,6 +9,7 @@ from cdcbus.tasks.config.keys.types import ValueType, split_list
 
 # The mark is part of a table's name, cdcbus_mark_<MARK>, which then needs no quotes.
 _MARK = re.compile(r"[a-z0-9_]{1,40}")
+_DIGITS = re.compile("[0-9]+")
 _GTID_SOURCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9]{1,10}-[0-9]{1,10}")
 
 
@@ -23,8 +24,12 @@ def _marks(text: str) -> frozenset[str]:
 
 
 def _server_ids(text: str) -> frozenset[int]:
-    numbers = frozenset(int(part) for part in split_list(text) if re.fullmatch("[0-9]+", part))
-    if len(numbers) < len(split_list(text)) or any(number >= 2**32 for number in numbers):
+    parts = split_list(text)
+    if not all(map(_DIGITS.fullmatch, parts)):
+        raise ValueError("not server ids")
+    numbers = frozenset(map(int, parts))
+    # Fewer numbers than parts: one was given twice.
+    if len(numbers) < len(parts) or max(numbers, default=0) >= 2**32:
         raise ValueError("not server ids")
     return numbers
 
@@ -50,9 +55,9 @@ GTID_SOURCES: ValueType[frozenset[str]] = ValueType(
     "3e11fa47-71ca-11e1-9e33-c80aa9429562 or 0-2",
 )
 
-EXCLUDE_MARKS, EXCLUDE_SERVER_IDS, EXCLUDE_GTID_SOURCES = (
-    f"consumer.source.exclude{name}" for name in ("Marks", "ServerIds", "GtidSources")
-)
+EXCLUDE_MARKS = "consumer.source.excludeMarks"
+EXCLUDE_SERVER_IDS = "consumer.source.excludeServerIds"
+EXCLUDE_GTID_SOURCES = "consumer.source.excludeGtidSources"
 LOADER_MARK = "loader.mark"
 TWO_WAY_KEYS = (
     Key(

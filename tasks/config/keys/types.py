@@ -41,7 +41,7 @@ class ValueType(Generic[T_co]):
 
 def split_list(text: str) -> tuple[str, ...]:
     """The elements of a comma-separated list, trimmed, without empty ones."""
-    return tuple(element for part in text.split(",") if (element := part.strip()))
+    return tuple(filter(None, map(str.strip, text.split(","))))
 
 
 def _whole(text: str, least: int, most: int) -> int:
@@ -58,10 +58,17 @@ def whole_number(
     least: int = -(2**63), most: int = 2**63 - 1, example: str = "1000"
 ) -> ValueType[int]:
     """Whole numbers from `least` to `most`."""
-    limits = "" if least < -(2**62) else f" from {least}" + (f" to {most}" if most < 2**62 else "")
-    return ValueType(
-        "number", lambda text: _whole(text, least, most), f"a whole number{limits}", example
-    )
+    expected = f"a whole number{_limits(least, most)}"
+    return ValueType("number", lambda text: _whole(text, least, most), expected, example)
+
+
+def _limits(least: int, most: int) -> str:
+    """The limits in words, without those of 64 bits, which no operator meets."""
+    if least < -(2**62):
+        return ""
+    if most >= 2**62:
+        return f" from {least}"
+    return f" from {least} to {most}"
 
 
 def word(*words: str) -> ValueType[str]:
@@ -98,7 +105,7 @@ def _seconds(text: str) -> float:
 
 
 def _pair(text: str) -> tuple[str, str]:
-    parts = [part.strip() for part in text.split(",")]
+    parts = list(map(str.strip, text.split(",")))
     if len(parts) != 2 or not all(parts):
         raise ValueError("not two names")
     return parts[0], parts[1]
@@ -135,7 +142,7 @@ def _regexes(text: str) -> tuple[str, ...]:
 
 
 def _operations(text: str) -> frozenset[Op]:
-    found = frozenset(Op(each.upper()) for each in split_list(text))
+    found = frozenset(map(Op, split_list(text.upper())))
     # A task without any rows is a mistake.
     if found >= {Op.INSERT, Op.UPDATE, Op.DELETE}:
         raise ValueError("all operations")
@@ -150,7 +157,8 @@ def _windows(text: str) -> tuple[Window, ...]:
         )
         if not found:
             raise ValueError("not HH:MM-HH:MM")
-        begin, end = int(found[1]) * 60 + int(found[2]), int(found[3]) * 60 + int(found[4])
+        begin = int(found[1]) * 60 + int(found[2])
+        end = int(found[3]) * 60 + int(found[4])
         if begin == end or max(begin, end) > 24 * 60:
             raise ValueError("not a time of day")
         windows.append((begin, end))

@@ -9,6 +9,18 @@ JDBC_FETCH_ANSWER = (
     "accepted; this release has no JdbcFetch: it reads binlogs instead of polling tables"
 )
 
+
+def _as_of_target(name: str) -> Key:
+    """A key that means the same as the target's of that name."""
+    return Key(
+        f"consumer.source.{name}",
+        TEXT,
+        "",
+        f"JdbcFetch: as loader.source.{name}.",
+        answer=JDBC_FETCH_ANSWER,
+    )
+
+
 JDBC_SOURCE_KEYS = (
     Key(
         "consumer.source.tasksMax",
@@ -68,15 +80,9 @@ JDBC_SOURCE_KEYS = (
         dead="JdbcFetch's spelling, without effect here; CanalFetch reads "
         "consumer.source.username: rename it",
     ),
-    *(
-        Key(
-            f"consumer.source.{name}",
-            TEXT,
-            "",
-            f"JdbcFetch: as loader.source.{name}.",
-            answer=JDBC_FETCH_ANSWER,
-        )
-        for name in (
+    *map(
+        _as_of_target,
+        (
             "url",
             "driverClassName",
             "dbType",
@@ -90,6 +96,6 @@ JDBC_SOURCE_KEYS = (
             "testOnReturn",
             "makePrimaryKeyWhenNo",
             "retries",
-        )
+        ),
     ),
 )
