@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from cdcbus.tasks.config.keys.bus import (
     SPARK_KEY,
     nearest_bus_key,
 )
-from cdcbus.tasks.config.keys.definition import Key
+from cdcbus.tasks.config.keys.definition import Key, by_name
 from cdcbus.tasks.config.keys.plugins import CHANNEL_KEY, CHANNELS, find_channel_key
 from cdcbus.tasks.config.keys.types import split_list
 from cdcbus.tasks.config.named_sources import (
@@ -60,12 +60,15 @@ def _find_key(written: str) -> Key | None:
     own = find_person_key(written) or find_group_key(written) or find_channel_key(written)
     if own:
         return own
-    return SPARK_KEY if SPARK_KEY.matches(written) else None
+    if SPARK_KEY.matches(written):
+        return SPARK_KEY
+    return None
 
 
 def _nearest_key(written: str) -> str | None:
-    found = SOURCE_KEY.fullmatch(written)
-    return nearest_source_key(found[2]) if found else nearest_bus_key(written)
+    if found := SOURCE_KEY.fullmatch(written):
+        return nearest_source_key(found[2])
+    return nearest_bus_key(written)
 
 
 VOCABULARY = Vocabulary(_find_key, _nearest_key)
@@ -83,7 +86,9 @@ class BusSetting:
     @property
     def shown(self) -> str:
         """The text with secrets masked."""
-        return masked(self.written) if self.key.value_type.is_secret else self.written
+        if self.key.value_type.is_secret:
+            return masked(self.written)
+        return self.written
 
     def value(self, environ: Mapping[str, str]) -> Any:
         """The typed value; None for an empty text. Raises ConfigError that names the origin."""
@@ -165,17 +170,14 @@ class BusSettings:
     @property
     def http_people(self) -> tuple[Person, ...]:
         """The people with tokens of their own. Raises ConfigError where their settings conflict."""
-        names = [name for name in self.settings if find_person_key(name)]
-        return people_of({name: self._value(name) for name in ("http.token", *names)})
+        return people_of(self._values("http.token", *filter(find_person_key, self.settings)))
 
     @property
     def http_oidc(self) -> OidcSettings | None:
         """The provider that people sign in through; None where none is set. Raises ConfigError
         where its settings conflict."""
-        names = [name for name in self.settings if find_group_key(name)]
-        return oidc_of(
-            {name: self._value(name) for name in (*(key.name for key in OIDC_KEYS), *names)}
-        )
+        groups = filter(find_group_key, self.settings)
+        return oidc_of(self._values(*by_name(OIDC_KEYS), *groups))
 
     @property
     def http_closed(self) -> bool:
@@ -186,21 +188,26 @@ class BusSettings:
     @property
     def alarm(self) -> dict[str, Any]:
         """The settings `alarm.*` by key, including those of channels; None for an unset one."""
-        channels = [name for name in self.settings if find_channel_key(name)]
-        return {name: self._value(name) for name in (*(key.name for key in ALARM_KEYS), *channels)}
+        channels = filter(find_channel_key, self.settings)
+        return self._values(*by_name(ALARM_KEYS), *channels)
 
     @property
     def prometheus(self) -> dict[str, Any]:
         """The settings `prometheus.*` by the rest of their keys; None for an unset one."""
-        return {key.name.partition(".")[2]: self._value(key.name) for key in PROMETHEUS_KEYS}
+        found: dict[str, Any] = {}
+        for name, value in self._values(*by_name(PROMETHEUS_KEYS)).items():
+            found[name.removeprefix("prometheus.")] = value
+        return found
 
     @property
     def child_environment(self) -> dict[str, str]:
         """The environment that gives a `cdcbus` command these settings, except a password that
         was given to this command only."""
+        environment = {**self.environ, variable_of("zookeeper"): self.zookeeper}
         # Absolute, as the child may run in another folder.
-        named = {} if self.file is None else {FILE_VARIABLE: str(self.file.absolute())}
-        return {**self.environ, **named, variable_of("zookeeper"): self.zookeeper}
+        if self.file is not None:
+            environment[FILE_VARIABLE] = str(self.file.absolute())
+        return environment
 
     @property
     def filling(self) -> Mapping[str, str]:
@@ -224,7 +231,11 @@ class BusSettings:
     @property
     def allow_lists(self) -> dict[str, tuple[str, ...]]:
         """What tasks may read and load here, by setting; a setting that allows all is left out."""
-        return {key: allowed for key in (FILES, MODULES) if (allowed := self._value(key))}
+        found: dict[str, tuple[str, ...]] = {}
+        for key, allowed in self._values(FILES, MODULES).items():
+            if allowed:
+                found[key] = allowed
+        return found
 
     def source_lookup(self, task_file: Path | None = None) -> Lookup:
         """A lookup of named sources: in source files, then in the settings' file, and only then in
@@ -278,6 +289,10 @@ class BusSettings:
     def _value(self, name: str) -> Any:
         return self.settings[name].value(self.environ)
 
+    def _values(self, *names: str) -> dict[str, Any]:
+        """Some settings by key; None for an unset one."""
+        return {name: self._value(name) for name in names}
+
 
 def variable_of(name: str) -> str:
     """The environment variable of a key."""
@@ -302,16 +317,9 @@ def read_bus_settings(
     errors = diagnostics.of(Severity.ERROR)
     if errors:
         raise ConfigError("\n".join(_located(diagnostic, file) for diagnostic in errors))
-    keys = dict(BUS_KEYS)
-    for name in entries:
-        # The table has one key for all of them.
-        if SPARK_KEY.matches(name):
-            keys[name] = replace(SPARK_KEY, name=name)
-        elif own := find_person_key(name) or find_group_key(name):
-            keys[name] = replace(own, name=name, default="")
-        elif channel_key := find_channel_key(name):
-            keys[name] = channel_key
-    settings = {name: _setting(key, options, environ, entries, file) for name, key in keys.items()}
+    settings: dict[str, BusSetting] = {}
+    for name, key in _keys_for(entries).items():
+        settings[name] = _setting(key, options, environ, entries, file)
     # Warned of, as an alarm that nobody receives is noticed only when it matters.
     used = split_list(settings[CHANNELS].written)
     for name, entry in entries.items():
@@ -322,17 +330,31 @@ def read_bus_settings(
     return BusSettings(settings, environ, warnings, _sources(entries, str(file)), file)
 
 
+def _keys_for(names: Iterable[str]) -> dict[str, Key]:
+    """The table of keys, and a key for each name in a file that only a pattern of it matches."""
+    keys = dict(BUS_KEYS)
+    for name in names:
+        # The table has one key for all of them.
+        if SPARK_KEY.matches(name):
+            keys[name] = replace(SPARK_KEY, name=name)
+        elif own := find_person_key(name) or find_group_key(name):
+            keys[name] = replace(own, name=name, default="")
+        elif channel_key := find_channel_key(name):
+            keys[name] = channel_key
+    return keys
+
+
 def _sources(entries: Mapping[str, Entry], file: str) -> dict[str, NamedSource]:
     """The named sources in porter's keys `porter.source.<name>.<key>`."""
-    by_name: dict[str, dict[str, Entry]] = {}
+    entries_of: dict[str, dict[str, Entry]] = {}
     for written, entry in entries.items():
         if match := SOURCE_KEY.fullmatch(written):
             name, key = match.groups()
-            by_name.setdefault(name, {})[key] = replace(entry, key=key)
-    return {
-        name: NamedSource(name, file, own, tuple(unknown_keys(own)))
-        for name, own in by_name.items()
-    }
+            entries_of.setdefault(name, {})[key] = replace(entry, key=key)
+    sources: dict[str, NamedSource] = {}
+    for name, own in entries_of.items():
+        sources[name] = NamedSource(name, file, own, tuple(unknown_keys(own)))
+    return sources
 
 
 def _file(config: Path | None, environ: Mapping[str, str], folder: Path) -> Path | None:
@@ -340,7 +362,10 @@ def _file(config: Path | None, environ: Mapping[str, str], folder: Path) -> Path
         return config
     if named := environ.get(FILE_VARIABLE):
         return Path(named)
-    return folder / FILE_NAME if (folder / FILE_NAME).exists() else None
+    file = folder / FILE_NAME
+    if not file.exists():
+        return None
+    return file
 
 
 def _setting(

@@ -21,10 +21,13 @@ def order_start(nodes: TaskNodes, status: Status, by: str, is_restart: bool = Fa
     is_on_its_way = status.state in (State.STARTING, State.WORKING)
     # Even a command that changes nothing has a new number, and would restart the task.
     if is_restart or not is_on_its_way or not _is_wanted(nodes, status.task_id):
+        # Without one, the audit derives the command from the state.
         what = "task restart" if is_restart else ""
         nodes.want(status.task_id, is_working=True, by=by, what=what)
     desired = nodes.wanted(status.task_id)
-    return desired.order if desired else 0
+    if desired is None:
+        return 0
+    return desired.order
 
 
 def refuse_by_hand(status: Status) -> None:
@@ -51,7 +54,10 @@ def order_taking(nodes: BusNodes, node_id: str, is_taking: bool, by: str) -> Non
     """Tells a node to take tasks, or to give up its tasks."""
     # Read first, as the znode also holds the limit.
     wish = replace(nodes.wish(node_id), is_taking=is_taking)
-    nodes.put_wish(node_id, wish, by, "node resume" if is_taking else "node drain")
+    command = "node drain"
+    if is_taking:
+        command = "node resume"
+    nodes.put_wish(node_id, wish, by, command)
 
 
 def order_limit(nodes: BusNodes, node_id: str, swimlanes: int, by: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
+from itertools import islice
 from typing import Protocol, TypeVar
 
 from kazoo.client import KazooClient
@@ -83,8 +84,8 @@ def replay_letters(
 def _refuse_outdated(outdated: dict[str, str]) -> None:
     if not outdated:
         return
-    named = [f"{record} ({reason})" for record, reason in list(outdated.items())[:REFUSED]]
-    more = f" and {len(outdated) - REFUSED} more" if len(outdated) > REFUSED else ""
+    named = [f"{record} ({reason})" for record, reason in islice(outdated.items(), REFUSED)]
+    more = _more(len(outdated), REFUSED)
     raise ConfigError(
         "a replay would take rows back in time, so nothing was replayed: "
         f"{', '.join(named)}{more}; drop these dead letters, or replay them "
@@ -114,5 +115,11 @@ def _lower_count(client: KazooClient, task_id: str, dead_letters: int) -> None:
 def _what(command: str, dead_letters: Sequence[Letter]) -> str:
     """The command and its records, NAMED at most."""
     named = [each.dead_letter.record for each in dead_letters[:NAMED]]
-    more = f" and {len(dead_letters) - NAMED} more" if len(dead_letters) > NAMED else ""
-    return f"{command} {' '.join(named)}{more}"
+    return f"{command} {' '.join(named)}{_more(len(dead_letters), NAMED)}"
+
+
+def _more(count: int, listed: int) -> str:
+    """The end of a list of the first of `count` elements; empty where it has all of them."""
+    if count <= listed:
+        return ""
+    return f" and {count - listed} more"

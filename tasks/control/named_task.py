@@ -28,7 +28,9 @@ def is_file(word: str) -> bool:
 
 def place_of(word: str) -> str:
     """Where the task is stored, in words."""
-    return word if is_file(word) else f"ZooKeeper {dist_path(word)}"
+    if is_file(word):
+        return word
+    return f"ZooKeeper {dist_path(word)}"
 
 
 def inspect_named(word: str, bus: BusSettings, unfilled: Severity) -> Inspection:

@@ -13,7 +13,7 @@ from cdcbus.tasks.config.keys.bus import OIDC_KEYS
 from cdcbus.tasks.config.keys.definition import Key
 from cdcbus.tasks.config.keys.types import TEXT
 from cdcbus.tasks.control.people import KINDS as PERSON_KINDS
-from cdcbus.tasks.control.people import Grant, Role
+from cdcbus.tasks.control.people import Grant, grant_of, own_settings
 
 GROUP_KEY = re.compile(r"http\.oidc\.group\.([\w.@-]{1,40})\.(value|role|tasks)", re.ASCII)
 ANYBODY = "*"
@@ -50,9 +50,8 @@ class OidcSettings:
 
     def groups_of(self, values: frozenset[str]) -> tuple[str, ...]:
         """The names of the groups of a person whose claim has these values."""
-        return tuple(
-            group.name for group in self.groups if group.value in values or group.value == ANYBODY
-        )
+        values |= {ANYBODY}
+        return tuple(group.name for group in self.groups if group.value in values)
 
     def grants_of(self, names: frozenset[str]) -> tuple[Grant, ...]:
         """The current grants of the groups with these names; a removed group has none."""
@@ -61,7 +60,9 @@ class OidcSettings:
 
 def find_group_key(written: str) -> Key | None:
     found = GROUP_KEY.fullmatch(written)
-    return KINDS[found[2]] if found else None
+    if found is None:
+        return None
+    return KINDS[found[2]]
 
 
 def oidc_of(values: Mapping[str, Any]) -> OidcSettings | None:
@@ -70,10 +71,7 @@ def oidc_of(values: Mapping[str, Any]) -> OidcSettings | None:
     groups = _groups(values)
     issuer = values["http.oidc.issuer"]
     if issuer is None:
-        # Keys with a default have a value without being set.
-        named = [key.name for key in OIDC_KEYS if not key.default and values[key.name] is not None]
-        if named or groups:
-            key = named[0] if named else f"http.oidc.group.{groups[0].name}"
+        if key := _first_set(values, groups):
             raise ConfigError(f"{key} has no provider; set http.oidc.issuer, or remove it")
         return None
     if values["http.oidc.clientId"] is None:
@@ -86,29 +84,34 @@ def oidc_of(values: Mapping[str, Any]) -> OidcSettings | None:
             "http.oidc.group.NAME.role=operate"
         )
     scopes = tuple(values["http.oidc.scopes"])
+    # Without openid the provider issues no ID token.
+    if "openid" not in scopes:
+        scopes = ("openid", *scopes)
     return OidcSettings(
         issuer,
         values["http.oidc.clientId"],
         groups,
         values["http.oidc.clientSecret"],
-        # Without openid the provider issues no ID token.
-        scopes if "openid" in scopes else ("openid", *scopes),
+        scopes,
         values["http.oidc.nameClaim"],
         values["http.oidc.groupsClaim"],
         values["http.oidc.address"],
     )
 
 
+def _first_set(values: Mapping[str, Any], groups: tuple[Group, ...]) -> str:
+    """The first key that is set, or else that of a group; empty where there is none."""
+    for key in OIDC_KEYS:
+        # Keys with a default have a value without being set.
+        if not key.default and values[key.name] is not None:
+            return key.name
+    if not groups:
+        return ""
+    return f"http.oidc.group.{groups[0].name}"
+
+
 def _groups(values: Mapping[str, Any]) -> tuple[Group, ...]:
-    fields: dict[str, dict[str, Any]] = {}
-    for key, value in values.items():
-        if (found := GROUP_KEY.fullmatch(key)) and value is not None:
-            fields.setdefault(found[1], {})[found[2]] = value
-    return tuple(
-        Group(
-            name,
-            own.get("value", name),
-            Grant(Role[own.get("role", "read").upper()], own.get("tasks", ())),
-        )
-        for name, own in fields.items()
-    )
+    groups: list[Group] = []
+    for name, own in own_settings(GROUP_KEY, values).items():
+        groups.append(Group(name, own.get("value", name), grant_of(own)))
+    return tuple(groups)

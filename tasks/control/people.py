@@ -45,9 +45,14 @@ class Grant:
     role: Role
     tasks: tuple[str, ...] = ()
 
-    def has(self, task_id: str) -> bool:
-        """Whether the grant covers a task."""
-        return not self.tasks or any(fnmatchcase(task_id, each) for each in self.tasks)
+    def has(self, task_id: str | None) -> bool:
+        """Whether the grant covers a task; None: all tasks."""
+        if not self.tasks:
+            return True
+        # Patterns do not cover all tasks, even if they match each of today's.
+        if task_id is None:
+            return False
+        return any(fnmatchcase(task_id, each) for each in self.tasks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,9 @@ class Person:
     @property
     def setting(self) -> str:
         """The settings that define what the person may do."""
-        return "http.oidc.group.*" if self.is_from_provider else f"http.person.{self.name}"
+        if self.is_from_provider:
+            return "http.oidc.group.*"
+        return f"http.person.{self.name}"
 
     def has(self, task_id: str) -> bool:
         """Whether the person may see a task."""
@@ -82,36 +89,40 @@ class Person:
     def may(self, role: Role, task_id: str | None = None) -> bool:
         """Whether the person has this role for a task; None: for all tasks."""
         # By grant: a role that one grant gives does not reach the tasks of another.
-        return any(
-            grant.role >= role and (not grant.tasks if task_id is None else grant.has(task_id))
-            for grant in self.grants
-        )
+        return any(grant.role >= role and grant.has(task_id) for grant in self.grants)
 
 
 def find_person_key(written: str) -> Key | None:
     found = PERSON_KEY.fullmatch(written)
-    return KINDS[found[2]] if found else None
+    if found is None:
+        return None
+    return KINDS[found[2]]
+
+
+def own_settings(pattern: re.Pattern[str], values: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """The settings of each name in keys of this pattern, whose groups are the name and the rest:
+    name -> rest -> value. Those without a value are left out."""
+    found: dict[str, dict[str, Any]] = {}
+    for key, value in values.items():
+        if (matched := pattern.fullmatch(key)) and value is not None:
+            found.setdefault(matched[1], {})[matched[2]] = value
+    return found
+
+
+def grant_of(own: Mapping[str, Any]) -> Grant:
+    """The grant in the settings of one person or group."""
+    return Grant(Role[own.get("role", "read").upper()], own.get("tasks", ()))
 
 
 def people_of(values: Mapping[str, Any]) -> tuple[Person, ...]:
     """The people in these settings by key. Raises ConfigError for a person without a token, and for
     a shared token, which would not identify anyone."""
-    fields: dict[str, dict[str, Any]] = {}
-    for key, value in values.items():
-        if (found := PERSON_KEY.fullmatch(key)) and value is not None:
-            fields.setdefault(found[1], {})[found[2]] = value
-    for name, own in fields.items():
+    people: list[Person] = []
+    for name, own in own_settings(PERSON_KEY, values).items():
         if "token" not in own:
             raise ConfigError(f"http.person.{name} has no token; set http.person.{name}.token")
-    people = tuple(
-        Person(
-            name,
-            own["token"],
-            Role[own.get("role", "read").upper()],
-            own.get("tasks", ()),
-        )
-        for name, own in fields.items()
-    )
+        grant = grant_of(own)
+        people.append(Person(name, own["token"], grant.role, grant.tasks))
     owners: dict[str, str] = {}
     if values.get("http.token"):
         owners[values["http.token"]] = "http.token"
@@ -121,4 +132,4 @@ def people_of(values: Mapping[str, Any]) -> tuple[Person, ...]:
             raise ConfigError(
                 f"http.person.{person.name}.token is the same as {other}; give each person another"
             )
-    return people
+    return tuple(people)

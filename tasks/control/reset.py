@@ -4,9 +4,10 @@ what a task would repeat or leave out from there."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaException
@@ -58,14 +59,9 @@ def find_targets(
     position that is no longer held, and what asking Kafka or the source raises."""
     if isinstance(task, FetchTask):
         if topic is not None or number is not None:
-            what = "a binlog" if task.source.added is None else task.source.shown
-            raise ConfigError(
-                f"task {task.task_id} reads {what}, which has no topics and partitions"
-            )
+            raise _no_topics(task)
         before = (stored.get(task.swimlane) or "").strip()
-        if task.source.added is not None:
-            return {task.swimlane: _in_added(task.source.added, word, before)}
-        return {task.swimlane: _in_binlog(task, word, before)}
+        return {task.swimlane: _in_source(task, word, before)}
     if topic is not None and topic not in task.source.topics:
         raise ConfigError(
             f"task {task.task_id} does not read topic {topic}; it reads "
@@ -73,29 +69,42 @@ def find_targets(
         )
     with TopicLogs(task, ASK_SECONDS) as logs:
         partitions: dict[str, list[TopicPartition]] = {}
-        chosen: list[TopicPartition] = []
         for name in task.source.topics:
             if topic in (None, name):
                 partitions[name] = partitions_of(task, logs, name)
-                chosen += [
-                    partition
-                    for partition in partitions[name]
-                    if number in (None, partition.partition)
-                ]
-        if not chosen:
-            raise ConfigError(f"task {task.task_id} reads no partition {number}")
-        # Offsets of different partitions have nothing to do with each other.
-        if len(chosen) > 1 and re.fullmatch(r"[0-9]+", word):
-            raise ConfigError(
-                f"one offset cannot apply to {len(chosen)} partitions; choose one with --topic "
-                "and --partition"
-            )
+        chosen = _chosen(task, chain.from_iterable(partitions.values()), number, word)
         at_target = target_offsets(task, target_lacks)
         targets = {}
         for name, own in partitions.items():
             text = (stored.get(name) or "").strip()
             targets[name] = _in_topic(task, logs, name, own, chosen, word, text, at_target)
         return targets
+
+
+def _no_topics(task: FetchTask) -> ConfigError:
+    what = "a binlog"
+    if task.source.added is not None:
+        what = task.source.shown
+    return ConfigError(f"task {task.task_id} reads {what}, which has no topics and partitions")
+
+
+def _chosen(
+    task: LoadTask, partitions: Iterable[TopicPartition], number: int | None, word: str
+) -> list[TopicPartition]:
+    """The partitions that the word is for."""
+    chosen: list[TopicPartition] = []
+    for partition in partitions:
+        if number in (None, partition.partition):
+            chosen.append(partition)
+    if not chosen:
+        raise ConfigError(f"task {task.task_id} reads no partition {number}")
+    # Offsets of different partitions have nothing to do with each other.
+    if len(chosen) > 1 and re.fullmatch(r"[0-9]+", word):
+        raise ConfigError(
+            f"one offset cannot apply to {len(chosen)} partitions; choose one with --topic "
+            "and --partition"
+        )
+    return chosen
 
 
 def _in_topic(
@@ -109,8 +118,9 @@ def _in_topic(
     at_target: TargetOffsets,
 ) -> Target:
     known: dict[int, int] = {}
-    for position in kafka_positions_from_json(stored) if stored else ():
-        known[position.partition] = position.next_offset
+    if stored:
+        for position in kafka_positions_from_json(stored):
+            known[position.partition] = position.next_offset
     read = {partition.partition for partition in partitions}
     positions: list[KafkaPosition] = []
     means: list[str] = []
@@ -163,7 +173,9 @@ def _offset(
         case AtTime():
             found = logs.at_time(partition, start.epoch_ms)
             # No record is as new as that time yet, so only what comes from now on is read.
-            return high if found is None else found
+            if found is None:
+                return high
+            return found
         case AfterOffset():
             # The word names the last processed record, as consumer.offset does.
             return _held(partition, start.offset + 1, low, high)
@@ -186,16 +198,25 @@ def _difference(task: LoadTask, partition: TopicPartition, before: int | None, a
         return f"continues at offset {after}; nothing was stored"
     if before == after:
         return f"stays at offset {after}"
-    verb = "repeats" if after < before else "leaves out"
     first = min(before, after)
     # The later of the two places is not read or left out itself.
     last = max(before, after) - 1
     first_time = _record_time(task, partition, first)
     last_time = _record_time(task, partition, last)
-    of = f" of {first_time} to {last_time}" if first_time and last_time else ""
+    times = ""
+    if first_time and last_time:
+        times = f" of {first_time} to {last_time}"
     count = last - first + 1
     records = "record" if count == 1 else "records"
-    return f"from offset {before} to {after}: {verb} {count:,} {records}{of}"
+    verb = _verb(is_back=after < before)
+    return f"from offset {before} to {after}: {verb} {count:,} {records}{times}"
+
+
+def _verb(is_back: bool) -> str:
+    """What a move does with everything between the two places."""
+    if is_back:
+        return "repeats"
+    return "leaves out"
 
 
 def _record_time(task: LoadTask, partition: TopicPartition, offset: int) -> str:
@@ -220,6 +241,12 @@ def _record_time(task: LoadTask, partition: TopicPartition, offset: int) -> str:
     if message is None or message.error() is not None:
         return ""
     return when(message.timestamp()[1])
+
+
+def _in_source(task: FetchTask, word: str, stored: str) -> Target:
+    if task.source.added is not None:
+        return _in_added(task.source.added, word, stored)
+    return _in_binlog(task, word, stored)
 
 
 def _in_binlog(task: FetchTask, word: str, stored: str) -> Target:
@@ -250,14 +277,14 @@ def _in_added(source: AddedSource, word: str, stored: str) -> Target:
     with OpenSource(source) as opened:
         after = opened.start(word)
         opened.check(after)
+    if not stored:
+        return Target(after.to_json(), (f"continues at {after}; nothing was stored",))
     try:
-        before = BinlogPosition.from_json(stored) if stored else None
+        before = BinlogPosition.from_json(stored)
     except PositionError:
         return Target(
             after.to_json(), (f"continues at {after}; the stored position cannot be read",)
         )
-    if before is None:
-        return Target(after.to_json(), (f"continues at {after}; nothing was stored",))
     after = replace(after, batch_id=before.batch_id)
     return Target(
         after.to_json(), (f"from {before} to {after}; only the source knows what lies between",)
@@ -277,7 +304,7 @@ def _bytes_between(task: FetchTask, before: BinlogPosition, after: BinlogPositio
     way = f"from {_described(before)} to {_described(after)}"
     first, last = sorted([start, end])
     names = [name for name, _ in files]
-    verb = "repeats" if end < start else "leaves out"
+    verb = _verb(is_back=end < start)
     # A file that was purged, or that another server wrote: its size is unknown.
     if first.file not in names or last.file not in names:
         return f"{way}: {verb} what lies between"

@@ -3,7 +3,7 @@ target table of each table of their sources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,33 +95,40 @@ def feeds_of(
     for topic in load.source.topics:
         writers = [place for place, task in beside.items() if _writes(task, topic, load)]
         if len(writers) != 1:
-            found = " and ".join(writers) or f"no fetch task {_where(word)}"
-            raise ConfigError(
-                f"{place_of(word)} reads topic {topic}, and {found} "
-                f"{'write' if len(writers) > 1 else 'writes'} to it: name the fetch task that "
-                "feeds it with --source FILE"
-            )
+            raise _unclear_feed(word, topic, writers)
         chosen.setdefault(writers[0], set()).add(topic)
-    return [
+    feeds: list[Feed] = []
+    for place, topics in chosen.items():
         # Read again, as a secret that is missing here now matters.
-        Feed(_fetch(_inspected(place, word, bus), place, uses), load, place, frozenset(topics))
-        for place, topics in chosen.items()
-    ]
+        fetch = _fetch(_inspected(place, word, bus), place, uses)
+        feeds.append(Feed(fetch, load, place, frozenset(topics)))
+    return feeds
+
+
+def _unclear_feed(word: str, topic: str, writers: list[str]) -> ConfigError:
+    """The error about a topic that no task, or several tasks write."""
+    written = f"no fetch task {_where(word)} writes"
+    if writers:
+        written = f"{' and '.join(writers)} write"
+    return ConfigError(
+        f"{place_of(word)} reads topic {topic}, and {written} to it: name the fetch task that "
+        "feeds it with --source FILE"
+    )
 
 
 def _where(word: str) -> str:
-    return f"in folder {Path(word).parent}" if is_file(word) else "in ZooKeeper"
+    if is_file(word):
+        return f"in folder {Path(word).parent}"
+    return "in ZooKeeper"
 
 
 def _beside(word: str, bus: BusSettings) -> dict[str, FetchTask]:
     """The fetch tasks beside a task, by file or id; those that cannot be read are left out."""
     if is_file(word):
-        places = [
-            str(file)
-            for file in sorted(Path(word).parent.glob("*.properties"))
-            # The settings of all tasks may lie in the same folder.
-            if file.name != FILE_NAME
-        ]
+        files = set(Path(word).parent.glob("*.properties"))
+        # The settings of all tasks may lie in the same folder.
+        files.discard(Path(word).parent / FILE_NAME)
+        places = sorted(map(str, files))
     else:
         places = _stored_ids(bus)
     found: dict[str, FetchTask] = {}
@@ -173,11 +180,11 @@ def _writes(fetch: FetchTask, topic: str, load: LoadTask) -> bool:
         exclude_patterns=(),
         regexes=(),
     )
-    return any(
-        way.topic == topic and way.fetch_task and way.load_task
-        for reader in (load, bare)
-        for way in ways([fetch, reader])
-    )
+    for reader in (load, bare):
+        for way in ways([fetch, reader]):
+            if way.topic == topic and way.fetch_task and way.load_task:
+                return True
+    return False
 
 
 @contextmanager
@@ -213,15 +220,11 @@ def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
             f"move mapper and processor to consumer task {feed.load.task_id}, or do this by hand"
         )
     reader = SchemaReader(connection)
-    accepts = TableFilter(feed.fetch.tables).accepts
-    topics: dict[TableId, str] = {}
-    for table in sorted(reader.tables()):
-        if accepts(table) and feed.load.wants(table) and not is_own_table(table):
-            topic = topic_of(table, feed.fetch.publish)
-            if topic in feed.topics:
-                topics[table] = topic
+    topics = _topics(feed, sorted(reader.tables()))
     mapper = feed.load.mapper
-    schemas = reader.read_all(list(topics))[0] if topics else {}
+    schemas: dict[TableId, TableSchema] = {}
+    if topics:
+        schemas, _ = reader.read_all(list(topics))
     found = []
     for table, schema in schemas.items():
         columns = tuple(Column(column.name, record_type(column)) for column in schema.columns)
@@ -238,15 +241,27 @@ def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:
     return sorted(found, key=lambda each: (each.source.id, each.target))
 
 
+def _topics(feed: Feed, tables: Sequence[TableId]) -> dict[TableId, str]:
+    """The tables that both tasks' filters let into the feed's topics -> their topic."""
+    accepts = TableFilter(feed.fetch.tables).accepts
+    topics: dict[TableId, str] = {}
+    for table in tables:
+        if accepts(table) and feed.load.wants(table) and not is_own_table(table):
+            topic = topic_of(table, feed.fetch.publish)
+            if topic in feed.topics:
+                topics[table] = topic
+    return topics
+
+
 def _copied(route: Route, source: Table) -> dict[str, str]:
     # A computed column replaces a copied one of the same name.
-    computed = {name.lower() for name in route.rule.computed}
-    names = {column.name: route.wanted(column.name) for column in source.columns}
-    return {
-        column: name
-        for column, name in names.items()
-        if name is not None and name.lower() not in computed
-    }
+    computed = set(map(str.lower, route.rule.computed))
+    copied: dict[str, str] = {}
+    for column in source.columns:
+        name = route.wanted(column.name)
+        if name is not None and name.lower() not in computed:
+            copied[column.name] = name
+    return copied
 
 
 def record_type(column: TableColumn) -> str:

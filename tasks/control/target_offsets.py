@@ -34,7 +34,9 @@ class TargetOffsets:
 
     def beside(self, partition: TopicPartition) -> str:
         """The same as a suffix for another sentence; empty where the target reports nothing."""
-        return "" if self.unknown else f"; {self.says(partition)}"
+        if self.unknown:
+            return ""
+        return f"; {self.says(partition)}"
 
 
 def target_offsets(task: LoadTask, lacks: str = "") -> TargetOffsets:

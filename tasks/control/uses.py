@@ -50,20 +50,22 @@ OF_RUNS: Final = re.compile(r"(consumer\.source\.|loader\.source\.)?spark\..*|re
 def kafka_of(task: Task) -> Uses:
     """The uses of a command on a task's topics: those that a consumer task reads, or that a fetch
     task writes."""
-    side = Uses.READ if isinstance(task, LoadTask) else Uses.WRITE
-    return side | Uses.KAFKA
+    if isinstance(task, LoadTask):
+        return Uses.READ | Uses.KAFKA
+    return Uses.WRITE | Uses.KAFKA
 
 
 def source_of(task: Task) -> Uses:
     """The uses of a command on what a task reads."""
-    return Uses.READ | Uses.KAFKA if isinstance(task, LoadTask) else Uses.READ
+    if isinstance(task, LoadTask):
+        return Uses.READ | Uses.KAFKA
+    return Uses.READ
 
 
 def target_of(task: Task) -> Uses:
     """The uses of a command on what a task has written. Where that is Kafka, the topics that the
     task reads are used, too."""
-    written = task.target if isinstance(task, LoadTask) else task.publish
-    if not isinstance(written, PublishConfig):
+    if isinstance(task, LoadTask) and not isinstance(task.target, PublishConfig):
         return Uses.WRITE
     return Uses.READ | Uses.WRITE | Uses.KAFKA
 
