@@ -19,14 +19,11 @@ MASK = "(secret, not shown)"
 def masked_text(dist: Mapping[str, Any]) -> str:
     """The task file of a task in ZooKeeper, with MASK for each inline secret."""
     text = properties_text(dist)
-    return _with_lines(
-        text,
-        {
-            entry.line: javaproperties.join_key_value(key, MASK)
-            for key, entry in _entries(text).items()
-            if is_inline_secret(key, find_key(key), entry.written)
-        },
-    )
+    lines: dict[int, str] = {}
+    for key, entry in _entries(text).items():
+        if is_inline_secret(key, find_key(key), entry.written):
+            lines[entry.line] = javaproperties.join_key_value(key, MASK)
+    return _with_lines(text, lines)
 
 
 def unmasked_text(text: str, dist: Mapping[str, Any]) -> str:

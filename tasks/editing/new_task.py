@@ -97,7 +97,9 @@ class Question:
         return f"--{self.name.replace('_', '-')}"
 
     def type_for(self, route: str) -> ValueType[Any]:
-        return self.fetched_type if self.fetched_type and route == TO_KAFKA else self.value_type
+        if self.fetched_type and route == TO_KAFKA:
+            return self.fetched_type
+        return self.value_type
 
 
 def _always(text: str | None) -> Callable[[Answers], str | None]:
@@ -119,7 +121,9 @@ def _target_schema(answers: Answers) -> str | None:
 
 
 def _target(answers: Answers) -> str:
-    return answers["servers"] if answers["route"] == ONWARD else ADDRESSES_OF[answers["route"]][0]
+    if answers["route"] == ONWARD:
+        return answers["servers"]
+    return ADDRESSES_OF[answers["route"]][0]
 
 
 QUESTIONS = (
@@ -196,7 +200,9 @@ def password_variable(route: str) -> str:
     """The environment variable that the text names for a password; empty for none."""
     if route == ONWARD:
         return ""
-    return "SOURCE_PASSWORD" if route == TO_KAFKA else "TARGET_PASSWORD"
+    if route == TO_KAFKA:
+        return "SOURCE_PASSWORD"
+    return "TARGET_PASSWORD"
 
 
 def _fetch_values(answers: Answers) -> dict[str, str]:
@@ -216,7 +222,10 @@ def _fetch_values(answers: Answers) -> dict[str, str]:
 
 def _regex(table: str) -> str:
     # The filter is a regular expression, as canal's is.
-    return re.escape(table.removesuffix("*")) + (".*" if table.endswith(".*") else "")
+    regex = re.escape(table.removesuffix("*"))
+    if table.endswith(".*"):
+        regex += ".*"
+    return regex
 
 
 def _load_values(answers: Answers) -> dict[str, str]:
@@ -241,10 +250,12 @@ def _onward_values(answers: Answers) -> dict[str, str]:
 def _read_values(answers: Answers) -> dict[str, str]:
     """The values of every task that reads Kafka."""
     schema = answers["source_schema"]
+    # An empty text turns the example's line into a remark.
+    mapping = f"{schema},{answers['target_schema']}" if schema else ""
     return {
         "taskId": answers["id"],
         "consumer.source.servers": answers["servers"],
         "consumer.source.topics": answers["topic"],
         "consumer.includes": answers["tables"],
-        "mapper[0].schema": f"{schema},{answers['target_schema']}" if schema else "",
+        "mapper[0].schema": mapping,
     }

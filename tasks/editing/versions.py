@@ -71,12 +71,13 @@ def put_tasks(
                 "stored; look at its versions, then edit it again"
             )
         found, version = _read(client, task_id)
+        # The first version is the text that was stored without one, as porter stores it.
         if not found and before is not None:
-            found = [Version("", "", "", masked_text(before))]
+            found.append(Version("", "", "", masked_text(before)))
         # Masked, so that a version can be shown to anyone who may see the task.
         text = masked_text(merged(list(dists.values())))
         if not found or found[-1].text != text:
-            found = [*found, Version(now(), by, how, text)]
+            found.append(Version(now(), by, how, text))
         writes.append((versions_path(task_id), versions_to_json(found), version))
 
     def with_versions(transaction: Any) -> None:
