@@ -11,6 +11,7 @@ from cdcbus.tasks.foreign.conversion import (
     NO_START,
     Conversion,
     Rule,
+    all_inside,
     fetch_keys,
     inside,
     literal_table,
@@ -73,10 +74,10 @@ def _start(made: Conversion) -> None:
     these canal begins at the end, which is never intended."""
     prefix = "canal.instance.master."
     settings = made.settings
-    gtid, file, pos, time = (
-        settings.get(prefix + name, "").strip()
-        for name in ("gtid", "journal.name", "position", "timestamp")
-    )
+    gtid = settings.get(f"{prefix}gtid", "").strip()
+    file = settings.get(f"{prefix}journal.name", "").strip()
+    pos = settings.get(f"{prefix}position", "").strip()
+    time = settings.get(f"{prefix}timestamp", "").strip()
     if yes(settings.get("canal.instance.gtidon", "")) and gtid:
         made.put("consumer.offset", gtid)
     elif file:
@@ -115,7 +116,9 @@ def _password(made: Conversion, key: str, value: str) -> None:
 
 
 def _columns(made: Conversion, key: str, value: str) -> None:
-    ours = "ignore" if ".black." in key else "include"
+    ours = "include"
+    if ".black." in key:
+        ours = "ignore"
     for item in split_regexes(value):
         table, _, columns = item.partition(":")
         found = literal_table(table)
@@ -206,10 +209,11 @@ RULES: dict[str, Rule] = {
         "left out",
         default="false",
     ),
-    **{
-        f"canal.instance.filter.{name}": inside("statements and transactions are not published")
-        for name in ("query.dcl", "query.dml", "druid.ddl", "transaction.entry")
-    },
+    **all_inside(
+        "statements and transactions are not published",
+        "query.dcl", "query.dml", "druid.ddl", "transaction.entry",
+        prefix="canal.instance.filter.",
+    ),
     "canal.instance.gtidon": inside("GTIDs are kept beside each position, and used at a failover"),
     # Exact names are looked up first, wherever they stand; then the first pattern that matches.
     "canal.instance.master.*": Rule(convert=lambda *_: None),
@@ -225,12 +229,11 @@ RULES: dict[str, Rule] = {
     "canal.instance.pwdPublicKey": inside("see canal.instance.enableDruid"),
     "canal.instance.binlog.*": inside("row images are looked at before the start"),
     "canal.instance.fallbackIntervalInSeconds": inside("a failover goes by GTID, else a minute"),
-    **{
-        f"canal.instance.{name}": inside(_MEMORY)
-        for name in (
-            "memory.*", "network.*", "parser.*", "transaction.size", "get.ddl.isolation", "global.*"
-        )
-    },
+    **all_inside(
+        _MEMORY,
+        "memory.*", "network.*", "parser.*", "transaction.size", "get.ddl.isolation", "global.*",
+        prefix="canal.instance.",
+    ),
     "canal.serverMode": Rule(convert=_mode),
     "canal.mq.servers": Rule("loader.source.servers"),
     "canal.mq.topic": Rule("loader.source.topic"),
@@ -241,25 +244,23 @@ RULES: dict[str, Rule] = {
     "canal.mq.partitionsNum": inside("the topic itself says how many partitions it has"),
     "canal.mq.dynamicTopicPartitionNum": inside("the topics themselves say it"),
     "canal.mq.database.hash": inside("keys are hashed as Kafka's own clients do"),
-    **{
-        f"canal.mq.{name}": inside(_MEMORY)
-        for name in (
-            "canalBatchSize", "canalGetTimeout", "accessChannel", "send.thread.size",
-            "build.thread.size",
-        )
-    },
+    **all_inside(
+        _MEMORY,
+        "canalBatchSize", "canalGetTimeout", "accessChannel", "send.thread.size",
+        "build.thread.size",
+        prefix="canal.mq.",
+    ),
     "canal.auto.reset.latest.pos.mode": Rule(convert=_latest),
     "canal.zkServers": inside("cdcbus has its own setting zookeeper; --offsets reads the cursor"),
     "canal.admin.*": inside("nodes and the console take its place"),
     "canal.aliyun.*": inside(_OTHER_BROKER),
     "canal.destinations": inside("each instance is a task"),
-    **{
-        f"canal.{name}": inside("it is about canal's server")
-        for name in (
-            "id", "ip", "port", "register.ip", "metrics.pull.port", "user", "passwd",
-            "zookeeper.flush.period", "withoutNetty", "file.*", "conf.dir", "auto.scan*",
-        )
-    },
+    **all_inside(
+        "it is about canal's server",
+        "id", "ip", "port", "register.ip", "metrics.pull.port", "user", "passwd",
+        "zookeeper.flush.period", "withoutNetty", "file.*", "conf.dir", "auto.scan*",
+        prefix="canal.",
+    ),
     "kafka.bootstrap.servers": Rule("loader.source.servers"),
     "kafka.acks": inside("all replicas acknowledge each record"),
     "kafka.retries": inside("a record is resent until it is acknowledged"),

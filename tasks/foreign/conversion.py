@@ -40,6 +40,11 @@ def inside(what: str) -> Rule:
     return Rule(severity=Severity.NOTE, sentence=f"not carried over: {what}")
 
 
+def all_inside(what: str, *names: str, prefix: str = "") -> dict[str, Rule]:
+    """The same rule for several settings, whose names begin with the prefix."""
+    return dict.fromkeys((prefix + name for name in names), inside(what))
+
+
 @dataclass(slots=True)
 class Conversion:
     """A task file in the making. `settings`: those of the other tool, as a converting function may
@@ -69,9 +74,7 @@ class Conversion:
         for key, value in self.settings.items():
             if not value.strip():
                 continue
-            rule = rules.get(key) or next(
-                (each for name, each in rules.items() if fnmatch.fnmatchcase(key, name)), None
-            )
+            rule = _rule_for(key, rules)
             if rule is None:
                 self.warning(key, f"not carried over: it is not known here what {self.tool} does")
             elif value.strip() == rule.default:
@@ -96,7 +99,9 @@ class Conversion:
 
     def filter(self, included: list[str], excluded: list[str], key: str) -> None:
         """Sets the tables to read as one regular expression, which also leaves tables out."""
-        regex = _either(included) if included else ".*"
+        regex = ".*"
+        if included:
+            regex = _either(included)
         if excluded:
             regex = f"(?!{_either(excluded)}\\Z){regex}"
         self.put_filter(regex, key)
@@ -133,7 +138,9 @@ class Conversion:
             return
         mapper = self.mappers.setdefault(table, {})
         # Several settings, or several columns in one, may concern the same table.
-        mapper[ours] = f"{mapper[ours]},{value}" if ours in mapper else value
+        if ours in mapper:
+            value = f"{mapper[ours]},{value}"
+        mapper[ours] = value
 
     def finished(self) -> dict[str, str]:
         """The keys of the task file -> their values, including the mapper's."""
@@ -146,10 +153,19 @@ class Conversion:
         return self.keys
 
 
+def _rule_for(key: str, rules: Mapping[str, Rule]) -> Rule | None:
+    if key in rules:
+        return rules[key]
+    for name, rule in rules.items():
+        if fnmatch.fnmatchcase(key, name):
+            return rule
+    return None
+
+
 def literal_table(pattern: str) -> tuple[str, str] | None:
     """The schema and table that a regular expression names literally; None for a pattern."""
     parts = re.split(r"\\?\.", pattern)
-    if len(parts) == 2 and all(NAME.fullmatch(part) for part in parts):
+    if len(parts) == 2 and all(map(NAME.fullmatch, parts)):
         return parts[0], parts[1]
     return None
 
@@ -165,9 +181,10 @@ def split_regexes(text: str) -> list[str]:
             part = ""
             continue
         depth += (piece in "([{") - (piece in ")]}")
+        # The backslash was needed only in the list.
         part += "," if piece == "\\," else piece
     parts.append(part)
-    return [each.strip() for each in parts if each.strip()]
+    return list(filter(None, map(str.strip, parts)))
 
 
 def yes(value: str) -> bool:
@@ -188,7 +205,10 @@ def address(host: str, port: str) -> str:
     if not host.strip():
         raise ConfigError("no host is named; expected the database's")
     bare = host.strip().strip("[]")
-    return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+    # An IPv6 address needs brackets, or its port would be read as a part of it.
+    if ":" in bare:
+        bare = f"[{bare}]"
+    return f"{bare}:{port}"
 
 
 def _either(regexes: list[str]) -> str:

@@ -14,6 +14,7 @@ from cdcbus.tasks.foreign.conversion import (
     Conversion,
     Rule,
     address,
+    all_inside,
     fetch_keys,
     inside,
     literal_table,
@@ -61,14 +62,15 @@ def is_debezium(settings: Mapping[str, str]) -> bool:
 def connector_of(settings: Mapping[str, str]) -> dict[str, str]:
     """The connector's own settings, under their current names."""
     is_server = f"{SERVER_PREFIX}connector.class" in settings
-    own = {
-        key.removeprefix(SERVER_PREFIX): value
-        for key, value in settings.items()
-        if not is_server or key.startswith(SERVER_PREFIX)
-    }
+    own: dict[str, str] = {}
+    for key, value in settings.items():
+        # Debezium Server's other settings are about itself.
+        if key.startswith(SERVER_PREFIX) or not is_server:
+            name = key.removeprefix(SERVER_PREFIX)
+            own[OLD_NAMES.get(name, name)] = value
     if is_server and "debezium.sink.kafka.producer.bootstrap.servers" in settings:
         own["kafka.bootstrap.servers"] = settings["debezium.sink.kafka.producer.bootstrap.servers"]
-    return {OLD_NAMES.get(key, key): value for key, value in own.items()}
+    return own
 
 
 def from_debezium(settings: Mapping[str, str]) -> Conversion:
@@ -102,25 +104,25 @@ def from_debezium(settings: Mapping[str, str]) -> Conversion:
 
 def _tables(made: Conversion) -> None:
     settings = made.settings
-    schemas, no_schemas, tables, no_tables = (
-        split_regexes(settings.get(key, ""))
-        for key in (
-            "database.include.list",
-            "database.exclude.list",
-            "table.include.list",
-            "table.exclude.list",
-        )
-    )
-    excluded = [f"(?:{each})\\..*" for each in no_schemas] + no_tables
+    schemas = split_regexes(settings.get("database.include.list", ""))
+    no_schemas = split_regexes(settings.get("database.exclude.list", ""))
+    tables = split_regexes(settings.get("table.include.list", ""))
+    no_tables = split_regexes(settings.get("table.exclude.list", ""))
+    excluded = _tables_of(no_schemas) + no_tables
     # Both must match: tables outside the schemas are left out.
     if schemas and tables:
-        fitting = "|".join(f"(?:{each})\\..*" for each in schemas)
+        fitting = "|".join(_tables_of(schemas))
         excluded.append(f"(?!(?:{fitting})\\Z).*")
-    included = tables or [f"(?:{each})\\..*" for each in schemas]
+    included = tables or _tables_of(schemas)
     if not yes(settings.get("table.ignore.builtin", "true")):
         made.warning("table.ignore.builtin", "not carried over: system tables are not read")
     if included or excluded:
         made.filter(included, excluded, "table.include.list")
+
+
+def _tables_of(schemas: list[str]) -> list[str]:
+    """Regular expressions for all tables of these schemas."""
+    return [f"(?:{schema})\\..*" for schema in schemas]
 
 
 def _topics(made: Conversion, prefix: str) -> None:
@@ -131,11 +133,15 @@ def _topics(made: Conversion, prefix: str) -> None:
         return
     made.put("loader.source.topic", prefix)
     patterns = split_regexes(made.settings.get("table.include.list", ""))
-    found = [literal_table(each) for each in patterns]
-    if found and all(found):
-        rules = [
-            f"{prefix}.{table[0]}.{table[1]}:{table[0]}\\.{table[1]}" for table in found if table
-        ]
+    rules: list[str] = []
+    for pattern in patterns:
+        # A pattern has no single topic, so one is enough to name all topics in another way.
+        if (found := literal_table(pattern)) is None:
+            rules.clear()
+            break
+        schema, table = found
+        rules.append(f"{prefix}.{schema}.{table}:{schema}\\.{table}")
+    if rules:
         made.put("loader.source.dynamicTopic", ",".join(rules))
         return
     made.put("loader.source.dynamicTopic", r".*\..*")
@@ -200,8 +206,10 @@ def _columns_in(made: Conversion, key: str, value: str, ours: str, text: str = "
         found = literal_table(table.removesuffix("\\"))
         if found is None or not re.fullmatch(r"[\w$-]+", column):
             made.error(key, f"not carried over: {pattern} is no name of a column; name each")
+        elif text:
+            made.map_column(key, found, f"{ours}{column}", text)
         else:
-            made.map_column(key, found, f"{ours}{column}" if text else ours, text or column)
+            made.map_column(key, found, ours, column)
 
 
 def _masked(made: Conversion, key: str, value: str) -> None:
@@ -226,8 +234,8 @@ def _keys(made: Conversion, key: str, value: str) -> None:
 
 
 def _skipped(made: Conversion, key: str, value: str) -> None:
-    operations = {each.strip().lower() for each in value.split(",")}
-    made.put("loader.source.truncate", "false" if "t" in operations else "true")
+    operations = set(map(str.strip, value.lower().split(",")))
+    made.put("loader.source.truncate", str("t" not in operations).lower())
     if operations & {"c", "u", "d"}:
         made.error(key, "not carried over: rows that Debezium leaves out would be sent")
 
@@ -388,15 +396,13 @@ RULES: dict[str, Rule] = {
     "errors.*": inside("see errors.tolerance"),
     "offset.storage*": inside("--offsets reads the connector's position"),
     "offset.*": inside("the position is stored once a second"),
-    **{
-        name: inside(_ENGINE)
-        for name in (
-            "tasks.max", "max.*", "poll.interval.ms", "connect.*", "connection.*", "retriable.*",
-            "min.row.count.to.stream.results", "database.connection*", "database.query.*",
-            "database.initial.statements", "database.jdbc.driver", "database.protocol",
-            "database.timezone", "exactly.once.support", "transaction.*", "custom.metric.tags",
-            "notification.*", "internal.*", "binlog.buffer.size", "use.nongraceful.disconnect",
-            "executor.*", "streaming.*", "extended.headers.enabled", "openlineage.*", "query.*",
-        )
-    },
+    **all_inside(
+        _ENGINE,
+        "tasks.max", "max.*", "poll.interval.ms", "connect.*", "connection.*", "retriable.*",
+        "min.row.count.to.stream.results", "database.connection*", "database.query.*",
+        "database.initial.statements", "database.jdbc.driver", "database.protocol",
+        "database.timezone", "exactly.once.support", "transaction.*", "custom.metric.tags",
+        "notification.*", "internal.*", "binlog.buffer.size", "use.nongraceful.disconnect",
+        "executor.*", "streaming.*", "extended.headers.enabled", "openlineage.*", "query.*",
+    ),
 }  # fmt: skip

@@ -11,7 +11,7 @@ import javaproperties
 import orjson
 
 from cdcbus.plugins.errors import ConfigError
-from cdcbus.tasks.config.diagnostics import Diagnostic, Severity
+from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.foreign import canal, debezium, maxwell
 from cdcbus.tasks.foreign.conversion import Conversion
 from cdcbus.tasks.porter.dist_json import properties_text
@@ -39,8 +39,11 @@ class Settings:
 def foreign_settings(files: Sequence[Path]) -> list[Settings]:
     """The settings of each task in these files; empty where no file is another tool's. Raises
     ConfigError for a mixture."""
-    read = {file: _read(file) for file in files}
-    tools = {file: _tool(entries) for file, entries in read.items()}
+    read: dict[Path, dict[str, str]] = {}
+    tools: dict[Path, str] = {}
+    for file in files:
+        read[file] = _read(file)
+        tools[file] = _tool(read[file])
     # No file of another tool: the caller then reads them as task files.
     if not any(tools.values()):
         return []
@@ -53,10 +56,10 @@ def foreign_settings(files: Sequence[Path]) -> list[Settings]:
         return _instances(read)
     settings = []
     for file, entries in read.items():
-        tool = tools[file]
         # Debezium Server has the connector's settings under a prefix.
-        its_own = debezium.connector_of(entries) if tool == debezium.TOOL else entries
-        settings.append(Settings(tool, file, its_own))
+        if tools[file] == debezium.TOOL:
+            entries = debezium.connector_of(entries)
+        settings.append(Settings(tools[file], file, entries))
     return settings
 
 
@@ -64,22 +67,21 @@ def task_text(made: Conversion, tool: str) -> str:
     """The task file, with remarks about everything that could not be carried over."""
     lines = [f"# Made of settings of {tool} by cdcbus task import."]
     for finding in (*made.found.of(Severity.ERROR), *made.found.of(Severity.WARNING)):
-        lines.append(f"# {finding.severity}: {_said(finding)}")
+        # Settings of another tool have no lines here to name.
+        lines.append(f"# {finding.severity}: {finding.located('')}")
     remarks = "\n".join(lines)
     return f"{remarks}\n\n{properties_text(made.finished())}"
-
-
-def _said(finding: Diagnostic) -> str:
-    return f"{finding.key}: {finding.sentence}" if finding.key else finding.sentence
 
 
 def _instances(read: Mapping[Path, Mapping[str, str]]) -> list[Settings]:
     """The settings of each canal instance. The server file applies to all instances, and is
     overridden by theirs."""
-    instances = {file: each for file, each in read.items() if each.get(INSTANCE, "").strip()}
+    instances: dict[Path, Mapping[str, str]] = {}
     shared: dict[str, str] = {}
     for file, entries in read.items():
-        if file not in instances:
+        if entries.get(INSTANCE, "").strip():
+            instances[file] = entries
+        else:
             shared |= entries
     if not instances:
         raise ConfigError(
@@ -99,12 +101,14 @@ def _instances(read: Mapping[Path, Mapping[str, str]]) -> list[Settings]:
 def _destination(file: Path, entries: Mapping[str, str], count: int) -> str:
     """The instance's name: canal names an instance after its folder. A file that was copied out of
     it is the only instance that the server file names."""
-    names = [name.strip() for name in entries.get("canal.destinations", "").split(",")]
+    names = list(map(str.strip, entries.get("canal.destinations", "").split(",")))
     folder = file.resolve().parent.name
     # Several instances must have different names, even if the server file names none of them.
     if folder in names or (count > 1 and folder):
         return folder
-    return names[0] if len(names) == 1 and names[0] else folder
+    if len(names) == 1 and names[0]:
+        return names[0]
+    return folder
 
 
 def _tool(entries: Mapping[str, str]) -> str:
@@ -112,7 +116,9 @@ def _tool(entries: Mapping[str, str]) -> str:
         return debezium.TOOL
     if canal.is_canal(entries):
         return canal.TOOL
-    return maxwell.TOOL if maxwell.is_maxwell(entries) else ""
+    if maxwell.is_maxwell(entries):
+        return maxwell.TOOL
+    return ""
 
 
 def _read(file: Path) -> dict[str, str]:
@@ -128,9 +134,10 @@ def _read(file: Path) -> dict[str, str]:
     if file.suffix == ".json" or text.lstrip()[:1] == "{":
         return _connector(text)
     try:
-        return {key.strip(): value.strip() for key, value in javaproperties.loads(text).items()}
+        pairs = javaproperties.loads(text)
     except ValueError:
         return {}
+    return {key.strip(): value.strip() for key, value in pairs.items()}
 
 
 def _connector(text: str) -> dict[str, str]:
@@ -143,9 +150,11 @@ def _connector(text: str) -> dict[str, str]:
         found = {"name": found.get("name", ""), **found["config"]}
     if not isinstance(found, dict) or "connector.class" not in found:
         return {}
-    settings = {}
+    settings: dict[str, str] = {}
     for key, value in found.items():
-        if value is not None:
-            # Numbers and flags as a properties file would have them.
-            settings[str(key)] = value if isinstance(value, str) else orjson.dumps(value).decode()
+        if isinstance(value, str):
+            settings[key] = value
+        # Numbers and flags as a properties file would have them.
+        elif value is not None:
+            settings[key] = orjson.dumps(value).decode()
     return settings

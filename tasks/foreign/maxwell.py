@@ -11,6 +11,7 @@ from cdcbus.tasks.foreign.conversion import (
     Conversion,
     Rule,
     address,
+    all_inside,
     fetch_keys,
     inside,
     yes,
@@ -58,12 +59,14 @@ def from_maxwell(settings: Mapping[str, str]) -> Conversion:
 
 def source_of(settings: Mapping[str, str]) -> dict[str, str]:
     """The server whose binlog is read; Maxwell may keep its own tables on another server."""
-    prefix = "replication_" if settings.get("replication_host", "").strip() else ""
-    defaults = {"host": "localhost", "port": "3306"}
-    return {
-        name: settings.get(prefix + name, "").strip() or defaults.get(name, "")
-        for name in ("host", "port", "user", "password", "ssl")
-    }
+    prefix = ""
+    if settings.get("replication_host", "").strip():
+        prefix = "replication_"
+    found: dict[str, str] = {"host": "localhost", "port": "3306"}
+    for name in ("host", "port", "user", "password", "ssl"):
+        given = settings.get(prefix + name, "").strip()
+        found[name] = given or found.get(name, "")
+    return found
 
 
 def _topic(made: Conversion) -> None:
@@ -132,7 +135,9 @@ def _part(word: str) -> str:
     word = word.strip()
     if len(word) > 1 and word[0] == word[-1] == "/":
         return f"(?:{word[1:-1]})"
-    return r"[^.]*" if word == "*" else re.escape(word.strip("`"))
+    if word == "*":
+        return r"[^.]*"
+    return re.escape(word.strip("`"))
 
 
 def _dead_letters(made: Conversion, key: str, value: str) -> None:
@@ -157,11 +162,13 @@ def _done(made: Conversion, key: str, value: str) -> None:
 _NODES = "nodes and the console take its place"
 _FORM = "see the finding on the form of records"
 RULES: dict[str, Rule] = {
-    **{
-        f"{prefix}{name}": Rule(convert=_done)
-        for prefix in ("", "replication_")
-        for name in ("host", "port", "user", "password", "ssl")
-    },
+    **dict.fromkeys(
+        (
+            "host", "port", "user", "password", "ssl", "replication_host", "replication_port",
+            "replication_user", "replication_password", "replication_ssl",
+        ),
+        Rule(convert=_done),
+    ),
     "replica_server_id": Rule("consumer.source.slaveId"),
     "client_id": Rule(convert=_done),
     "producer": Rule(convert=_producer),
@@ -218,19 +225,15 @@ RULES: dict[str, Rule] = {
         sentence="not carried over: settings of the environment are not seen here"
     ),
     "init_position": Rule(convert=_place),
-    **{
-        name: inside(_NODES)
-        for name in (
-            "log_level", "daemon", "config", "ha", "jgroups_config", "raft_member_id", "metrics_*",
-            "http_*", "custom_health.*", "max_schemas", "recapture_schema", "buffer_memory_usage",
-            "binlog_event_queue_size", "replay", "custom_producer.*",
-        )
-    },
-    **{
-        f"{name}*": inside("another producer's than Kafka")
-        for name in (
-            "output_file", "kinesis_", "sqs_", "sns_", "nats_", "pubsub_", "ddl_pubsub_",
-            "bigquery_", "rabbitmq_", "redis_",
-        )
-    },
+    **all_inside(
+        _NODES,
+        "log_level", "daemon", "config", "ha", "jgroups_config", "raft_member_id", "metrics_*",
+        "http_*", "custom_health.*", "max_schemas", "recapture_schema", "buffer_memory_usage",
+        "binlog_event_queue_size", "replay", "custom_producer.*",
+    ),
+    **all_inside(
+        "another producer's than Kafka",
+        "output_file*", "kinesis_*", "sqs_*", "sns_*", "nats_*", "pubsub_*", "ddl_pubsub_*",
+        "bigquery_*", "rabbitmq_*", "redis_*",
+    ),
 }  # fmt: skip

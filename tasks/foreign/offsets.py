@@ -65,11 +65,10 @@ def from_cursor(text: str | bytes, address: str) -> Start:
 def from_meta_file(text: str | bytes, address: str) -> Start:
     """The start at the cursor in canal's meta.dat. Raises PositionError."""
     clients = _object(text, "meta.dat").get("clientDatas")
-    cursors = [
-        each["cursor"]
-        for each in clients or ()
-        if isinstance(each, dict) and isinstance(each.get("cursor"), dict)
-    ]
+    cursors: list[dict[str, Any]] = []
+    for client in clients or ():
+        if isinstance(client, dict) and isinstance(client.get("cursor"), dict):
+            cursors.append(client["cursor"])
     if len(cursors) != 1:
         raise PositionError(f"meta.dat has cursors of {len(cursors)} clients; expected one")
     return from_cursor(orjson.dumps(cursors[0]), address)
@@ -83,7 +82,9 @@ def from_debezium_offset(fields: Mapping[str, Any]) -> Start:
     rows = fields.get("row") or 0
     events = fields.get("event") or 0
     # They count what the connector has sent since the beginning of the transaction.
-    remark = "rows of the transaction in hand come again" if rows or events else ""
+    remark = ""
+    if rows or events:
+        remark = "rows of the transaction in hand come again"
     if gtids := str(fields.get("gtids") or ""):
         return Start(re.sub(r"\s", "", gtids), remark)
     file, pos = fields.get("file"), fields.get("pos")
@@ -107,7 +108,9 @@ def connector_offset(
         if isinstance(partition, dict) and (connector, partition.get("server")) == (name, prefix):
             # The last one counts; an empty value, a tombstone, means that there is none.
             found = value
-    return from_debezium_offset(_object(found, "the connector's offset")) if found else None
+    if not found:
+        return None
+    return from_debezium_offset(_object(found, "the connector's offset"))
 
 
 def offsets_in_file(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
@@ -152,4 +155,6 @@ def _object(text: str | bytes, what: str) -> dict[str, Any]:
 
 def _part(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     found = fields.get(name)
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    return found

@@ -138,7 +138,9 @@ def _of_maxwell(settings: Mapping[str, str]) -> Start:
         raise ConfigError(f"schema_database={schema} is not the name of a database")
     client = settings.get("client_id", "").strip() or "maxwell"
     own = {name: settings.get(name, "").strip() for name in ("host", "port", "user", "password")}
-    read, kept = _source(source_of(settings)), _source({**own, "ssl": settings.get("ssl", "")})
+    read = _source(source_of(settings))
+    # Its positions may be on another server than the one that it reads.
+    kept = _source({**own, "ssl": settings.get("ssl", "")})
     with reported(read), connect_source(read) as connection, connection.cursor() as cursor:
         # Maxwell keeps a row for each server that it has read.
         cursor.execute("SELECT @@GLOBAL.server_id")
