@@ -58,7 +58,9 @@ class Reader:
         """The tables that the task takes from one whose name may contain `*`."""
         if ANY in table and self.task.named_tables:
             return [named for named in self.named if _fits(named, table)]
-        return [table] if self.takes(table) else []
+        if not self.takes(table):
+            return []
+        return [table]
 
 
 def _selected(pair: tuple[str, str] | None) -> str:

@@ -24,14 +24,17 @@ def table_of(regex: str) -> TableId:
     """The table that a regular expression names, with `*` for the parts that it leaves open."""
     if literal := LITERAL.fullmatch(regex):
         return TableId(literal[1], literal[2])
-    schema = SCHEMA.match(regex)
-    return TableId(schema[1], ANY) if schema else ANY_TABLE
+    if schema := SCHEMA.match(regex):
+        return TableId(schema[1], ANY)
+    return ANY_TABLE
 
 
 def tables_in(word: str) -> set[TableId]:
     """The table that a word such as `shop.orders` names; none for any other word."""
     schema, dot, table = word.partition(".")
-    return {TableId(schema, table)} if schema and dot and table else set()
+    if not (schema and dot and table):
+        return set()
+    return {TableId(schema, table)}
 
 
 def written_topics(config: PublishConfig) -> set[str] | None:
@@ -64,10 +67,7 @@ def topics_of(table: TableId, config: PublishConfig) -> set[str]:
             return {topic_of(table, config)}
         except ConfigError:
             return set()
-    other = TableId(
-        OTHER if table.schema == ANY else table.schema,
-        OTHER if table.table == ANY else table.table,
-    )
+    other = TableId(_or_other(table.schema), _or_other(table.table))
     found: set[str] = set()
     # Rules for tables take precedence over rules for schemas.
     for rule in sorted(config.topic_rules, key=lambda rule: not rule.names_tables):
@@ -80,6 +80,12 @@ def topics_of(table: TableId, config: PublishConfig) -> set[str]:
     return found | {config.topic}
 
 
+def _or_other(name: str) -> str:
+    if name == ANY:
+        return OTHER
+    return name
+
+
 def _may_be_for(rule: TopicRule, table: TableId) -> bool:
     if not rule.names_tables:
         return table.schema == ANY
@@ -90,8 +96,10 @@ def _may_be_for(rule: TopicRule, table: TableId) -> bool:
 
 
 def _own_name(rule: TopicRule) -> str:
-    """The topic named after the schema that a rule names."""
-    return rule.regex.lower() if not rule.names_tables and WORD.fullmatch(rule.regex) else ""
+    """The topic named after the schema that a rule names; empty where it names none."""
+    if rule.names_tables or not WORD.fullmatch(rule.regex):
+        return ""
+    return rule.regex.lower()
 
 
 def table_in(topic: str, schema: str, config: PublishConfig) -> TableId | None:
@@ -100,4 +108,6 @@ def table_in(topic: str, schema: str, config: PublishConfig) -> TableId | None:
     if schema == ANY or topic == config.topic or not topic.startswith(prefix):
         return None
     table = TableId(schema, topic.removeprefix(prefix))
-    return table if topic in topics_of(table, config) else None
+    if topic not in topics_of(table, config):
+        return None
+    return table

@@ -99,7 +99,10 @@ class _Tasks:
     def readers_behind(self, config: PublishConfig) -> Iterator[tuple[str, Reader]]:
         """The tasks that read what a task may send on, with the topic."""
         topics = written_topics(config)
-        for topic in self.readers_of if topics is None else topics:
+        # Those that are named after tables may be any.
+        if topics is None:
+            topics = set(self.readers_of)
+        for topic in topics:
             for reader in self.readers_of.get(topic, ()):
                 yield topic, reader
 
@@ -224,8 +227,10 @@ def _sent_on(
         # Tasks that send rows in a circle would never end.
         if reader in passed:
             continue
+        own: TableId | None = None
         # A topic that is named after a table says which of the open ones it is.
-        own = table_in(topic, table.schema, config) if ANY in table else None
+        if ANY in table:
+            own = table_in(topic, table.schema, config)
         if own or topic in topics:
             for taken in reader.taken(own or table):
                 head = Way(str(taken), "", sender, topic)

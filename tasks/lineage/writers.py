@@ -141,7 +141,9 @@ class Writer:
         accepts."""
         # The word that was asked for may be any text: without regular expressions every filter
         # would accept it as a table.
-        candidates = named | self._asked if self.task.tables.regexes else named
+        candidates = named
+        if self.task.tables.regexes:
+            candidates = named | self._asked
         is_open = any(selection.table == ANY_TABLE for selection in self.selections)
         by_text = {selection.text.casefold(): selection for selection in self.selections}
         for table in one_spelling(candidates):
@@ -160,4 +162,6 @@ def one_spelling(tables: Iterable[TableId]) -> list[TableId]:
 
 def _by_regex(regex: str) -> Selection:
     table = table_of(regex)
-    return Selection(regex if ANY in table else str(table), table)
+    if ANY in table:
+        return Selection(regex, table)
+    return Selection(str(table), table)

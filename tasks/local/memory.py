@@ -68,7 +68,9 @@ class MemoryPositions:
 
     @property
     def trace(self) -> str:
-        return "" if self._written is None or self._node.data.strip() else "memory"
+        if self._written is None or self._node.data.strip():
+            return ""
+        return "memory"
 
     def save(self, text: str, mark: Mark = NO_MARK) -> None:
         with self._lock:

@@ -49,12 +49,16 @@ class FilePositions:
 
     @property
     def position_version(self) -> int:
-        return int(self._fields.get("change", 0)) if "position" in self._fields else 0
+        if "position" not in self._fields:
+            return 0
+        return int(self._fields.get("change", 0))
 
     @property
     def written(self) -> Written | None:
         written = self._fields.get("written")
-        return None if written is None else written_from_json(orjson.dumps(written), self.path)
+        if written is None:
+            return None
+        return written_from_json(orjson.dumps(written), self.path)
 
     @property
     def is_own(self) -> bool:
@@ -62,8 +66,10 @@ class FilePositions:
 
     @property
     def trace(self) -> str:
-        is_gone = not self._text(self._fields) and bool({"written", "schema"} & self._fields.keys())
-        return self.path if is_gone else ""
+        is_gone = not self._text(self._fields)
+        if is_gone and {"written", "schema"} & self._fields.keys():
+            return self.path
+        return ""
 
     def load(self) -> str | None:
         fields = self._state.swimlane(self._swimlane)
@@ -100,7 +106,11 @@ class FilePositions:
             return self._is_other(self._state.swimlane(self._swimlane))
 
     def _is_other(self, fields: Fields) -> bool:
-        return any(fields.get(name) != self._fields.get(name) for name in ("position", "change"))
+        seen = self._fields
+        return (fields.get("position"), fields.get("change")) != (
+            seen.get("position"),
+            seen.get("change"),
+        )
 
     def _is_written(self, fields: Fields) -> bool:
         written = fields.get("written") or {}
@@ -133,8 +143,9 @@ def _as_fields(text: str) -> object:
     except orjson.JSONDecodeError:
         return text
     # Spaces or escapes would change the text, and a position is compared as text.
-    is_same = isinstance(fields, dict | list) and orjson.dumps(fields).decode() == text
-    return fields if is_same else text
+    if isinstance(fields, dict | list) and orjson.dumps(fields).decode() == text:
+        return fields
+    return text
 
 
 class FileSchemas:
