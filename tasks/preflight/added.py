@@ -25,5 +25,7 @@ def _start(task: FetchTask, store: PositionStore) -> Iterator[CheckResult]:
         position, is_stored = stored_or_start(
             source, config.start, store.load(), store.path, store.trace, task.task_id
         )
-    rule = f"the stored position {store.path}" if is_stored else "consumer.offset"
+    rule = "consumer.offset"
+    if is_stored:
+        rule = f"the stored position {store.path}"
     yield ok("start", f"at {position} by {rule}")

@@ -29,8 +29,9 @@ def check_task(
     with _quiet(), _looking(zookeeper, auth) as (client, results):
         if isinstance(task, FetchTask):
             store = _store(client, task.task_id, task.swimlane)
-            check = check_fetch if task.source.added is None else check_added
-            return results + check(task, store)
+            if task.source.added is not None:
+                return results + check_added(task, store)
+            return results + check_fetch(task, store)
         stores = {topic: _store(client, task.task_id, topic) for topic in task.source.topics}
         return results + check_load(task, stores)
 

@@ -26,6 +26,7 @@ from cdcbus.tasks.preflight.result import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
     CheckResult,
+    counted,
     has_failed,
     ok,
     probe,
@@ -100,7 +101,9 @@ def _login(task: FetchTask, connection: Connection) -> Iterator[CheckResult]:
     host, port = task.source.addresses[0]
     ((version,),) = servers.query(connection, "SELECT VERSION()")
     ((_, cipher),) = servers.query(connection, "SHOW SESSION STATUS LIKE 'Ssl_cipher'")
-    tls = f"TLS with {cipher}" if cipher else "without TLS"
+    tls = "without TLS"
+    if cipher:
+        tls = f"TLS with {cipher}"
     yield ok(f"source {host}:{port}", f"{version}, user {task.source.user} can log in, {tls}")
 
 
@@ -134,19 +137,23 @@ def _start(task: FetchTask, store: PositionStore) -> Iterator[CheckResult]:
 def describe_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> str:
     """The number of bytes from a position to the end of the binlog, and of files that begin after
     it."""
-    names = [name for name, _ in files]
-    more = len(files) - 1 - names.index(position.file)
+    more = len(files) - 1 - _file_number(position, files)
     behind = f"{bytes_behind(position, files):,} bytes"
     if not more:
         return behind
-    return f"{behind} and {more} {'file' if more == 1 else 'files'}"
+    return f"{behind} and {counted(more, 'file')}"
 
 
 def bytes_behind(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
     """The number of bytes from a position to the end of the binlog. `files`: the server's, oldest
     first, including the position's."""
+    remaining = files[_file_number(position, files) :]
+    return sum(size for _, size in remaining) - position.pos
+
+
+def _file_number(position: BinlogPosition, files: list[tuple[str, int]]) -> int:
     names = [name for name, _ in files]
-    return sum(size for _, size in files[names.index(position.file) :]) - position.pos
+    return names.index(position.file)
 
 
 def check_written_topics(config: PublishConfig) -> list[CheckResult]:
@@ -175,8 +182,7 @@ def describe_topic(topic: str, shape: TopicShape) -> CheckResult:
     """The result for a topic's partitions and replicas. A single replica is a warning only where
     the cluster has more brokers."""
     subject = f"Kafka topic {topic}"
-    partitions = "partition" if shape.partitions == 1 else "partitions"
-    found = f"{shape.partitions} {partitions}, replication factor {shape.replicas}"
+    found = f"{counted(shape.partitions, 'partition')}, replication factor {shape.replicas}"
     if shape.replicas == 1 < shape.brokers:
         return warning(
             subject,

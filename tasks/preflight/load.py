@@ -27,6 +27,7 @@ from cdcbus.tasks.preflight.result import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
     CheckResult,
+    counted,
     error,
     has_failed,
     ok,
@@ -78,8 +79,7 @@ def _topic(task: LoadTask, topic: str) -> Iterator[CheckResult]:
         which = f"only partition {read[0]} is read"
     else:
         which = f"only partitions {', '.join(read)} are read"
-    partitions = "partition" if count == 1 else "partitions"
-    yield ok(f"Kafka topic {topic}", f"{count} {partitions}, {which}")
+    yield ok(f"Kafka topic {topic}", f"{counted(count, 'partition')}, {which}")
 
 
 def check_target(task: LoadTask) -> tuple[list[CheckResult], OffsetTable]:
@@ -97,7 +97,9 @@ def check_target(task: LoadTask) -> tuple[list[CheckResult], OffsetTable]:
         yield describe_offset_table(found[0])
 
     seen = probe("target", look)
-    return seen, OffsetTable(False, None) if has_failed(seen) else found[0]
+    if has_failed(seen):
+        return seen, OffsetTable(False, None)
+    return seen, found[0]
 
 
 def _loader(task: LoadTask) -> Loader:
@@ -133,9 +135,12 @@ def check_target_tables(
     succeeded."""
     if has_failed(target) or isinstance(task.target, PublishConfig):
         return []
-    sources = {name: TableId(*name.split(".", 1)) for name in task.includes}
+    sources: dict[str, TableId] = {}
+    for name in task.includes:
+        sources[name] = TableId(*name.split(".", 1))
     # For a table that is in both, the records have the source's own spelling.
-    sources |= {str(table).upper(): table for table in samples}
+    for table in samples:
+        sources[str(table).upper()] = table
     if not sources:
         return [
             ok(
@@ -172,10 +177,10 @@ def describe_table(source: str, table: TargetTable) -> list[CheckResult]:
     subject = f"target table {table.id}"
     if table.unsafe:
         return [error(subject, table.unsafe, "Until then the task does not write to it.")]
-    remarks = [
-        warning(subject, remark, "Check that this is intended for the rows that the task writes.")
-        for remark in table.remarks
-    ]
+    remarks: list[CheckResult] = []
+    for remark in table.remarks:
+        remedy = "Check that this is intended for the rows that the task writes."
+        remarks.append(warning(subject, remark, remedy))
     if not table.key:
         without_key = warning(
             subject,
@@ -186,10 +191,10 @@ def describe_table(source: str, table: TargetTable) -> list[CheckResult]:
         return [without_key, *remarks]
     found = f"for {source}: {len(table.columns)} columns, key {', '.join(table.key)}"
     if table.unique_keys:
-        # An empty key stands for one that is not made of whole columns.
-        keys = [
-            ", ".join(key) or "an expression, a prefix or a condition" for key in table.unique_keys
-        ]
+        keys: list[str] = []
+        for key in table.unique_keys:
+            # An empty key stands for one that is not made of whole columns.
+            keys.append(", ".join(key) or "an expression, a prefix or a condition")
         found += (
             f"; further unique keys: ({'), ('.join(keys)}); rows that exchange such a value wait "
             "for each other if they are in different partitions"
@@ -210,14 +215,19 @@ def _start(
         same_logs(task, logs, begin)
         starts = begin.offsets
         found |= starts
-        stored = {topic for topic, store in stores.items() if store.load() is not None}
+        stored: set[str] = set()
+        for topic, store in stores.items():
+            if store.load() is not None:
+                stored.add(topic)
         seen = []
         for sentence in heard:
             seen.append(warning("start", sentence, "Check that you want this before the start."))
         for partition, offset in sorted(starts.items()):
             first, end = logs.bounds(partition)
+            last = end
             # A replay ends on its own, perhaps before the end of the topic.
-            last = min(end, task.start.last + 1) if isinstance(task.start, Replay) else end
+            if isinstance(task.start, Replay):
+                last = min(end, task.start.last + 1)
             rule = "the start rule, as nothing is stored"
             if partition.topic in stored:
                 rule = "the stored position"

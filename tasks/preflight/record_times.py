@@ -86,13 +86,17 @@ def usual_steps(seconds: Sequence[float], least: int = 1) -> int | None:
     if not found:
         return None
     steps, count = found.most_common(1)[0]
-    return steps if count >= max(least, SHARE * len(seconds)) else None
+    if count < max(least, SHARE * len(seconds)):
+        return None
+    return steps
 
 
 def _steps(seconds: float) -> int | None:
     steps = round(seconds / STEP_S)
     is_near = abs(seconds - steps * STEP_S) <= NEAR_S
-    return steps if is_near and abs(steps) <= MOST_STEPS else None
+    if not is_near or abs(steps) > MOST_STEPS:
+        return None
+    return steps
 
 
 def _moment(cell: str) -> float | None:
@@ -104,8 +108,12 @@ def _moment(cell: str) -> float | None:
 
 
 def _words(steps: int) -> str:
-    hours = f"{abs(steps) / 2:g} hour{'' if abs(steps) == 2 else 's'}"
-    return f"{hours} before" if steps > 0 else f"{hours} after"
+    hours = f"{abs(steps) / 2:g} hours"
+    if abs(steps) == 2:
+        hours = "1 hour"
+    if steps > 0:
+        return f"{hours} before"
+    return f"{hours} after"
 
 
 def _remedy(steps: int, converter: str, time_zone: str) -> str:

@@ -40,6 +40,10 @@ class Sample:
     key: tuple[str, ...] = ()
     has_insert: bool = False
 
+    @property
+    def source_columns(self) -> list[Column]:
+        return [seen.column for seen in self.columns.values()]
+
     def add(self, change: RowChange, record: str, is_ahead: bool) -> None:
         """Adds a row change of a record. Only columns that the row has count: a record may describe
         more columns than it sends."""
@@ -90,8 +94,10 @@ def check_records(
             times.add(change, came_ms)
             if task.wants(change.table.id):
                 samples.setdefault(change.table.id, Sample()).add(change, record, is_ahead)
-    if not unreadable:
-        yield ok(subject, f"the newest {count} can be read" if count else "none yet")
+    if not unreadable and count:
+        yield ok(subject, f"the newest {count} can be read")
+    elif not unreadable:
+        yield ok(subject, "none yet")
     yield from times.results(topic, task.converter, task.time_zone)
 
 

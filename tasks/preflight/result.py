@@ -65,7 +65,9 @@ def _remedy(cause: BaseException) -> str:
     if isinstance(cause, ConfigError):
         return "Correct the task file."
     policy = policy_of(cause)
-    return UNREACHED if policy.action is Action.RETRY else policy.advice
+    if policy.action is Action.RETRY:
+        return UNREACHED
+    return policy.advice
 
 
 def probe(
@@ -117,6 +119,13 @@ def overheard(name: str) -> Iterator[list[str]]:
     finally:
         logger.removeHandler(capture)
         logger.propagate = before
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun: `1 partition`, `2 partitions`."""
+    if number == 1:
+        return f"{number} {noun}"
+    return f"{number} {noun}s"
 
 
 def _result(outcome: Outcome, subject: str, found: str, remedy: str = "") -> CheckResult:

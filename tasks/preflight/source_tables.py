@@ -34,9 +34,9 @@ def check_tables(task: FetchTask, connection: Connection) -> list[CheckResult]:
         "'BASE TABLE' AND table_schema NOT IN %s"
     )
     tables = [TableId(*row) for row in servers.query(connection, query, (SYSTEM,))]
-    accepts = TableFilter(task.tables).accepts
-    read = [table for table in tables if accepts(table)]
-    seen = list(describe_filter(task, read, _keyed(connection, {table.schema for table in read})))
+    read = list(filter(TableFilter(task.tables).accepts, tables))
+    keyed = _keyed(connection, {table.schema for table in read})
+    seen = list(describe_filter(task, read, keyed))
     mapper = Mapper(task.transform.rules)
     # Partition keys name tables as records do, which is after mapping.
     by_name: dict[str, Route] = {}
@@ -152,7 +152,7 @@ def _columns(connection: Connection, table: TableId) -> list[str]:
         "SELECT column_name FROM information_schema.columns WHERE table_schema = %s AND "
         "table_name = %s ORDER BY ordinal_position"
     )
-    return [name for (name,) in servers.query(connection, query, table)]
+    return _names(connection, query, table)
 
 
 def _primary_key(connection: Connection, table: TableId) -> list[str]:
@@ -161,6 +161,11 @@ def _primary_key(connection: Connection, table: TableId) -> list[str]:
         " WHERE table_schema = %s AND table_name = %s AND index_name = 'PRIMARY' ORDER BY "
         "seq_in_index"
     )
+    return _names(connection, query, table)
+
+
+def _names(connection: Connection, query: str, table: TableId) -> list[str]:
+    """The result of a query for one column."""
     return [name for (name,) in servers.query(connection, query, table)]
 
 
@@ -168,4 +173,6 @@ def _listed(tables: Iterable[TableId]) -> str:
     names = sorted(map(str, tables))
     shown = ", ".join(names[:NAMES_SHOWN])
     more = len(names) - NAMES_SHOWN
-    return f"{shown} and {more} more" if more > 0 else shown
+    if more <= 0:
+        return shown
+    return f"{shown} and {more} more"

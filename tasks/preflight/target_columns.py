@@ -3,7 +3,7 @@ it needs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from cdcbus.plugins.contracts import TargetTable
@@ -39,7 +39,7 @@ def describe_columns(
     if not lacking:
         count = len(sample.columns)
         yield ok(subject, f"has all {count} columns of the newest rows of {route.source}")
-    mapped = _mapped(route, [seen.column for seen in sample.columns.values()])
+    mapped = _mapped(route, sample.source_columns)
     yield from _not_filled(subject, route, sample, mapped, table)
     yield from _key(subject, route, sample, mapped, table)
     yield from _local_times(subject, route, sample, table)
@@ -48,12 +48,14 @@ def describe_columns(
 def _renamed(route: Route) -> Mapping[str, str]:
     """The columns that the mapper renames -> their new names."""
     # A rule for any table may name columns that only some tables have.
-    return route.rule.columns if route.rule.table else {}
+    if route.rule.table is None:
+        return {}
+    return route.rule.columns
 
 
 def _computed(subject: str, route: Route, table: TargetTable) -> Iterator[CheckResult]:
     """An error where the target lacks columns that the mapper computes."""
-    present = {name.lower() for name in table.columns}
+    present = _lowered(table.columns)
     lacking = [name for name in route.rule.computed if name.lower() not in present]
     if not lacking:
         return
@@ -67,7 +69,7 @@ def _computed(subject: str, route: Route, table: TargetTable) -> Iterator[CheckR
 
 def _renamed_to_none(route: Route, table: TargetTable) -> list[Seen]:
     """The columns whose new name the target does not have."""
-    present = {name.lower() for name in table.columns}
+    present = _lowered(table.columns)
     lacking = []
     for column, name in _renamed(route).items():
         if name.lower() not in present:
@@ -77,7 +79,7 @@ def _renamed_to_none(route: Route, table: TargetTable) -> list[Seen]:
 
 def _misspelt(subject: str, route: Route, sample: Sample) -> Iterator[CheckResult]:
     """Warnings about columns of the mapper that rows do not have."""
-    known = {name.lower() for name in sample.columns}
+    known = _lowered(sample.columns)
     for column in _renamed(route):
         if column.lower() not in known:
             yield warning(
@@ -89,7 +91,7 @@ def _misspelt(subject: str, route: Route, sample: Sample) -> Iterator[CheckResul
 
 def _not_in_target(route: Route, sample: Sample, table: TargetTable) -> list[Seen]:
     """The columns of rows that the target does not have."""
-    present = {name.lower() for name in table.columns}
+    present = _lowered(table.columns)
     lacking = []
     for column, seen in sample.columns.items():
         name = route.wanted(column)
@@ -111,8 +113,8 @@ def _not_filled(
     subject: str, route: Route, sample: Sample, mapped: Sequence[Column], table: TargetTable
 ) -> Iterator[CheckResult]:
     """Results for target columns that rows must fill and do not."""
-    filled = {column.name.lower() for column in mapped}
-    filled |= {name.lower() for name in route.rule.computed}
+    filled = _lowered(column.name for column in mapped)
+    filled |= _lowered(route.rule.computed)
     for name in table.key:
         if name.lower() not in filled:
             found = f"the newest rows of {route.source} bring no {name}, which is part of its key"
@@ -150,10 +152,10 @@ def _key(
             "for equal, such as a and A"
         )
         yield ok(subject, f"{found}: if {source} does not, the second such row is refused")
-    computed = {name.lower() for name in route.rule.computed}
+    computed = _lowered(route.rule.computed)
     # Computed columns count on neither side: they may or may not distinguish rows.
-    source_key = {(route.wanted(name) or name).lower() for name in sample.key}
-    target_key = {name.lower() for name in table.key}
+    source_key = _lowered(route.wanted(name) or name for name in sample.key)
+    target_key = _lowered(table.key)
     if sample.key and table.key and source_key | computed != target_key | computed:
         found = (
             f"its key is {', '.join(table.key)}, that of {source} is {', '.join(sample.key)}; "
@@ -170,13 +172,13 @@ def _local_times(
     subject: str, route: Route, sample: Sample, table: TargetTable
 ) -> Iterator[CheckResult]:
     """Results where TIMESTAMP columns become local times: whether these still distinguish rows."""
-    columns = tuple(seen.column for seen in sample.columns.values())
     names = {}
-    for column in columns:
+    for column in sample.source_columns:
         if column.name.lower() not in route.rule.masks:
             names[column.name] = any_case(table.columns, route.wanted(column.name) or "")
+    source = Table(route.source, tuple(sample.source_columns), ())
     try:
-        local = local_times(route.zone, Table(route.source, columns, ()), table, names)
+        local = local_times(route.zone, source, table, names)
     except (ConfigError, ConversionError) as unknown:
         yield error(subject, str(unknown), "Until then the task stops at such a record.")
         return
@@ -199,24 +201,25 @@ def _lacking(
     if not lacking:
         return
     columns = [seen.column for seen in lacking]
-    names = [route.wanted(column.name) or column.name for column in columns]
+    sources = [column.name for column in columns]
+    names = [route.wanted(source) or source for source in sources]
     records = sorted({seen.record for seen in lacking if seen.record})
     found = (
-        f"has no column{_s(names)} {', '.join(names)} for column{_s(columns)} "
-        f"{', '.join(column.name for column in columns)} of {route.source}"
+        f"has no column{_s(names)} {', '.join(names)} for column{_s(sources)} "
+        f"{', '.join(sources)} of {route.source}"
     )
     if records:
-        verb = "has" if len(records) == 1 else "have"
+        verb = _word(records, "has", "have")
         found += f", which record{_s(records)} {', '.join(records)} {verb}"
     alter = _alter(table, columns, names)
-    it = "it" if len(lacking) == 1 else "them"
+    it = _word(lacking, "it", "them")
     if not route.rule.force_matched:
         yield warning(subject, f"{found}; mapper[i].forceMatched=false leaves {it} out", alter)
     elif not lacking[0].is_ahead:
-        they_are = "that record is" if len(records) == 1 else "those records are"
+        they_are = _word(records, "that record is", "those records are")
         yield warning(subject, f"{found}; {they_are} before the start", alter)
     else:
-        name = columns[0].name if len(lacking) == 1 else "X"
+        name = _word(lacking, sources[0], "X")
         yield error(
             subject,
             found,
@@ -240,6 +243,17 @@ def _alter(table: TargetTable, columns: Sequence[Column], names: Sequence[str]) 
     return f"{statement} with the source's types for {', '.join(untyped)};"
 
 
+def _lowered(names: Iterable[str]) -> set[str]:
+    """Names of columns to compare: targets may spell them in another case."""
+    return set(map(str.lower, names))
+
+
 def _s(items: Sequence[object]) -> str:
     """The ending of a plural."""
-    return "" if len(items) == 1 else "s"
+    return _word(items, "", "s")
+
+
+def _word(items: Sequence[object], one: str, several: str) -> str:
+    if len(items) == 1:
+        return one
+    return several
