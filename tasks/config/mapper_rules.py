@@ -16,12 +16,13 @@ from cdcbus.tasks.config.guards.unsafe_rules import (
     report_column_patterns,
     report_idle_rules,
 )
+from cdcbus.tasks.config.keys.definition import INDEX
 from cdcbus.tasks.config.keys.mapper import EXPRESSION, MASK
 from cdcbus.tasks.config.keys.types import FLAG, NAMES, PAIR, TABLES, TEXT
 from cdcbus.tasks.config.settings import Settings
 
 MAPPER_KEY = re.compile(
-    r"mapper\[([0-9]+)\]\.((schema|table|include|ignore|forceMatched)|(column|constant|expression|mask)\.(.+))",
+    rf"mapper\[({INDEX})\]\.((schema|table|include|ignore|forceMatched)|(column|constant|expression|mask)\.(.+))",
     re.DOTALL,
 )
 

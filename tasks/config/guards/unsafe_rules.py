@@ -9,13 +9,14 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.plugins.transform.selectors import is_pattern, selector, targets
+from cdcbus.tasks.config.keys.definition import INDEX
 from cdcbus.tasks.config.keys.types import NAMES
 from cdcbus.tasks.config.settings import Settings
 
-COLUMN_LISTS = re.compile(r"mapper\[[0-9]+\]\.(ignore|include)")
-OF_A_COLUMN = re.compile(r"mapper\[[0-9]+\]\.(?:mask|column)\.(.+)", re.DOTALL)
+COLUMN_LISTS = re.compile(rf"mapper\[{INDEX}\]\.(ignore|include)")
+OF_A_COLUMN = re.compile(rf"mapper\[{INDEX}\]\.(?:mask|column)\.(.+)", re.DOTALL)
 # The keys of a rule that withhold cells: without effect, these would reach the target in clear.
-KEEPS_BACK = re.compile(r"mapper\[[0-9]+\]\.(ignore|include|mask\..+)", re.DOTALL)
+KEEPS_BACK = re.compile(rf"mapper\[{INDEX}\]\.(ignore|include|mask\..+)", re.DOTALL)
 
 
 def report_column_patterns(settings: Settings) -> None:

@@ -11,6 +11,9 @@ from typing import Any
 
 from cdcbus.tasks.config.keys.types import ValueType
 
+INDEX = "[0-9]{1,6}"
+"""What `[i]` stands for in a key's name, as a regular expression."""
+
 
 class Route(Flag):
     """The routes of rows. FETCH: CanalFetch -> KAFKA_SYNC. LOAD: KafkaFetch -> Jdbc*. FORWARD:
@@ -67,5 +70,5 @@ def by_name(keys: Iterable[Key]) -> dict[str, Key]:
 # Each name that is no exact one is compared with all patterns.
 @cache
 def _pattern(name: str) -> re.Pattern[str]:
-    text = re.escape(name).replace(r"\[i\]", r"\[[0-9]{1,6}\]").replace(r"\*", ".+")
+    text = re.escape(name).replace(r"\[i\]", rf"\[{INDEX}\]").replace(r"\*", ".+")
     return re.compile(re.sub(r"<[A-Z]+>", ".+", text), re.DOTALL)

@@ -220,8 +220,18 @@ def test_warnings_and_notes_come_with_the_task(tmp_path: Path) -> None:
     assert [(diagnostic.line, diagnostic.key) for diagnostic in read_back.notes] == [(7, "status")]
 
 
-@pytest.mark.parametrize("line", ["loader.weight.=3", "mapper[0].column.=x", "mapper[0].mask.=x"])
-def test_a_key_that_ends_before_the_name_it_needs_is_an_unknown_key(line: str) -> None:
+@pytest.mark.parametrize(
+    "line",
+    [
+        "loader.weight.=3",
+        "mapper[0].column.=x",
+        "mapper[0].mask.=x",
+        "mapper[1234567].schema=a,b",
+        "mapper[1234567].ignore=a.*",
+        f"mapper[{'9' * 5000}].table=a,b",
+    ],
+)
+def test_a_key_without_its_name_or_with_too_long_a_number_is_an_unknown_key(line: str) -> None:
     text = (
         "taskId=1\nconsumer.consumerName=KafkaFetch\nconsumer.source.servers=k:1\nconsumer.source.topics=a\nloader.loaderName=JdbcBatch\n"
         f"loader.source.url=jdbc:mysql://h/db\nmapper[0].table=a,b\n{line}\n"
