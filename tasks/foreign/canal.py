@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
 
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.foreign.conversion import (
@@ -16,6 +15,7 @@ from cdcbus.tasks.foreign.conversion import (
     inside,
     literal_table,
     split_regexes,
+    time_of,
     yes,
 )
 
@@ -82,8 +82,7 @@ def _start(made: Conversion) -> None:
         made.put("consumer.offset", gtid)
     elif file:
         made.put("consumer.offset", f"{file}:{pos}" if pos else file)
-    elif time.isdigit() and int(time):
-        at = datetime.fromtimestamp(int(time) / 1000, UTC)
+    elif at := time_of(time):
         made.put("consumer.offset", f"{at:%Y-%m-%dT%H:%M:%S}Z")
     else:
         made.warning(prefix + "position", NO_START)

@@ -7,6 +7,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.diagnostics import Diagnostics, Severity
@@ -185,6 +186,17 @@ def split_regexes(text: str) -> list[str]:
         part += "," if piece == "\\," else piece
     parts.append(part)
     return list(filter(None, map(str.strip, parts)))
+
+
+def time_of(milliseconds: str) -> datetime | None:
+    """The time of epoch milliseconds; None for 0, and for what is no time."""
+    # More digits are too many even for the year 9999.
+    if not re.fullmatch("[0-9]{1,15}", milliseconds) or not int(milliseconds):
+        return None
+    try:
+        return datetime.fromtimestamp(int(milliseconds) / 1000, UTC)
+    except ValueError:
+        return None
 
 
 def yes(value: str) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import orjson
 
 from cdcbus.plugins.errors import PositionError
+from cdcbus.tasks.foreign.conversion import time_of
 
 # canal's own client, when it writes to a broker.
 CANAL_CLIENT = "1001"
@@ -52,8 +53,8 @@ def from_cursor(text: str | bytes, address: str) -> Start:
         return Start(f"{file}:{pos}")
     if gtid := str(place.get("gtid") or ""):
         return Start(gtid, f"by GTID, as canal's cursor is of {where}")
-    if isinstance(time := place.get("timestamp"), int) and time > 0:
-        before = datetime.fromtimestamp(time / 1000, UTC) - BEFORE
+    if moment := time_of(str(place.get("timestamp", ""))):
+        before = moment - BEFORE
         return Start(
             f"{before:%Y-%m-%dT%H:%M:%S}Z",
             f"a minute before canal's cursor, which is of {where or 'another server'}: rows of "

@@ -151,6 +151,15 @@ def test_canal_without_a_place_does_not_begin_at_the_end() -> None:
     assert time.keys["consumer.offset"] == "2024-05-01T02:00:00Z"
 
 
+@pytest.mark.parametrize("text", ["1714528800000000", "9" * 30, "\u00b2", "0"])
+def test_canal_with_a_time_that_no_calendar_has_does_not_begin_at_the_end(text: str) -> None:
+    made = of_canal(
+        canal__instance__master__journal__name="", canal__instance__master__timestamp=text
+    )
+    assert "consumer.offset" not in made.keys
+    assert "canal.instance.master.position" in warned(made)
+
+
 @pytest.mark.parametrize("mode", ["tcp", "rocketMQ"])
 def test_canal_for_other_readers_is_an_error(mode: str) -> None:
     assert "canal.serverMode" in errors(of_canal(canal__serverMode=mode))

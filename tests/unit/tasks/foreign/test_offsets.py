@@ -42,6 +42,12 @@ def test_canals_place_counts_at_its_own_server_only() -> None:
         from_cursor(cursor(), "db2:3306")
 
 
+@pytest.mark.parametrize("microseconds", [1714528800000000, 2**63 - 1])
+def test_a_time_of_canal_that_no_calendar_has_is_none(microseconds: int) -> None:
+    with pytest.raises(PositionError, match="nor a time"):
+        from_cursor(cursor(timestamp=microseconds), "db2:3306")
+
+
 def test_canals_file_has_the_cursor_of_its_only_client() -> None:
     client = {"clientIdentity": {"clientId": 1001}, "cursor": orjson.loads(cursor())}
     data = orjson.dumps({"clientDatas": [client], "destination": "example"})
