@@ -79,9 +79,13 @@ def forms_of(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool = False
         return Forms(form, form)
     # The same substitute that the loader writes.
     instead = "1970-01-01" if zero_date is ZeroDate.EPOCH else None
-    return Forms(
-        lambda cell: form(instead if cell is not None and ZERO_DATE.match(cell) else cell), form
-    )
+
+    def expected(cell: Cell) -> Cell:
+        if cell is not None and ZERO_DATE.match(cell):
+            return form(instead)
+        return form(cell)
+
+    return Forms(expected, form)
 
 
 def _oracle_forms(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool) -> Forms:
@@ -89,22 +93,17 @@ def _oracle_forms(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool) -
     allowed, an empty text is one blank."""
     kind = family(column.type)
     if kind in TEXT_TYPES:
-        # The loader writes one blank where '' would be NULL and NULL is not allowed.
-        empty = None if column.is_nullable else " "
-        end = _some(json_form) if is_json else as_it_is
-        # Oracle pads these with blanks to their length.
-        if kind in ("CHAR", "NCHAR"):
-            end = _some(lambda cell: cell.rstrip(" "))
-        return Forms(lambda cell: end(empty if cell == "" else cell), end)
+        return _oracle_texts(column, kind, is_json=is_json)
     if kind in BYTE_TYPES:
         return Forms(lambda cell: cell or None, as_it_is)
     if kind == "INTERVAL DAY":
         # Both sides as seconds: the driver returns a duration, see `sides`.
         seconds = _held(TargetColumn(column.name, "NUMBER"))
         return Forms(_some(_seconds), seconds)
-    digits = DIGITS.search(column.type)
-    like, length = ORACLE_KINDS[kind], int(digits[1]) if digits else None
-    form = _held(TargetColumn(column.name, like, length, scale=column.scale))
+    length = None
+    if digits := DIGITS.search(column.type):
+        length = int(digits[1])
+    form = _held(TargetColumn(column.name, ORACLE_KINDS[kind], length, scale=column.scale))
     if kind not in ("DATE", "TIMESTAMP"):
         return Forms(form, form)
     instead = {ZeroDate.EPOCH: "1970-01-01", ZeroDate.NULL: None}
@@ -118,6 +117,22 @@ def _oracle_forms(column: TargetColumn, zero_date: ZeroDate, *, is_json: bool) -
         return form(cell)
 
     return Forms(moment, form)
+
+
+def _oracle_texts(column: TargetColumn, kind: str, *, is_json: bool) -> Forms:
+    # The loader writes one blank where '' would be NULL and NULL is not allowed.
+    empty = None if column.is_nullable else " "
+    end = _some(json_form) if is_json else as_it_is
+    # Oracle pads these with blanks to their length.
+    if kind in ("CHAR", "NCHAR"):
+        end = _some(lambda cell: cell.rstrip(" "))
+
+    def expected(cell: Cell) -> Cell:
+        if cell == "":
+            return end(empty)
+        return end(cell)
+
+    return Forms(expected, end)
 
 
 def _seconds(cell: str) -> str:
@@ -156,12 +171,16 @@ def _with_time(cell: str) -> str:
 
 def _short(moment: str) -> str:
     """The moment without trailing zeros of a fraction, which zero dates keep."""
-    return moment.rstrip("0").rstrip(".") if "." in moment else moment
+    if "." not in moment:
+        return moment
+    return moment.rstrip("0").rstrip(".")
 
 
 def _cut(cell: str, most: int) -> str:
     """The cell as a server stores it: excess blanks are cut; other excess characters it refuses."""
-    return cell[:most] if cell[most:].strip(" ") == "" else cell
+    if cell[most:].strip(" "):
+        return cell
+    return cell[:most]
 
 
 def _uuid(cell: str) -> str:
@@ -189,7 +208,10 @@ def json_form(cell: str) -> str:
 def _plain(number: str) -> Any:
     """A number as a marked object, which no other JSON text becomes."""
     value = Decimal(number).normalize()
-    return {"": ["number", str(abs(value) if value == 0 else value)]}
+    # -0 and 0 are one number.
+    if value == 0:
+        value = abs(value)
+    return {"": ["number", str(value)]}
 
 
 def _members(pairs: list[tuple[str, Any]]) -> Any:

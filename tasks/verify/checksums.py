@@ -1,20 +1,13 @@
-"""Checksums of rows as SQL: the same text for each cell on both sides, hashed and summed inside the
-databases. Pure.
-
-A column has such a text only if equal texts certainly mean equal cells. Where texts may differ
-although the cells are equal, rows are compared afterwards.
-"""
+"""Checksums of rows as SQL: the texts of cells, the same on both sides, hashed and summed inside
+the databases. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cdcbus.plugins.contracts import TargetColumn
-from cdcbus.plugins.loaders.cells.canonical import DOUBLE, FILLED_UP, SINGLE, WHOLE
-from cdcbus.producer.ddl.table_schema import TableColumn
+from cdcbus.tasks.verify.pairs import Term
 
 HASH_DIGITS: Final = 15
 """Hexadecimal digits: 60 bits, which fit a signed 64-bit number on both servers."""
@@ -26,236 +19,23 @@ SPARE: Final = 64
 """How many bytes below its limit a server might already cut a text."""
 # Twice 45 and the separator are below PostgreSQL's 100 arguments per call.
 _CELLS_IN_A_CALL: Final = 45
-LONG_CHARACTERS: Final = 255
-"""Longer cells appear in a row's text as their own hash, so that no row's text grows too long for
-the server, which would turn it into NULL."""
-TOTAL_CHARSETS: Final = frozenset(("utf8mb4", "utf8mb3", "utf8", "latin1"))
-"""Character sets whose texts all convert to Unicode; in others an invalid byte would show as ?."""
-INTEGERS: Final = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint"))
-TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
-BYTES: Final = frozenset(
-    ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "bytea")
-)
-MOMENTS: Final = frozenset(
-    ("datetime", "timestamp", "timestamp without time zone", "timestamp with time zone")
-)
-CLOCKS: Final = frozenset(("time", "time without time zone", "interval"))
-OWN_TEXTS: Final = frozenset(("uuid", "inet4", "inet6"))
-WITH_COMMAS: Final = TEXTS | OWN_TEXTS | {"enum", "set"}
-"""Source types whose text at the target can be anything."""
-DIGITS: Final = re.compile(r"[a-z]+\(([0-9]+)(?:,\s*([0-9]+))?\)")
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A column on one side: its name as SQL, and its text or bytes as SQL. `is_long`: the cell is
-    hashed separately. `is_open`: the text may hold a comma."""
-
-    column: str
-    text: str
-    is_long: bool = False
-    is_bytes: bool = False
-    is_open: bool = True
-    is_nullable: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """A column's terms at the source and at the target."""
-
-    source: Term
-    target: Term
-
-
-def pair_of(
-    source: TableColumn, column: str, target: TargetColumn, name: str, dialect: str, charset: str
-) -> Pair | None:
-    """The terms of a column; None where no SQL text is the same on both sides, as for Oracle, whose
-    texts are limited to the length of a VARCHAR2. `column`, `name`: quoted for source and target;
-    `dialect`: the target's; `charset`: of the target column, in MySQL and MariaDB."""
-    if dialect == "oracle":
-        return None
-    is_pg = dialect == "postgresql"
-    found = _texts(source, column, target, name, is_pg, charset)
-    if found is None:
-        return None
-    own, theirs = found
-    is_long = (
-        source.size > LONG_CHARACTERS
-        or source.data_type.endswith(("text", "blob"))
-        or source.data_type == "json"
-    )
-    is_bytes = is_long and source.data_type in BYTES
-    # A long cell appears as its hash, which has no comma.
-    kind = is_long, is_bytes, source.data_type in WITH_COMMAS and not is_long
-    return Pair(
-        Term(column, own, *kind, source.is_nullable), Term(name, theirs, *kind, target.is_nullable)
-    )
-
-
-def _texts(
-    source: TableColumn, c: str, target: TargetColumn, t: str, is_pg: bool, charset: str
-) -> tuple[str, str] | None:
-    kind = source.data_type
-    own = c
-    theirs = f"{t}::text" if is_pg else t
-    if kind in INTEGERS:
-        # ZEROFILL pads the text with zeros, + 0 makes it a number again.
-        return _whole(f"{c} + 0" if "zerofill" in source.type else c, target, t, theirs, is_pg)
-    if kind == "bit":
-        if target.type == '"bit"':
-            # bit without a length is bit(1).
-            width = target.length or 1
-            return f"LPAD(BIN({c} + 0), {width}, '0')", theirs
-        if target.type == "bit" and not is_pg:
-            return f"{c} + 0", f"{t} + 0"
-        return _whole(f"{c} + 0", target, t, theirs, is_pg)
-    if kind == "year":
-        if target.type in WHOLE:
-            return f"{c} + 0", theirs
-        return (own, theirs) if target.type == "year" else None
-    if kind in ("decimal", "numeric"):
-        return _decimal(source, c, target, theirs)
-    if kind in ("float", "double"):
-        # PostgreSQL prints floating-point numbers differently, as do FLOAT and DOUBLE.
-        same = SINGLE if kind == "float" else DOUBLE
-        if is_pg or target.type not in same:
-            return None
-        # As a double, because a FLOAT is printed with 6 digits only.
-        return _char(f"{c} + 0e0"), _char(f"{t} + 0e0")
-    if kind in TEXTS:
-        return _text(source, c, target, t, is_pg, charset)
-    if kind in BYTES:
-        return _bytes(source, c, target, t, is_pg)
-    if kind == "date":
-        return (own, theirs) if target.type == "date" else None
-    if kind in MOMENTS or kind == "time":
-        return _time(source, c, target, t, is_pg)
-    if kind in ("enum", "set"):
-        is_text = _is_text(target, is_pg, charset) and target.type not in FILLED_UP
-        if is_text or target.type in ("enum", "set") or target.declared.startswith("enum("):
-            return _utf8(c), f"{t}::text" if is_pg else _utf8(t)
-        return None
-    # PostgreSQL's json keeps the text as the source printed it; jsonb does not, so its rows are
-    # compared one by one.
-    if kind == "json":
-        if target.type == "json":
-            return _utf8(_char(c)), f"{t}::text" if is_pg else _utf8(_char(t))
-        return (_utf8(_char(c)), _utf8(t)) if not is_pg and target.type == "longtext" else None
-    if kind in OWN_TEXTS and (target.type == kind or (is_pg and target.type == "text")):
-        return _char(c), theirs if is_pg else _char(t)
-    return None
-
-
-def _char(sql: str) -> str:
-    return f"CAST({sql} AS CHAR)"
-
-
-def _utf8(sql: str, charset: str = "") -> str:
-    """The text as bytes, so that no collation matters."""
-    wide = sql if charset.startswith("utf8") else f"CONVERT({sql} USING utf8mb4)"
-    return f"CAST({wide} AS BINARY)"
-
-
-def _whole(
-    c: str, target: TargetColumn, t: str, theirs: str, is_pg: bool
-) -> tuple[str, str] | None:
-    if is_pg and target.type == "boolean":
-        return c, f"CASE {t} WHEN true THEN '1' WHEN false THEN '0' END"
-    # With a scale, the target would print zeros after the point.
-    is_whole = target.type in ("decimal", "numeric") and not target.scale
-    return (c, theirs) if target.type in WHOLE or is_whole else None
-
-
-def _decimal(
-    source: TableColumn, c: str, target: TargetColumn, theirs: str
-) -> tuple[str, str] | None:
-    found = DIGITS.match(source.type)
-    if target.type not in ("decimal", "numeric") or found is None:
-        return None
-    scale = int(found[2] or 0)
-    wanted = scale if target.scale is None else target.scale
-    # A smaller scale rounds at the target; MySQL's DECIMAL has 30 digits after the point at most.
-    if not scale <= wanted <= 30:
-        return None
-    if wanted == scale and "zerofill" not in source.type:
-        return c, theirs
-    return f"CAST({c} AS DECIMAL(65,{wanted}))", theirs
-
-
-def _is_text(target: TargetColumn, is_pg: bool, charset: str) -> bool:
-    if is_pg:
-        return target.type in ("text", "character varying", "varchar", "bpchar")
-    return target.type in TEXTS and charset in TOTAL_CHARSETS
-
-
-def _text(
-    source: TableColumn, c: str, target: TargetColumn, t: str, is_pg: bool, charset: str
-) -> tuple[str, str] | None:
-    if source.charset not in TOTAL_CHARSETS or not _is_text(target, is_pg, charset):
-        return None
-    # The target pads these with blanks, so those of the source mean nothing.
-    if target.type in FILLED_UP:
-        c = f"TRIM(TRAILING ' ' FROM {c})"
-    return _utf8(c, source.charset), f"{t}::text" if is_pg else _utf8(t, charset)
-
-
-def _bytes(
-    source: TableColumn, c: str, target: TargetColumn, t: str, is_pg: bool
-) -> tuple[str, str] | None:
-    if target.type not in BYTES:
-        return None
-    if target.type == "binary" and (source.data_type, source.size) != ("binary", target.length):
-        # The target pads it with zero bytes.
-        return None
-    if source.size > LONG_CHARACTERS or source.data_type.endswith("blob"):
-        return c, t
-    return f"LOWER(HEX({c}))", f"encode({t}, 'hex')" if is_pg else f"LOWER(HEX({t}))"
-
-
-def _time(
-    source: TableColumn, c: str, target: TargetColumn, t: str, is_pg: bool
-) -> tuple[str, str] | None:
-    """The texts of a time. Trailing zeros of a fraction are cut where the numbers of digits differ,
-    and for PostgreSQL, which shows none."""
-    if target.type not in (CLOCKS if source.data_type == "time" else MOMENTS):
-        return None
-    found = DIGITS.match(source.type)
-    digits = int(found[1]) if found else 0
-    # PostgreSQL's types of time have 6 digits unless they say another number.
-    theirs = 6 if target.length is None else target.length
-    # The target rounds or cuts the fraction, so texts may differ where cells are equal.
-    if theirs < digits:
-        return None
-    if not is_pg and theirs == digits:
-        return c, t
-    own = _shortened(c, digits)
-    if not is_pg:
-        return own, _shortened(t, theirs)
-    if target.type == "timestamp with time zone":
-        return own, f"({t} AT TIME ZONE 'UTC')::text"
-    return own, f"{t}::text"
-
-
-def _shortened(text: str, digits: int) -> str:
-    if not digits:
-        return text
-    return f"TRIM(TRAILING '.' FROM TRIM(TRAILING '0' FROM {text}))"
 
 
 def mysql_row(terms: Sequence[Term]) -> str:
     """A row's text: its cells separated by commas, NULL as ~, and a text that may hold a comma
     preceded by its length, so that no two rows share a text. Most rows have no NULL, and skip the
     test of each cell. A text that is too long for the server makes the row's text NULL."""
-    return _by_nulls(
-        [f"{each.column} IS NULL" for each in terms if each.is_nullable],
-        f"CONCAT({_with_commas(map(_mysql_cell, terms))})",
-        f"CONCAT({_with_commas(map(_mysql_nullable, terms))})",
-    )
+    full = f"CONCAT({_with_commas(map(_mysql_cell, terms))})"
+    other = f"CONCAT({_with_commas(map(_mysql_nullable, terms))})"
+    return _by_nulls(terms, full, other)
 
 
-def _by_nulls(tests: Sequence[str], full: str, other: str) -> str:
-    return f"CASE WHEN {' OR '.join(tests)} THEN {other} ELSE {full} END" if tests else full
+def _by_nulls(terms: Sequence[Term], full: str, other: str) -> str:
+    """The text of a row: `other` where a cell is NULL, else `full`."""
+    tests = [f"{each.column} IS NULL" for each in terms if each.is_nullable]
+    if not tests:
+        return full
+    return f"CASE WHEN {' OR '.join(tests)} THEN {other} ELSE {full} END"
 
 
 def _with_commas(cells: Iterable[str]) -> str:
@@ -265,7 +45,9 @@ def _with_commas(cells: Iterable[str]) -> str:
 def _mysql_cell(each: Term) -> str:
     if each.is_long:
         return f"SHA2({each.text}, 256)"
-    return f"LENGTH({each.text}), ',', {each.text}" if each.is_open else each.text
+    if each.is_open:
+        return f"LENGTH({each.text}), ',', {each.text}"
+    return each.text
 
 
 def _mysql_nullable(each: Term) -> str:
@@ -281,11 +63,9 @@ def _mysql_nullable(each: Term) -> str:
 
 def postgresql_row(terms: Sequence[Term]) -> str:
     """The same text as `mysql_row`."""
-    return _by_nulls(
-        [f"{each.column} IS NULL" for each in terms if each.is_nullable],
-        _concat_ws([_postgresql_cell(each) for each in terms]),
-        _concat_ws([_postgresql_nullable(each) for each in terms]),
-    )
+    full = _concat_ws(list(map(_postgresql_cell, terms)))
+    other = _concat_ws(list(map(_postgresql_nullable, terms)))
+    return _by_nulls(terms, full, other)
 
 
 def _concat_ws(cells: Sequence[str]) -> str:
@@ -295,18 +75,18 @@ def _concat_ws(cells: Sequence[str]) -> str:
     for start in range(0, len(cells), _CELLS_IN_A_CALL):
         part = cells[start : start + _CELLS_IN_A_CALL]
         parts.append(f"concat_ws(',', {', '.join(part)})")
-    return parts[0] if len(parts) == 1 else f"concat_ws(',', {', '.join(parts)})"
+    if len(parts) == 1:
+        return parts[0]
+    return f"concat_ws(',', {', '.join(parts)})"
 
 
 def _postgresql_cell(each: Term) -> str:
     """The cell, without a cast if the type prints as it casts, which takes half the time."""
     if each.is_long:
         return _postgresql_long(each)
-    return f"octet_length({each.text}), {each.text}" if each.is_open else _printed(each.text)
-
-
-def _printed(text: str) -> str:
-    return text.removesuffix("::text")
+    if each.is_open:
+        return f"octet_length({each.text}), {each.text}"
+    return each.text.removesuffix("::text")
 
 
 def _postgresql_long(each: Term) -> str:

@@ -12,15 +12,16 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from itertools import islice
 from threading import Thread
 from typing import Final, TypeVar
 
 from cdcbus.plugins.rowchange import Cell
-from cdcbus.tasks.verify.checksums import BUCKETS, Pair, Sums
+from cdcbus.tasks.verify.checksums import BUCKETS, Sums
 from cdcbus.tasks.verify.lag import Lag, Moment
+from cdcbus.tasks.verify.pairs import Pair
 from cdcbus.tasks.verify.report import EXAMPLES, Example, Kind, TableReport
 from cdcbus.tasks.verify.sides import EVERYTHING, SourceSide, TargetSide
 from cdcbus.tasks.verify.subject import Cells, Subject, Way
@@ -137,10 +138,7 @@ class Comparison:
         spare: tuple[Cells | None, Cells | None] = None, None
         is_end = False
         while not is_end:
-            bounds = [side.bound(last, most) for side in self.sources]
-            known = [bound for bound in bounds if bound is not None]
-            # Any bound of any source will do.
-            bound = known[0] if known else None
+            bound = self._next_bound(last, most)
             is_end = bound is None
             lower, last = last, bound
             # Skipped after its bound is known, which the next range begins from.
@@ -153,6 +151,15 @@ class Comparison:
         if not self.report.chunks:  # nothing compared would be called equal
             self.report.chunks_skipped -= 1
             yield self._range(*spare, most)
+
+    def _next_bound(self, last: Cells | None, rows: int) -> Cells | None:
+        """The end of the range after `last`; None where no source has that many rows left. Any
+        bound of any source will do."""
+        for side in self.sources:
+            bound = side.bound(last, rows)
+            if bound is not None:
+                return bound
+        return None
 
     def _chunk_rows(self) -> int:
         longest = max(side.row_bytes() for side in self.sources)
@@ -213,7 +220,9 @@ class Comparison:
         chosen = self._sampled_buckets()
 
         def where(side: SourceSide | TargetSide) -> str:
-            return EVERYTHING if chosen is None else side.in_buckets(chosen)
+            if chosen is None:
+                return EVERYTHING
+            return side.in_buckets(chosen)
 
         first = self.subject.sources[0]
         pairs, key = first.pairs or (), first.key_pairs or ()
@@ -267,7 +276,8 @@ class Comparison:
         for part in range(parts):
             self.report.chunks += 1
             low, high = share * part / parts, share * (part + 1) / parts
-            is_part = None if low == 0 and high == 1 else _between(low, high)
+            is_whole = low == 0 and high == 1
+            is_part = None if is_whole else _between(low, high)
             found = self._rows([side.rows() for side in self.sources], self.target.rows(), is_part)
             self.report.chunks_different += bool(found)
             yield found
@@ -310,7 +320,9 @@ class Comparison:
         digest = blake2b(repr(cells).encode("utf-8", "surrogatepass"), digest_size=16).digest()
         number = int.from_bytes(digest, "big") + ONE
         places = self.subject.key
-        return (tuple([cells[place] for place in places]) if places else digest), number
+        if not places:
+            return digest, number
+        return tuple([cells[place] for place in places]), number
 
     def _count(self, own: int, theirs: int) -> None:
         report = self.report
@@ -390,17 +402,10 @@ class Comparison:
         if isinstance(key, bytes):
             # Rows without a key are only counted, so none of them is DIFFERENT.
             kind = Kind.MISSING if rows > others else Kind.EXTRA
-            count = abs(rows - others)
+            self.report.counts[kind] += abs(rows - others)
         else:
-            kind = Kind.DIFFERENT
-            if not others:
-                kind = Kind.MISSING
-            elif not rows:
-                kind = Kind.EXTRA
-            elif rows != others:
-                kind = Kind.MERGED if rows > others else Kind.EXTRA
-            count = 1
-        self.report.counts[kind] += count
+            kind = _kind(rows, others)
+            self.report.counts[kind] += 1
         self.different[key] = kind
 
     def _source_numbers(self, keys: set[Key]) -> dict[Key, int]:
@@ -430,8 +435,7 @@ class Comparison:
             # Without a lookup by key, each look reads the whole table.
             yield from side.rows(is_narrowed=not self.subject.key)
             return
-        rest = iter([key for key in keys if not isinstance(key, bytes)])
-        while part := list(islice(rest, KEYS_AT_ONCE)):
+        for part in key_groups(keys, KEYS_AT_ONCE):
             yield from side.rows(side.among(part), is_narrowed=False)
 
     # examples
@@ -455,23 +459,58 @@ class Comparison:
 
     def _example(self, key: Key, own: Cells | None, theirs: Cells | None) -> Example:
         kind, names = self.different[key], self.subject.columns
-        known = (
-            {} if isinstance(key, bytes) else dict(zip(self.subject.key_names, key, strict=True))
-        )
-        digest = key.hex() if isinstance(key, bytes) else ""
-        differing = [
-            place
-            for place in range(len(names))
-            if own is None or theirs is None or own[place] != theirs[place]
-        ]
-        columns = tuple(names[place] for place in differing) if own and theirs else ()
+        known: dict[str, Cell] = {}
+        digest = ""
+        if isinstance(key, bytes):
+            digest = key.hex()
+        else:
+            known = dict(zip(self.subject.key_names, key, strict=True))
+        columns: tuple[str, ...] = ()
+        shown = names
+        if own is not None and theirs is not None:
+            columns = shown = _differing(names, own, theirs)
+        example = Example(kind, known, digest, columns)
         if not self.options.shows_values:
-            return Example(kind, known, digest, columns)
+            return example
+        # A row that one side lacks is shown whole.
+        return replace(
+            example,
+            source=_cells_of(shown, names, own),
+            target=_cells_of(shown, names, theirs),
+        )
 
-        def cells_of(row: Cells | None) -> dict[str, Cell] | None:
-            return None if row is None else {names[place]: row[place] for place in differing}
 
-        return Example(kind, known, digest, columns, cells_of(own), cells_of(theirs))
+def key_groups(keys: Iterable[Key], size: int) -> Iterator[list[tuple[Cell, ...]]]:
+    """The keys in groups of this size, without digests, by which no row can be looked up."""
+    rest = iter([key for key in keys if not isinstance(key, bytes)])
+    while part := list(islice(rest, size)):
+        yield part
+
+
+def _kind(rows: int, others: int) -> Kind:
+    """What is wrong with a key that differs. `rows`, `others`: how many the two sides have."""
+    if not others:
+        return Kind.MISSING
+    if others > rows:
+        return Kind.EXTRA
+    return Kind.MERGED if rows > others else Kind.DIFFERENT
+
+
+def _differing(names: Sequence[str], own: Cells, theirs: Cells) -> tuple[str, ...]:
+    found = []
+    for name, cell, other in zip(names, own, theirs, strict=True):
+        if cell != other:
+            found.append(name)
+    return tuple(found)
+
+
+def _cells_of(
+    shown: Sequence[str], names: Sequence[str], row: Cells | None
+) -> dict[str, Cell] | None:
+    if row is None:
+        return None
+    cells = dict(zip(names, row, strict=True))
+    return {name: cells[name] for name in shown}
 
 
 def _between(low: float, high: float) -> Callable[[Key], bool]:
@@ -482,5 +521,6 @@ def _between(low: float, high: float) -> Callable[[Key], bool]:
 
 
 def _place(key: Key) -> int:
-    text = key if isinstance(key, bytes) else repr(key).encode("utf-8", "surrogatepass")
-    return int.from_bytes(blake2b(text, digest_size=4).digest(), "big")
+    if not isinstance(key, bytes):
+        key = repr(key).encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(key, digest_size=4).digest(), "big")

@@ -72,11 +72,7 @@ class Lag:
             if not self.is_published(moment):
                 return False
             # Only once everything is published: what was committed then lies before these ends.
-            moment.topic_ends = {
-                partition: self._logs.bounds(partition)[1]
-                for topic in self._task.source.topics
-                for partition in partitions_of(self._task, self._logs, topic)
-            }
+            moment.topic_ends = self._topic_ends()
         applied = self._applied()
         for partition, end in moment.topic_ends.items():
             if partition in moment.passed:
@@ -89,6 +85,13 @@ class Lag:
             # Offsets only grow, so a partition that has passed is not looked at again.
             moment.passed.add(partition)
         return True
+
+    def _topic_ends(self) -> dict[TopicPartition, int]:
+        ends = {}
+        for topic in self._task.source.topics:
+            for partition in partitions_of(self._task, self._logs, topic):
+                _, ends[partition] = self._logs.bounds(partition)
+        return ends
 
     def give_up(self) -> None:
         """Notes that what was waited for has not come."""
@@ -110,10 +113,8 @@ class Lag:
             if not stored:
                 return False
             position = BinlogPosition.from_json(stored)
-            place, end = (
-                BinlogCoordinates(position.file, position.pos),
-                moment.source_ends[feed.place],
-            )
+            place = BinlogCoordinates(position.file, position.pos)
+            end = moment.source_ends[feed.place]
             # An idle source ends in a new file, to which no transaction moves the stored position.
             if place < end and not is_nothing_between(self._connections[feed.place], place, end):
                 return False

@@ -72,7 +72,8 @@ class LastVerify:
         if self.different:
             return "different"
         if self.unproved:
-            return "error" if any(each.error for each in self.unproved) else "behind"
+            has_failed = any(each.error for each in self.unproved)
+            return "error" if has_failed else "behind"
         return "equal"
 
     def to_fields(self) -> dict[str, Any]:
@@ -83,32 +84,45 @@ def last_verify(
     reports: Sequence[TableReport], before: LastVerify | None, begun: str, ended: str, by: str
 ) -> LastVerify:
     """The result to store after a verify of all tables. `before`: the previous result."""
-    known = {each.table: each for each in before.different} if before else {}
+    known = {}
+    if before:
+        known = {each.table: each for each in before.different}
     found = []
+    results = Counter[str]()
+    seconds = 0.0
+    rows = 0
     for report in reports:
-        earlier = known.get(report.target)
+        results[report.result] += 1
+        seconds += report.seconds
+        rows += report.source_rows
         # Rows that keep changing do not count as different, so a known difference ends here, too.
-        if report.result in ("equal", "changing"):
-            continue
-        differences, since = report.differences, ""
-        if report.result == "different":
-            since = earlier.since if earlier else ended
-        # Not compared now, so it still counts as different.
-        elif earlier:
-            differences, since = earlier.differences, earlier.since
-        error = report.error[:LONGEST_ERROR]
-        found.append(NotEqual(report.target, report.result, differences, since, error))
+        if report.result not in ("equal", "changing"):
+            found.append(_found(report, known.get(report.target), ended))
     # Tables that differ come first, so that TABLES_KEPT never cuts them before others.
     found.sort(key=lambda each: (not each.since, each.table))
     return LastVerify(
         begun,
         ended,
         by,
-        round(sum(report.seconds for report in reports), 1),
-        sum(report.source_rows for report in reports),
-        dict(sorted(Counter(report.result for report in reports).items())),
+        round(seconds, 1),
+        rows,
+        dict(sorted(results.items())),
         tuple(found[:TABLES_KEPT]),
     )
+
+
+def _found(report: TableReport, earlier: NotEqual | None, ended: str) -> NotEqual:
+    """A table that is not equal. `earlier`: what a verify before has found there."""
+    differences, since = report.differences, ""
+    if report.result == "different":
+        since = ended
+        if earlier:
+            since = earlier.since
+    # Not compared now, so it still counts as different.
+    elif earlier:
+        differences, since = earlier.differences, earlier.since
+    error = report.error[:LONGEST_ERROR]
+    return NotEqual(report.target, report.result, differences, since, error)
 
 
 def failed_verify(
@@ -124,9 +138,11 @@ def failed_verify(
 def line_of(last: LastVerify) -> str:
     """The results in one line."""
     counts = ", ".join(f"{count:,} {word}" for word, count in last.results.items())
-    why = f" (tables: {counts})" if counts else ""
+    why = ""
     if last.error:
         why = f": {last.error}"
+    elif counts:
+        why = f" (tables: {counts})"
     return (
         f"verify by {last.by or '?'}, ended {last.ended or '?'} UTC: {last.word}{why}, "
         f"{last.rows:,} rows, {last.seconds:,.1f} s"
@@ -139,11 +155,12 @@ def sentence_of_different(last: LastVerify, task_id: str) -> str:
     if not found:
         return ""
     named = ", ".join(f"{each.table} ({each.differences:,} rows)" for each in found[:NAMED])
-    more = f" and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
+    if len(found) > NAMED:
+        named += f" and {len(found) - NAMED:,} more"
     are = "table differs" if len(found) == 1 else "tables differ"
     return (
         f"{len(found):,} target {are} from the source, as the verify of {last.ended} UTC has "
-        f"found: {named}{more}; cdcbus verify {task_id} shows the rows, with --repair it sends "
+        f"found: {named}; cdcbus verify {task_id} shows the rows, with --repair it sends "
         "them again"
     )
 
@@ -155,14 +172,16 @@ def sentence_of_unproved(last: LastVerify) -> str:
     found = last.unproved
     if not found:
         return ""
-    named = "; ".join(
-        f"{each.table}: {each.error or 'changes up to then had not arrived'}"
-        for each in found[:NAMED]
-    )
-    more = f"; and {len(found) - NAMED:,} more" if len(found) > NAMED else ""
+    parts = []
+    for each in found[:NAMED]:
+        why = each.error or "changes up to then had not arrived"
+        parts.append(f"{each.table}: {why}")
+    if len(found) > NAMED:
+        parts.append(f"and {len(found) - NAMED:,} more")
+    are = "table is" if len(found) == 1 else "tables are"
     return (
-        f"the verify of {last.ended} UTC could not tell whether {len(found):,} target "
-        f"{'table is' if len(found) == 1 else 'tables are'} equal: {named}{more}"
+        f"the verify of {last.ended} UTC could not tell whether {len(found):,} target {are} equal: "
+        + "; ".join(parts)
     )
 
 
@@ -187,16 +206,20 @@ class VerifyNodes:
 
     def last(self, task_id: str) -> LastVerify | None:
         node = get_node(self._client, _path(task_id))
-        # its child may exist before its own data do
-        return _last(node) if node is not None and node.text("begun") else None
+        # Its child may exist before its own data do.
+        if node is None or not node.text("begun"):
+            return None
+        return _last(node)
 
     def put_last(self, task_id: str, last: LastVerify) -> None:
         put_node(self._client, _path(task_id), camel_case_fields(last))
 
     def begun(self, task_id: str) -> Begun | None:
         node = get_node(self._client, f"{_path(task_id)}/begun")
-        at = node.real("at") if node else None
-        if node is None or at is None:
+        if node is None:
+            return None
+        at = node.real("at")
+        if at is None:
             return None
         # A missing field counts as over: the schedule must not wait for an end that never comes.
         is_over = node.fields.get("isOver") is not False
@@ -212,17 +235,21 @@ def _path(task_id: str) -> str:
 
 def _last(node: JsonNode) -> LastVerify:
     results = node.fields.get("results")
-    counts = results if isinstance(results, dict) else {}
+    counts = {}
+    if isinstance(results, dict):
+        counts = {word: count for word, count in results.items() if isinstance(count, int)}
     stored = node.fields.get("tables")
-    tables = map(_not_equal, stored if isinstance(stored, list) else ())
+    tables = list[NotEqual]()
+    if isinstance(stored, list):
+        tables += filter(None, map(_not_equal, stored))
     return LastVerify(
         node.text("begun"),
         node.text("ended"),
         node.text("by"),
         node.real("seconds") or 0.0,
         node.number("rows"),
-        {word: count for word, count in counts.items() if isinstance(count, int)},
-        tuple(table for table in tables if table is not None),
+        counts,
+        tuple(tables),
         node.text("error"),
     )
 
@@ -233,6 +260,6 @@ def _not_equal(fields: object) -> NotEqual | None:
         return None
     taken = {**known, **fields}
     # `type` and not `isinstance`, as a bool would pass for an int.
-    if any(type(taken[name]) is not type(known[name]) for name in known):
+    if list(map(type, taken.values())) != list(map(type, known.values())):
         return None
     return NotEqual(**taken)

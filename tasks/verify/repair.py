@@ -27,7 +27,7 @@ from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Origin, RowChange, Table
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn
 from cdcbus.producer.server import connection as servers
-from cdcbus.tasks.verify.compare import Comparison, Key
+from cdcbus.tasks.verify.compare import Comparison, Key, key_groups
 from cdcbus.tasks.verify.lag import Lag, Moment
 from cdcbus.tasks.verify.report import Kind
 from cdcbus.tasks.verify.sides import SourceSide, open_source
@@ -101,9 +101,11 @@ def _planned(side: SourceSide, key: Key, row: Cells | None) -> Planned:
 
 def _cells(side: SourceSide, key: Key) -> dict[str, Cell]:
     """A key by the source's columns, in the form of the source's rows."""
-    cells = {}
+    cells: dict[str, Cell] = {}
     for column, cell in zip(side.table.key_columns, key, strict=True):
-        cells[column.name] = as_source(column, cell) if isinstance(cell, str) else None
+        cells[column.name] = None
+        if isinstance(cell, str):
+            cells[column.name] = as_source(column, cell)
     return cells
 
 
@@ -114,8 +116,7 @@ def _rows(
     found: dict[Key, Cells] = {}
     wanted = set(keys)
     places = comparison.subject.key
-    rest = iter([key for key in keys if not isinstance(key, bytes)])
-    while part := list(islice(rest, ROWS_AT_ONCE)):
+    for part in key_groups(keys, ROWS_AT_ONCE):
         for row in side.rows(side.among(part) + lock, is_narrowed=False):
             for cells in side.table.expect(row):
                 key = tuple(cells[place] for place in places)
@@ -153,8 +154,11 @@ def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[li
                 moment = lag.now()
                 _wait(lag, moment, side)
                 origin = _origin(lag, moment, side)
-                changes = [_change(side, key, rows.get(key), origin) for key in part]
-                sender.send(side.table.mapped.topic, [_record(side, each) for each in changes])
+                records = []
+                for key in part:
+                    change = _change(side, key, rows.get(key), origin)
+                    records.append(_record(side, change))
+                sender.send(side.table.mapped.topic, records)
                 # Shows that the lock has held until now.
                 servers.query(connection, "SELECT 1")
             yield [_planned(side, key, rows.get(key)) for key in part]
@@ -179,7 +183,7 @@ def _locked(connection: Connection, side: SourceSide) -> Iterator[None]:
     try:
         yield
     except pymysql.Error as error:
-        code = error.args[0] if error.args else 0
+        [code, *_] = error.args or [0]
         if code in NO_RIGHT:
             raise SourceRefused(
                 f"source table {table}: the fetch task's user may not lock rows for reading "
@@ -264,7 +268,9 @@ def as_source(column: TableColumn, cell: str) -> str:
     if column.data_type in ("datetime", "timestamp", "time"):
         digits = int(numbers[0] or 0)
         whole, _, fraction = cell.partition(".")
-        return f"{whole}.{fraction.ljust(digits, '0')[:digits]}" if digits else whole
+        if not digits:
+            return whole
+        return f"{whole}.{fraction.ljust(digits, '0')[:digits]}"
     return cell
 
 

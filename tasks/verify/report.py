@@ -96,7 +96,7 @@ class TableReport:
         return "changing" if self.changing else "equal"
 
     def to_fields(self) -> dict[str, Any]:
-        return {
+        fields: dict[str, Any] = {
             "table": self.target,
             "sources": self.sources,
             "result": self.result,
@@ -112,16 +112,25 @@ class TableReport:
             "isCut": self.is_cut,
             "examples": [example.to_fields() for example in self.examples],
             "notCompared": list(self.left_out),
-            **({"planned": [each.to_fields() for each in self.planned]} if self.planned else {}),
-            **({"published": self.repaired} if self.repaired else {}),
-            **({"notRepaired": self.not_repaired} if self.not_repaired else {}),
-            "seconds": round(self.seconds, 3),
-            "error": self.error,
         }
+        # Only with a repair.
+        if self.planned:
+            fields["planned"] = [each.to_fields() for each in self.planned]
+        if self.repaired:
+            fields["published"] = self.repaired
+        if self.not_repaired:
+            fields["notRepaired"] = self.not_repaired
+        fields["seconds"] = round(self.seconds, 3)
+        fields["error"] = self.error
+        return fields
 
 
 def exit_code(reports: list[TableReport]) -> int:
     """The exit code of the command: 0 equal, 1 not equal, 2 unknown."""
-    if any(report.error for report in reports):
-        return 2
-    return 0 if all(report.is_equal for report in reports) else 1
+    code = 0
+    for report in reports:
+        if report.error:
+            return 2
+        if not report.is_equal:
+            code = 1
+    return code

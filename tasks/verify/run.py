@@ -81,6 +81,36 @@ def opened(
     every = Uses.READ | Uses.WRITE | Uses.KAFKA
     task = consumer_task(word, bus, every)
     assert isinstance(task.target, JdbcTarget)
+    _refuse_task(task)
+    feeds = feeds_of(word, task, bus, source, every if is_sending else Uses.READ)
+    for feed in feeds:
+        _refuse_feed(feed)
+    # A name of its own, as a start of the task ends other sessions of its name.
+    target = replace(
+        task.target,
+        task_id=f"{task.task_id} verify",
+        pool_size=CONNECTIONS,
+        min_connections=0,
+    )
+    database = open_database(target)
+    with ExitStack() as stack:
+        stack.callback(database.engine.dispose)
+        connections = {}
+        for feed in feeds:
+            connections[feed.place] = stack.enter_context(open_source(feed.fetch.source))
+        connection = stack.enter_context(open_target(database))
+        zookeeper = connect(bus.zookeeper, auth=bus.zookeeper_auth)
+        # Callbacks run in reverse order: stop, then close.
+        stack.callback(zookeeper.close)
+        stack.callback(zookeeper.stop)
+        logs = stack.enter_context(TopicLogs(task))
+        loader = JdbcBatch(database, target.task_id)
+        lag = Lag(task, feeds, connections, zookeeper, logs, database)
+        yield Opened(task, feeds, connections, database, connection, loader, lag, zookeeper)
+
+
+def _refuse_task(task: LoadTask) -> None:
+    """Raises ConfigError for a consumer task whose target cannot equal the source."""
     if is_added_loader(task.loader):
         raise ConfigError(
             f"task {task.task_id} writes with {task.loader}, a loader from another package: only "
@@ -92,36 +122,16 @@ def opened(
             "(consumer.skippedOperations), so its target is not meant to equal the source: there "
             "is nothing to compare, and a repair would undo what it keeps"
         )
-    feeds = feeds_of(word, task, bus, source, every if is_sending else Uses.READ)
-    for feed in feeds:
-        if feed.fetch.left_out:
-            raise ConfigError(
-                f"{feed.place} leaves out {', '.join(sorted(feed.fetch.left_out))} "
-                "(consumer.skippedOperations), so the target is not meant to equal the source: "
-                "there is nothing to compare, and a repair would undo what it keeps"
-            )
-    # A name of its own, as a start of the task ends other sessions of its name.
-    target = replace(
-        task.target,
-        task_id=f"{task.task_id} verify",
-        pool_size=CONNECTIONS,
-        min_connections=0,
-    )
-    database = open_database(target)
-    with ExitStack() as stack:
-        stack.callback(database.engine.dispose)
-        connections = {
-            feed.place: stack.enter_context(open_source(feed.fetch.source)) for feed in feeds
-        }
-        connection = stack.enter_context(open_target(database))
-        zookeeper = connect(bus.zookeeper, auth=bus.zookeeper_auth)
-        # Callbacks run in reverse order: stop, then close.
-        stack.callback(zookeeper.close)
-        stack.callback(zookeeper.stop)
-        logs = stack.enter_context(TopicLogs(task))
-        loader = JdbcBatch(database, target.task_id)
-        lag = Lag(task, feeds, connections, zookeeper, logs, database)
-        yield Opened(task, feeds, connections, database, connection, loader, lag, zookeeper)
+
+
+def _refuse_feed(feed: Feed) -> None:
+    """The same for a fetch task."""
+    if feed.fetch.left_out:
+        raise ConfigError(
+            f"{feed.place} leaves out {', '.join(sorted(feed.fetch.left_out))} "
+            "(consumer.skippedOperations), so the target is not meant to equal the source: "
+            "there is nothing to compare, and a repair would undo what it keeps"
+        )
 
 
 def verify(
@@ -137,9 +147,10 @@ def verify(
     groups = _grouped(opened, tables)
     if not tables:
         # Only where all tables are compared: with --table the others are not expected.
-        yield from ((report, None) for report in _unseen(opened, groups))
+        for report in _unseen(opened, groups):
+            yield report, None
     for target, mapped in groups.items():
-        report = TableReport(str(target), [str(each.source.id) for _, each in mapped])
+        report = TableReport(str(target), list(map(str, _source_names(mapped))))
         try:
             comparison = comparison_of(opened, target, mapped, options, where, told)
         except CdcError as error:
@@ -152,13 +163,14 @@ def verify(
             comparison.report.error = str(error)
         # Without the error's message, which may quote cells.
         except pymysql.Error as error:
-            code = error.args[0] if error.args else type(error).__name__
+            [code, *_] = error.args or [type(error).__name__]
             comparison.report.error = (
                 f"source table {', '.join(comparison.report.sources)} cannot be read to its end: "
                 f"the server has gone away or refuses it ({code}); look at its log, and run it "
                 "again"
             )
-        yield comparison.report, None if comparison.report.error else comparison
+        has_failed = bool(comparison.report.error)
+        yield comparison.report, None if has_failed else comparison
 
 
 def _unseen(
@@ -167,7 +179,9 @@ def _unseen(
     """Error reports for tables that the task names but the source does not show, as a table that
     cannot be seen is not known to be equal."""
     # includes is in upper case, as porter ignores the case of names.
-    seen = {str(name).upper() for mapped in groups.values() for name in _source_names(mapped)}
+    seen = set()
+    for mapped in groups.values():
+        seen |= {str(name).upper() for name in _source_names(mapped)}
     for name in sorted(opened.task.includes - seen):
         error = (
             f"source table {name} is in consumer.includes, but the source shows no such table to "
@@ -177,23 +191,20 @@ def _unseen(
         yield TableReport(name, [name], error=error)
 
 
-def _grouped(
-    opened: Opened, tables: Sequence[str]
-) -> dict[TableId, list[tuple[Feed, MappedTable]]]:
+Groups = dict[TableId, list[tuple[Feed, MappedTable]]]
+
+
+def _grouped(opened: Opened, tables: Sequence[str]) -> Groups:
     """The source tables of each target table. `tables`: see `verify`."""
-    found: dict[TableId, list[tuple[Feed, MappedTable]]] = {}
+    found: Groups = {}
     for feed in opened.feeds:
         for each in mapped_tables(feed, opened.sources[feed.place]):
             found.setdefault(each.target, []).append((feed, each))
     if not tables:
         return found
-    chosen: dict[TableId, list[tuple[Feed, MappedTable]]] = {}
+    chosen: Groups = {}
     for word in tables:
-        matching = {
-            target: mapped
-            for target, mapped in found.items()
-            if any(_is_named(word, name) for name in (target, *_source_names(mapped)))
-        }
+        matching = _matching(found, word)
         if not matching:
             raise ConfigError(
                 f"--table {word}: task {opened.task.task_id} has no such table; it has "
@@ -201,6 +212,15 @@ def _grouped(
             )
         chosen |= matching
     return chosen
+
+
+def _matching(groups: Groups, word: str) -> Groups:
+    found = {}
+    for target, mapped in groups.items():
+        names = [target, *_source_names(mapped)]
+        if any(_is_named(word, name) for name in names):
+            found[target] = mapped
+    return found
 
 
 def _source_names(mapped: Sequence[tuple[Feed, MappedTable]]) -> list[TableId]:
@@ -224,7 +244,9 @@ def comparison_of(
     if table is None:
         raise ConfigError(f"target table {target} does not exist: cdcbus schema plan shows it")
     # Other databases have one character set for all columns.
-    charsets = charsets_of(opened.target, table.id) if table.dialect == "mysql" else {}
+    charsets = {}
+    if table.dialect == "mysql":
+        charsets = charsets_of(opened.target, table.id)
     assert isinstance(opened.task.target, JdbcTarget)
     subject = subject_of(
         opened.task,
@@ -235,10 +257,10 @@ def comparison_of(
         opened.task.target.zero_date,
     )
     own, theirs = _conditions(subject, where)
-    sides = [
-        SourceSide(source, opened.sources[source.feed.place], condition)
-        for source, condition in zip(subject.sources, own, strict=True)
-    ]
+    sides = []
+    for source, narrowed in zip(subject.sources, own, strict=True):
+        connection = opened.sources[source.feed.place]
+        sides.append(SourceSide(source, connection, narrowed))
     estimate = sum(side.estimate() for side in sides)
     return Comparison(
         subject,
@@ -253,22 +275,27 @@ def comparison_of(
 def _conditions(subject: Subject, where: str) -> tuple[list[str], str]:
     """The condition for each source, and for the target. Raises ConfigError where the sources'
     columns do not give one condition at the target."""
-    found = [_condition(subject, source, where) for source in subject.sources]
-    if len({theirs for _, theirs in found}) > 1:
+    conditions = []
+    at_target = set()
+    for source in subject.sources:
+        own, theirs = _condition(subject, source, where)
+        conditions.append(own)
+        at_target.add(theirs)
+    if len(at_target) > 1:
         raise ConfigError(
             f"--where names columns that map to different columns of target table {subject.name} "
             "for its source tables: leave it out, or use columns that map to one name"
         )
-    return [own for own, _ in found], found[0][1]
+    return conditions, at_target.pop()
 
 
 def _condition(subject: Subject, source: SourceTable, where: str) -> tuple[str, str]:
     # Their cells differ at the target, so a condition would select other rows.
     changed = {*source.plan.masks, *source.plan.local}
-    names = {
-        column.name: source.plan.names[column.name] if column.name not in changed else None
-        for column in source.mapped.schema.columns
-    }
+    names = {}
+    for column in source.mapped.schema.columns:
+        is_copied = column.name not in changed
+        names[column.name] = source.plan.names[column.name] if is_copied else None
     if where and not subject.is_found_by_key:
         raise ConfigError(
             f"--where cannot be used for target table {subject.name}, as its rows cannot be looked "

@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pymysql.cursors import SSCursor
 from sqlalchemy import Connection as TargetConnection
 
+from cdcbus.plugins.contracts import TargetColumn
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.ddl.table_schema import TableColumn
@@ -18,7 +19,6 @@ from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.control.source_of import source_connection
 from cdcbus.tasks.verify.checksums import (
     Digest,
-    Pair,
     Sums,
     beyond,
     bucket_sql,
@@ -27,7 +27,8 @@ from cdcbus.tasks.verify.checksums import (
     sums_sql,
     up_to,
 )
-from cdcbus.tasks.verify.source_cells import LONG_GROUPS, SESSION, reading, selected
+from cdcbus.tasks.verify.pairs import Pair, source_terms, target_terms
+from cdcbus.tasks.verify.source_cells import LONG_GROUPS, SESSION, selection
 from cdcbus.tasks.verify.sql_text import (
     POSTGRESQL_SESSION,
     among,
@@ -44,6 +45,8 @@ from cdcbus.tasks.verify.subject import Cells, SourceTable, Subject
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
+
+Column = TypeVar("Column")
 
 ANSWER_SECONDS: Final = 6 * 3600.0
 """The read timeout: a checksum of a whole table may take that long."""
@@ -72,10 +75,7 @@ class SourceSide:
         self._connection = connection
         self._name = quoted_table("mysql", table.mapped.source.id)
         self._where = where
-        columns = table.mapped.schema.columns
-        picked = [selected(column, quoted("mysql", column.name)) for column in columns]
-        self._select = ", ".join(sql for sql, _ in picked)
-        self._read = reading([read for _, read in picked])
+        self._select, self._read = selection(table.mapped.schema.columns)
         self._key = [quoted("mysql", column.name) for column in table.key_columns]
 
     def rows(self, where: str = EVERYTHING, *, is_narrowed: bool = True) -> Iterator[Cells]:
@@ -89,13 +89,12 @@ class SourceSide:
                 yield self._read(row)
 
     def sums(self, pairs: Sequence[Pair], where: str) -> Sums:
-        terms = [pair.source for pair in pairs]
-        sql = sums_sql("mysql", self._name, terms, f"({self._where}) AND {where}")
-        [row] = self._ask(sql)
+        narrowed = f"({self._where}) AND {where}"
+        [row] = self._ask(sums_sql("mysql", self._name, source_terms(pairs), narrowed))
         return Sums(*map(int, row))
 
     def digest(self, pairs: Sequence[Pair], where: str, most: int) -> Digest:
-        terms = [pair.source for pair in pairs]
+        terms = source_terms(pairs)
         narrowed = f"({self._where}) AND {where}"
         [row] = self._ask(digest_sql("mysql", self._name, terms, self._key, narrowed, most))
         return _digest(row)
@@ -106,15 +105,15 @@ class SourceSide:
         sql = bucket_sums_sql(
             "mysql",
             self._name,
-            [pair.source for pair in pairs],
-            [pair.source for pair in key],
+            source_terms(pairs),
+            source_terms(key),
             f"({self._where}) AND {where}",
         )
         for bucket, *row in self._ask(sql):
             yield int(bucket), Sums(*map(int, row))
 
     def in_buckets(self, buckets: Sequence[int]) -> str:
-        number = bucket_sql("mysql", [pair.source for pair in self.table.key_pairs or ()])
+        number = bucket_sql("mysql", source_terms(self.table.key_pairs or ()))
         return f"{number} IN ({', '.join(map(str, buckets))})"
 
     def bound(self, last: Cells | None, rows: int) -> Cells | None:
@@ -122,16 +121,15 @@ class SourceSide:
         # Without --where: its rows may be rare, and finding the bound would scan the table.
         where = EVERYTHING if last is None else self.beyond(last)
         names = ", ".join(self._key)
-        picked = [
-            selected(column, quoted("mysql", column.name)) for column in self.table.key_columns
-        ]
-        columns = ", ".join(sql for sql, _ in picked)
+        columns, read = selection(self.table.key_columns)
         sql = (
             f"SELECT {columns} FROM {self._name} WHERE {where} ORDER BY {names} "
             f"LIMIT 1 OFFSET {rows - 1}"
         )
         found = self._ask(sql)
-        return reading([read for _, read in picked])(found[0]) if found else None
+        if not found:
+            return None
+        return read(found[0])
 
     def beyond(self, key: Cells) -> str:
         return beyond(self._key, self._literals(key))
@@ -151,13 +149,10 @@ class SourceSide:
         return found
 
     def _known_literals(self, key: Cells) -> list[str] | None:
-        found = []
-        for column, cell in zip(self.table.key_columns, key, strict=True):
-            literal = None if cell is None else mysql_literal(column.data_type, cell)
-            if literal is None:
-                return None
-            found.append(literal)
-        return found
+        def literal(column: TableColumn, cell: str) -> str | None:
+            return mysql_literal(column.data_type, cell)
+
+        return _key_literals(self.table.key_columns, key, literal)
 
     def estimate(self) -> int:
         """The approximate number of rows."""
@@ -173,8 +168,10 @@ class SourceSide:
             "table_name = %s"
         )
         found = servers.query(self._connection, sql, self.table.mapped.source.id)
+        if not found:
+            return 0
         # NULL for views, and for tables whose statistics the server has not made yet.
-        return int(found[0][0] or 0) if found else 0
+        return int(found[0][0] or 0)
 
     def _ask(self, sql: str) -> Sequence[tuple[Any, ...]]:
         with self._connection.cursor() as cursor:
@@ -210,13 +207,12 @@ class TargetSide:
             self._select = ", ".join(map(oracle_selected, columns))
             self._read = _as_text
         else:
-            picked = []
+            declared = []
             for column in columns:
-                # A target in MySQL is read as a source is, so that both sides give one form.
-                declared = TableColumn(column.name, column.declared, charsets.get(column.name, ""))
-                picked.append(selected(declared, quoted("mysql", column.name)))
-            self._select = ", ".join(sql for sql, _ in picked)
-            self._read = reading([read for _, read in picked])
+                charset = charsets.get(column.name, "")
+                declared.append(TableColumn(column.name, column.declared, charset))
+            # A target in MySQL is read as a source is, so that both sides give one form.
+            self._select, self._read = selection(declared)
 
     def rows(self, where: str = EVERYTHING, *, is_narrowed: bool = True) -> Iterator[Cells]:
         """The rows, in the form that is compared. `is_narrowed`: only those that are compared."""
@@ -228,14 +224,14 @@ class TargetSide:
                 yield actual(self._read(row))
 
     def sums(self, pairs: Sequence[Pair], where: str) -> Sums:
-        terms = [pair.target for pair in pairs]
-        sql = sums_sql(self._dialect, self._name, terms, f"({self._where}) AND {where}")
+        narrowed = f"({self._where}) AND {where}"
+        sql = sums_sql(self._dialect, self._name, target_terms(pairs), narrowed)
         with self._asked(sql) as found:
             [row] = found
         return Sums(*map(int, row))
 
     def digest(self, pairs: Sequence[Pair], where: str, most: int) -> Digest:
-        terms = [pair.target for pair in pairs]
+        terms = target_terms(pairs)
         narrowed = f"({self._where}) AND {where}"
         sql = digest_sql(self._dialect, self._name, terms, self._key, narrowed, most)
         with self._asked(sql) as found:
@@ -248,8 +244,8 @@ class TargetSide:
         sql = bucket_sums_sql(
             self._dialect,
             self._name,
-            [pair.target for pair in pairs],
-            [pair.target for pair in key],
+            target_terms(pairs),
+            target_terms(key),
             f"({self._where}) AND {where}",
         )
         with self._asked(sql) as found:
@@ -258,7 +254,7 @@ class TargetSide:
 
     def in_buckets(self, buckets: Sequence[int]) -> str:
         pairs = self._subject.sources[0].key_pairs or ()
-        number = bucket_sql(self._dialect, [pair.target for pair in pairs])
+        number = bucket_sql(self._dialect, target_terms(pairs))
         return f"{number} IN ({', '.join(map(str, buckets))})"
 
     def beyond(self, key: Cells) -> str:
@@ -276,13 +272,10 @@ class TargetSide:
         return found
 
     def _known_literals(self, key: Cells) -> list[str] | None:
-        found = []
-        for column, cell in zip(self._key_columns, key, strict=True):
-            literal = None if cell is None else target_literal(self._dialect, column, cell)
-            if literal is None:
-                return None
-            found.append(literal)
-        return found
+        def literal(column: TargetColumn, cell: str) -> str | None:
+            return target_literal(self._dialect, column, cell)
+
+        return _key_literals(self._key_columns, key, literal)
 
     @contextmanager
     def _asked(self, sql: str, *, is_streamed: bool = False) -> Iterator[Any]:
@@ -306,7 +299,24 @@ class TargetSide:
 
 def _digest(row: Sequence[Any]) -> Digest:
     rows, digest = row
-    return Digest(int(rows), digest.decode() if isinstance(digest, bytes) else digest)
+    if isinstance(digest, bytes):
+        digest = digest.decode()
+    return Digest(int(rows), digest)
+
+
+def _key_literals(
+    columns: Sequence[Column], key: Cells, literal: Callable[[Column, str], str | None]
+) -> list[str] | None:
+    """The literals of a key's cells; None where no row can have this key."""
+    found = []
+    for column, cell in zip(columns, key, strict=True):
+        if cell is None:
+            return None
+        known = literal(column, cell)
+        if known is None:
+            return None
+        found.append(known)
+    return found
 
 
 def _among(
@@ -319,21 +329,35 @@ def _among(
     compared with the column converted to a wider one, for which no index is used."""
     plain, odd = list[list[str]](), list[list[str]]()
     for key in keys:
-        if (row := literals(key)) is not None:
-            is_plain = all(
-                cell is None or fits(charset, cell)
-                for charset, cell in zip(charsets, key, strict=True)
-            )
-            # Apart, so that a rare odd key does not cost all others the index.
-            (plain if is_plain else odd).append(row)
-    widened = [
-        f"CONVERT({name} USING utf8mb4)" if charset else name
-        for name, charset in zip(columns, charsets, strict=True)
-    ]
-    parts = [among(names, rows) for names, rows in ((columns, plain), (widened, odd)) if rows] or [
-        NOTHING
-    ]
-    return parts[0] if len(parts) == 1 else f"({' OR '.join(parts)})"
+        row = literals(key)
+        if row is None:
+            continue
+        # Apart, so that a rare odd key does not cost all others the index.
+        if _fit(charsets, key):
+            plain.append(row)
+        else:
+            odd.append(row)
+    if not odd:
+        return among(columns, plain) if plain else NOTHING
+    rare = among(_widened(columns, charsets), odd)
+    return f"({among(columns, plain)} OR {rare})" if plain else rare
+
+
+def _fit(charsets: Sequence[str], key: Cells) -> bool:
+    """Whether all texts of a key can be compared with their columns as they are."""
+    for charset, cell in zip(charsets, key, strict=True):
+        if cell is not None and not fits(charset, cell):
+            return False
+    return True
+
+
+def _widened(columns: Sequence[str], charsets: Sequence[str]) -> list[str]:
+    """The columns, those with a character set converted to one that has all characters."""
+    found = list(columns)
+    for place, charset in enumerate(charsets):
+        if charset:
+            found[place] = f"CONVERT({columns[place]} USING utf8mb4)"
+    return found
 
 
 def _as_it_is(row: Sequence[Any]) -> Cells:
@@ -353,7 +377,9 @@ def _text(cell: Any) -> str:
     # In seconds, without the rounding of a float.
     if isinstance(cell, timedelta):
         return str(Decimal(cell // timedelta(microseconds=1)).scaleb(-6))
-    return repr(cell) if isinstance(cell, float) else str(cell)
+    if isinstance(cell, float):
+        return repr(cell)
+    return str(cell)
 
 
 @contextmanager
@@ -379,15 +405,18 @@ def charsets_of(connection: TargetConnection, subject_table: Any) -> dict[str, s
         "SELECT column_name, character_set_name FROM information_schema.columns WHERE "
         "table_schema = :schema AND table_name = :table AND character_set_name IS NOT NULL"
     )
+    charsets = {}
     with connection.begin():
-        return {
-            str(name): str(charset)
-            for name, charset in connection.execute(text(sql), subject_table._asdict())
-        }
+        for name, charset in connection.execute(text(sql), subject_table._asdict()):
+            charsets[str(name)] = str(charset)
+    return charsets
 
 
 def source_sides(
     subject: Subject, connections: Mapping[str, Connection], where: str
 ) -> list[SourceSide]:
     """The sides of a subject's source tables. `connections`: by the place of the fetch task."""
-    return [SourceSide(source, connections[source.feed.place], where) for source in subject.sources]
+    sides = []
+    for source in subject.sources:
+        sides.append(SourceSide(source, connections[source.feed.place], where))
+    return sides

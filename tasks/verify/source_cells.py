@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
@@ -12,8 +12,10 @@ from cdcbus.plugins.rowchange import Cell
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.producer.decoding.charsets import decoder
 from cdcbus.producer.decoding.column_types import BinlogColumn, reader
+from cdcbus.tasks.verify.sql_text import quoted
 
 Read = Callable[[str | bytes], str]
+ReadRow = Callable[[tuple[str | bytes | None, ...]], tuple[Cell, ...]]
 
 TEXTS: Final = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext"))
 SESSION: Final = (
@@ -23,6 +25,17 @@ SESSION: Final = (
 server must not time out while the other side of a comparison is read."""
 LONG_GROUPS: Final = "SET SESSION group_concat_max_len = 67108864"
 """For the texts of a chunk. A server also limits them to its packet size."""
+
+
+def selection(columns: Iterable[TableColumn]) -> tuple[str, ReadRow]:
+    """The SQL that selects the columns, and a function from a row of the driver to its cells."""
+    terms = []
+    reads = []
+    for column in columns:
+        term, read = selected(column, quoted("mysql", column.name))
+        terms.append(term)
+        reads.append(read)
+    return ", ".join(terms), reading(reads)
 
 
 def selected(column: TableColumn, name: str) -> tuple[str, Read]:
@@ -41,10 +54,14 @@ def selected(column: TableColumn, name: str) -> tuple[str, Read]:
         return f"{name} + 0", _plain
     if kind in TEXTS:
         decode = decoder(column.charset or "utf8mb4", column.name)
+
+        def decoded(raw: str | bytes) -> str:
+            if isinstance(raw, str):
+                raw = raw.encode()
+            return decode(raw)
+
         # As stored bytes: a conversion by the server would replace what it cannot convert.
-        return f"CAST({name} AS BINARY)", lambda raw: decode(
-            raw if isinstance(raw, bytes) else raw.encode()
-        )
+        return f"CAST({name} AS BINARY)", decoded
     # The driver takes it for a number.
     if kind == "vector":
         return f"HEX({name})", lambda raw: bytes.fromhex(_plain(raw)).decode("latin-1")
@@ -55,7 +72,7 @@ def _plain(raw: str | bytes) -> str:
     return raw.decode("latin-1") if isinstance(raw, bytes) else raw
 
 
-def reading(reads: list[Read]) -> Callable[[tuple[str | bytes | None, ...]], tuple[Cell, ...]]:
+def reading(reads: list[Read]) -> ReadRow:
     """A function from a row of the driver to its cells."""
     return lambda row: tuple(
         [None if raw is None else read(raw) for read, raw in zip(reads, row, strict=True)]

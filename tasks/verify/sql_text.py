@@ -26,6 +26,7 @@ SHOWN_AS_TEXT: Final = (
 )
 PRINTED: Final = frozenset(("citext", "inet", "cidr", "macaddr", "xml", "name"))
 """Types whose cells are printed as they were given, except for rare spellings."""
+COMPARABLE: Final = SHOWN_AS_TEXT | PRINTED | {"bytea", "timestamp with time zone"}
 POSTGRESQL_SESSION: Final = "SET LOCAL DateStyle = 'ISO, YMD'; SET LOCAL extra_float_digits = 3"
 """The settings that the text of cells depends on; all others are those of the loaders' sessions."""
 QUOTED_TYPES: Final = frozenset(("text", "character varying", "varchar", "bpchar", "citext"))
@@ -63,8 +64,7 @@ def is_comparable(dialect: str, column: TargetColumn) -> bool:
         return kind in ORACLE_SHOWN and "ZONE" not in column.type
     if dialect != "postgresql" or column.declared.startswith("enum("):
         return True
-    known = SHOWN_AS_TEXT | PRINTED | {"bytea", "timestamp with time zone"}
-    return column.type in known
+    return column.type in COMPARABLE
 
 
 def postgresql_selected(column: TargetColumn) -> str:
@@ -103,9 +103,13 @@ def mysql_literal(data_type: str, cell: str) -> str | None:
         except UnicodeEncodeError:
             return None
     if data_type in NUMBER_TYPES:
-        return cell if NUMBER.fullmatch(cell) else None
+        return _matching(NUMBER, cell)
     # Backslashes stay: the session has NO_BACKSLASH_ESCAPES.
     return "'" + cell.replace("'", "''") + "'"
+
+
+def _matching(pattern: re.Pattern[str], cell: str) -> str | None:
+    return cell if pattern.fullmatch(cell) else None
 
 
 def postgresql_literal(column: TargetColumn, cell: str) -> str | None:
@@ -119,9 +123,9 @@ def postgresql_literal(column: TargetColumn, cell: str) -> str | None:
     if "\0" in cell:
         return None
     if column.type in WHOLE:
-        return cell if WHOLE_NUMBER.fullmatch(cell) else None
+        return _matching(WHOLE_NUMBER, cell)
     if column.type in DECIMAL:
-        return cell if NUMBER.fullmatch(cell) else None
+        return _matching(NUMBER, cell)
     text = "'" + cell.replace("'", "''") + "'"
     if column.type in TIMES:
         # Any other text would fail the statement instead of finding nothing.
@@ -141,7 +145,7 @@ def compared_column(dialect: str, column: TargetColumn) -> str:
 
 def target_literal(dialect: str, column: TargetColumn, cell: str) -> str | None:
     if dialect == "oracle":
-        return cell if WHOLE_NUMBER.fullmatch(cell) else None
+        return _matching(WHOLE_NUMBER, cell)
     if dialect != "postgresql":
         return mysql_literal(column.type, cell)
     return postgresql_literal(column, cell)
@@ -152,12 +156,13 @@ def among(columns: Sequence[str], keys: Sequence[Sequence[str]]) -> str:
     MariaDB misses rows with `(a, b) IN (('x', 'y'), ...)` if a column's character set is not the
     literals'."""
     if len(columns) == 1:
-        return f"{columns[0]} IN ({', '.join(key[0] for key in keys)})"
-    rows = (
-        " AND ".join(f"{column} = {cell}" for column, cell in zip(columns, key, strict=True))
-        for key in keys
-    )
-    return f"({' OR '.join(f'({row})' for row in rows)})"
+        literals = ", ".join(key[0] for key in keys)
+        return f"{columns[0]} IN ({literals})"
+    rows = []
+    for key in keys:
+        cells = map("{} = {}".format, columns, key)
+        rows.append(f"({' AND '.join(cells)})")
+    return f"({' OR '.join(rows)})"
 
 
 def fits(charset: str, cell: str) -> bool:

@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Final
 
 from cdcbus.consumer.config import LoadTask, SchemaChange
-from cdcbus.plugins.contracts import TargetTable, ZeroDate
+from cdcbus.plugins.contracts import TargetColumn, TargetTable, ZeroDate
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders.cells.canonical import DECIMAL, FILLED_UP, WHOLE
 from cdcbus.plugins.registry import make_converter
@@ -21,12 +21,16 @@ from cdcbus.plugins.transform.processor import Processor
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.control.source_of import Feed, MappedTable
 from cdcbus.tasks.verify.cells import Form, Forms, as_it_is, forms_of
-from cdcbus.tasks.verify.checksums import INTEGERS, Pair, pair_of
+from cdcbus.tasks.verify.pairs import INTEGERS, Pair, pair_of, target_terms
 from cdcbus.tasks.verify.sql_text import is_comparable, quoted
 
 Cells = tuple[Cell, ...]
 LOSSLESS: Final = frozenset(("canalRow", "oggJson"))
 """Formats that return each cell unchanged."""
+
+
+BYTE_KEYS: Final = frozenset(("bytea", "varbinary", "binary"))
+"""Target types that are ordered by bytes."""
 
 
 class Way(StrEnum):
@@ -76,7 +80,7 @@ class Subject:
 
     @property
     def key_names(self) -> tuple[str, ...]:
-        return tuple(self.columns[place] for place in self.key)
+        return _picked(self.columns, self.key)
 
     @property
     def actual(self) -> Callable[[Sequence[Cell]], Cells]:
@@ -84,9 +88,16 @@ class Subject:
         return _forming([forms.actual for forms in self.forms])
 
 
+def _picked(columns: Sequence[str], places: Sequence[int]) -> tuple[str, ...]:
+    return tuple([columns[place] for place in places])
+
+
 def _forming(forms: Sequence[Form]) -> Callable[[Sequence[Cell]], Cells]:
     """A function that forms the cells of a row. Cells that need no change cost no call."""
-    steps = [(place, form) for place, form in enumerate(forms) if form is not as_it_is]
+    steps = []
+    for place, form in enumerate(forms):
+        if form is not as_it_is:
+            steps.append((place, form))
 
     def formed(row: Sequence[Cell]) -> Cells:
         cells = list(row)
@@ -109,22 +120,16 @@ def subject_of(
     Raises ConfigError and ConversionError as the task would."""
     is_dropping = task.schema_change is SchemaChange.IGNORE
     plans = [each.route.plan(each.source, target, is_dropping) for _, each in mapped]
-    written = [{column.name for column in plan.table.columns} for plan in plans]
-    # A column that one source does not write has no expected cell for its rows.
-    common = set.intersection(*written)
-    columns = tuple(
-        name
-        for name, column in target.columns.items()
-        if name in common and is_comparable(target.dialect, column)
-    )
-    left_out = set.union(*written) - set(columns)
+    columns, left_out = _columns(target, plans)
     if not columns:
         raise ConfigError(f"target table {target.id} has no column that can be compared")
     json_columns = _json_columns(mapped, plans)
-    forms = tuple(
-        forms_of(target.columns[name], zero_date, is_json=name in json_columns) for name in columns
-    )
+    forms = []
+    for name in columns:
+        is_json = name in json_columns
+        forms.append(forms_of(target.columns[name], zero_date, is_json=is_json))
     key = _key(target, mapped, plans, columns)
+    names = _picked(columns, key)
     sources = []
     for (feed, each), plan in zip(mapped, plans, strict=True):
         # Only then does a cell arrive unchanged; otherwise rows go through a record here, too.
@@ -135,15 +140,13 @@ def subject_of(
         )
         expect = _expecting(task, feed, each, plan, columns, forms, process, is_plain=is_plain)
         # SQL sees the source's own cells, so checksums need cells that arrive unchanged.
-        copied = {} if not is_plain else _copied(each, plan)
+        copied = _copied(each, plan) if is_plain else {}
         pairs = _pairs(copied, target, columns, charsets)
-        key_names = [columns[place] for place in key]
-        key_pairs = _pairs(copied, target, key_names, charsets)
-        key_columns = tuple(copied[name] for name in key_names if name in copied)
+        key_pairs = _pairs(copied, target, names, charsets)
+        key_columns = tuple(copied[name] for name in names if name in copied)
         sources.append(SourceTable(feed, each, plan, expect, pairs, key_pairs, key_columns))
-    names = tuple(columns[place] for place in key)
     is_found = bool(key) and all(_is_found(source, target, names) for source in sources)
-    can_hash = all(source.pairs for source in sources) and _are_alike(sources)
+    can_hash = _can_hash(sources)
     # From the slowest way, which always works, to the fastest that both sides allow.
     way = Way.STREAM
     if is_found and all(_is_ordered_alike(source, target, names) for source in sources):
@@ -152,33 +155,32 @@ def subject_of(
         way = Way.BUCKETS
     # All or none: the target has one sum for the rows of all sources.
     if not can_hash:
-        sources = [_without_pairs(source) for source in sources]
-    return Subject(
-        target, tuple(sources), columns, forms, key, way, is_found, tuple(sorted(left_out))
-    )
+        sources = [replace(source, pairs=None) for source in sources]
+    return Subject(target, tuple(sources), columns, tuple(forms), key, way, is_found, left_out)
 
 
-def _without_pairs(source: SourceTable) -> SourceTable:
-    return SourceTable(
-        source.feed,
-        source.mapped,
-        source.plan,
-        source.expect,
-        None,
-        source.key_pairs,
-        source.key_columns,
-    )
+def _columns(target: TargetTable, plans: Sequence[Plan]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The target's columns that are compared, in its order, and those that are only written."""
+    written = [{column.name for column in plan.table.columns} for plan in plans]
+    # A column that one source does not write has no expected cell for its rows.
+    common = set.intersection(*written)
+    columns = []
+    for name, column in target.columns.items():
+        if name in common and is_comparable(target.dialect, column):
+            columns.append(name)
+    left_out = set.union(*written) - set(columns)
+    return tuple(columns), tuple(sorted(left_out))
 
 
 def _json_columns(
     mapped: Sequence[tuple[Feed, MappedTable]], plans: Sequence[Plan]
 ) -> set[str | None]:
-    return {
-        plan.names[column.name]
-        for (_, each), plan in zip(mapped, plans, strict=True)
-        for column in each.schema.columns
-        if column.data_type == "json"
-    }
+    found = set()
+    for (_, each), plan in zip(mapped, plans, strict=True):
+        for column in each.schema.columns:
+            if column.data_type == "json":
+                found.add(plan.names[column.name])
+    return found
 
 
 def _key(
@@ -193,8 +195,14 @@ def _key(
     # Several sources may have equal keys, which then identify no row of the target.
     if len(plans) > 1:
         return ()
-    names = [plans[0].names.get(name) for name in mapped[0][1].schema.key]
-    return tuple(columns.index(name) for name in names if name) if all(names) else ()
+    places = []
+    for column in mapped[0][1].schema.key:
+        name = plans[0].names.get(column)
+        # Without one of its columns it identifies no row.
+        if not name:
+            return ()
+        places.append(columns.index(name))
+    return tuple(places)
 
 
 def _copied(mapped: MappedTable, plan: Plan) -> dict[str, TableColumn]:
@@ -230,9 +238,13 @@ def _pairs(
     return tuple(found)
 
 
-def _are_alike(sources: Sequence[SourceTable]) -> bool:
+def _can_hash(sources: Sequence[SourceTable]) -> bool:
     """Whether one text of each target column serves for all sources."""
-    texts = {tuple(pair.target for pair in source.pairs or ()) for source in sources}
+    texts = set()
+    for source in sources:
+        if not source.pairs:
+            return False
+        texts.add(tuple(target_terms(source.pairs)))
     return len(texts) == 1
 
 
@@ -240,18 +252,20 @@ def _is_found(source: SourceTable, target: TargetTable, names: Sequence[str]) ->
     """Whether the target finds rows by the source's keys. Not if it drops blanks that the source's
     key has. In Oracle, where an empty text is NULL, only whole numbers."""
     if target.dialect == "oracle":
-        kinds = [column.data_type for column in source.key_columns]
-        columns = [target.columns[name] for name in names]
-        return len(kinds) == len(names) and all(
-            kind in INTEGERS and column.type == "NUMBER" and not column.scale
-            for kind, column in zip(kinds, columns, strict=True)
+        # Without a source column for each, a part of the key is not copied unchanged.
+        return len(source.key_columns) == len(names) and all(
+            map(_is_whole_in_oracle, source.key_columns, [target.columns[name] for name in names])
         )
     if source.key_pairs is None:
         return False
-    return not any(
-        target.columns[name].type in FILLED_UP and column.data_type != "char"
-        for name, column in zip(names, source.key_columns, strict=True)
-    )
+    for name, column in zip(names, source.key_columns, strict=True):
+        if target.columns[name].type in FILLED_UP and column.data_type != "char":
+            return False
+    return True
+
+
+def _is_whole_in_oracle(source: TableColumn, column: TargetColumn) -> bool:
+    return source.data_type in INTEGERS and column.type == "NUMBER" and not column.scale
 
 
 def _is_ordered_alike(source: SourceTable, target: TargetTable, names: Sequence[str]) -> bool:
@@ -263,10 +277,7 @@ def _is_ordered_alike(source: SourceTable, target: TargetTable, names: Sequence[
     for name, column in zip(names, source.key_columns, strict=True):
         kind = target.columns[name].type
         is_number = column.data_type in INTEGERS | {"decimal"} and kind in WHOLE | DECIMAL
-        is_bytes = column.data_type in ("binary", "varbinary") and kind in (
-            *("bytea", "varbinary"),
-            "binary",
-        )
+        is_bytes = column.data_type in ("binary", "varbinary") and kind in BYTE_KEYS
         if not (is_number or is_bytes):
             return False
     return True
@@ -285,19 +296,9 @@ def _expecting(
 ) -> Callable[[Cells], list[Cells]]:
     names = [column.name for column in mapped.schema.columns]
     if is_plain and not plan.masks and not plan.computed:
-        # The fast way: cells are picked by place, without a row change for each row.
-        place_of = {plan.names[name]: place for place, name in enumerate(names)}
-        places = [place_of[name] for name in columns]
-        own = [each.expected for each in forms]
-        # The local time comes first, as the loader receives it.
-        for source, made in plan.local.items():
-            if plan.names[source] in columns:
-                place = columns.index(plan.names[source])
-                own[place] = _local(made, own[place])
-        formed = _forming(own)
-        return lambda row: [formed([row[place] for place in places])]
-
+        return _picking(names, plan, columns, forms)
     known = {name.upper(): name for name in names}
+    formed = _forming([each.expected for each in forms])
 
     def mapped_rows(row: Cells) -> Iterator[Cells]:
         change = RowChange(mapped.source, Op.INSERT, None, dict(zip(names, row, strict=True)))
@@ -309,15 +310,13 @@ def _expecting(
                         "which a comparison of tables cannot follow: leave this table out with "
                         "--table"
                     )
-                named = made if plan.describes(each.after) else _renamed(made, known)
-                after = _seen_as(plan, each.table.id).map(named).after
+                if not plan.describes(each.after):
+                    made = _renamed(made, known)
+                after = _seen_as(plan, each.table.id).map(made).after
                 # The task turns the insert into a delete.
                 if after is None:
                     continue
-                yield tuple(
-                    form.expected(after.get(name))
-                    for name, form in zip(columns, forms, strict=True)
-                )
+                yield formed(list(map(after.get, columns)))
 
     def through(change: RowChange) -> Sequence[RowChange]:
         """The change as it arrives through a record."""
@@ -327,6 +326,22 @@ def _expecting(
         return task.reader.from_bytes(value)
 
     return lambda row: list(mapped_rows(row))
+
+
+def _picking(
+    names: Sequence[str], plan: Plan, columns: Sequence[str], forms: Sequence[Forms]
+) -> Callable[[Cells], list[Cells]]:
+    """The fast way: cells are picked by place, without a row change for each row."""
+    place_of = {plan.names[name]: place for place, name in enumerate(names)}
+    places = [place_of[name] for name in columns]
+    own = [each.expected for each in forms]
+    # The local time comes first, as the loader receives it.
+    for source, made in plan.local.items():
+        if plan.names[source] in columns:
+            place = columns.index(plan.names[source])
+            own[place] = _local(made, own[place])
+    formed = _forming(own)
+    return lambda row: [formed([row[place] for place in places])]
 
 
 def _local(made: LocalTime, form: Form) -> Form:

@@ -14,8 +14,9 @@ from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import TargetColumn
 from cdcbus.producer.ddl.table_schema import TableColumn
 from cdcbus.tasks.verify import compare, repair
-from cdcbus.tasks.verify.checksums import Digest, Pair, mysql_row, pair_of, postgresql_row
+from cdcbus.tasks.verify.checksums import Digest, mysql_row, postgresql_row
 from cdcbus.tasks.verify.lag import Lag
+from cdcbus.tasks.verify.pairs import Pair, pair_of
 from cdcbus.tasks.verify.sides import SourceSide
 from tests.integration.tasks.verify.verifying import arrive, source_of, verify, verify_still
 from tests.support.shop import Shop

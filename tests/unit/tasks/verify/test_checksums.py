@@ -4,7 +4,8 @@ import pytest
 
 from cdcbus.plugins.contracts import TargetColumn
 from cdcbus.producer.ddl.table_schema import TableColumn
-from cdcbus.tasks.verify.checksums import Digest, Sums, beyond, pair_of, up_to
+from cdcbus.tasks.verify.checksums import Digest, Sums, beyond, up_to
+from cdcbus.tasks.verify.pairs import pair_of
 
 
 def has_pair(source: str, target: TargetColumn, dialect: str, charset: str = "utf8mb4") -> bool:
