@@ -36,12 +36,13 @@ def begin(opened: Opened) -> DirectLoad:
     load = opened.load
     with TopicLogs(load) as logs:
         # First of all: whatever is older than these ends must be visible in what is read next.
-        offsets = {
-            partition: logs.bounds(partition)[1]
-            for topic in load.source.topics
-            for partition in partitions_of(load, logs, topic)
-        }
-    seen = {source.feed.fetch.task_id: _settled(opened, source) for source in opened.sources}
+        offsets = {}
+        for topic in load.source.topics:
+            for partition in partitions_of(load, logs, topic):
+                _, offsets[partition] = logs.bounds(partition)
+    seen = {}
+    for source in opened.sources:
+        seen[source.feed.fetch.task_id] = _settled(opened, source)
     return DirectLoad(offsets, topic_ids(load.source), seen)
 
 

@@ -26,18 +26,9 @@ def check_tasks(load: LoadTask, feeds: Sequence[Feed]) -> None:
             "loader.insertOnUpdateError=true until the task has caught up, or take the snapshot "
             "through Kafka (docs/snapshot.md)"
         )
-    needed = {Op.INSERT, Op.UPDATE}
-    for place, skipped in (
-        (f"task {load.task_id}", load.skipped_operations),
-        *((feed.place, feed.fetch.left_out) for feed in feeds),
-    ):
-        if skipped & needed:
-            raise ConfigError(
-                f"{place} leaves out {', '.join(sorted(skipped & needed))} "
-                "(consumer.skippedOperations): chunks are written as inserts, and updates make up "
-                "for rows that moved while their table was read; allow both until the task has "
-                "caught up"
-            )
+    _check_skipped(f"task {load.task_id}", load.skipped_operations)
+    for feed in feeds:
+        _check_skipped(feed.place, feed.fetch.left_out)
     for feed in feeds:
         if feed.fetch.source.takes_partial:
             raise ConfigError(
@@ -45,6 +36,17 @@ def check_tasks(load: LoadTask, feeds: Sequence[Feed]) -> None:
                 "(consumer.source.rowImage=any), which cannot make up for a row that moved while "
                 "its table was read: take the snapshot through Kafka (docs/snapshot.md)"
             )
+
+
+def _check_skipped(place: str, skipped: frozenset[Op]) -> None:
+    missing = skipped & {Op.INSERT, Op.UPDATE}
+    if missing:
+        raise ConfigError(
+            f"{place} leaves out {', '.join(sorted(missing))} "
+            "(consumer.skippedOperations): chunks are written as inserts, and updates make up "
+            "for rows that moved while their table was read; allow both until the task has "
+            "caught up"
+        )
 
 
 def check_table(mapped: MappedTable, selected: SelectedTable, target: TargetTable | None) -> None:
@@ -79,19 +81,17 @@ def tells_rows_apart(mapped: MappedTable, target: TargetTable) -> bool:
     """Whether the target's key contains all columns of a key of the source."""
     key = {name.lower() for name in target.key}
     # A masked column may turn different values into one.
-    copied = {
-        column
-        for column, name in mapped.columns.items()
-        if name.lower() in key and column.lower() not in mapped.route.rule.masks
-    }
+    copied = set()
+    for column, name in mapped.columns.items():
+        if name.lower() in key and column.lower() not in mapped.route.rule.masks:
+            copied.add(column)
     nullable = {column.name for column in mapped.schema.columns if column.is_nullable}
-    return any(
-        # A key of prefixes, or with NULLs, lets different rows have equal keys.
-        unique.is_whole
-        and nullable.isdisjoint(unique.columns)
-        and copied.issuperset(unique.columns)
-        for unique in mapped.schema.uniques
-    )
+    # A key of prefixes, or with NULLs, lets different rows have equal keys.
+    telling = copied - nullable
+    for unique in mapped.schema.uniques:
+        if unique.is_whole and telling.issuperset(unique.columns):
+            return True
+    return False
 
 
 def check_empty(

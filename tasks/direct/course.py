@@ -57,7 +57,9 @@ class Course:
 
     def done(self, chunk: Chunk, loaded: Loaded) -> None:
         """Notes that the target has committed a chunk."""
-        next(part for part in self.parts if part.chunk is chunk).loaded = loaded
+        for part in self.parts:
+            if part.chunk is chunk:
+                part.loaded = loaded
         # The stored key must have no gap before it, as another run continues after it.
         while self.parts and (first := self.parts[0].loaded) is not None:
             self._pass(self.parts.popleft().chunk, first)
@@ -82,14 +84,14 @@ class Course:
     @property
     def shown(self) -> TableProgress:
         """The progress including done chunks after one that is not done."""
+        progress = self.progress
+        rows, size = progress.rows, progress.bytes
         # A copy, as other threads cut and end chunks concurrently.
-        ahead = [part.loaded for part in tuple(self.parts) if part.loaded]
-        return replace(
-            self.progress,
-            rows=self.progress.rows + sum(each.rows for each in ahead),
-            bytes=self.progress.bytes + sum(each.bytes for each in ahead),
-            updated_ms=now_ms(),
-        )
+        for part in tuple(self.parts):
+            if part.loaded:
+                rows += part.loaded.rows
+                size += part.loaded.bytes
+        return replace(progress, rows=rows, bytes=size, updated_ms=now_ms())
 
 
 def now_ms() -> int:

@@ -89,12 +89,11 @@ class _Pool:
         from pyspark import InheritableThread
 
         self._working = readers
-        threads = [
-            InheritableThread(self._work, name=f"chunks-{number}", daemon=True)
-            for number in range(readers)
-        ]
-        for thread in threads:
+        threads = []
+        for number in range(readers):
+            thread = InheritableThread(self._work, name=f"chunks-{number}", daemon=True)
             thread.start()
+            threads.append(thread)
         while not self._is_over():
             report()
         if self._stop.is_set() or self._failure:
@@ -214,8 +213,10 @@ class _Pool:
 
     def _rows(self, table: TableId) -> int:
         size = self._sizes.get(table)
+        if size is None:
+            return self._first_rows
         # By the chunk that ended last, so that chunks keep their size where rows grow.
-        return rows_for(CHUNK_BYTES, size.rows, size.bytes) if size else self._first_rows
+        return rows_for(CHUNK_BYTES, size.rows, size.bytes)
 
 
 def _end(
@@ -232,7 +233,9 @@ def _size(table: TableId, reader: ChunkReader) -> int:
 
 def first_rows(row_bytes: int) -> int:
     """The number of rows in a table's first chunks, before one shows how large its rows are."""
-    return rows_for(CHUNK_BYTES, MOST_ROWS, MOST_ROWS * row_bytes) if row_bytes else FIRST_ROWS
+    if not row_bytes:
+        return FIRST_ROWS
+    return rows_for(CHUNK_BYTES, MOST_ROWS, MOST_ROWS * row_bytes)
 
 
 def _now(table: TableId, reader: ChunkReader) -> SelectedTable | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from operator import itemgetter
 from typing import Final
 
 import pyarrow as pa
@@ -70,9 +71,8 @@ class ReadRows:
         if not self._lists:
             self._lists = [cells.to_pylist() for cells in self.columns.values()]
         place = int.from_bytes(value, "little")
-        after: Row = {
-            name: cells[place] for name, cells in zip(self.columns, self._lists, strict=True)
-        }
+        cells = map(itemgetter(place), self._lists)
+        after: Row = dict(zip(self.columns, cells, strict=True))
         return replace(self.like, after=after)
 
 
@@ -111,16 +111,7 @@ def read_rows(
     if like.after is None or len(like.after) != len(names):
         return None
     try:
-        columns = [
-            _texts(cells, len(images), form, column, read)
-            for cells, form, column, read in zip(
-                cell_columns(images, selected),
-                selected.forms,
-                selected.table.columns,
-                selected.table.readers,
-                strict=True,
-            )
-        ]
+        columns = _columns(images, selected)
     # The path through records reports what is wrong.
     except (ValueError, UnreadableEvent):
         return None
@@ -128,6 +119,19 @@ def read_rows(
     if [cells[0].as_py() for cells in columns] != list(like.after.values()):
         return None
     return ReadRows(like, dict(zip(like.after, columns, strict=True)))
+
+
+def _columns(images: list[bytes], selected: SelectedTable) -> list[pa.Array]:
+    columns = []
+    for cells, form, column, read in zip(
+        cell_columns(images, selected),
+        selected.forms,
+        selected.table.columns,
+        selected.table.readers,
+        strict=True,
+    ):
+        columns.append(_texts(cells, len(images), form, column, read))
+    return columns
 
 
 def _texts(

@@ -16,10 +16,9 @@ from __future__ import annotations
 import logging
 import os
 import pickle
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
 
@@ -32,7 +31,6 @@ from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.consumer.take_over import take_over
 from cdcbus.plugins.contracts import AppliedOffset, Details, TargetTable
 from cdcbus.plugins.errors import ConfigError, PositionLost
-from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.registry import is_added_loader
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.server import connection as servers
@@ -63,9 +61,6 @@ from cdcbus.tasks.snapshots.direct import (
 from cdcbus.tasks.zookeeper.lock import guarded
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
-
-if TYPE_CHECKING:
-    pass
 
 LOG = logging.getLogger(__name__)
 # Chunks that are read from the source at a time.
@@ -161,23 +156,16 @@ def _run(
         settle_again(opened, found)
         LOG.info("task %s: continuing a direct load", load.task_id)
     guard = _guard(opened, found)
-    courses = [
-        Course(table, known[table])
-        for source in opened.sources
-        for table in _in_order(opened, source)
-    ]
-    sourced = {}
+    courses = []
     for source in opened.sources:
-        fetch = source.feed.fetch
-        work = pickle.dumps(Work(load, fetch, source.server, guard))
-        for table, selected in source.tables.items():
-            sourced[table] = Sourced(fetch.source, source.server, selected, work)
-    if not all(course.progress.state is TableState.DONE for course in courses):
+        for table in _in_order(opened, source):
+            courses.append(Course(table, known[table]))
+    if any(course.progress.state is not TableState.DONE for course in courses):
         opened.spark.start(readers)
         load_all(
             load,
             courses,
-            sourced,
+            _sourced(opened, guard),
             opened.spark,
             readers,
             opened.stop,
@@ -187,6 +175,20 @@ def _run(
     if opened.stop.is_set():
         raise interrupted(load)
     _finish(opened, found, positions)
+    return _progress(courses)
+
+
+def _sourced(opened: Opened, guard: AppliedOffset | None) -> dict[TableId, Sourced]:
+    sourced = {}
+    for source in opened.sources:
+        fetch = source.feed.fetch
+        work = pickle.dumps(Work(opened.load, fetch, source.server, guard))
+        for table, selected in source.tables.items():
+            sourced[table] = Sourced(fetch.source, source.server, selected, work)
+    return sourced
+
+
+def _progress(courses: Sequence[Course]) -> dict[TableId, TableProgress]:
     return {course.table: course.progress for course in courses}
 
 
@@ -202,8 +204,11 @@ def _checked_tables(
         with servers.reported(source.feed.fetch.source), closing(reader):
             for mapped in mapped_tables(source.feed, source.connection):
                 table = mapped.source.id
-                words = {str(table).lower(), table.table.lower(), str(mapped.target).lower()}
-                is_wanted = table in known if known else not names or bool(wanted & words)
+                words = {*_words(table), str(mapped.target).lower()}
+                is_wanted = not names or not wanted.isdisjoint(words)
+                # A load that is continued keeps its tables.
+                if known:
+                    is_wanted = table in known
                 if not is_wanted:
                     continue
                 selected = source.tables.get(table) or reader.describe(table)
@@ -214,24 +219,40 @@ def _checked_tables(
                 assert target is not None
                 targets[target.id] = target
                 source.tables[table] = selected
-    chosen = {table for source in opened.sources for table in source.tables}
-    unknown = [
-        name
-        for name in names
-        if not any(name.lower() in (str(each).lower(), each.table.lower()) for each in chosen)
-        and not any(name.lower() == str(each).lower() for each in targets)
-    ]
-    if unknown:
-        raise ConfigError(
-            f"--table {', '.join(unknown)}: task {opened.load.task_id} has no such table"
-            + ", or its load was begun without it" * bool(known)
-        )
+    chosen: set[TableId] = set()
+    for source in opened.sources:
+        chosen |= source.tables.keys()
+    _refuse_unknown(opened, names, chosen, targets, is_begun=bool(known))
     if gone := sorted(str(table) for table in known.keys() - chosen):
         raise ConfigError(
             f"table {', '.join(gone)}, whose load was begun, no longer belongs to task "
             f"{opened.load.task_id}: put it back, or start again with --anew"
         )
     return list(targets.values())
+
+
+def _words(table: TableId) -> set[str]:
+    """What --table may call a source table."""
+    return {str(table).lower(), table.table.lower()}
+
+
+def _refuse_unknown(
+    opened: Opened,
+    names: Sequence[str],
+    chosen: Iterable[TableId],
+    targets: Iterable[TableId],
+    *,
+    is_begun: bool,
+) -> None:
+    known = {str(each).lower() for each in targets}
+    for table in chosen:
+        known |= _words(table)
+    unknown = [name for name in names if name.lower() not in known]
+    if unknown:
+        raise ConfigError(
+            f"--table {', '.join(unknown)}: task {opened.load.task_id} has no such table"
+            + ", or its load was begun without it" * is_begun
+        )
 
 
 def _check_empty(opened: Opened, targets: Sequence[TargetTable]) -> None:
@@ -245,14 +266,14 @@ def _positions(
 ) -> StoredPositions:
     """The stored positions. Raises ConfigError if the task has run before: it has a position then,
     and records before that do not come again."""
-    stores = {
-        topic: ZooKeeperPositions(
+    stores = {}
+    has_run = bool(applied)
+    for topic in opened.load.source.topics:
+        stores[topic] = ZooKeeperPositions(
             opened.client, opened.load.task_id, topic, is_lost=lambda: opened.stop.is_lost
         )
-        for topic in opened.load.source.topics
-    }
-    stored = [topic for topic, store in stores.items() if store.load() is not None]
-    if is_fresh and (applied or stored):
+        has_run |= stores[topic].load() is not None
+    if is_fresh and has_run:
         raise ConfigError(
             f"task {opened.load.task_id} has run already, and has a position: a direct load must "
             "come before a task's first start. Take the snapshot of single tables through Kafka "
@@ -269,24 +290,19 @@ def _in_order(opened: Opened, source: Source) -> list[TableId]:
 def _guard(opened: Opened, found: DirectLoad) -> AppliedOffset | None:
     """Takes the target over, and returns an offset there that fences off processes that were
     replaced; None where the target keeps no offsets."""
-    opened.applier.take_over(
-        [
-            AppliedOffset(*partition, offset, 0, details=Details(_id(found, partition)))
-            for partition, offset in found.offsets.items()
-        ]
-    )
+    offsets = []
+    for partition, offset in found.offsets.items():
+        details = Details(found.topic_ids.get(partition.topic, ""))
+        offsets.append(AppliedOffset(*partition, offset, 0, details=details))
+    opened.applier.take_over(offsets)
     if not opened.applier.keeps_offsets:
         return None
     # One is enough, as a take-over changes all of them.
     return min(opened.applier.seen.values(), key=lambda each: each.topic_partition)
 
 
-def _id(found: DirectLoad, partition: TopicPartition) -> str:
-    return found.topic_ids.get(partition.topic, "")
-
-
 def _store(opened: Opened, courses: Sequence[Course], told: Told) -> None:
-    opened.store.save({course.table: course.progress for course in courses})
+    opened.store.save(_progress(courses))
     told({course.table: course.shown for course in courses})
 
 
@@ -318,7 +334,9 @@ def _check_held(load: LoadTask, found: DirectLoad) -> None:
                     "Have Kafka keep records for longer (retention.ms), empty the target tables, "
                     "and start again with --anew"
                 )
-        if (ids := topic_ids(load.source)) != dict(found.topic_ids) and ids and found.topic_ids:
+        ids = topic_ids(load.source)
+        # Without ids on one of the sides nothing is known.
+        if ids and found.topic_ids and ids != dict(found.topic_ids):
             raise PositionLost(
                 f"the topics of task {load.task_id} were recreated while it was loaded: empty the "
                 "target tables, and start again with --anew"

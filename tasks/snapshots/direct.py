@@ -95,11 +95,13 @@ def refuse_unfinished(client: KazooClient, task_id: str) -> None:
     load = direct_load(client, task_id)
     if load is None or load.is_done:
         return
-    tables = tables_of(client, direct_path(task_id))
-    left = sorted(str(table) for table, each in tables.items() if each.state in UNFINISHED)
+    left = []
+    for table, progress in tables_of(client, direct_path(task_id)).items():
+        if progress.state in UNFINISHED:
+            left.append(str(table))
     raise ConfigError(
         f"the direct load of task {task_id} is not finished"
-        + f" ({', '.join(left)} left)" * bool(left)
+        + f" ({', '.join(sorted(left))} left)" * bool(left)
         + f": cdcbus snapshot run {task_id} --direct continues it; cdcbus snapshot stop {task_id} "
         "abandons it"
     )

@@ -73,14 +73,11 @@ class ZooKeeperSnapshots:
             raise PositionUnavailable(
                 f"{self._path} is not written: another process may have the task's lock"
             )
-        nodes = {
-            f"{self._path}/tables/{entry_name(table)}": {
-                "schema": table.schema,
-                "table": table.table,
-                **progress.to_fields(),
-            }
-            for table, progress in tables.items()
-        }
+        nodes = {}
+        for table, progress in tables.items():
+            path = f"{self._path}/tables/{entry_name(table)}"
+            names = {"schema": table.schema, "table": table.table}
+            nodes[path] = {**names, **progress.to_fields()}
         put_nodes(self._client, nodes)
 
     def has_wishes(self) -> bool:
