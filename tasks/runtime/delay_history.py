@@ -63,9 +63,12 @@ class DelayHistory:
 
     def _read(self, path: str) -> list[DelayStep]:
         node = get_node(self._client, path)
-        stored = node.fields.get(NAME) if node is not None else None
-        steps = map(_step, stored if isinstance(stored, list) else ())
-        return [step for step in steps if step is not None]
+        if node is None:
+            return []
+        stored = node.fields.get(NAME)
+        if not isinstance(stored, list):
+            return []
+        return list(filter(None, map(_step, stored)))
 
 
 class DelayWriter:
@@ -123,9 +126,10 @@ def with_hours(hours: Sequence[DelayStep], steps: Sequence[DelayStep]) -> list[D
         # The current hour is not over; a known one may have lost its first steps meanwhile.
         if at < current and at not in known:
             parts.setdefault(at, []).append(step)
-    known |= {at: longest(at, part) for at, part in parts.items()}
-    kept = (hour for at, hour in known.items() if at > current - HOURS_KEPT_SECONDS)
-    return sorted(kept, key=lambda hour: hour.at)
+    for at, part in parts.items():
+        known[at] = longest(at, part)
+    oldest = current - HOURS_KEPT_SECONDS
+    return [known[at] for at in sorted(known) if at > oldest]
 
 
 def longest(at: int, steps: Sequence[DelayStep]) -> DelayStep:
@@ -145,7 +149,10 @@ def delays_path(task_id: str) -> str:
 
 
 def _row(step: DelayStep) -> list[Any]:
-    return [step.at, {stage: [each.p50, each.p95, each.p99] for stage, each in step.stages.items()}]
+    stages = {}
+    for stage, each in step.stages.items():
+        stages[stage] = [each.p50, each.p95, each.p99]
+    return [step.at, stages]
 
 
 def _step(row: Any) -> DelayStep | None:
@@ -156,11 +163,9 @@ def _step(row: Any) -> DelayStep | None:
             return None
     found = {}
     for stage, numbers in stages.items():
-        if (
-            not isinstance(numbers, list)
-            or len(numbers) != 3
-            or not all(isinstance(number, int | float) for number in numbers)
-        ):
-            return None
-        found[stage] = Percentiles(*map(float, numbers))
+        match numbers:
+            case [int() | float() as p50, int() | float() as p95, int() | float() as p99]:
+                found[stage] = Percentiles(float(p50), float(p95), float(p99))
+            case _:
+                return None
     return DelayStep(at, found)

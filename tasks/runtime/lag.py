@@ -70,7 +70,9 @@ def lag_meter(task: FetchTask | LoadTask) -> Callable[[Any], Lag]:
     """A function that measures a task's lag from its progress. It keeps its connection open, and
     never raises a CdcError."""
     if isinstance(task, FetchTask):
-        return _FetchLag(task) if task.source.added is None else _unknown
+        if task.source.added is not None:
+            return _unknown
+        return _FetchLag(task)
     return _LoadLag(task)
 
 
@@ -215,10 +217,10 @@ def topics_retention(task: LoadTask) -> Retention:
     admin = AdminClient(options)
     topics = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in task.source.topics]
     asked = admin.describe_configs(topics, request_timeout=ASK_SECONDS)
-    configs = {resource.name: future.result(ASK_SECONDS) for resource, future in asked.items()}
     seconds: list[float] = []
     kept_bytes: dict[str, int] = {}
-    for topic, config in configs.items():
+    for resource, future in asked.items():
+        config = future.result(ASK_SECONDS)
         # A compacted topic deletes nothing by age or size.
         if "delete" not in config["cleanup.policy"].value:
             continue
@@ -226,7 +228,7 @@ def topics_retention(task: LoadTask) -> Retention:
         if (kept_ms := int(config["retention.ms"].value)) > 0:
             seconds.append(kept_ms / 1000)
         if (most := int(config["retention.bytes"].value)) > 0:
-            kept_bytes[topic] = most
+            kept_bytes[resource.name] = most
     return Retention(min(seconds, default=None), kept_bytes)
 
 
@@ -253,7 +255,9 @@ class _FetchLag:
             here = BinlogCoordinates(position.file, position.pos)
             is_at_end = here >= BinlogCoordinates(end.file, end.pos)
             # File sizes matter only where the two positions are in different files.
-            files = [] if position.file == end.file else servers.binlog_files(self._connection)
+            files = []
+            if position.file != end.file:
+                files = servers.binlog_files(self._connection)
             skew_seconds = self._skew_seconds()
         # The next call opens another connection.
         except (CdcError, pymysql.Error, OSError):

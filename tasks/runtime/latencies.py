@@ -40,8 +40,12 @@ class Latencies:
         recent = self._recent()
         if not recent:
             return None
-        skew = self.skew_seconds if skew_seconds is None else skew_seconds
-        return percentiles((max(0.0, seconds + skew), rows) for _, seconds, rows in recent)
+        if skew_seconds is None:
+            skew_seconds = self.skew_seconds
+        corrected = []
+        for _, seconds, rows in recent:
+            corrected.append((max(0.0, seconds + skew_seconds), rows))
+        return percentiles(corrected)
 
     @property
     def skew_seconds(self) -> float:

@@ -88,7 +88,9 @@ class LoadMetrics:
     @property
     def place(self) -> Hashable:
         """A value that changes whenever the position moves."""
-        return None if self._progress is None else tuple(self._progress.next_offsets.items())
+        if self._progress is None:
+            return None
+        return tuple(self._progress.next_offsets.items())
 
     @property
     def target_lost(self) -> str:
@@ -103,20 +105,28 @@ class LoadMetrics:
     def late_records(self) -> int:
         """The number of records left out since the start because their sender had lost the lock of
         its fetch task."""
-        return 0 if self._progress is None else self._progress.total.late
+        if self._progress is None:
+            return 0
+        return self._progress.total.late
 
     @property
     def late_at(self) -> float:
         """When the last of these records arrived, in epoch seconds; 0 without one."""
-        return 0.0 if self._progress is None else self._progress.late_at
+        if self._progress is None:
+            return 0.0
+        return self._progress.late_at
 
     @property
     def counts(self) -> list[TableCounts]:
-        return [] if self._progress is None else counts_of_load(self._progress)
+        if self._progress is None:
+            return []
+        return counts_of_load(self._progress)
 
     def take_ddl(self) -> list[Occurrence]:
         """The changes of target tables' definitions since the last call."""
-        return [] if self._progress is None else _taken(self._progress.ddl, APPLIED)
+        if self._progress is None:
+            return []
+        return _taken(self._progress.ddl, APPLIED)
 
     @property
     def batch_seconds(self) -> float:
@@ -137,7 +147,9 @@ class LoadMetrics:
     @property
     def stages_ms(self) -> Mapping[str, float]:
         """The times of the last batch's stages, summed over its partitions."""
-        return {} if self._batch is None else _stages_ms(self._batch)
+        if self._batch is None:
+            return {}
+        return _stages_ms(self._batch)
 
     @property
     def batches(self) -> tuple[Batch, ...]:
@@ -179,12 +191,16 @@ class FetchMetrics:
 
     @property
     def place(self) -> Hashable:
-        return None if self._progress is None else (self._progress.position, self._progress.done)
+        if self._progress is None:
+            return None
+        return self._progress.position, self._progress.done
 
     @property
     def queued_bytes(self) -> int | None:
         """The number of bytes of records that wait for Kafka."""
-        return None if self._progress is None else self._progress.queued_bytes
+        if self._progress is None:
+            return None
+        return self._progress.queued_bytes
 
     @property
     def skipped(self) -> str:
@@ -201,11 +217,15 @@ class FetchMetrics:
 
     @property
     def counts(self) -> list[TableCounts]:
-        return [] if self._progress is None else counts_of_fetch(self._progress, self._swimlane)
+        if self._progress is None:
+            return []
+        return counts_of_fetch(self._progress, self._swimlane)
 
     def take_ddl(self) -> list[Occurrence]:
         """The DDL of the task's tables that it has passed since the last call."""
-        return [] if self._progress is None else _taken(self._progress.ddl, DDL)
+        if self._progress is None:
+            return []
+        return _taken(self._progress.ddl, DDL)
 
     def latencies(self, skew_seconds: float | None) -> Mapping[str, Percentiles]:
         """The latencies by stage. From now on rows are timed with this skew of the source's
@@ -226,7 +246,9 @@ class FetchMetrics:
 
 
 def metrics_of(task: FetchTask | LoadTask) -> FetchMetrics | LoadMetrics:
-    return FetchMetrics(task.swimlane) if isinstance(task, FetchTask) else LoadMetrics()
+    if isinstance(task, FetchTask):
+        return FetchMetrics(task.swimlane)
+    return LoadMetrics()
 
 
 def _taken(seen: deque[tuple[float, str]], kind: str) -> list[Occurrence]:
@@ -253,7 +275,9 @@ def _known(found: Mapping[str, Percentiles | None]) -> dict[str, Percentiles]:
 
 def _percentiles(latency: Latency) -> Percentiles | None:
     found = latency.quantiles(0.5, 0.95, 0.99)
-    return None if found is None else Percentiles(*found)
+    if found is None:
+        return None
+    return Percentiles(*found)
 
 
 def _rounded(latency: Percentiles) -> Percentiles:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any, Final
@@ -54,7 +55,9 @@ class Occurrences:
     def read(self, task_id: str) -> list[Occurrence]:
         """The occurrences of a task, oldest first, without damaged ones."""
         node = get_node(self._client, occurrences_path(task_id))
-        stored = node.fields.get("occurrences") if node is not None else None
+        if node is None:
+            return []
+        stored = node.fields.get("occurrences")
         if not isinstance(stored, list):
             return []
         return [Occurrence(*row) for row in stored if _is_occurrence(row)]
@@ -72,8 +75,11 @@ class Occurrences:
 def failure(state: State, reason: str, at: float | None = None) -> list[Occurrence]:
     """The occurrence of a failed state; an empty list for any other state."""
     kind = FAILURES.get(state)
-    moment = int(time.time() if at is None else at)
-    return [Occurrence(moment, kind, _PAUSE.sub("", reason))] if kind and reason else []
+    if not kind or not reason:
+        return []
+    if at is None:
+        at = time.time()
+    return [Occurrence(int(at), kind, _PAUSE.sub("", reason))]
 
 
 def with_occurrences(known: Sequence[Occurrence], new: Iterable[Occurrence]) -> list[Occurrence]:
@@ -89,19 +95,26 @@ def with_occurrences(known: Sequence[Occurrence], new: Iterable[Occurrence]) -> 
         if not any(_is_again(before, each) for before in kept):
             kept.append(each)
     kept.sort(key=lambda each: each.at)
-    newest = kept[-1].at if kept else 0
-    kinds = {each.kind for each in kept}
-    # By identity: of equal occurrences each one counts.
-    last = {id(each) for kind in kinds for each in _of(kept, kind)[-KEPT_OF_A_KIND:]}
-    return [each for each in kept if id(each) in last and each.at > newest - KEPT_SECONDS]
+    return _bounded(kept)
+
+
+def _bounded(occurrences: Sequence[Occurrence]) -> list[Occurrence]:
+    """Without expired ones, and without the oldest of a kind that has too many. `occurrences`:
+    oldest first."""
+    kept: list[Occurrence] = []
+    counts = Counter[str]()
+    # From the newest on, as the oldest are left out.
+    for each in reversed(occurrences):
+        counts[each.kind] += 1
+        is_recent = each.at > occurrences[-1].at - KEPT_SECONDS
+        if is_recent and counts[each.kind] <= KEPT_OF_A_KIND:
+            kept.append(each)
+    kept.reverse()
+    return kept
 
 
 def occurrences_path(task_id: str) -> str:
     return f"{ROOT}/task/{task_id}/occurrences"
-
-
-def _of(occurrences: Sequence[Occurrence], kind: str) -> list[Occurrence]:
-    return [each for each in occurrences if each.kind == kind]
 
 
 def _is_again(before: Occurrence, each: Occurrence) -> bool:
@@ -112,4 +125,5 @@ def _is_again(before: Occurrence, each: Occurrence) -> bool:
 
 
 def _is_occurrence(row: Any) -> bool:
-    return isinstance(row, list) and [type(value) for value in row] == [int, str, str]
+    # `type` and not `isinstance`, as a bool would pass for an int.
+    return isinstance(row, list) and list(map(type, row)) == [int, str, str]

@@ -14,10 +14,10 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import cache
 from threading import Event
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kazoo.client import KazooClient
 
@@ -25,6 +25,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import CdcError, PositionUnavailable
+from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE, end_leftovers, restart_process
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
 LOG = logging.getLogger(__name__)
 # Between two lines of progress in the log.
 REPORT_SECONDS = 10.0
+Report = Callable[[Any], None]
 
 
 class _Progress(Protocol):
@@ -143,7 +145,9 @@ def _connect(zookeeper: str, auth: str | None, times: LockTimes, stop: Event) ->
 
 
 def _swimlanes(task: FetchTask | LoadTask) -> tuple[str, ...]:
-    return (task.swimlane,) if isinstance(task, FetchTask) else task.source.topics
+    if isinstance(task, FetchTask):
+        return (task.swimlane,)
+    return task.source.topics
 
 
 def _run(
@@ -160,52 +164,63 @@ def _run(
     # The first progress shows that everything is loaded.
     report = both(ProgressLog(task.task_id), reporter, lambda _: keep_what_is_loaded())
 
-    def is_lost() -> bool:
-        return stop.is_lost
-
     def attempt() -> None:
         if isinstance(task, FetchTask):
-            run = fetch_loop(task)
-
-            # For each attempt, so that records of the last one that are under way count as older.
-            epoch = epoch_text(
-                next_epoch(client, task.task_id, task.swimlane), task.task_id, task.swimlane
-            )
-            with closing(
-                ZooKeeperPositions(client, task.task_id, task.swimlane, is_lost=is_lost)
-            ) as positions:
-                run(
-                    task,
-                    positions,
-                    ZooKeeperSchemas(client, task.task_id, task.swimlane),
-                    stop,
-                    reporter.status,
-                    report,
-                    epoch,
-                    ZooKeeperSnapshots(client, task.task_id, task.swimlane, is_lost),
-                )
+            _fetch(task, client, stop, reporter.status, report)
         else:
-            # Imported on demand: fetch tasks need neither Spark nor its memory.
-            from cdcbus.consumer import run as consumer
+            _load(task, client, stop, reporter.status, report, open_spark)
 
-            # Under the locks, so that no direct load can begin meanwhile.
-            refuse_unfinished(client, task.task_id)
-            stores = {
-                topic: ZooKeeperPositions(client, task.task_id, topic, is_lost=is_lost)
-                for topic in task.source.topics
-            }
-            try:
-                consumer.run(task, stores, stop, reporter.status, report, open_spark)
-            finally:
-                for store in stores.values():
-                    # The client may stay in use for other tasks.
-                    store.close()
-
-    with reporter.reporting(stop, is_lost):
+    with reporter.reporting(stop, lambda: stop.is_lost):
         if is_attended:
             attempt()
         else:
             keep_trying(reporter.status, attempt, lambda: 0, stop)
+
+
+def _fetch(
+    task: FetchTask, client: KazooClient, stop: Stop, status: TaskStatus, report: Report
+) -> None:
+    run = fetch_loop(task)
+    task_id, swimlane = task.task_id, task.swimlane
+    # For each attempt, so that records of the last one that are under way count as older.
+    epoch = epoch_text(next_epoch(client, task_id, swimlane), task_id, swimlane)
+
+    def is_lost() -> bool:
+        return stop.is_lost
+
+    with closing(ZooKeeperPositions(client, task_id, swimlane, is_lost=is_lost)) as positions:
+        run(
+            task,
+            positions,
+            ZooKeeperSchemas(client, task_id, swimlane),
+            stop,
+            status,
+            report,
+            epoch,
+            ZooKeeperSnapshots(client, task_id, swimlane, is_lost),
+        )
+
+
+def _load(
+    task: LoadTask,
+    client: KazooClient,
+    stop: Stop,
+    status: TaskStatus,
+    report: Report,
+    open_spark: OpenSpark | None,
+) -> None:
+    # Imported on demand: fetch tasks need neither Spark nor its memory.
+    from cdcbus.consumer import run as consumer
+
+    # Under the locks, so that no direct load can begin meanwhile.
+    refuse_unfinished(client, task.task_id)
+    with ExitStack() as stack:
+        stores = {}
+        for topic in task.source.topics:
+            store = ZooKeeperPositions(client, task.task_id, topic, is_lost=lambda: stop.is_lost)
+            # Closed, as the client may stay in use for other tasks.
+            stores[topic] = stack.enter_context(closing(store))
+        consumer.run(task, stores, stop, status, report, open_spark)
 
 
 @cache

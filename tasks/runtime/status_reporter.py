@@ -129,8 +129,10 @@ class StatusReporter:
             if self.status.now[0] is not reported or seconds >= REPORT_SECONDS:
                 done = self._done()
                 rate = (done - rows) / seconds if reported_at else 0.0
+                lag = Lag()
                 # Asks servers, and may take seconds: only when a report is due.
-                lag = Lag() if self._progress is None else measure(self._progress)
+                if self._progress is not None:
+                    lag = measure(self._progress)
                 self.status.observe(is_behind=lag.is_behind)
                 is_same = self.status.now[0] is reported and done == rows
                 reported = self.status.now[0]
@@ -214,7 +216,9 @@ class StatusReporter:
             LOG.debug("task %s: %s", self._task.task_id, error)
 
     def _done(self) -> int:
-        return 0 if self._progress is None else int(self._progress.done)
+        if self._progress is None:
+            return 0
+        return int(self._progress.done)
 
     def _report(self, rows_per_second: float, lag: Lag) -> None:
         metrics = self._metrics
@@ -223,6 +227,9 @@ class StatusReporter:
         skew_seconds = lag.skew_seconds
         if skew_seconds is None:
             skew_seconds = metrics.skew_seconds
+        still_seconds = 0.0
+        if lag.is_behind:
+            still_seconds = time.time() - self._moves.moved_at
         stat = Stat(
             *self.status.now,
             at=now(),
@@ -235,7 +242,7 @@ class StatusReporter:
             last_row=_utc(lag.last_row_ms),
             lag_bytes=lag.bytes,
             idle_seconds=_rounded(time.time() - self._moves.rows_at),
-            still_seconds=round(time.time() - self._moves.moved_at, 1) if lag.is_behind else 0.0,
+            still_seconds=round(still_seconds, 1),
             batch_seconds=round(metrics.batch_seconds, 1),
             skew_seconds=_rounded(skew_seconds),
             retention_seconds=lag.retention_seconds,

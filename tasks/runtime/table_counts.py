@@ -39,8 +39,16 @@ def counts_of_fetch(progress: FetchProgress, swimlane: str) -> list[TableCounts]
     """The counts of a fetch task, by source table."""
     found = []
     for table, ops in list(progress.tables.items()):
-        by_operation = [ops.get(op, 0) for op in (Op.INSERT, Op.UPDATE, Op.DELETE, Op.TRUNCATE)]
-        found.append(TableCounts(swimlane, str(table), sum(ops.values()), *by_operation))
+        counts = TableCounts(
+            swimlane,
+            str(table),
+            rows=sum(ops.values()),
+            inserted=ops.get(Op.INSERT, 0),
+            updated=ops.get(Op.UPDATE, 0),
+            deleted=ops.get(Op.DELETE, 0),
+            truncated=ops.get(Op.TRUNCATE, 0),
+        )
+        found.append(counts)
     return found
 
 
@@ -61,7 +69,9 @@ def add_to_porters_nodes(
     objects = {}
     for after, before in counts.items():
         path = paths[after]
-        known = stored[path].fields if path in stored else {}
+        known = {}
+        if path in stored:
+            known = stored[path].fields
         before = before or TableCounts(after.swimlane, after.table)
         objects[path] = porters_object(task_id, node_id, known, before, after, now())
     put_nodes(client, objects)
@@ -87,13 +97,15 @@ def porters_object(
         "errorDeleteRow": 0,
         "alertedTimes": 0,
     }
+    for name in counters:
+        counters[name] += _number(stored.get(name))
     return {
         "taskId": task_id,
         "nodeId": node_id,
         "swimlaneId": after.swimlane,
         "schema": schema,
         "table": table,
-        **{name: _number(stored.get(name)) + count for name, count in counters.items()},
+        **counters,
         "registeredTime": stored.get("registeredTime") or at,
         "heartbeatTime": at,
         "lastCheckedTime": stored.get("lastCheckedTime"),

@@ -37,9 +37,10 @@ class TableRates:
         # A rate over less than a second would jump.
         if now - since < 1:
             return ()
-        rates = [
-            TableRate(*name, round((count - before.get(name, 0)) / (now - since), 2))
-            for name, count in rows.items()
-            if count > before.get(name, 0)
-        ]
-        return tuple(sorted(rates, key=lambda each: -each.rows_per_second)[:TABLES_REPORTED])
+        rates = []
+        for name, count in rows.items():
+            changed = count - before.get(name, 0)
+            if changed > 0:
+                rates.append(TableRate(*name, round(changed / (now - since), 2)))
+        rates.sort(key=lambda each: -each.rows_per_second)
+        return tuple(rates[:TABLES_REPORTED])

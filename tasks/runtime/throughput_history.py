@@ -11,13 +11,14 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kazoo.client import KazooClient
 
 from cdcbus.tasks.zookeeper.positions import ROOT
 from cdcbus.tasks.zookeeper.znode import get_node, put_node
 
+_Number = TypeVar("_Number", int, float)
 MINUTE_SECONDS = 60
 KEPT_SECONDS = 6 * 60 * MINUTE_SECONDS
 HOUR_SECONDS = 60 * MINUTE_SECONDS
@@ -58,15 +59,12 @@ class ThroughputHistory:
 
     def _read(self, path: str, name: str) -> list[Minute]:
         node = get_node(self._client, path)
-        stored = node.fields.get(name) if node is not None else None
+        if node is None:
+            return []
+        stored = node.fields.get(name)
         if not isinstance(stored, list):
             return []
-        minutes = []
-        for fields in stored:
-            minute = _minute(fields)
-            if minute is not None:
-                minutes.append(minute)
-        return minutes
+        return list(filter(None, map(_minute, stored)))
 
     def put(self, task_id: str, minutes: Iterable[Minute]) -> None:
         """Replaces all minutes."""
@@ -145,11 +143,20 @@ def with_hours(hours: list[Minute], minutes: list[Minute]) -> list[Minute]:
 
 def whole_hour(at: int, minutes: Sequence[Minute]) -> Minute:
     """The minutes of an hour, at least one, combined."""
-    records = [each.lag_records for each in minutes if each.lag_records is not None]
-    seconds = [each.lag_seconds for each in minutes if each.lag_seconds is not None]
-    rows = sum(minute.rows for minute in minutes)
-    most = max(records, default=None), max(seconds, default=None)
-    return Minute(at, rows, *most, minutes[-1].state)
+    rows = 0
+    records = seconds = None
+    for each in minutes:
+        rows += each.rows
+        records = _larger(records, each.lag_records)
+        seconds = _larger(seconds, each.lag_seconds)
+    return Minute(at, rows, records, seconds, minutes[-1].state)
+
+
+def _larger(one: _Number | None, other: _Number | None) -> _Number | None:
+    """The larger of two numbers of which any may be unknown."""
+    if one is None or other is None:
+        return one if other is None else other
+    return max(one, other)
 
 
 def hour_of(epoch_seconds: int) -> int:

@@ -30,7 +30,6 @@ def run_with_file(task: FetchTask | LoadTask, file: Path) -> bool:
         status, report = TaskStatus(task.task_id), ProgressLog(task.task_id)
         if isinstance(task, FetchTask):
             run = fetch_loop(task)
-
             swimlane = task.swimlane
             run(
                 task,
