@@ -4,7 +4,7 @@ would lose or refuse. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,7 +14,6 @@ from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column
 from cdcbus.tasks.schema.definition import ColumnDefinition, TableDefinition, as_columns, charset_of
-from cdcbus.tasks.schema.source_details import Index
 
 # The kind of values of a type, by its name at the source and at the targets.
 KINDS: Final = (
@@ -90,34 +89,42 @@ def differences(
     found = []
     if table.unsafe:
         found.append(Difference("", table.unsafe, True))
-    if missing := lacking(table, columns):
-        remedy = add_columns(table, [_typed(wanted, column) for column in missing])
-        for column in missing:
-            found.append(Difference(column.name, "is missing", not wanted.drops_lacking, remedy))
+    found += _missing(wanted, table, columns)
     narrow = too_narrow(table, columns)
     by_name = {name.lower(): column for name, column in table.columns.items()}
     for definition in wanted.columns:
         if own := by_name.get(definition.name.lower()):
             found += _of_column(definition, own, narrow.get(own.name), collations.get(own.name, ""))
     found += _of_keys(wanted, table, collations)
+    found += _only_there(table, columns)
+    return sorted(found, key=lambda each: not each.is_lost)
+
+
+def _missing(
+    wanted: TableDefinition, table: TargetTable, columns: Sequence[Column]
+) -> Iterator[Difference]:
+    missing = lacking(table, columns)
+    if not missing:
+        return
+    added = missing
+    # A MySQL target's own spelling of the type.
+    if wanted.collation:
+        types = {each.name: each.type for each in wanted.columns}
+        added = [Column(column.name, types[column.name]) for column in missing]
+    remedy = add_columns(table, added)
+    for column in missing:
+        yield Difference(column.name, "is missing", not wanted.drops_lacking, remedy)
+
+
+def _only_there(table: TargetTable, columns: Sequence[Column]) -> Iterator[Difference]:
     filled = {column.name.lower() for column in columns}
     for name, other in table.columns.items():
         if name.lower() in filled:
             continue
         if other.is_required:
-            found.append(
-                Difference(name, "is NOT NULL without a default, and rows bring none", True)
-            )
+            yield Difference(name, "is NOT NULL without a default, and rows bring none", True)
         else:
-            found.append(Difference(name, "is in the target only", False))
-    return sorted(found, key=lambda each: not each.is_lost)
-
-
-def _typed(wanted: TableDefinition, column: Column) -> Column:
-    """The column to add, with a MySQL target's own spelling of the type."""
-    types = {each.name: each for each in wanted.columns}
-    is_mysql = bool(wanted.collation)
-    return Column(column.name, types[column.name].type if is_mysql else column.mysql_type)
+            yield Difference(name, "is in the target only", False)
 
 
 def _of_column(
@@ -142,8 +149,9 @@ def _of_column(
 def _shown(column: TargetColumn) -> str:
     if column.length is None:
         return column.type
-    scale = f",{column.scale}" if column.scale is not None else ""
-    return f"{column.type}({column.length}{scale})"
+    if column.scale is None:
+        return f"{column.type}({column.length})"
+    return f"{column.type}({column.length},{column.scale})"
 
 
 def _not_held(source: str, column: TargetColumn) -> str:
@@ -163,8 +171,8 @@ def _not_held(source: str, column: TargetColumn) -> str:
     if own == "bits" and name != "bit":
         return "does not hold"
     if own == "text" and column.length is not None and kind != "text":
-        needed = _text_length(name, source)
-        return "is too short for the texts of" if needed > column.length else ""
+        is_short = _text_length(name, source) > column.length
+        return "is too short for the texts of" if is_short else ""
     # PostgreSQL's time; a TIME of MySQL reaches 838 hours.
     if kind == "clock" and column.type.startswith("time "):
         return "ends at 24 hours, and so does not hold"
@@ -176,10 +184,10 @@ def _not_held(source: str, column: TargetColumn) -> str:
 
 
 def _text_length(name: str, source: str) -> int:
-    numbers = [int(each) for each in re.findall("[0-9]+", source)]
     if name == "decimal":
+        digits = re.search("[0-9]+", source)
         # A sign and a decimal point; MySQL's DECIMAL without digits has 10.
-        return (numbers or [10])[0] + 2
+        return 2 + (int(digits[0]) if digits else 10)
     if name in ("enum", "set"):
         labels = re.findall(r"'((?:[^']|'')*)'", source)
         if name == "enum":
@@ -208,7 +216,9 @@ def folding(collation: str) -> int:
         return 1
     if name.endswith("_cs"):
         return 2
-    return 3 if "_as_ci" in name else 4
+    if "_as_ci" in name:
+        return 3
+    return 4
 
 
 def pads(collation: str) -> bool:
@@ -237,7 +247,7 @@ def _of_keys(
     wanted: TableDefinition, table: TargetTable, collations: Mapping[str, str]
 ) -> Iterator[Difference]:
     """Differences where a key is missing, or treats different source rows as one."""
-    key = _columns_of(wanted.key) if wanted.key else []
+    key = wanted.key.columns if wanted.key else []
     if key and not table.key:
         yield Difference("", f"has no key; the source's is {', '.join(key)}", True)
     if not key and table.key:
@@ -247,7 +257,7 @@ def _of_keys(
         uniques.insert(0, table.key)
     unique_at_source = _unique_at_source(wanted)
     for unique in uniques:
-        names = {name.lower() for name in unique}
+        names = set(map(str.lower, unique))
         # A key that includes one of the source's distinguishes all rows that the source does.
         if key and not any(each <= names for each in unique_at_source):
             shown = ", ".join(unique) or "of an expression, a prefix or a condition"
@@ -271,13 +281,8 @@ def _unique_at_source(wanted: TableDefinition) -> list[set[str]]:
             continue
         is_whole = index is wanted.key or not any(part.length for part in index.parts)
         if index.is_unique and is_whole:
-            known.append({name.lower() for name in _columns_of(index)})
+            known.append(set(map(str.lower, index.columns)))
     return known
-
-
-def _columns_of(index: Index) -> list[str]:
-    """The columns of an index; an expression is an empty name."""
-    return [part.column or "" for part in index.parts]
 
 
 def _folds_more(wanted: ColumnDefinition, column: TargetColumn, collation: str) -> bool:

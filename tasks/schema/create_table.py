@@ -29,19 +29,23 @@ def create_schema(schema: str, dialect: str) -> str:
 def create_table(table: TableDefinition, dialect: str, *, with_indexes: bool = False) -> list[str]:
     """The statements that create the table, in order."""
     quoting = QUOTING[dialect]
-    lines = [_column(column, table, dialect, quoting) for column in table.columns]
+    lines = []
+    for column in table.columns:
+        lines.append(_column(column, table, dialect, quoting))
     if table.key:
         lines.append(f"PRIMARY KEY ({_parts(table.key, dialect, quoting)})")
     # The others have no indexes inside of CREATE TABLE.
     if dialect == "mysql" and with_indexes:
-        lines += [_inline(index, quoting) for index in table.indexes]
+        for index in table.indexes:
+            lines.append(_inline(index, quoting))
     body = ",\n  ".join(lines)
     sql = f"CREATE TABLE {quoting.table(table.id)} (\n  {body}\n)"
     if dialect == "mysql":
         return [sql + _options(table)]
     statements = [sql, *_comments(table, quoting)]
     if with_indexes:
-        statements += [_create_index(index, table.id, dialect, quoting) for index in table.indexes]
+        for index in table.indexes:
+            statements.append(_create_index(index, table.id, dialect, quoting))
     return statements
 
 
@@ -54,22 +58,21 @@ class ExistingIndex(NamedTuple):
 
     def stands_for(self, index: Index) -> bool:
         """Whether this index has the name of another one, or serves its purpose."""
-        columns = tuple(part.column or "" for part in index.parts)
-        return self.name == index.name or (
-            # A unique index also serves where a plain one is wanted, but not the other way round.
-            self.columns == columns and self.is_unique >= index.is_unique
-        )
+        if self.name == index.name:
+            return True
+        # A unique index also serves where a plain one is wanted, but not the other way round.
+        return list(self.columns) == index.columns and self.is_unique >= index.is_unique
 
 
 def missing_indexes(
     table: TableDefinition, there: Sequence[ExistingIndex], dialect: str
 ) -> list[str]:
     """The statements for the indexes of the definition that an existing table lacks."""
-    return [
-        _create_index(index, table.id, dialect, QUOTING[dialect])
-        for index in table.indexes
-        if not any(each.stands_for(index) for each in there)
-    ]
+    statements = []
+    for index in table.indexes:
+        if not any(each.stands_for(index) for each in there):
+            statements.append(_create_index(index, table.id, dialect, QUOTING[dialect]))
+    return statements
 
 
 def _column(
@@ -79,7 +82,9 @@ def _column(
     # Only where it differs: the table's own applies otherwise.
     if column.collation and column.collation != table.collation:
         words.append(f"CHARACTER SET {column.collation[0]} COLLATE {column.collation[1]}")
-    default = default_sql(column, dialect) if column.default else ""
+    default = ""
+    if column.default:
+        default = default_sql(column, dialect)
     # Oracle requires it before NOT NULL.
     if dialect == "oracle" and default:
         words.append(f"DEFAULT {default}")
@@ -102,8 +107,9 @@ def default_sql(column: ColumnDefinition, dialect: str) -> str:
     match default.kind:
         case DefaultKind.NOW:
             # MySQL refuses another number of digits than the column has; the others round.
-            digits = f"({default.text})" if default.text else ""
-            return "CURRENT_TIMESTAMP" + (digits if dialect == "mysql" else "")
+            if dialect == "mysql" and default.text:
+                return f"CURRENT_TIMESTAMP({default.text})"
+            return "CURRENT_TIMESTAMP"
         case DefaultKind.BITS:
             return _bits(column, default.text, dialect)
         case DefaultKind.BYTES:
@@ -114,7 +120,8 @@ def default_sql(column: ColumnDefinition, dialect: str) -> str:
         return default.text
     if dialect == "oracle" and kind in ORACLE_TIMES:
         return f"{ORACLE_TIMES[kind]} {literal(default.text)}"
-    if dialect == "postgresql" and kind == "timestamp":  # read in UTC, and a point in time there
+    # Read in UTC, and a point in time there.
+    if dialect == "postgresql" and kind == "timestamp":
         return literal(f"{default.text}+00")
     return literal(default.text)
 
@@ -132,7 +139,9 @@ def _bits(column: ColumnDefinition, digits: str, dialect: str) -> str:
 def _bytes(raw: bytes, dialect: str) -> str:
     if dialect == "mysql":
         return f"x'{raw.hex()}'"
-    return f"HEXTORAW('{raw.hex()}')" if dialect == "oracle" else f"'\\x{raw.hex()}'::bytea"
+    if dialect == "oracle":
+        return f"HEXTORAW('{raw.hex()}')"
+    return f"'\\x{raw.hex()}'::bytea"
 
 
 def _parts(index: Index, dialect: str, quoting: Quoting) -> str:
@@ -157,7 +166,8 @@ def _inline(index: Index, quoting: Quoting) -> str:
 def _create_index(index: Index, table: TableId, dialect: str, quoting: Quoting) -> str:
     kind = "UNIQUE INDEX" if index.is_unique else "INDEX"
     # Oracle creates it in the user's schema unless one is named; PostgreSQL in the table's.
-    name = quoting.table(TableId(table.schema if dialect == "oracle" else "", index.name))
+    schema = table.schema if dialect == "oracle" else ""
+    name = quoting.table(TableId(schema, index.name))
     return f"CREATE {kind} {name} ON {quoting.table(table)} ({_parts(index, dialect, quoting)})"
 
 

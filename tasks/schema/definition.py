@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -145,9 +145,13 @@ def _copied(
     if mask is not None:
         return _masked(column, name, details, mask, target)
     source = record_type(column)
-    is_mysql = target.dialect == "mysql"
-    type_ = _mysql_type(column, name, source, target, notes) if is_mysql else ""
-    collation = _collation(details.collation, target) if type_ not in IN_MYSQL.values() else None
+    type_ = ""
+    if target.dialect == "mysql":
+        type_ = _mysql_type(column, name, source, target, notes)
+    collation = None
+    # These take the place of a type without a collation.
+    if type_ not in IN_MYSQL.values():
+        collation = _collation(details.collation, target)
     if collation and collation[1] != details.collation:
         notes.append(
             f"{name}: the target has no collation {details.collation}; {collation[1]} replaces it"
@@ -236,7 +240,9 @@ def _default(
 
 def _collation(name: str, target: Target) -> tuple[str, str] | None:
     # Names of collations mean nothing to other databases.
-    return target.collation_of(name) if name and target.dialect == "mysql" else None
+    if not name or target.dialect != "mysql":
+        return None
+    return target.collation_of(name)
 
 
 def _key(
@@ -269,9 +275,13 @@ def _named(mapped: MappedTable, column: str) -> str | None:
     if name := mapped.columns.get(column):
         return name
     name = mapped.route.wanted(column)
+    if not name:
+        return None
     # A computed column may replace a key column of the same target name.
-    computed = {each.lower(): each for each in mapped.route.rule.computed}
-    return computed.get(name.lower()) if name else None
+    for computed in mapped.route.rule.computed:
+        if computed.lower() == name.lower():
+            return computed
+    return None
 
 
 def _fitting_key(
@@ -290,7 +300,8 @@ def _fitting_key(
                 f"{name}: the source's key has its first {length} characters, the target's has the "
                 "whole text"
             )
-        type_ = column_type(record_type(by_name[source]) if source else "", target.dialect)
+        own = record_type(by_name[source]) if source else ""
+        type_ = column_type(own, target.dialect)
         if type_ in ("CLOB", "BLOB"):
             return None, [f"{name} is of type {type_}, which cannot be in a key in Oracle"]
         found.append(IndexPart(name))
@@ -304,20 +315,20 @@ def _indexes(
     that are left out."""
     found = []
     for index in details.indexes:
-        columns = tuple(part.column for part in index.parts)
-        if index.name == PRIMARY or (index.is_unique and columns == mapped.schema.key):
+        is_key = index.is_unique and index.columns == list(mapped.schema.key)
+        if index.name == PRIMARY or is_key:
             continue
         parts = _renamed(index, mapped)
         # Fulltext, spatial and vector indexes differ too much from database to database.
         if parts is None or index.kind not in ("BTREE", "HASH"):
             notes.append(f"index {index.name} ({index.kind}) is left out")
             continue
-        is_unique = index.is_unique
-        if target.dialect != "mysql" and any(part.length for part in parts):
+        name, is_unique = index.name, index.is_unique
+        if target.dialect != "mysql":
+            name = _short(mapped.target, index, target)
             # These targets have no index on prefixes. An index on whole columns must not be unique,
             # or it would refuse rows that the source accepts.
-            is_unique = False
-        name = index.name if target.dialect == "mysql" else _short(mapped.target, index, target)
+            is_unique = is_unique and not index.has_prefix
         found.append(Index(name, is_unique, index.kind, parts))
     return tuple(found)
 
@@ -327,7 +338,7 @@ def _renamed(index: Index, mapped: MappedTable) -> tuple[IndexPart, ...] | None:
     expression."""
     parts = []
     for part in index.parts:
-        name = mapped.columns.get(part.column) if part.column else None
+        name = mapped.columns.get(part.column or "")
         if name is None:
             return None
         parts.append(replace(part, column=name))
@@ -360,7 +371,7 @@ def _long_names(table: TableId, names: Sequence[str], target: Target) -> list[st
 
 def _twice(names: Sequence[str]) -> list[str]:
     problems = []
-    for name, count in sorted(Counter(name.lower() for name in names).items()):
+    for name, count in sorted(Counter(map(str.lower, names)).items()):
         if count > 1:
             problems.append(
                 f"two columns would be called {name}: give one of them another name with "
@@ -373,33 +384,18 @@ def merged(definitions: list[TableDefinition]) -> TableDefinition:
     """One target table for several source tables, with all their columns. Different types or keys
     become problems of the table."""
     first, *others = definitions
-    columns = {column.name.lower(): column for column in first.columns}
+    columns = _by_name(first)
     problems = list(first.problems)
     notes = list(first.notes)
-    in_key = _names(first.key)
     for other in others:
-        for column in other.columns:
-            # A column that only some tables have is NULL in rows of the others.
-            known = columns.setdefault(column.name.lower(), replace(column, is_nullable=True))
-            if known.type != column.type:
-                problems.append(
-                    f"column {column.name} is {known.type} for {first.sources[0]} and "
-                    f"{column.type} for {other.sources[0]}: make the table by hand, with the wider "
-                    "of the two"
-                )
-            if column.is_nullable and not known.is_nullable and known.name not in in_key:
-                columns[column.name.lower()] = replace(known, is_nullable=True)
-        present = {column.name.lower() for column in other.columns}
-        for name, column in columns.items():
-            if name not in present and column.name not in in_key:
-                columns[name] = replace(column, is_nullable=True)
-        if in_key != _names(other.key):
+        problems += _merge_columns(columns, first, other)
+        if _names(first.key) != _names(other.key):
             problems.append(
                 f"the keys of {first.sources[0]} and {other.sources[0]} differ: make the table by "
                 "hand"
             )
-        problems += [problem for problem in other.problems if problem not in problems]
-        notes += [note for note in other.notes if note not in notes]
+        problems += other.problems
+        notes += other.notes
     sources: list[TableId] = []
     for each in definitions:
         sources += each.sources
@@ -411,13 +407,41 @@ def merged(definitions: list[TableDefinition]) -> TableDefinition:
         first,
         sources=tuple(sources),
         columns=tuple(columns.values()),
-        notes=tuple(notes),
-        problems=tuple(problems),
+        # Each of them once.
+        notes=tuple(dict.fromkeys(notes)),
+        problems=tuple(dict.fromkeys(problems)),
     )
 
 
-def _names(key: Index | None) -> tuple[str | None, ...]:
-    return tuple(part.column for part in key.parts) if key else ()
+def _merge_columns(
+    columns: dict[str, ColumnDefinition], first: TableDefinition, other: TableDefinition
+) -> Iterator[str]:
+    """Adds the columns of another source table, and yields problems. `columns`: by name in lower
+    case."""
+    in_key = _names(first.key)
+    for column in other.columns:
+        # A column that only some tables have is NULL in rows of the others.
+        known = columns.setdefault(column.name.lower(), replace(column, is_nullable=True))
+        if known.type != column.type:
+            yield (
+                f"column {column.name} is {known.type} for {first.sources[0]} and "
+                f"{column.type} for {other.sources[0]}: make the table by hand, with the wider "
+                "of the two"
+            )
+        if column.is_nullable and not known.is_nullable and known.name not in in_key:
+            columns[column.name.lower()] = replace(known, is_nullable=True)
+    present = _by_name(other)
+    for name, column in columns.items():
+        if name not in present and column.name not in in_key:
+            columns[name] = replace(column, is_nullable=True)
+
+
+def _by_name(definition: TableDefinition) -> dict[str, ColumnDefinition]:
+    return {column.name.lower(): column for column in definition.columns}
+
+
+def _names(key: Index | None) -> list[str]:
+    return key.columns if key else []
 
 
 def as_columns(definition: TableDefinition) -> list[Column]:

@@ -113,15 +113,23 @@ class SchemaPlan:
     @property
     def head(self) -> list[str]:
         """The statements before those of the tables."""
-        tables = [sql for table in self.tables for sql in table.statements]
+        head = list(self.schemas)
         # Only where it matters, as people read these statements and run them by hand.
-        has_backslash = self.dialect == "mysql" and any("\\" in sql for sql in tables)
-        return [*self.schemas, *[PLAIN_BACKSLASHES] * has_backslash]
+        if self.dialect == "mysql" and any("\\" in sql for sql in self._of_tables):
+            head.append(PLAIN_BACKSLASHES)
+        return head
+
+    @property
+    def _of_tables(self) -> list[str]:
+        statements: list[str] = []
+        for table in self.tables:
+            statements += table.statements
+        return statements
 
     @property
     def statements(self) -> list[str]:
         """All statements, in order."""
-        return [*self.head, *(sql for table in self.tables for sql in table.statements)]
+        return self.head + self._of_tables
 
 
 @contextmanager
@@ -146,40 +154,47 @@ def make_plan(
 ) -> SchemaPlan:
     """The plan from the source's tables and the target's; changes nothing. Raises CdcError."""
     assert isinstance(load.target, JdbcTarget)
-    found: list[tuple[MappedTable, TableDetails]] = []
-    for feed in feeds:
-        with source_connection(feed.fetch.source, READ_SECONDS) as connection:
-            mapped = mapped_tables(feed, connection)
-            details = read_details(connection, {each.source.id for each in mapped})
-        found += [(each, details[each.source.id]) for each in mapped]
+    found = _described(feeds)
     seen = {str(each.source.id).upper() for each, _ in found}
     unseen = tuple(sorted(load.includes - seen))
     url = read_url(load.target)
     dialect = url.dialect
+    tables = []
     if dialect == "oracle":
-        return SchemaPlan(
-            dialect,
-            tuple(
-                TablePlan(table, None, _statements(table, dialect, with_indexes))
-                for table in _defined(load, found, Target(dialect, zero_date=load.target.zero_date))
-            ),
-            unseen=unseen,
-        )
+        target = Target(dialect, zero_date=load.target.zero_date)
+        for table in _defined(load, found, target):
+            tables.append(TablePlan(table, None, _statements(table, dialect, with_indexes)))
+        return SchemaPlan(dialect, tuple(tables), unseen=unseen)
+    schemas = set()
+    # For cdcbus_position, which is stored there.
+    if named := url.arguments.get("database"):
+        schemas.add(str(named))
     with (
         target_database(load) as database,
         database.reported("tables"),
         database.engine.connect() as at_target,
     ):
         target = _target(at_target, dialect, load.target.zero_date)
-        defined = _defined(load, found, target)
-        tables = tuple(_plan(at_target, database, each, with_indexes) for each in defined)
-        schemas = {each.id.schema for each in defined if each.id.schema}
-        # For cdcbus_position, which is stored there.
-        if named := url.arguments.get("database"):
-            schemas.add(str(named))
+        for table in _defined(load, found, target):
+            tables.append(_plan(at_target, database, table, with_indexes))
+            if table.id.schema:
+                schemas.add(table.id.schema)
         missing = [each for each in sorted(schemas) if not _has_schema(at_target, each)]
-    made = tuple(create_schema(each, dialect) for each in missing) if with_schemas else ()
-    return SchemaPlan(dialect, tables, tuple(missing), made, unseen)
+    made = []
+    if with_schemas:
+        made = [create_schema(each, dialect) for each in missing]
+    return SchemaPlan(dialect, tuple(tables), tuple(missing), tuple(made), unseen)
+
+
+def _described(feeds: Sequence[Feed]) -> list[tuple[MappedTable, TableDetails]]:
+    found = []
+    for feed in feeds:
+        with source_connection(feed.fetch.source, READ_SECONDS) as connection:
+            mapped = mapped_tables(feed, connection)
+            details = read_details(connection, {each.source.id for each in mapped})
+        for each in mapped:
+            found.append((each, details[each.source.id]))
+    return found
 
 
 def _defined(
@@ -204,15 +219,15 @@ def _plan(
         return TablePlan(wanted, False, _statements(wanted, dialect, with_indexes))
     collations: dict[str, str] = {}
     if dialect == "mysql":
-        found = connection.execute(COLLATIONS, table.id._asdict())
-        collations = {row[0]: row[1] for row in found}
+        for column, collation in connection.execute(COLLATIONS, table.id._asdict()):
+            collations[column] = collation
     others = tuple(differences(wanted, table, collations))
     if not with_indexes:
         return TablePlan(wanted, True, (), others)
-    there = [
-        ExistingIndex(name, bool(is_unique), tuple(columns.split(BETWEEN)))
-        for name, is_unique, columns in connection.execute(INDEXES[dialect], table.id._asdict())
-    ]
+    there = []
+    for row in connection.execute(INDEXES[dialect], table.id._asdict()):
+        name, is_unique, columns = row
+        there.append(ExistingIndex(name, bool(is_unique), tuple(columns.split(BETWEEN))))
     return TablePlan(wanted, True, tuple(missing_indexes(wanted, there, dialect)), others)
 
 
@@ -238,7 +253,10 @@ def _target(connection: Connection, dialect: str, zero_date: ZeroDate) -> Target
     def collation_of(name: str) -> tuple[str, str]:
         """The same collation, else one that compares alike, else a stricter one."""
         charset = charset_of(name)
-        others = [name.replace(one, other) for one, other in ALIKE if name == f"{charset}{one}"]
+        others = []
+        for one, other in ALIKE:
+            if name == f"{charset}{one}":
+                others.append(f"{charset}{other}")
         # One character set under two names; which one a server knows depends on its version.
         if charset in ("utf8", "utf8mb3"):
             spelled = {"utf8": "utf8mb3", "utf8mb3": "utf8"}[charset]

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum, auto
 from typing import TYPE_CHECKING, Any, Final
@@ -76,6 +76,16 @@ class Index:
     kind: str
     parts: tuple[IndexPart, ...]
 
+    @property
+    def columns(self) -> list[str]:
+        """The names of its columns; an expression is an empty name."""
+        return [part.column or "" for part in self.parts]
+
+    @property
+    def has_prefix(self) -> bool:
+        """Whether it holds only the beginning of a column."""
+        return any(part.length for part in self.parts)
+
 
 @dataclass(frozen=True, slots=True)
 class TableDetails:
@@ -91,14 +101,13 @@ def read_details(connection: Connection, tables: Iterable[TableId]) -> dict[Tabl
     # Two lists instead of pairs: a few more tables may match, which nobody asks for.
     names = {table.schema for table in wanted}, {table.table for table in wanted}
 
-    def rows(columns: str, view: str, order: str) -> list[tuple[TableId, list[Any]]]:
+    def rows(columns: str, view: str, order: str) -> Iterator[tuple[TableId, list[Any]]]:
         sql = (
             f"SELECT table_schema, table_name, {columns} FROM information_schema.{view} WHERE "
             f"table_schema IN %s AND table_name IN %s ORDER BY {order}"
         )
-        return [
-            (TableId(schema, table), row) for schema, table, *row in query(connection, sql, names)
-        ]
+        for schema, table, *row in query(connection, sql, names):
+            yield TableId(schema, table), row
 
     has_quotes = quotes_defaults(str(query(connection, "SELECT VERSION()")[0][0]))
     columns = defaultdict[TableId, dict[str, ColumnDetails]](dict)
@@ -109,11 +118,11 @@ def read_details(connection: Connection, tables: Iterable[TableId]) -> dict[Tabl
     for table, row in rows(asked, "columns", "ordinal_position"):
         name, data_type, default, extra, collation, comment, expression = row
         is_generated = bool(expression) or expression in ROW_TIMES
+        known_default = None
+        if not is_generated:
+            known_default = read_default(default, extra, data_type, has_quotes)
         columns[table][name] = ColumnDetails(
-            None if is_generated else read_default(default, extra, data_type, has_quotes),
-            collation or "",
-            comment or "",
-            is_generated,
+            known_default, collation or "", comment or "", is_generated
         )
     indexes = defaultdict[TableId, dict[str, Index]](dict)
     asked = "index_name, non_unique, index_type, column_name, sub_part, collation"
@@ -122,14 +131,13 @@ def read_details(connection: Connection, tables: Iterable[TableId]) -> dict[Tabl
         known = indexes[table].get(name, Index(name, not is_common, kind, ()))
         part = IndexPart(column, length or 0, direction == "D")
         indexes[table][name] = Index(name, known.is_unique, kind, (*known.parts, part))
-    return {
-        table: TableDetails(
+    found = {}
+    for table, row in rows("table_collation, table_comment", "tables", "table_name"):
+        collation, comment = row
+        found[table] = TableDetails(
             columns[table], tuple(indexes[table].values()), collation or "", comment or ""
         )
-        for table, (collation, comment) in rows(
-            "table_collation, table_comment", "tables", "table_name"
-        )
-    }
+    return found
 
 
 def quotes_defaults(version: str) -> bool:
