@@ -62,7 +62,9 @@ def audited(client: KazooClient, by: str, what: str, on: str) -> Iterator[None]:
         yield
     except BaseException as error:
         # Only this package's errors are known to hold no cell values and no secrets.
-        why = str(error) if isinstance(error, CdcError) else f"unexpected {type(error).__name__}"
+        why = f"unexpected {type(error).__name__}"
+        if isinstance(error, CdcError):
+            why = str(error)
         # The first error is the one to report.
         with suppress(CdcError):
             put_node(client, path, asdict(replace(action, failed=why)))
@@ -71,8 +73,13 @@ def audited(client: KazooClient, by: str, what: str, on: str) -> Iterator[None]:
 
 def actions(client: KazooClient, newest: int = KEPT) -> list[Action]:
     """The newest `newest` actions, oldest first."""
-    found = [_read(client, f"{AUDIT}/{name}") for name in get_children(client, AUDIT)[-newest:]]
-    return [action for action in found if action is not None]
+    found = []
+    for name in get_children(client, AUDIT)[-newest:]:
+        action = _read(client, f"{AUDIT}/{name}")
+        # Otherwise it was deleted between the two requests.
+        if action is not None:
+            found.append(action)
+    return found
 
 
 def _read(client: KazooClient, path: str) -> Action | None:

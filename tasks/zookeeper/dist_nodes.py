@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,7 +27,8 @@ TASKS = f"{ROOT}/task"
 
 def dist_path(task_id: str, swimlane: str = "") -> str:
     """The znode of a swimlane, or the parent of all znodes of a task."""
-    return f"{TASKS}/{task_id}/dist" + (f"/{swimlane}" if swimlane else "")
+    directory = f"{TASKS}/{task_id}/dist"
+    return f"{directory}/{swimlane}" if swimlane else directory
 
 
 class DistNodes:
@@ -45,7 +46,7 @@ class DistNodes:
         if not nodes:
             return None
         try:
-            return merged([_parsed(path, data) for path, data in nodes.items()])
+            return merged(list(map(_parsed, nodes.keys(), nodes.values())))
         except ConfigError as error:
             raise ConfigError(f"{directory}: {error}") from error
 
@@ -81,14 +82,7 @@ class DistNodes:
             # Versions of the texts join this transaction: never one without the other.
             also(transaction)
             results = transaction.commit()
-        # When one part of a transaction fails, the others report that they were rolled back.
-        reason = None
-        for result in results:
-            if isinstance(result, RolledBackError | RuntimeInconsistency):
-                continue
-            if isinstance(result, Exception):
-                reason = result
-                break
+        reason = _failure(results)
         if isinstance(reason, NodeExistsError | NoNodeError | BadVersionError):
             raise PositionConflict(
                 f"one of the tasks below {TASKS} was written by somebody else at the same time; "
@@ -97,6 +91,17 @@ class DistNodes:
         if reason is not None:
             with reported(TASKS):
                 raise reason
+
+
+def _failure(results: Sequence[object]) -> Exception | None:
+    """Why a transaction failed; None where it did not."""
+    for result in results:
+        # These only say that another part of the transaction failed.
+        if isinstance(result, RolledBackError | RuntimeInconsistency):
+            continue
+        if isinstance(result, Exception):
+            return result
+    return None
 
 
 @contextmanager
@@ -121,8 +126,11 @@ def stored_dists(client: KazooClient) -> dict[str, str]:
 
 
 def _below(client: KazooClient, folder: str) -> dict[str, bytes]:
-    paths = [f"{folder}/{name}" for name in _children(client, folder)]
-    return {path: answer(client.get_async(path))[0] for path in paths}
+    found = {}
+    for name in _children(client, folder):
+        path = f"{folder}/{name}"
+        found[path], _ = answer(client.get_async(path))
+    return found
 
 
 def _children(client: KazooClient, path: str) -> list[str]:

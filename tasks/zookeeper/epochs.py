@@ -59,7 +59,9 @@ def _advanced(
 ) -> int | None:
     """The new epoch; None if one of the znodes changed meanwhile."""
     # A damaged znode counts as none: the time still makes the epoch higher than earlier ones.
-    last = int(data) if data.strip().isdigit() else 0
+    last = 0
+    if data.strip().isdigit():
+        last = int(data)
     number = max(last + 1, time.time_ns() // 1_000_000)
     # The content stays the same: the write makes the lock's version part of the transaction.
     lock_data = answer(client.get_async(lock[0]))[0]
@@ -67,14 +69,12 @@ def _advanced(
     transaction.set_data(lock[0], lock_data, lock[1])
     transaction.set_data(epoch[0], str(number).encode(), epoch[1].version)
     results = answer(transaction.commit_async())
-    if all(isinstance(result, ZnodeStat) for result in results):
-        return number
-    # OF_OTHERS means that a competing write came first; anything else is an error.
-    refused = [
-        result
-        for result in results
-        if isinstance(result, KazooException) and not isinstance(result, OF_OTHERS)
-    ]
-    if refused:
-        raise refused[0]
-    return None
+    is_written = True
+    for result in results:
+        if isinstance(result, ZnodeStat):
+            continue
+        is_written = False
+        # OF_OTHERS means that a competing write came first; anything else is an error.
+        if isinstance(result, KazooException) and not isinstance(result, OF_OTHERS):
+            raise result
+    return number if is_written else None

@@ -45,7 +45,8 @@ WAIT_SECONDS = 0.3
 
 def lock_path(task_id: str, swimlane: str = "") -> str:
     """The znode of a swimlane, or the parent of all locks of a task."""
-    return f"{ROOT}/task/{task_id}/lock" + (f"/{swimlane}" if swimlane else "")
+    directory = f"{ROOT}/task/{task_id}/lock"
+    return f"{directory}/{swimlane}" if swimlane else directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +189,9 @@ class Guard:
             paths[lock_path(task_id, swimlane)] = {**fields, **identity()}
         with self._changing:
             self._wanted |= paths.keys()
-            leaving = [self._leaving.pop(path) for path in paths if path in self._leaving]
+            leaving = [self._leaving.pop(path, None) for path in paths]
         # A thread that still releases a path would release the lock that is taken now.
-        for thread in leaving:
+        for thread in filter(None, leaving):
             thread.join()
         try:
             yield Locks(self, paths)
@@ -252,8 +253,10 @@ class Guard:
         """Watches the locks until the guard ends, or the locks are lost."""
         for number in count():
             # Without a lock there is no lease to watch.
-            left = self._lease.left_seconds if self._held else PROOF_SECONDS
-            if self._over.wait(min(PROOF_SECONDS, left)):
+            pause = PROOF_SECONDS
+            if self._held:
+                pause = min(pause, self._lease.left_seconds)
+            if self._over.wait(pause):
                 return
             held = list(dict(self._held).items())
             if not held:

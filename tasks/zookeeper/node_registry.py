@@ -90,10 +90,10 @@ class BusNodes:
     def is_first(self, node_id: str) -> bool:
         """Whether this is the first running node by name, which does the work that only one node
         must do."""
-        running = (
-            each for each in self.ids() if get_node(self.client, f"{NODES}/{each}/lock") is not None
-        )
-        return node_id == next(running, None)
+        for each in self.ids():
+            if get_node(self.client, f"{NODES}/{each}/lock") is not None:
+                return node_id == each
+        return False
 
     def register(self, node_id: str) -> JsonNode | None:
         """Makes this process the node, and returns None; returns the holder if another process is
@@ -126,10 +126,10 @@ class BusNodes:
         node = get_node(self.client, f"{NODES}/{node_id}/wanted", watch)
         if node is None:
             return NodeWish()
-        status, limit = node.usable().text("status") or TAKING, node.fields.get("workLimit")
-        if status not in (TAKING, DRAINED) or not (
-            limit is None or (isinstance(limit, int) and limit >= 0)
-        ):
+        status = node.usable().text("status") or TAKING
+        limit = node.fields.get("workLimit")
+        is_limit = limit is None or (isinstance(limit, int) and limit >= 0)
+        if status not in (TAKING, DRAINED) or not is_limit:
             raise ConfigError(
                 f"{NODES}/{node_id}/wanted is not of the form "
                 f'{{"status":"WORKING","workLimit":10}}; drain or resume it again'
@@ -160,8 +160,7 @@ class BusNodes:
 
     def all(self) -> list[NodeInfo]:
         """All nodes, sorted by id."""
-        infos = map(self.seen, self.ids())
-        return [info for info in infos if info is not None]
+        return list(filter(None, map(self.seen, self.ids())))
 
     def seen(self, node_id: str) -> NodeInfo | None:
         """Like `info`, but a node whose znodes are damaged is RED, with the reason."""
@@ -203,8 +202,8 @@ def _tasks(stored: Any) -> dict[str, tuple[str, ...]]:
     """The swimlanes by task in a node's report; anything of another form is left out."""
     if not isinstance(stored, dict):
         return {}
-    return {
-        task: tuple(map(str, swimlanes))
-        for task, swimlanes in stored.items()
-        if isinstance(swimlanes, list)
-    }
+    tasks = {}
+    for task, swimlanes in stored.items():
+        if isinstance(swimlanes, list):
+            tasks[task] = tuple(map(str, swimlanes))
+    return tasks

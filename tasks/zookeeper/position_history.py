@@ -35,7 +35,8 @@ HISTORY_BYTES = 256 << 10
 
 def history_path(task_id: str, swimlane: str = "") -> str:
     """The znode of a swimlane, or the parent of all histories of a task."""
-    return f"{ROOT}/task/{task_id}/history" + (f"/{swimlane}" if swimlane else "")
+    directory = f"{ROOT}/task/{task_id}/history"
+    return f"{directory}/{swimlane}" if swimlane else directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,15 +79,12 @@ def set_positions(
         for directory in (position_path(task_id), history_path(task_id)):
             answer(client.ensure_path_async(directory))
         for swimlane, text in texts.items():
+            known = before.get(swimlane)
             changes, version = _read(client, task_id, swimlane)
-            data = history_to_json([*changes, Change(now(), by, how, before.get(swimlane), text)])
-            _write(
-                transaction,
-                client,
-                position_path(task_id, swimlane),
-                text.encode(),
-                before.get(swimlane),
-            )
+            changes.append(Change(now(), by, how, known, text))
+            data = history_to_json(changes)
+            path = position_path(task_id, swimlane)
+            _write(transaction, client, path, text.encode(), known)
             # Otherwise a position equal to the task's own would not count as set.
             _take_out(transaction, client, written_path(task_id, swimlane), text, partitions)
             if version is None:
@@ -128,11 +126,14 @@ def without(written: str, text: str, partitions: Collection[int] | None = None) 
     given); any other position unchanged."""
     if not _is_kafka(written) or not _is_kafka(text):
         return written
-    removed = {position.partition for position in kafka_positions_from_json(text)}
+    removed = set(_offsets(text))
     if partitions is not None:
         removed &= {*partitions}
-    positions = kafka_positions_from_json(written)
-    return kafka_positions_to_json(each for each in positions if each.partition not in removed)
+    rest = []
+    for position in kafka_positions_from_json(written):
+        if position.partition not in removed:
+            rest.append(position)
+    return kafka_positions_to_json(rest)
 
 
 def changed(before: str | None, after: str | None) -> set[int]:
@@ -163,8 +164,10 @@ def undone(change: Change, now: str | None) -> tuple[str, set[int] | None]:
         return before, None
     partitions = changed(before, change.after)
     rest = without(now, now, partitions)
-    # All partitions were set, and an empty array is no valid position.
-    positions = [] if rest == "[]" else kafka_positions_from_json(rest)
+    positions = []
+    # Otherwise all partitions were set, and an empty array is no valid position.
+    if rest != "[]":
+        positions += kafka_positions_from_json(rest)
     for position in kafka_positions_from_json(before):
         if position.partition in partitions:
             positions.append(position)
@@ -176,10 +179,9 @@ def merged(stored: str | None, text: str, partitions: Collection[int] | None = N
     place of its own; the others stay."""
     if stored is None or not _is_kafka(stored) or not _is_kafka(text):
         return text
-    known = {
-        (position.topic, position.partition): position
-        for position in kafka_positions_from_json(stored)
-    }
+    known = {}
+    for position in kafka_positions_from_json(stored):
+        known[position.topic, position.partition] = position
     new = {}
     for position in kafka_positions_from_json(text):
         if partitions is None or position.partition in partitions:

@@ -84,7 +84,9 @@ def connect(
             "host:port[,host:port][/chroot]"
         ) from error
     # With a user, new znodes belong to this user alone; without one, ZooKeeper's open ACL applies.
-    digest = {"auth_data": [("digest", auth)], "default_acl": CREATOR_ALL_ACL} if auth else {}
+    digest = {}
+    if auth:
+        digest = {"auth_data": [("digest", auth)], "default_acl": CREATOR_ALL_ACL}
     client = KazooClient(
         # Without the chroot, which `_start` may have to create first.
         connection_string.partition("/")[0],
@@ -292,7 +294,9 @@ class ZooKeeperPositions:
     @property
     def written(self) -> Written | None:
         node = self._written_node
-        return written_from_json(node.data, self._written_path) if node.version >= 0 else None
+        if node.version < 0:
+            return None
+        return written_from_json(node.data, self._written_path)
 
     @property
     def is_own(self) -> bool:

@@ -100,16 +100,17 @@ def source_in(name: str, data: bytes) -> NamedSource:
     if read.get("using") is False:
         raise ConfigError(f"source {name} is switched off: {path} says using=false")
     # No line numbers, as the keys come from JSON and not from a file.
-    entries = {
-        key: Entry(key, "", _text(value), 0)
-        for key, value in read["source"].items()
-        if value is not None
-    }
+    entries = {}
+    for key, value in read["source"].items():
+        if value is not None:
+            entries[key] = Entry(key, "", _text(value), 0)
     return NamedSource(name, f"ZooKeeper {path}", entries, tuple(_diagnostics(entries)))
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    if isinstance(value, str):
+        return value
+    return orjson.dumps(value).decode()
 
 
 def _diagnostics(entries: Mapping[str, Entry]) -> Iterator[Diagnostic]:

@@ -178,7 +178,11 @@ def table_counts_from_json(value: Any) -> tuple[TableCounts, ...]:
         return ()
     # Another version of cdcbus may have written rows with other fields.
     length = len(fields(TableCounts))
-    return tuple(TableCounts(*row) for row in value if isinstance(row, list) and len(row) == length)
+    found = []
+    for row in value:
+        if isinstance(row, list) and len(row) == length:
+            found.append(TableCounts(*row))
+    return tuple(found)
 
 
 def _whole(node: JsonNode, name: str) -> int | None:
@@ -191,9 +195,11 @@ def _whole(node: JsonNode, name: str) -> int | None:
 def _reals(value: Any) -> dict[str, float]:
     if not isinstance(value, dict):
         return {}
-    return {
-        name: float(number) for name, number in value.items() if isinstance(number, int | float)
-    }
+    found = {}
+    for name, number in value.items():
+        if isinstance(number, int | float):
+            found[name] = float(number)
+    return found
 
 
 def _percentiles(value: Any) -> dict[str, Percentiles]:
@@ -208,9 +214,10 @@ def _percentiles(value: Any) -> dict[str, Percentiles]:
 
 
 def _rates(value: Any) -> tuple[TableRate, ...]:
-    rows = value if isinstance(value, list) else ()
+    if not isinstance(value, list):
+        return ()
     found = []
-    for row in rows:
+    for row in value:
         match row:
             case [str(swimlane), str(table), int() | float() as rate]:
                 found.append(TableRate(swimlane, table, float(rate)))
@@ -218,9 +225,10 @@ def _rates(value: Any) -> tuple[TableRate, ...]:
 
 
 def _batches(value: Any) -> tuple[Batch, ...]:
-    rows = value if isinstance(value, list) else ()
+    if not isinstance(value, list):
+        return ()
     try:
-        return tuple(Batch(**row) for row in rows)
+        return tuple([Batch(**row) for row in value])
     # Written by a version whose batches have other fields.
     except TypeError:
         return ()

@@ -46,8 +46,9 @@ def status_of(nodes: TaskNodes, task_id: str) -> Status:
         return Status(task_id, State.ERROR, str(error))
     holder = next(iter(nodes.locks(task_id).values()), None)
     # A report from a process that does not hold the lock is of an earlier run.
-    runner = None if holder is None else holder.number("processId")
-    current = stat if stat is not None and stat.process_id == runner else None
+    current = None
+    if stat is not None and holder is not None and stat.process_id == holder.number("processId"):
+        current = stat
     status = Status(
         task_id,
         State.NEW,
@@ -84,14 +85,17 @@ def _started(status: Status, claim: str | None) -> Status:
     # holds: no node is left that could change another one.
     if run is not None and run.order == status.order and (claim is not None or run.state in ENDED):
         return replace(status, state=run.state, reason=run.reason, node_id=claim or run.node_id)
-    return replace(status, state=State.STARTING, reason="" if claim else "no node has taken it")
+    reason = "" if claim else "no node has taken it"
+    return replace(status, state=State.STARTING, reason=reason)
 
 
 def _stopped(status: Status, claim: str | None, holder: JsonNode | None) -> Status:
     run = status.run
     if claim is None and holder is None:
-        is_current = run is not None and run.order == status.order
-        return replace(status, state=State.STOPPED, reason=run.reason if run and is_current else "")
+        reason = ""
+        if run is not None and run.order == status.order:
+            reason = run.reason
+        return replace(status, state=State.STOPPED, reason=reason)
     node_id = claim or (holder and holder.text("nodeId"))
     # Until the node lets go of the task, the state that it last wrote counts.
     state = run.state if run else State.STARTING

@@ -84,7 +84,9 @@ def _lines(dist: Dist) -> set[str]:
 
 def _topics(dist: Dist) -> tuple[str, ...]:
     topics = _source(dist).get(TOPICS) or ""
-    return tuple(map(str, topics)) if isinstance(topics, list) else split_list(str(topics))
+    if isinstance(topics, list):
+        return tuple(map(str, topics))
+    return split_list(str(topics))
 
 
 def _with_topics(dist: Dist, topics: str) -> Dist:

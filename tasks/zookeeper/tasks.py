@@ -131,7 +131,9 @@ class TaskNodes:
     def claimed_by(self, task_id: str, watch: Watch | None = None) -> str | None:
         """The node that has taken the task, if any."""
         node = get_node(self.client, f"{TASKS}/{task_id}/claim", watch)
-        return None if node is None else node.text("nodeId") or "?"
+        if node is None:
+            return None
+        return node.text("nodeId") or "?"
 
     def is_mine(self, task_id: str) -> bool:
         """Whether this client's session holds the claim."""
@@ -188,7 +190,9 @@ class TaskNodes:
     def errors(self, task_id: str) -> list[Failure]:
         """The last FAILURES_KEPT failures, oldest first, without damaged ones."""
         node = get_node(self.client, f"{TASKS}/{task_id}/error")
-        stored = node.fields.get("failures") if node is not None else None
+        if node is None:
+            return []
+        stored = node.fields.get("failures")
         if not isinstance(stored, list):
             return []
         rows = filter(_is_failure, stored)
@@ -225,7 +229,9 @@ class TaskNodes:
     def open_dead_letters(self, task_id: str) -> int | None:
         """The last count of open dead letters; None where they were never counted."""
         node = get_node(self.client, f"{TASKS}/{task_id}/letters")
-        return None if node is None else node.number("open")
+        if node is None:
+            return None
+        return node.number("open")
 
     def put_open_dead_letters(self, task_id: str, dead_letters: int) -> None:
         put_node(

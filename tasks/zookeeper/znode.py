@@ -40,12 +40,17 @@ class JsonNode:
         self.mzxid: int = stat.mzxid
         self.owner: int = stat.ephemeralOwner
         self.damage = ""
+        self.fields: dict[str, Any] = {}
+        # Empty, as ZooKeeper makes the parents of a path.
+        if not data.strip():
+            return
         try:
-            read = orjson.loads(data) if data.strip() else {}
+            read = orjson.loads(data)
         except orjson.JSONDecodeError:
             read = None
-        self.fields: dict[str, Any] = read if isinstance(read, dict) else {}
-        if not isinstance(read, dict):
+        if isinstance(read, dict):
+            self.fields = read
+        else:
             self.damage = (
                 f"{path} does not hold a JSON object; delete it with zkCli, or write it again"
             )
@@ -61,7 +66,9 @@ class JsonNode:
         value = self.fields.get(name)
         if value is None:
             return ""
-        return value if isinstance(value, str) else orjson.dumps(value).decode()
+        if isinstance(value, str):
+            return value
+        return orjson.dumps(value).decode()
 
     def number(self, name: str, otherwise: int = 0) -> int:
         """A field as a whole number; `otherwise` where it is not one."""
