@@ -81,13 +81,14 @@ def tells_rows_apart(mapped: MappedTable, target: TargetTable) -> bool:
     """Whether the target's key contains all columns of a key of the source."""
     key = {name.lower() for name in target.key}
     # A masked column may turn different values into one.
-    copied = set()
+    telling = set()
     for column, name in mapped.columns.items():
         if name.lower() in key and column.lower() not in mapped.route.rule.masks:
-            copied.add(column)
-    nullable = {column.name for column in mapped.schema.columns if column.is_nullable}
+            telling.add(column)
     # A key of prefixes, or with NULLs, lets different rows have equal keys.
-    telling = copied - nullable
+    for each in mapped.schema.columns:
+        if each.is_nullable:
+            telling.discard(each.name)
     for unique in mapped.schema.uniques:
         if unique.is_whole and telling.issuperset(unique.columns):
             return True
@@ -98,7 +99,10 @@ def check_empty(
     connection: Connection, targets: Sequence[TargetTable], shown: Callable[[TableId], str] = str
 ) -> None:
     """Raises ConfigError that names the tables with rows, and driver errors."""
-    full = [shown(each.id) for each in targets if _has_rows(connection, each.id)]
+    full = []
+    for target in targets:
+        if _has_rows(connection, target.id):
+            full.append(shown(target.id))
     if full:
         raise ConfigError(
             f"target table {', '.join(full)} has rows already: a direct load is for empty tables; "

@@ -215,7 +215,9 @@ def topics_retention(task: LoadTask) -> Retention:
     }
     # Must live until it has answered.
     admin = AdminClient(options)
-    topics = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in task.source.topics]
+    topics = []
+    for topic in task.source.topics:
+        topics.append(ConfigResource(ConfigResource.Type.TOPIC, topic))
     asked = admin.describe_configs(topics, request_timeout=ASK_SECONDS)
     seconds: list[float] = []
     kept_bytes: dict[str, int] = {}

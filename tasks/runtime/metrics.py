@@ -142,7 +142,11 @@ class LoadMetrics:
             return {}
         # A copy, because the task's own thread adds sources concurrently.
         known = dict(self._progress.total.beats)
-        return {source: beat.came for source, beat in known.items() if beat.came}
+        came = {}
+        for source, beat in known.items():
+            if beat.came:
+                came[source] = beat.came
+        return came
 
     @property
     def stages_ms(self) -> Mapping[str, float]:
@@ -270,7 +274,11 @@ def _stages_ms(batch: BatchReport) -> dict[str, float]:
 
 def _known(found: Mapping[str, Percentiles | None]) -> dict[str, Percentiles]:
     """The stages that rows have passed, rounded."""
-    return {stage: _rounded(each) for stage, each in found.items() if each is not None}
+    known = {}
+    for stage, each in found.items():
+        if each is not None:
+            known[stage] = _rounded(each)
+    return known
 
 
 def _percentiles(latency: Latency) -> Percentiles | None:

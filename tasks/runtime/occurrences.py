@@ -12,6 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
+from itertools import starmap
 from typing import Any, Final
 
 from kazoo.client import KazooClient
@@ -60,7 +61,7 @@ class Occurrences:
         stored = node.fields.get("occurrences")
         if not isinstance(stored, list):
             return []
-        return [Occurrence(*row) for row in stored if _is_occurrence(row)]
+        return list(starmap(Occurrence, filter(_is_occurrence, stored)))
 
     def add(self, task_id: str, new: Sequence[Occurrence]) -> None:
         """Adds occurrences, and writes only if something is new. Of two concurrent calls one may

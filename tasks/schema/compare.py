@@ -109,8 +109,8 @@ def _missing(
     added = missing
     # A MySQL target's own spelling of the type.
     if wanted.collation:
-        types = {each.name: each.type for each in wanted.columns}
-        added = [Column(column.name, types[column.name]) for column in missing]
+        types = wanted.by_name
+        added = [Column(column.name, types[column.name.lower()].type) for column in missing]
     remedy = add_columns(table, added)
     for column in missing:
         yield Difference(column.name, "is missing", not wanted.drops_lacking, remedy)
@@ -264,7 +264,7 @@ def _of_keys(
             yield Difference(
                 "", f"unique key {shown}: different source rows may be one there", True
             )
-    by_name = {column.name.lower(): column for column in wanted.columns}
+    by_name = wanted.by_name
     for name in sorted(set[str]().union(*uniques)):
         column = by_name.get(name.lower())
         if column and _folds_more(column, table.columns[name], collations.get(name, "")):

@@ -84,6 +84,11 @@ class TableDefinition:
     problems: tuple[str, ...] = ()
     drops_lacking: bool = False
 
+    @property
+    def by_name(self) -> dict[str, ColumnDefinition]:
+        """The columns by their names in lower case."""
+        return {column.name.lower(): column for column in self.columns}
+
 
 def charset_of(collation: str) -> str:
     """The character set of a collation, with which its name begins."""
@@ -384,7 +389,7 @@ def merged(definitions: list[TableDefinition]) -> TableDefinition:
     """One target table for several source tables, with all their columns. Different types or keys
     become problems of the table."""
     first, *others = definitions
-    columns = _by_name(first)
+    columns = first.by_name
     problems = list(first.problems)
     notes = list(first.notes)
     for other in others:
@@ -430,14 +435,10 @@ def _merge_columns(
             )
         if column.is_nullable and not known.is_nullable and known.name not in in_key:
             columns[column.name.lower()] = replace(known, is_nullable=True)
-    present = _by_name(other)
+    present = other.by_name
     for name, column in columns.items():
         if name not in present and column.name not in in_key:
             columns[name] = replace(column, is_nullable=True)
-
-
-def _by_name(definition: TableDefinition) -> dict[str, ColumnDefinition]:
-    return {column.name.lower(): column for column in definition.columns}
 
 
 def _names(key: Index | None) -> list[str]:

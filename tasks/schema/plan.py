@@ -203,7 +203,7 @@ def _defined(
     by_target: dict[TableId, list[TableDefinition]] = {}
     for mapped, details in found:
         by_target.setdefault(mapped.target, []).append(define(mapped, details, target))
-    tables = [merged(definitions) for definitions in by_target.values()]
+    tables = list(map(merged, by_target.values()))
     if not load.processor:
         return tables
     note = f"event processor {load.processor} may give rows other columns and values"

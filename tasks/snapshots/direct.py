@@ -43,13 +43,14 @@ class DirectLoad:
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> DirectLoad:
         """Reads the output of `to_fields`. Raises ValueError, PositionError."""
+        offsets = {}
+        seen = {}
         try:
-            return cls(
-                {TopicPartition(topic, number): end for topic, number, end in fields["offsets"]},
-                fields["topicIds"],
-                {task: BinlogPosition.from_json(text) for task, text in fields["seen"].items()},
-                fields["done"],
-            )
+            for topic, number, offset in fields["offsets"]:
+                offsets[TopicPartition(topic, number)] = offset
+            for task, text in fields["seen"].items():
+                seen[task] = BinlogPosition.from_json(text)
+            return cls(offsets, fields["topicIds"], seen, fields["done"])
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a direct load: {error}") from error
 

@@ -103,7 +103,9 @@ class Lag:
         return self._given_up_at is not None and self._given_up_at == self._reached()
 
     def _reached(self) -> object:
-        stored = [self._stored(each.fetch.task_id, each.fetch.swimlane) for each in self._feeds]
+        stored = []
+        for feed in self._feeds:
+            stored.append(self._stored(feed.fetch.task_id, feed.fetch.swimlane))
         return stored, dict(self._applied())
 
     def is_published(self, moment: Moment) -> bool:

@@ -154,7 +154,10 @@ def sentence_of_different(last: LastVerify, task_id: str) -> str:
     found = last.different
     if not found:
         return ""
-    named = ", ".join(f"{each.table} ({each.differences:,} rows)" for each in found[:NAMED])
+    parts = []
+    for each in found[:NAMED]:
+        parts.append(f"{each.table} ({each.differences:,} rows)")
+    named = ", ".join(parts)
     if len(found) > NAMED:
         named += f" and {len(found) - NAMED:,} more"
     are = "table differs" if len(found) == 1 else "tables differ"
@@ -237,7 +240,9 @@ def _last(node: JsonNode) -> LastVerify:
     results = node.fields.get("results")
     counts = {}
     if isinstance(results, dict):
-        counts = {word: count for word, count in results.items() if isinstance(count, int)}
+        for word, count in results.items():
+            if isinstance(count, int):
+                counts[word] = count
     stored = node.fields.get("tables")
     tables = list[NotEqual]()
     if isinstance(stored, list):

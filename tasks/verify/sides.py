@@ -196,9 +196,14 @@ class TargetSide:
         self._dialect = table.dialect
         self._name = quoted_table(table.dialect, table.id)
         columns = [table.columns[name] for name in subject.columns]
-        self._key_columns = [table.columns[name] for name in subject.key_names]
-        self._key = [compared_column(table.dialect, column) for column in self._key_columns]
-        self._charsets = [charsets.get(column.name, "") for column in self._key_columns]
+        self._key_columns: list[TargetColumn] = []
+        self._key: list[str] = []
+        self._charsets: list[str] = []
+        for name in subject.key_names:
+            column = table.columns[name]
+            self._key_columns.append(column)
+            self._key.append(compared_column(table.dialect, column))
+            self._charsets.append(charsets.get(column.name, ""))
         self._read: Callable[[Any], Cells]
         if table.dialect == "postgresql":
             self._select = ", ".join(map(postgresql_selected, columns))

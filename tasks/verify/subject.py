@@ -149,7 +149,8 @@ def subject_of(
     can_hash = _can_hash(sources)
     # From the slowest way, which always works, to the fastest that both sides allow.
     way = Way.STREAM
-    if is_found and all(_is_ordered_alike(source, target, names) for source in sources):
+    is_ordered = all(_is_ordered_alike(source, target, names) for source in sources)
+    if is_found and is_ordered:
         way = Way.RANGES
     elif is_found and can_hash:
         way = Way.BUCKETS
@@ -161,7 +162,9 @@ def subject_of(
 
 def _columns(target: TargetTable, plans: Sequence[Plan]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The target's columns that are compared, in its order, and those that are only written."""
-    written = [{column.name for column in plan.table.columns} for plan in plans]
+    written = []
+    for plan in plans:
+        written.append({column.name for column in plan.table.columns})
     # A column that one source does not write has no expected cell for its rows.
     common = set.intersection(*written)
     columns = []

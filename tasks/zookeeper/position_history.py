@@ -91,8 +91,9 @@ def set_positions(
                 transaction.create(history_path(task_id, swimlane), data)
             else:
                 transaction.set_data(history_path(task_id, swimlane), data, version)
-        if any(isinstance(result, Exception) for result in answer(transaction.commit_async())):
-            raise _conflict(task_id)
+        for result in answer(transaction.commit_async()):
+            if isinstance(result, Exception):
+                raise _conflict(task_id)
 
 
 def history_to_json(changes: Sequence[Change]) -> bytes:
@@ -140,13 +141,13 @@ def changed(before: str | None, after: str | None) -> set[int]:
     """The partitions in which two Kafka positions differ."""
     old = _offsets(before)
     new = _offsets(after)
-    return {partition for partition in old | new if old.get(partition) != new.get(partition)}
+    return {partition for partition, _ in old.items() ^ new.items()}
 
 
 def _offsets(text: str | None) -> dict[int, int]:
-    if not _is_kafka(text):
+    if text is None or not _is_kafka(text):
         return {}
-    return {each.partition: each.offset for each in kafka_positions_from_json(text or "")}
+    return {each.partition: each.offset for each in kafka_positions_from_json(text)}
 
 
 def _is_kafka(text: str | None) -> bool:

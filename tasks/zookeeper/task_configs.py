@@ -79,7 +79,11 @@ def merged(dists: Sequence[Dist]) -> Dist:
 
 
 def _lines(dist: Dist) -> set[str]:
-    return {line for line in properties_lines(dist) if "=" in line and not line.startswith("#")}
+    lines = set()
+    for line in properties_lines(dist):
+        if "=" in line and not line.startswith("#"):
+            lines.add(line)
+    return lines
 
 
 def _topics(dist: Dist) -> tuple[str, ...]:

@@ -195,8 +195,12 @@ class TaskNodes:
         stored = node.fields.get("failures")
         if not isinstance(stored, list):
             return []
-        rows = filter(_is_failure, stored)
-        return [Failure(str(at), str(place), str(said), times) for at, place, said, times in rows]
+        failures = []
+        for row in stored:
+            match row:
+                case [at, place, sentence, int(times)]:
+                    failures.append(Failure(str(at), str(place), str(sentence), times))
+        return failures
 
     def add_failure(
         self, task_id: str, place: str, sentence: str, *, is_again: bool = True
@@ -286,10 +290,6 @@ def porters_error(task_id: str, swimlane: str, run: Run) -> dict[str, Any]:
         **identity(),
         "message": orjson.dumps({**message, "streamTime": now()}).decode(),
     }
-
-
-def _is_failure(row: Any) -> bool:
-    return isinstance(row, list) and len(row) == 4 and isinstance(row[3], int)
 
 
 def _state(node: JsonNode, path: str) -> State:
