@@ -7,6 +7,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping
+from threading import Lock
 from typing import Any
 
 import orjson
@@ -30,7 +31,7 @@ from cdcbus.tasks.zookeeper.znode import (
 )
 
 LOG = logging.getLogger(__name__)
-# Between two requests while nothing says that wishes have changed.
+# Between two requests after one that failed.
 LOOK_SECONDS = 1.0
 
 
@@ -53,11 +54,17 @@ class ZooKeeperSnapshots:
     ) -> None:
         self._client, self._is_lost = client, is_lost
         self._path = snapshot_path(task_id, swimlane)
+        self._wishes_path = f"{self._path}/wishes"
         # Znodes of wishes that the task has been given, and that `heeded` deletes.
         self._seen: list[str] = []
-        # The pending request; None where wishes may have changed.
+        # The last request for wishes; None after one that failed. The ZooKeeper client's thread
+        # replaces it at each change, so that the answer is there when the task looks.
         self._asked: Any = None
-        self._is_read = False
+        # Held while it is replaced: a watch can fire before the request that set it is noted here,
+        # and the older request would then hide the newer one.
+        self._asking = Lock()
+        # The request whose answer was taken.
+        self._read: Any = None
         self._look_at = 0.0
 
     def load(self) -> dict[TableId, TableProgress]:
@@ -65,7 +72,8 @@ class ZooKeeperSnapshots:
         `wishes`. Raises PositionUnavailable, and PositionError for a znode that ZooKeeper does not
         let this user read."""
         # A new attempt knows nothing of the wishes of the last one, so they must come again.
-        self._seen, self._asked, self._look_at = [], None, 0.0
+        self._seen, self._look_at = [], 0.0
+        self._asked = self._read = None
         return tables_of(self._client, self._path)
 
     def save(self, tables: Mapping[TableId, TableProgress]) -> None:
@@ -81,56 +89,60 @@ class ZooKeeperSnapshots:
         put_nodes(self._client, nodes)
 
     def has_wishes(self) -> bool:
-        return bool(self._seen) or self._has_some()
+        return bool(self._seen) or self._unread() is not None
 
     def wishes(self) -> list[Wish]:
         """The new wishes. Waits for a silent ZooKeeper only if there are some."""
-        if not self._has_some():
+        asked = self._unread()
+        if asked is None:
             return []
         wishes = []
         for name, wish in wishes_of(self._client, self._path).items():
             if name not in self._seen:
                 self._seen.append(name)
                 wishes.append(wish)
-        # Only now, so that wishes that could not be read are read again.
-        self._is_read = True
+        # Only now, so that wishes that could not be read are read again. Not the newest request:
+        # its answer may name wishes that came after these were read.
+        self._read = asked
         return wishes
 
-    def _has_some(self) -> bool:
-        """Whether there are wishes that `wishes` has not returned yet. Never waits."""
-        path = f"{self._path}/wishes"
-        if self._asked is None:
-            if time.monotonic() < self._look_at:
-                return False
+    def _unread(self) -> Any:
+        """The request whose answer names wishes that `wishes` has not returned yet; None without
+        one. Never waits."""
+        if self._asked is None and time.monotonic() >= self._look_at:
             self._look_at = time.monotonic() + LOOK_SECONDS
-            self._is_read = False
-            self._asked = self._client.get_children_async(path, watch=self._forget)
+            self._ask()
         asked = self._asked
-        if self._is_read or asked is None or not asked.ready():
-            return False
+        if asked is None or asked is self._read or not asked.ready():
+            return None
         try:
             found = asked.get(block=False)
         except NoNodeError:
-            self._asked = self._client.exists_async(path, watch=self._forget)
-            return False
+            with self._asking:
+                self._asked = self._client.exists_async(self._wishes_path, watch=self._ask)
+            return None
         except LOST:
             self._asked = None
-            return False
+            return None
         if found is not None and not isinstance(found, list):
             # The znode has just been created.
-            self._asked = None
-            return False
+            self._ask()
+            return None
+        if found:
+            return asked
         # No wishes: nothing is left to read until the watch fires.
-        self._is_read = not found
-        return bool(found)
+        self._read = asked
+        return None
 
-    def _forget(self, _event: object) -> None:
-        """Called on the ZooKeeper client's thread at a change, or when the connection is lost."""
-        self._asked = None
+    def _ask(self, _event: object = None) -> None:
+        """Asks for the wishes, without waiting. Called also on the ZooKeeper client's thread, at a
+        change, and when the connection is lost."""
+        with self._asking:
+            self._asked = self._client.get_children_async(self._wishes_path, watch=self._ask)
 
     def heeded(self) -> None:
         while self._seen:
-            drop_node(self._client, f"{self._path}/wishes/{self._seen[0]}")
+            drop_node(self._client, f"{self._wishes_path}/{self._seen[0]}")
             # After the delete: if that fails, the next call deletes the same znode again.
             del self._seen[0]
 

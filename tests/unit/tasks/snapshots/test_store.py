@@ -172,31 +172,61 @@ def test_wishes_that_could_not_be_taken_out_are_taken_out_later(
     assert zookeeper.names(f"{PATH}/wishes") == []
 
 
-def test_a_wish_that_comes_while_the_task_runs_is_seen_within_a_second(
-    zookeeper: Any, snapshots: ZooKeeperSnapshots, clock: Clock
+def test_a_wish_that_comes_while_the_task_runs_is_there_at_its_next_look(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
 ) -> None:
     ask(zookeeper, PAUSE)
     assert snapshots.wishes() == [PAUSE]
     ask(zookeeper, STOP)
-    clock.now += store.LOOK_SECONDS / 2
-    assert snapshots.wishes() == []
-    clock.now += store.LOOK_SECONDS / 2
+    assert snapshots.has_wishes()
+    assert snapshots.wishes() == [STOP]
+
+
+def test_the_wishes_are_asked_for_when_they_change_and_not_when_the_task_looks(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
+) -> None:
+    """An idle task looks once a second, and an answer must not wait for its next look."""
+    ask(zookeeper, PAUSE)
+    snapshots.wishes()
+    snapshots.heeded()
+    assert not snapshots.has_wishes()
+    zookeeper.is_silent = True
+    zookeeper.changed(f"{PATH}/wishes")
+    zookeeper.put(f"{PATH}/wishes/9", STOP.to_fields())
+    assert not snapshots.has_wishes()
+    zookeeper.speak()
+    assert snapshots.has_wishes()
+
+
+def test_a_wish_that_comes_while_others_are_read_is_not_forgotten(
+    zookeeper: Any, snapshots: ZooKeeperSnapshots, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask(zookeeper, PAUSE)
+    read = store.wishes_of
+
+    def read_slowly(*where: Any) -> dict[str, Wish]:
+        found = read(*where)
+        ask(zookeeper, STOP)
+        return found
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "wishes_of", read_slowly)
+        assert snapshots.wishes() == [PAUSE]
     assert snapshots.wishes() == [STOP]
 
 
 def test_the_first_wish_ever_is_seen_though_its_folder_was_not_there(
-    zookeeper: Any, snapshots: ZooKeeperSnapshots, clock: Clock
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
 ) -> None:
     assert snapshots.wishes() == []
     assert snapshots.wishes() == []
     ask(zookeeper, PAUSE)
     zookeeper.changed(f"{PATH}/wishes")  # as its folder is made with it
-    clock.now += store.LOOK_SECONDS
     assert snapshots.wishes() == [PAUSE]
 
 
 def test_a_folder_that_is_made_between_two_questions_is_looked_into(
-    zookeeper: Any, snapshots: ZooKeeperSnapshots, clock: Clock
+    zookeeper: Any, snapshots: ZooKeeperSnapshots
 ) -> None:
     zookeeper.is_silent = True
     snapshots.wishes()
@@ -205,7 +235,6 @@ def test_a_folder_that_is_made_between_two_questions_is_looked_into(
     ask(zookeeper, PAUSE)
     snapshots._asked = zookeeper.exists_async(f"{PATH}/wishes")
     assert snapshots.wishes() == []
-    clock.now += store.LOOK_SECONDS
     assert snapshots.wishes() == [PAUSE]
 
 
