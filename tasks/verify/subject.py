@@ -202,7 +202,7 @@ def _key(
     for column in mapped[0][1].schema.key:
         name = plans[0].names.get(column)
         # Without one of its columns it identifies no row.
-        if not name:
+        if name is None or name not in columns:
             return ()
         places.append(columns.index(name))
     return tuple(places)

@@ -60,6 +60,11 @@ def test_a_target_without_a_key_is_compared_by_the_sources() -> None:
     assert (found.key_names, found.way) == (("id",), Way.RANGES)
 
 
+def test_rows_are_counted_where_the_sources_key_cannot_be_compared_at_the_target() -> None:
+    found = subject([mapped(INT)], target({"id": "money", "name": "text"}, ()))
+    assert (found.columns, found.key, found.way) == (("name",), (), Way.STREAM)
+
+
 def test_rows_of_several_sources_without_the_targets_key_are_counted() -> None:
     sources = [mapped(INT), mapped(INT, name=TableId("shop", "older"))]
     found = subject(sources, target(PG_INT, ()))
