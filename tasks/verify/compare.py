@@ -12,7 +12,7 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import islice
 from threading import Thread
@@ -458,26 +458,15 @@ class Comparison:
                 self.report.examples.append(self._example(key, own.get(key), theirs.get(key)))
 
     def _example(self, key: Key, own: Cells | None, theirs: Cells | None) -> Example:
-        kind, names = self.different[key], self.subject.columns
         known: dict[str, Cell] = {}
         digest = ""
         if isinstance(key, bytes):
             digest = key.hex()
         else:
             known = dict(zip(self.subject.key_names, key, strict=True))
-        columns: tuple[str, ...] = ()
-        shown = names
-        if own is not None and theirs is not None:
-            columns = shown = _differing(names, own, theirs)
-        example = Example(kind, known, digest, columns)
-        if not self.options.shows_values:
-            return example
-        # A row that one side lacks is shown whole.
-        return replace(
-            example,
-            source=_cells_of(shown, names, own),
-            target=_cells_of(shown, names, theirs),
-        )
+        example = Example(self.different[key], known, digest)
+        shows_values = self.options.shows_values
+        return example.of_rows(self.subject.columns, own, theirs, shows_values=shows_values)
 
 
 def key_groups(keys: Iterable[Key], size: int) -> Iterator[list[tuple[Cell, ...]]]:
@@ -494,23 +483,6 @@ def _kind(rows: int, others: int) -> Kind:
     if others > rows:
         return Kind.EXTRA
     return Kind.MERGED if rows > others else Kind.DIFFERENT
-
-
-def _differing(names: Sequence[str], own: Cells, theirs: Cells) -> tuple[str, ...]:
-    found = []
-    for name, cell, other in zip(names, own, theirs, strict=True):
-        if cell != other:
-            found.append(name)
-    return tuple(found)
-
-
-def _cells_of(
-    shown: Sequence[str], names: Sequence[str], row: Cells | None
-) -> dict[str, Cell] | None:
-    if row is None:
-        return None
-    cells = dict(zip(names, row, strict=True))
-    return {name: cells[name] for name in shown}
 
 
 def _between(low: float, high: float) -> Callable[[Key], bool]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
 
@@ -35,6 +36,27 @@ class Example:
     source: dict[str, Cell] | None = None
     target: dict[str, Cell] | None = None
 
+    def of_rows(
+        self,
+        names: Sequence[str],
+        own: Sequence[Cell] | None,
+        theirs: Sequence[Cell] | None,
+        *,
+        shows_values: bool,
+    ) -> Example:
+        """The example with what differs between the two rows; None: that side has none. `names`:
+        the compared columns."""
+        columns: tuple[str, ...] = ()
+        # A row that only one side has is shown whole.
+        shown = tuple(names)
+        if own is not None and theirs is not None:
+            columns = shown = _differing(names, own, theirs)
+        if not shows_values:
+            return replace(self, columns=columns)
+        source = _cells_of(shown, names, own)
+        target = _cells_of(shown, names, theirs)
+        return replace(self, columns=columns, source=source, target=target)
+
     def to_fields(self) -> dict[str, Any]:
         fields: dict[str, Any] = {"kind": self.kind, "key": self.key}
         if self.digest:
@@ -44,6 +66,25 @@ class Example:
         if self.source is not None or self.target is not None:
             fields |= {"source": self.source, "target": self.target}
         return fields
+
+
+def _differing(
+    names: Sequence[str], own: Sequence[Cell], theirs: Sequence[Cell]
+) -> tuple[str, ...]:
+    found = []
+    for name, cell, other in zip(names, own, theirs, strict=True):
+        if cell != other:
+            found.append(name)
+    return tuple(found)
+
+
+def _cells_of(
+    shown: Sequence[str], names: Sequence[str], row: Sequence[Cell] | None
+) -> dict[str, Cell] | None:
+    if row is None:
+        return None
+    cells = dict(zip(names, row, strict=True))
+    return {name: cells[name] for name in shown}
 
 
 @dataclass(slots=True)
