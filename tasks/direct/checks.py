@@ -81,16 +81,16 @@ def tells_rows_apart(mapped: MappedTable, target: TargetTable) -> bool:
     """Whether the target's key contains all columns of a key of the source."""
     key = {name.lower() for name in target.key}
     # A masked column may turn different values into one.
-    telling = set()
+    usable = set()
     for column, name in mapped.columns.items():
         if name.lower() in key and column.lower() not in mapped.route.rule.masks:
-            telling.add(column)
+            usable.add(column)
     # A key of prefixes, or with NULLs, lets different rows have equal keys.
     for each in mapped.schema.columns:
         if each.is_nullable:
-            telling.discard(each.name)
+            usable.discard(each.name)
     for unique in mapped.schema.uniques:
-        if unique.is_whole and telling.issuperset(unique.columns):
+        if unique.is_whole and usable.issuperset(unique.columns):
             return True
     return False
 

@@ -29,13 +29,13 @@ LONG_GROUPS: Final = "SET SESSION group_concat_max_len = 67108864"
 
 def selection(columns: Iterable[TableColumn]) -> tuple[str, ReadRow]:
     """The SQL that selects the columns, and a function from a row of the driver to its cells."""
-    terms = []
+    parts = []
     reads = []
     for column in columns:
-        term, read = selected(column, quoted("mysql", column.name))
-        terms.append(term)
+        sql, read = selected(column, quoted("mysql", column.name))
+        parts.append(sql)
         reads.append(read)
-    return ", ".join(terms), reading(reads)
+    return ", ".join(parts), reading(reads)
 
 
 def selected(column: TableColumn, name: str) -> tuple[str, Read]:
