@@ -29,7 +29,7 @@ from cdcbus.plugins.errors import (
     TargetUnavailable,
 )
 from cdcbus.plugins.loaders.dialect import SqlDialect
-from cdcbus.plugins.loaders.jdbc_url import JdbcUrl
+from cdcbus.plugins.loaders.dialects.jdbc_address import JdbcUrl
 from cdcbus.plugins.loaders.sessions import end_other_sessions, set_up_mysql, set_up_postgresql
 
 LOG = logging.getLogger(__name__)

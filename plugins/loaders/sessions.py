@@ -18,11 +18,12 @@ from sqlalchemy import Connection, Engine, event
 from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.errors import TargetMisconfigured
-from cdcbus.plugins.loaders.jdbc_url import GONE_SECONDS, MYSQL_MODE, JdbcUrl
+from cdcbus.plugins.loaders.dialects.jdbc_address import JdbcUrl
+from cdcbus.plugins.loaders.dialects.jdbc_parameters import GONE_SECONDS
+from cdcbus.plugins.loaders.dialects.mysql.jdbc_address import MAX_PACKET, MYSQL_MODE
 
 POOLED: Final = "begin"
 """The key in a pooler connection's info of the statement that begins its transactions."""
-MAX_PACKET: Final = "max_allowed_packet"
 SLOTS: Final = 64
 """The number of a task's sessions that other processes can find, on all machines together."""
 APPLICATION_NAME_BYTES: Final = 63

@@ -44,6 +44,7 @@ from cdcbus.plugins.loaders.dialects.mysql.errors import (
     enum_without_label,
     lacks_right,
 )
+from cdcbus.plugins.loaders.dialects.mysql.jdbc_address import MAX_PACKET
 from cdcbus.plugins.loaders.dialects.mysql.sql import (
     QUOTED,
     create_stage_sql,
@@ -64,7 +65,6 @@ from cdcbus.plugins.loaders.dialects.mysql.sql import (
     widen_sql,
 )
 from cdcbus.plugins.loaders.dialects.preview import previewed
-from cdcbus.plugins.loaders.sessions import MAX_PACKET
 from cdcbus.plugins.rowchange import Cell
 
 LOG = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ ROWS_PER_UNION: Final = 100
 
 
 class Mysql:
-    """Writes to MySQL and MariaDB. The session's settings are in `jdbc_url`."""
+    """Writes to MySQL and MariaDB. The settings of its sessions are in `jdbc_address`."""
 
     name = "mysql"
     catalog = CATALOG

@@ -1,0 +1,102 @@
+"""A JDBC address, its parts, and its form for messages: what all SQL databases share. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote
+
+from cdcbus.plugins.contracts import JdbcTarget
+from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.mysql_tls import BY_ITSELF, MysqlTls
+
+Arguments = dict[str, Any]
+HOST: Final = re.compile(r"(\[[^\]]+\]|[^:\[\]()=]*)(?::(\d+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class JdbcUrl:
+    """A target's address. `dialect`: postgresql, mysql (MariaDB too) or oracle. `shown` is for
+    messages: no user, no password. `arguments` are those of the driver's connect function, without
+    `mysql_tls`; hidden from repr, as they hold the password. `call_timeout_milliseconds`: the limit
+    for Oracle's answers, 0 = none. `settings`: PostgreSQL's, for each transaction."""
+
+    dialect: str
+    shown: str
+    arguments: Mapping[str, Any] = field(repr=False)
+    mysql_tls: MysqlTls = BY_ITSELF
+    call_timeout_milliseconds: int = 0
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+    def connect_arguments(self) -> Arguments:
+        """All arguments. Reads the certificates that they name; raises ConfigError for an unusable
+        file."""
+        return {**self.arguments, **self.mysql_tls.driver_arguments()}
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """HOSTS/DATABASE?PARAMETERS; parameter names are in lower case, as JDBC drivers differ in
+    theirs."""
+
+    hosts: list[tuple[str, int]]
+    database: str
+    parameters: dict[str, str]
+    user: str
+    password: str
+
+    @property
+    def shown(self) -> str:
+        """The address for messages, without parameters and login."""
+        hosts = []
+        for host, port in self.hosts:
+            hosts.append(f"{host}:{port}")
+        return f"{','.join(hosts)}/{self.database}"
+
+
+def parts_of(rest: str, target: JdbcTarget, default_port: int) -> Parts:
+    """`rest`: the target's address after its prefix. Raises ConfigError."""
+    address, _, query = rest.partition("?")
+    if not address.startswith("//"):
+        address = f"//localhost/{address.lstrip('/')}"
+    authority, _, database = address[2:].partition("/")
+    login, _, names = authority.rpartition("@")
+    parameters = parameters_of(query)
+    login_user, _, login_password = login.partition(":")
+    user = parameters.pop("user", unquote(login_user))
+    password = parameters.pop("password", unquote(login_password))
+    hosts = []
+    for name in names.split(","):
+        hosts.append(_host(name, default_port, target))
+    return Parts(
+        hosts,
+        unquote(database),
+        parameters,
+        target.user or user,
+        target.password or password,
+    )
+
+
+def parameters_of(query: str) -> dict[str, str]:
+    """The parameters by name in lower case."""
+    return {name.lower(): value for name, value in parse_qsl(query, keep_blank_values=True)}
+
+
+def _host(text: str, default_port: int, target: JdbcTarget) -> tuple[str, int]:
+    match = HOST.fullmatch(text)
+    if match is None:
+        raise refused(target, f"{text} is not HOST or HOST:PORT")
+    return match[1].strip("[]") or "localhost", int(match[2] or default_port)
+
+
+def refused(target: JdbcTarget, why: str) -> ConfigError:
+    """The error for a target whose address cannot be read."""
+    return ConfigError(f"JDBC address {without_parameters(target.url)}: {why}")
+
+
+def without_parameters(url: str) -> str:
+    """The address for messages: parameters, and the text before an @, may hold a password."""
+    address = re.split("[?;]", url, maxsplit=1)[0]
+    return re.sub(r"^((?:\w+:)*(?://)?).*@", r"\1", address, flags=re.DOTALL)
