@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from cdcbus.plugins.contracts.target_table import TargetTable
 from cdcbus.plugins.rowchange import Cell
@@ -23,6 +24,14 @@ class Writes:
     # The source has only inserted these rows, so the target rarely holds them; after a replay it
     # can.
     are_new: bool = field(default=False, compare=False)
+
+    def rows_of(self, columns: Sequence[str]) -> list[tuple[Cell, ...]]:
+        """The rows with only these of their columns, at least one, in this order."""
+        places = list(map(self.columns.index, columns))
+        if len(places) == 1:
+            # for a single place, itemgetter would return the cell without a tuple
+            return [(row[places[0]],) for row in self.rows]
+        return list(map(itemgetter(*places), self.rows))
 
     def missed(self, inserted: int) -> int:
         """The number of rows that the target should have held but lacked, given how many were

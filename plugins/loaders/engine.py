@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from time import sleep
 from typing import Any, Final
 
-from sqlalchemy import Engine, create_engine, event
+from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
 from sqlalchemy.exc import (
     DBAPIError,
@@ -82,10 +82,7 @@ class Database:
         """Ends the sessions of an earlier process of the task, which may hang in the middle of a
         transaction. Failures are logged; raises TargetUnavailable."""
         try:
-            with (
-                self.reported("sessions of an earlier process"),
-                self.engine.connect() as connection,
-            ):
+            with self.connected("sessions of an earlier process") as connection:
                 count = end_other_sessions(
                     connection, self.url, self.target.task_id, self.own_sessions
                 )
@@ -116,6 +113,19 @@ class Database:
         if self.dialect.name == "oracle" and name:
             name = sql.denormalize_name(name)
         return name
+
+    @contextmanager
+    def connected(self, what: str) -> Iterator[Connection]:
+        """A connection whose errors are `reported` as those of `what`."""
+        with self.reported(what), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def begun(self, what: str) -> Iterator[Connection]:
+        """A connection in a transaction, which is committed at the end of the block; errors are
+        `reported` as those of `what`."""
+        with self.reported(what), self.engine.begin() as connection:
+            yield connection
 
     @contextmanager
     def reported(self, what: str, columns: Collection[str] = ()) -> Iterator[None]:

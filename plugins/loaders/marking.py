@@ -20,20 +20,20 @@ class Marking:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._table = f"{PREFIX}{mark}" if (mark := database.target.mark) else ""
+        self._table = f"{PREFIX}{database.target.mark}"
+        self._is_marking = bool(database.target.mark)
         self._lock = Lock()
-        self._is_there = not self._table
+        self._is_there = False
 
     def prepare(self) -> None:
         """Creates the table if it is missing, once. Raises TargetError: unmarked transactions would
         circulate endlessly."""
+        if not self._is_marking:
+            return
         with self._lock:
             if self._is_there:
                 return
-            with (
-                self._database.reported(f"table {self._table}"),
-                self._database.engine.begin() as connection,
-            ):
+            with self._database.begun(f"table {self._table}") as connection:
                 connection.exec_driver_sql(
                     f"CREATE TABLE IF NOT EXISTS {self._table} (id CHAR(32) PRIMARY KEY) "
                     "ENGINE=InnoDB"
@@ -43,7 +43,8 @@ class Marking:
     def begin(self, connection: Connection) -> None:
         """Writes the first rows of a transaction: inserts and deletes a unique row, so that no two
         transactions wait for each other, and the table stays empty."""
-        if self._table:
-            key = uuid4().hex
-            connection.exec_driver_sql(f"INSERT INTO {self._table} (id) VALUES ('{key}')")
-            connection.exec_driver_sql(f"DELETE FROM {self._table} WHERE id = '{key}'")
+        if not self._is_marking:
+            return
+        key = uuid4().hex
+        connection.exec_driver_sql(f"INSERT INTO {self._table} (id) VALUES ('{key}')")
+        connection.exec_driver_sql(f"DELETE FROM {self._table} WHERE id = '{key}'")

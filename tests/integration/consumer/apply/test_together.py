@@ -15,7 +15,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import Counts, TableBatch
 from cdcbus.plugins.loaders import make_loader
-from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcTransaction
+from cdcbus.plugins.loaders.transaction import JdbcTransaction
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
