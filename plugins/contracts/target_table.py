@@ -55,3 +55,8 @@ class TargetTable:
     remarks: tuple[str, ...] = ()
     # Its loader applies `TableBatch.moves`.
     can_move: bool = False
+
+    @property
+    def key_columns(self) -> list[TargetColumn]:
+        """The columns of the key, in its order."""
+        return [self.columns[name] for name in self.key]

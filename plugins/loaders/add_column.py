@@ -103,7 +103,7 @@ def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
         type_ = column_type(column.mysql_type, table.dialect)
         added.append(f"{quoting.name(column.name)} {type_}")
     if table.dialect != "oracle":
-        adds = ", ".join(f"ADD COLUMN {each}" for each in added)
+        adds = "ADD COLUMN " + ", ADD COLUMN ".join(added)
     elif len(added) == 1:
         adds = f"ADD {added[0]}"
     else:
@@ -115,27 +115,30 @@ def column_type(mysql_type: str, dialect: str) -> str:
     """The target's type for a type as MySQL spells it; long text for an unknown one."""
     if dialect == "mysql":
         return mysql_type or "longtext"
-    known = ORACLE if dialect == "oracle" else POSTGRESQL
-    long_text = "CLOB" if dialect == "oracle" else "text"
     match = TYPE.match(mysql_type.lower())
     if match is None:
-        return long_text
+        return "CLOB" if dialect == "oracle" else "text"
     name = match[1]
     length = match[2] or ""
-    rest = match[3]
     if name in ("datetime", "timestamp", "time") and not length:
         length = "(0)"  # without a number, targets default to six digits
     elif length == "(0)" and name in EMPTY:
         length = "(1)"
     if dialect == "oracle":
-        found = re.search("[0-9]+", length)
-        size = int(found[0]) if found else 0
-        longest, beyond = ORACLE_LONGEST.get(name, (size, ""))
-        if size > longest:
-            return beyond
-        if name in ("char", "varchar"):
-            length = str(size)
-    type_ = known.get(name, long_text)
-    if "unsigned" in rest:
-        type_ = known.get(f"{name} unsigned", type_)
+        return _oracle_type(name, length)
+    type_ = POSTGRESQL.get(name, "text")
+    if "unsigned" in match[3]:
+        type_ = POSTGRESQL.get(f"{name} unsigned", type_)
     return type_.format(length)
+
+
+def _oracle_type(name: str, length: str) -> str:
+    size = 0
+    if found := re.search("[0-9]+", length):
+        size = int(found[0])
+    longest, beyond = ORACLE_LONGEST.get(name, (size, ""))
+    if size > longest:
+        return beyond
+    if name in ("char", "varchar"):
+        length = str(size)
+    return ORACLE.get(name, "CLOB").format(length)

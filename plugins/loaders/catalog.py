@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from sqlalchemy import Connection, text
@@ -62,18 +63,21 @@ def _exact(
     for is_primary, key_name, column_name, is_deferrable in found:
         known = keys.setdefault(key_name, _Key(bool(is_primary), bool(is_deferrable), []))
         known.columns.append(column_name)
-    key = _chosen(list(keys.values()), columns)
-    others = tuple(each.names for each in keys.values() if key is None or each.names != key.names)
+    key = _chosen(list(keys.values()), columns) or NO_KEY
+    others = []
+    for each in keys.values():
+        if key is NO_KEY or each.names != key.names:
+            others.append(each.names)
     remarks = _said(connection, catalog.remarks, parameters)
     remarks += _lacking(connection, catalog, parameters)
     return TargetTable(
         name,
         columns,
-        key.names if key else (),
-        others,
+        key.names,
+        tuple(others),
         dialect,
         "; ".join(_unsafe(connection, catalog, name)),
-        key is not None and key.is_deferrable,
+        key.is_deferrable,
         can_move=True,
         remarks=tuple(remarks),
     )
@@ -101,7 +105,17 @@ class _Key:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return () if None in self.columns else tuple(filter(None, self.columns))
+        if None in self.columns:
+            return ()
+        return tuple(filter(None, self.columns))
+
+    @property
+    def rank(self) -> tuple[bool, bool]:
+        """The lower, the better it is as a table's key."""
+        return not self.is_primary, self.is_deferrable
+
+
+NO_KEY: Final = _Key(is_primary=False, is_deferrable=False, columns=[])
 
 
 def _chosen(keys: list[_Key], columns: dict[str, TargetColumn]) -> _Key | None:
@@ -112,7 +126,7 @@ def _chosen(keys: list[_Key], columns: dict[str, TargetColumn]) -> _Key | None:
         is_nullable = any(columns[name].is_nullable for name in key.names)
         if key.is_primary or (key.names and not is_nullable):
             usable.append(key)
-    return min(usable, key=lambda key: (not key.is_primary, key.is_deferrable), default=None)
+    return min(usable, key=attrgetter("rank"), default=None)
 
 
 def _column(
@@ -138,7 +152,8 @@ def _said(connection: Connection, query: str, parameters: dict[str, str]) -> lis
     """The rows of a query, as text; none without a query."""
     if not query:
         return []
-    return [str(line) for (line,) in connection.execute(text(query), parameters)]
+    lines = connection.execute(text(query), parameters).scalars()
+    return list(map(str, lines))
 
 
 def _lacking(connection: Connection, catalog: Catalog, parameters: dict[str, str]) -> list[str]:
@@ -147,7 +162,9 @@ def _lacking(connection: Connection, catalog: Catalog, parameters: dict[str, str
         return []
     found = []
     for verb, names, is_whole in connection.execute(text(catalog.rights), parameters):
-        what = "rows" if is_whole else f"its columns {names}"
+        what = f"its columns {names}"
+        if is_whole:
+            what = "rows"
         found.append(f"gives this user no right to {verb} {what}")
     return found
 
@@ -164,6 +181,7 @@ def _below(connection: Connection, catalog: Catalog, name: TableId) -> list[Tabl
     for each in found:  # grows during the loop
         definition = connection.execute(text(catalog.view), each._asdict()).scalar() or ""
         for schema, table in PAIR.findall(definition):
+            # within backticks a backtick is doubled
             pair = TableId(schema.replace("``", "`"), table.replace("``", "`"))
             if pair not in found:
                 found.append(pair)
@@ -173,10 +191,13 @@ def _below(connection: Connection, catalog: Catalog, name: TableId) -> list[Tabl
 def _any_case(
     connection: Connection, catalog: Catalog, dialect: str, name: TableId
 ) -> TargetTable | None:
-    found = [TableId(*row) for row in connection.execute(text(catalog.names), name._asdict())]
+    rows = connection.execute(text(catalog.names), name._asdict())
+    found = list(map(TableId._make, rows))
+    if not found:
+        return None
     if len(found) > 1:
         raise ConfigError(
             f"target tables {', '.join(map(str, found))} all match {name}: name one exactly with "
             "mapper[i].schema and .table"
         )
-    return _exact(connection, catalog, dialect, found[0]) if found else None
+    return _exact(connection, catalog, dialect, found[0])

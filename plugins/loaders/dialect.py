@@ -33,11 +33,13 @@ class Quoting:
 
     def names(self, names: Iterable[str], prefix: str = "") -> str:
         """Comma-separated names, each after `prefix`."""
-        return ", ".join(prefix + self._quote(name) for name in names)
+        quoted = map(self._quote, names)
+        return ", ".join(prefix + name for name in quoted)
 
     def table(self, table: TableId) -> str:
         """SCHEMA.TABLE, or TABLE without a schema."""
-        return ".".join(self._quote(part) for part in table if part)
+        parts = filter(None, table)
+        return ".".join(map(self._quote, parts))
 
     def equal(self, names: Iterable[str], left: str, right: str, separator: str = " AND ") -> str:
         """`t.a = s.a AND t.b = s.b`, with `left` = `t.` and `right` = `s.`."""
@@ -185,6 +187,11 @@ def by_column(
     return zip(columns, zip(*rows, strict=True), strict=True)
 
 
+def nulls_of(columns: Sequence[str], row: Sequence[object]) -> list[str]:
+    """The columns in which the row is NULL."""
+    return [name for name, cell in zip(columns, row, strict=True) if cell is None]
+
+
 def assigned(table: TargetTable, columns: Sequence[str]) -> Sequence[str]:
     """The columns that an UPDATE sets: all except the key and those that only an INSERT can set;
     the key itself if nothing else is left, as SQL requires an assignment."""
@@ -216,7 +223,11 @@ def unfit(table: TargetTable, column: TargetColumn, what: str) -> TargetRejected
 
 
 ZERO_DATE: Final = re.compile(r"0000-|[0-9]{4}-(?:00-|[0-9]{2}-00)")
-EPOCH: Final = "1970-01-01"
+ZERO_DATE_REFUSED: Final = (
+    "a zero or partly zero date: loader.zeroDate=null or epoch says what becomes of those"
+)
+INSTEAD: Final = {ZeroDate.NULL: None, ZeroDate.EPOCH: "1970-01-01"}
+"""What is written in place of a zero date."""
 
 
 def without_zero_dates(
@@ -228,12 +239,12 @@ def without_zero_dates(
     text = "".join(filter(None, cells))
     if "-00" not in text and "0000-" not in text:
         return cells
-    zeros = [cell is not None and ZERO_DATE.match(cell) is not None for cell in cells]
-    if policy is ZeroDate.REJECT and any(zeros):
-        raise unfit(
-            table,
-            column,
-            "a zero or partly zero date: loader.zeroDate=null or epoch says what becomes of those",
-        )
-    instead = EPOCH if policy is ZeroDate.EPOCH else None
-    return [instead if is_zero else cell for is_zero, cell in zip(zeros, cells, strict=True)]
+    written: list[Cell] = []
+    for cell in cells:
+        if cell is None or not ZERO_DATE.match(cell):
+            written.append(cell)
+        elif policy is ZeroDate.REJECT:
+            raise unfit(table, column, ZERO_DATE_REFUSED)
+        else:
+            written.append(INSTEAD[policy])
+    return written

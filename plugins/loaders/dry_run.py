@@ -7,6 +7,7 @@ import logging
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import groupby
+from operator import attrgetter
 
 from cdcbus.plugins.contracts import (
     AppliedOffset,
@@ -40,7 +41,9 @@ class JdbcSqlDebug(JdbcBatch):
 
     def fence(self) -> list[AppliedOffset] | None:
         table = self.offset_table()
-        return list(table.applied) if table.is_there else None
+        if not table.is_there:
+            return None
+        return list(table.applied)
 
     def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
         return super().version_table(table, make=False)
@@ -74,21 +77,21 @@ class DryTransaction:
     def write(self, batch: TableBatch) -> Counts:
         statements = self._dialect.preview(batch)
         # consecutive equal statements are logged once
-        for sql, equal in groupby(statements, lambda statement: statement.sql):
-            rows = sum(statement.rows for statement in equal)
-            LOG.info(
-                "task %s would run, for %s: %s",
-                self._task_id,
-                "all rows" if rows == 0 else f"{rows} rows",
-                sql,
-            )
+        for sql, equal in groupby(statements, attrgetter("sql")):
+            rows = sum(map(attrgetter("rows"), equal))
+            concerned = f"{rows} rows"
+            if rows == 0:
+                concerned = "all rows"
+            LOG.info("task %s would run, for %s: %s", self._task_id, concerned, sql)
         counts = Counts(deleted=len(batch.deletes))
         for writes in batch.writes:
             counts.written += len(writes.rows)
         for swaps in batch.swaps:
-            deleted = sum(new is None for _, new in swaps.rows)
-            counts.deleted += deleted
-            counts.written += len(swaps.rows) - deleted
+            for _, new in swaps.rows:
+                if new is None:
+                    counts.deleted += 1
+                else:
+                    counts.written += 1
         return counts
 
     @contextmanager

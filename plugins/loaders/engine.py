@@ -64,10 +64,9 @@ class Database:
                 opened.enter_context(self.engine.connect())
             wanted = min(self.target.min_connections, self.target.pool_size)
             for number in range(2, wanted + 1):
+                what = f"connection {number} of {wanted} (loader.source.minPoolSize)"
                 try:
-                    with self.reported(
-                        f"connection {number} of {wanted} (loader.source.minPoolSize)"
-                    ):
+                    with self.reported(what):
                         opened.enter_context(self.engine.connect())
                 except TargetError as error:
                     LOG.warning(
@@ -138,12 +137,10 @@ class Database:
             yield
         except (DBAPIError, self.engine.dialect.loaded_dbapi.Error) as error:
             diagnosis = self.dialect.diagnose(error, columns)
-            remedy = (
-                "; check loader.source.userName, its password and its rights"
-                if diagnosis.error is TargetMisconfigured
-                else ""
-            )
-            raise diagnosis.error(f"{self.shown}, {what}: {diagnosis.text}{remedy}") from None
+            text = diagnosis.text
+            if diagnosis.error is TargetMisconfigured:
+                text += "; check loader.source.userName, its password and its rights"
+            raise diagnosis.error(f"{self.shown}, {what}: {text}") from None
         # a statement after the one that lost the connection
         except (InvalidRequestError, ResourceClosedError):
             raise TargetUnavailable(
@@ -181,10 +178,8 @@ def open_database(target: JdbcTarget, url: JdbcUrl, dialect: SqlDialect) -> Data
             try:
                 return sql.connect(*arguments, **options)
             except sql.loaded_dbapi.OperationalError as cause:
-                if (
-                    dialect.diagnose(OperationalError(None, None, cause), ()).error
-                    is not TargetUnavailable
-                ):
+                diagnosis = dialect.diagnose(OperationalError(None, None, cause), ())
+                if diagnosis.error is not TargetUnavailable:
                     raise
             sleep(CONNECT_PAUSE_SECONDS)
         return sql.connect(*arguments, **options)
@@ -241,11 +236,13 @@ def _set_up_oracle(engine: Engine, url: JdbcUrl) -> None:
 def _cx_oracle(url: JdbcUrl) -> dict[str, Any]:
     """The arguments for cx_Oracle: Oracle's client library reads the rest from its own files, in
     TNS_ADMIN. Raises ConfigError for arguments that cx_Oracle does not take."""
-    if other := sorted(
-        url.arguments.keys() - {"user", "password", "dsn", "tcp_connect_timeout", "program"}
-    ):
+    login = ("user", "password", "dsn")
+    # the last two are always there, so nobody need have asked for them
+    other = url.arguments.keys() - {*login, "tcp_connect_timeout", "program"}
+    if other:
+        names = ", ".join(sorted(other))
         raise ConfigError(
-            f"{url.shown}: cx_Oracle cannot be given {', '.join(other)}; install oracledb, or "
-            "leave the parameters out"
+            f"{url.shown}: cx_Oracle cannot be given {names}; install oracledb, or leave the "
+            "parameters out"
         )
-    return {name: url.arguments[name] for name in ("user", "password", "dsn")}
+    return {name: url.arguments[name] for name in login}

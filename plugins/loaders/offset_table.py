@@ -57,6 +57,7 @@ SHAPE: Final = Table(
 
 
 ADDED: Final = (SHAPE.c.epoch, SHAPE.c.details)
+"""The columns that earlier versions did not have."""
 
 
 class OldOffsetTable(TargetMisconfigured):
@@ -108,7 +109,10 @@ def complete(database: Database, table: TargetTable) -> TargetTable:
     """Adds the columns that earlier versions did not have, and returns the table. Raises
     OldOffsetTable with the statement that adds them if the user may not, DBAPIError if the target
     is unavailable."""
-    missing = [column for column in ADDED if column.name not in _names(table)]
+    known = _names(table)
+    missing = [column for column in ADDED if column.name not in known]
+    if not missing:
+        return table
     for column in missing:
         definition = CreateColumn(column).compile(dialect=database.engine.dialect)
         sql = f"ALTER TABLE {QUOTING[table.dialect].table(table.id)} ADD {definition}"
@@ -124,15 +128,14 @@ def complete(database: Database, table: TargetTable) -> TargetTable:
                 raise
             raise OldOffsetTable(
                 f"{database.shown}: table {TABLE} lacks column {column.name}, by which one that "
-                "has lost its task is kept from writing, "
-                f"and it cannot be added ({diagnosis.text}): run {sql} as its owner, then start "
-                "the task again"
+                "has lost its task is kept from writing, and it cannot be added "
+                f"({diagnosis.text}): run {sql} as its owner, then start the task again"
             ) from None
-    return (find_table(database) or table) if missing else table
+    return find_table(database) or table
 
 
 def _names(table: TargetTable) -> set[str]:
-    return {name.lower() for name in table.columns}
+    return set(map(str.lower, table.columns))
 
 
 def store(
@@ -196,15 +199,13 @@ def load(connection: Connection, task_id: str, table: TargetTable) -> list[Appli
     columns = SHAPE.c
     names = _names(table)
     # NULL for columns that the table does not have yet
-    epochs = columns.epoch if columns.epoch.name in names else null()
-    all_details = columns.details if columns.details.name in names else null()
+    added = [column if column.name in names else null() for column in ADDED]
     query = select(
         columns.topic,
         columns.partition,
         columns.next_offset,
         columns.mzxid,
-        epochs,
-        all_details,
+        *added,
     ).where(columns.task == task_id)
     found = []
     for topic, partition, next_offset, position_version, epoch, text_ in connection.execute(query):

@@ -33,10 +33,9 @@ one."""
 
 def name_of(task_id: str, table: TargetTable) -> str:
     """The name of a table's versions. It changes with the key's columns and their types."""
-    columns = [
-        (name, its.type, its.length, its.scale, its.declared)
-        for name, its in ((each, table.columns[each]) for each in table.key)
-    ]
+    columns = []
+    for key, column in zip(table.key, table.key_columns, strict=True):
+        columns.append((key, column.type, column.length, column.scale, column.declared))
     return _names_begin(task_id) + _short((*table.id, columns))
 
 
@@ -102,8 +101,9 @@ def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
             f"{came} BIGINT NOT NULL DEFAULT 0, {place} VARCHAR(60) NOT NULL DEFAULT '{NO_PLACE}'"
         )
         return [f"CREATE TABLE {made} ({columns}, PRIMARY KEY ({key})) ENGINE=InnoDB AS {query}"]
-    number = "NUMBER(19)" if dialect == "oracle" else "BIGINT"
-    characters = "VARCHAR2(60)" if dialect == "oracle" else "VARCHAR(60)"
+    number, characters = "BIGINT", "VARCHAR(60)"
+    if dialect == "oracle":
+        number, characters = "NUMBER(19)", "VARCHAR2(60)"
     return [
         f"CREATE TABLE {made} AS {query}",
         f"ALTER TABLE {made} ADD {came} {number} DEFAULT 0 NOT NULL",
@@ -132,9 +132,8 @@ def make_every(database: Database, task_id: str) -> bool:
     place = place_of(database, task_id, None)
     try:
         with database.engine.begin() as connection:
-            connection.exec_driver_sql(
-                f"CREATE TABLE {QUOTING[database.dialect.name].table(place)} (cdcbus_ms INTEGER)"
-            )
+            quoted = QUOTING[database.dialect.name].table(place)
+            connection.exec_driver_sql(f"CREATE TABLE {quoted} (cdcbus_ms INTEGER)")
     except DBAPIError:
         with database.engine.connect() as connection:
             if not is_any_there(connection, database, task_id, [None]):
@@ -149,16 +148,15 @@ def prune(database: Database, task_id: str, before_ms: int) -> None:
     dialect = database.dialect.name
     quoted = QUOTING[dialect]
     schema = place_of(database, task_id, None).schema
+    came = quoted.name(VERSION[0])
     with database.engine.begin() as connection:
-        names = connection.execute(text(NAMES[dialect]), {"schema": schema}).scalars().all()
-        for name in names:
+        found = connection.execute(text(NAMES[dialect]), {"schema": schema})
+        for name in found.scalars().all():
             if not name.startswith(_names_begin(task_id)) or name.endswith(EVERY):
                 continue
             table = quoted.table(TableId(schema, name))
-            came = quoted.name(VERSION[0])
-            connection.execute(
-                text(f"DELETE FROM {table} WHERE {came} < :before_ms"), {"before_ms": before_ms}
-            )
+            delete = text(f"DELETE FROM {table} WHERE {came} < :before_ms")
+            connection.execute(delete, {"before_ms": before_ms})
 
 
 _IN_SCHEMA: Final = "information_schema.tables WHERE table_schema = :schema"
@@ -177,4 +175,6 @@ NAMES: Final = {
 
 def version(came_ms: int, place: str) -> RowVersion:
     """A version from the cells that were read."""
-    return RowVersion(int(came_ms), "" if place == NO_PLACE else place)
+    if place == NO_PLACE:
+        place = ""
+    return RowVersion(int(came_ms), place)

@@ -44,7 +44,7 @@ LABEL: Final = re.compile(r"'((?:[^']|'')*)'")
 
 def lacking(table: TargetTable, columns: Sequence[Column]) -> list[Column]:
     """The columns that the table lacks, compared without case."""
-    known = {name.lower() for name in table.columns}
+    known = set(map(str.lower, table.columns))
     return [column for column in columns if column.name.lower() not in known]
 
 
@@ -53,7 +53,7 @@ def too_narrow(table: TargetTable, columns: Sequence[Column]) -> dict[str, str]:
     enough."""
     # an exact match takes precedence over one that differs in case
     spelled = {name.lower(): name for name in table.columns}
-    spelled |= {name: name for name in table.columns}
+    spelled.update(zip(table.columns, table.columns, strict=True))
     found: dict[str, str] = {}
     for column in columns:
         name = spelled.get(column.name) or spelled.get(column.name.lower())
@@ -77,14 +77,14 @@ class _Type:
     """A type as MySQL spells it: a source column's, or a target's own."""
 
     def __init__(self, text: str) -> None:
-        match = TYPE.fullmatch(text.lower())
-        groups = match.groupdict() if match else {}
-        self.name = groups.get("name") or ""
         self.spelled = text
         self.text = text.lower()
-        self.length = int(groups.get("length") or 0) or DEFAULT_LENGTHS.get(self.name, 0)
-        self.scale = int(groups.get("scale") or 0)
-        self.is_unsigned = "unsigned" in (groups.get("rest") or "")
+        self.name, length, scale, rest = "", "", "", ""
+        if match := TYPE.fullmatch(self.text):
+            self.name, length, scale, rest = match.groups(default="")
+        self.length = int(length or 0) or DEFAULT_LENGTHS.get(self.name, 0)
+        self.scale = int(scale or 0)
+        self.is_unsigned = "unsigned" in rest
         self.counts_up = self.text.endswith("auto_increment")
 
     @property
@@ -127,7 +127,9 @@ def _decimal(column: TargetColumn, source: _Type) -> tuple[int, int] | None:
     scale = max(own_scale, wanted[1])
     before_point = max(column.length - own_scale, wanted[0])
     wider = (before_point + scale, scale)
-    return None if wider == (column.length, own_scale) else wider
+    if wider == (column.length, own_scale):
+        return None
+    return wider
 
 
 def _labels(column: TargetColumn, source: _Type, same: Callable[[str], str]) -> list[str]:
@@ -141,18 +143,23 @@ def _labels(column: TargetColumn, source: _Type, same: Callable[[str], str]) -> 
         return []
     labels = list(labels_of(column.declared))
     known = set(map(same, labels))
-    lacking = [label for label in labels_of(source.spelled) if same(label) not in known]
-    return labels + lacking if lacking else []
+    missing = [label for label in labels_of(source.spelled) if same(label) not in known]
+    if not missing:
+        return []
+    return labels + missing
 
 
 def _with_labels(name: str, labels: Sequence[str]) -> str:
-    quoted = ["'" + label.replace("'", "''") + "'" for label in labels]
+    quoted = []
+    for label in labels:
+        quoted.append("'" + label.replace("'", "''") + "'")
     return f"{name}({','.join(quoted)})"
 
 
 def _postgresql(column: TargetColumn, source: _Type) -> str | None:
     if labels := _labels(column, source, str):
-        if any(len(label.encode()) > PG_LABEL_BYTES for label in labels):
+        longest = max(map(len, map(str.encode, labels)))
+        if longest > PG_LABEL_BYTES:
             return None
         return _with_labels("enum", labels)
     is_longer = bool(column.length) and source.length > (column.length or 0)
@@ -164,8 +171,7 @@ def _postgresql(column: TargetColumn, source: _Type) -> str | None:
         case "real" if source.name == "double":
             return "double precision"
         case "character varying" | "bpchar" if source.is_text and is_longer:
-            kind = "char" if column.type == "bpchar" else "varchar"
-            return "text" if source.name in LENGTHS else f"{kind}({source.length})"
+            return _postgresql_text(column, source)
         case '"bit"' if source.name == "bit" and is_longer:
             return f"bit({source.length})"
         case "bit varying" if source.name == "bit" and is_longer:
@@ -179,6 +185,15 @@ def _postgresql(column: TargetColumn, source: _Type) -> str | None:
     if (is_moment or is_clock) and source.is_finer(column):
         return f"{kind}({source.length}) {zone}"
     return None
+
+
+def _postgresql_text(column: TargetColumn, source: _Type) -> str:
+    if source.name in LENGTHS:
+        return "text"
+    kind = "varchar"
+    if column.type == "bpchar":
+        kind = "char"
+    return f"{kind}({source.length})"
 
 
 def _postgresql_whole(column: TargetColumn, source: _Type) -> str | None:
@@ -195,23 +210,30 @@ def _mysql(column: TargetColumn, source: _Type) -> str | None:
     if source.name in WHOLE and column.type in WHOLE:
         return _mysql_whole(target, source)
     if column.type == "year" and source.name in WHOLE:
-        # a YEAR reaches 2155
-        return source.text if source.name != "tinyint" else "smallint"
+        if source.name == "tinyint":
+            return "smallint"  # a YEAR reaches 2155
+        return source.text
     if column.type == "decimal":
         return _mysql_decimal(column, target, source)
     if column.type in FLOATS and source.name in FLOATS:
         return _mysql_float(column, target, source)
     if column.type == "date" and source.name in MOMENTS:
-        return f"datetime({source.length})" if source.length else "datetime"
+        if not source.length:
+            return "datetime"
+        return f"datetime({source.length})"
     is_moment = column.type in MOMENTS and source.name in MOMENTS
     if is_moment or column.type == source.name == "time":
-        return f"{column.type}({source.length})" if source.is_finer(column) else None
+        if not source.is_finer(column):
+            return None
+        return f"{column.type}({source.length})"
     if labels := _labels(column, source, str.casefold):
         if column.type != "enum" and len(labels) > MYSQL_MEMBERS:
             return None
         return _with_labels(column.type, labels)
     is_longer = column.length is not None and source.length > column.length
-    return source.text if is_longer and _is_one_kind(column, source) else None
+    if is_longer and _is_one_kind(column, source):
+        return source.text
+    return None
 
 
 def _is_one_kind(column: TargetColumn, source: _Type) -> bool:
@@ -229,7 +251,9 @@ def _mysql_float(column: TargetColumn, target: _Type, source: _Type) -> str | No
     is_unsigned = target.is_unsigned and source.is_unsigned
     if (wider, is_unsigned) == (column.type, target.is_unsigned):
         return None
-    return f"{wider} unsigned" if is_unsigned else wider
+    if is_unsigned:
+        return f"{wider} unsigned"
+    return wider
 
 
 def _mysql_whole(target: _Type, source: _Type) -> str | None:
@@ -240,8 +264,11 @@ def _mysql_whole(target: _Type, source: _Type) -> str | None:
         return source.text
     bits = max(target.bits, source.bits)
     for wider in WHOLE:
-        if BITS[wider] >= bits:
-            return source.text if wider == source.name else wider
+        if BITS[wider] < bits:
+            continue
+        if wider == source.name:
+            return source.text
+        return wider
     if target.counts_up:  # AUTO_INCREMENT, which a DECIMAL cannot have
         return None
     return "decimal(20)"
@@ -257,8 +284,10 @@ def _mysql_decimal(column: TargetColumn, target: _Type, source: _Type) -> str | 
         wider = column.length or 0, column.scale or 0
     if wider[0] > MYSQL_DIGITS:
         return None
-    unsigned = " unsigned" if target.is_unsigned and source.is_unsigned else ""
-    return f"decimal({wider[0]},{wider[1]}){unsigned}"
+    type_ = f"decimal({wider[0]},{wider[1]})"
+    if target.is_unsigned and source.is_unsigned:
+        return f"{type_} unsigned"
+    return type_
 
 
 def _oracle(column: TargetColumn, source: _Type) -> str | None:
@@ -266,7 +295,9 @@ def _oracle(column: TargetColumn, source: _Type) -> str | None:
     is_longer = column.length is not None and source.length > column.length
     match column.type:
         case "NUMBER" if wider := _decimal(column, source):
-            return f"NUMBER({wider[0]},{wider[1]})" if wider[0] <= ORACLE_DIGITS else None
+            if wider[0] > ORACLE_DIGITS:
+                return None
+            return f"NUMBER({wider[0]},{wider[1]})"
         case "BINARY_FLOAT" if source.name == "double":
             return "BINARY_DOUBLE"
         case "VARCHAR2" | "CHAR" if source.is_text and is_longer:
@@ -279,7 +310,9 @@ def _oracle(column: TargetColumn, source: _Type) -> str | None:
     time = ORACLE_TIME.fullmatch(column.type)
     if time is None or source.length <= int(time["digits"]):
         return None
-    if source.name not in (MOMENTS if time["kind"] == "TIMESTAMP" else ("time",)):
+    is_moment = time["kind"] == "TIMESTAMP" and source.name in MOMENTS
+    is_clock = time["kind"] != "TIMESTAMP" and source.name == "time"
+    if not (is_moment or is_clock):
         return None
     return f"{time['kind']}({source.length}){time['rest']}"
 

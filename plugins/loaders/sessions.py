@@ -24,6 +24,9 @@ from cdcbus.plugins.loaders.dialects.mysql.jdbc_address import MAX_PACKET, MYSQL
 
 POOLED: Final = "begin"
 """The key in a pooler connection's info of the statement that begins its transactions."""
+# set_config's `is_local`.
+OF_SESSION: Final = "false"
+OF_TRANSACTION: Final = "true"
 SLOTS: Final = 64
 """The number of a task's sessions that other processes can find, on all machines together."""
 APPLICATION_NAME_BYTES: Final = 63
@@ -38,13 +41,13 @@ def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
         connection.autocommit = True
         [pid] = connection.execute("SELECT pg_backend_pid()").fetchone()
         if pid == connection.info.backend_pid:
-            connection.execute(f"SELECT {_set_configs(url.settings, is_local=False)}")
+            connection.execute(f"SELECT {_set_configs(url.settings, OF_SESSION)}")
             connection.autocommit = False
         else:
             connection.prepare_threshold = None
             record.info[POOLED] = (
                 "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT "
-                f"{_set_configs(url.settings, is_local=True)}"
+                f"{_set_configs(url.settings, OF_TRANSACTION)}"
             )
 
     @event.listens_for(engine, "connect")
@@ -62,8 +65,7 @@ def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
             connection.exec_driver_sql(connection.info[POOLED])
 
 
-def _set_configs(settings: Mapping[str, str], *, is_local: bool) -> str:
-    scope = "true" if is_local else "false"
+def _set_configs(settings: Mapping[str, str], scope: str) -> str:
     calls = []
     for name, value in settings.items():
         calls.append(f"set_config({_literal(name)}, {_literal(value)}, {scope})")
@@ -89,14 +91,13 @@ def set_up_mysql(engine: Engine, url: JdbcUrl, task_id: str) -> set[int]:
             if zone != "+00:00" or not is_mode(str(modes)):
                 raise TargetMisconfigured(
                     f"{url.shown}: the session has time_zone {zone} and sql_mode "
-                    f"{modes or '(none)'} though it was set to +00:00 and "
-                    f"{MYSQL_MODE}: a proxy before the server must pass on SET"
+                    f"{modes or '(none)'} though it was set to +00:00 and {MYSQL_MODE}: a proxy "
+                    "before the server must pass on SET"
                 )
             own.add(number)
             # a cluster may lack such locks: then other processes cannot tell whose session it is
             with suppress(connection.Error):
-                slots = (f"WHEN GET_LOCK({name}, 0) THEN 1" for name in _slots(url, task_id))
-                cursor.execute(f"SELECT CASE {' '.join(slots)} END")
+                cursor.execute(_take_slot_sql(url, task_id))
 
     return own
 
@@ -119,6 +120,14 @@ def _bound_silence(sock: socket.socket | None) -> None:
             (socket.TCP_USER_TIMEOUT, GONE_SECONDS * 1000),
         ):
             sock.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def _take_slot_sql(url: JdbcUrl, task_id: str) -> str:
+    """Takes the first lock that no other session holds."""
+    attempts = []
+    for name in _slots(url, task_id):
+        attempts.append(f"WHEN GET_LOCK({name}, 0) THEN 1")
+    return f"SELECT CASE {' '.join(attempts)} END"
 
 
 def _slots(url: JdbcUrl, task_id: str) -> list[str]:
@@ -156,15 +165,32 @@ def end_other_sessions(connection: Connection, url: JdbcUrl, task_id: str, own: 
     number. Raises driver errors."""
     match url.dialect:
         case "postgresql":
-            name = f"cdcbus {task_id}".strip()
-            # the server truncates longer names: other tasks may then have the same
-            is_own_name = len(name.encode()) <= APPLICATION_NAME_BYTES
-            if not task_id or url.arguments["application_name"] != name or not is_own_name:
-                return 0
-            return len(connection.exec_driver_sql(OTHER_POSTGRESQL, (name,)).all())
+            return _end_others_postgresql(connection, url, task_id)
         case "mysql":
-            holders = ", ".join(f"IS_USED_LOCK({name})" for name in _slots(url, task_id))
-            used = connection.exec_driver_sql(f"SELECT {holders}").one()
-            others = {int(number) for number in used if number is not None} - own
-            return sum(_is_killed(connection, number) for number in others)
+            return _end_others_mysql(connection, url, task_id, own)
     return 0
+
+
+def _end_others_postgresql(connection: Connection, url: JdbcUrl, task_id: str) -> int:
+    name = f"cdcbus {task_id}".strip()
+    # the server truncates longer names: other tasks may then have the same
+    is_own_name = len(name.encode()) <= APPLICATION_NAME_BYTES
+    if not task_id or url.arguments["application_name"] != name or not is_own_name:
+        return 0
+    return len(connection.exec_driver_sql(OTHER_POSTGRESQL, (name,)).all())
+
+
+def _end_others_mysql(connection: Connection, url: JdbcUrl, task_id: str, own: set[int]) -> int:
+    ended = 0
+    for number in _slot_holders(connection, url, task_id) - own:
+        ended += _is_killed(connection, number)
+    return ended
+
+
+def _slot_holders(connection: Connection, url: JdbcUrl, task_id: str) -> set[int]:
+    """The numbers of the connections that hold a slot of the task."""
+    holders = []
+    for name in _slots(url, task_id):
+        holders.append(f"IS_USED_LOCK({name})")
+    found = connection.exec_driver_sql(f"SELECT {', '.join(holders)}").one()
+    return {int(number) for number in found if number is not None}

@@ -4,6 +4,7 @@ rows."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from operator import methodcaller
 from typing import overload
 
 import pyarrow as pa
@@ -21,7 +22,8 @@ class ColumnRows(Sequence[tuple[Cell, ...]]):
         return len(self.arrays[0])
 
     def __iter__(self) -> Iterator[tuple[Cell, ...]]:
-        return zip(*(array.to_pylist() for array in self.arrays), strict=True)
+        columns = map(methodcaller("to_pylist"), self.arrays)
+        return zip(*columns, strict=True)
 
     @overload
     def __getitem__(self, index: int) -> tuple[Cell, ...]: ...

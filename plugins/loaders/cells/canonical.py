@@ -47,7 +47,9 @@ MOMENT: Final = re.compile(
 def hold_of(column: TargetColumn) -> Hold | None:
     """The function that converts a cell to what the column stores; None if it keeps the text."""
     # for times: their columns have six digits if the catalog names none
-    digits = 6 if column.length is None else column.length
+    digits = column.length
+    if digits is None:
+        digits = 6
     if column.type in WHOLE:
         return lambda cell: _decimal(cell, 0)
     if column.type in DECIMAL:
@@ -61,7 +63,7 @@ def hold_of(column: TargetColumn) -> Hold | None:
     if column.type in CLOCKS:
         return lambda cell: _clock(cell, digits)
     if column.type == "date":
-        return lambda cell: cell[:10] if MOMENT.fullmatch(cell) else cell
+        return _day
     if column.type in FILLED_UP:
         return lambda cell: cell.rstrip(" ")
     if column.type == "binary" and column.length is not None:
@@ -99,8 +101,8 @@ def exact_of(column: TargetColumn) -> Hold | None:
         return lambda cell: _clock(cell, 6)
     if column.type in SINGLE:
         return _double
-    if column.type == "date" or column.type == "binary" or column.type in FILLED_UP:
-        return lambda cell: cell
+    if column.type in ("date", "binary") or column.type in FILLED_UP:
+        return str  # all of the cell, as it is
     return None
 
 
@@ -127,7 +129,9 @@ def holds_less(column: TargetColumn, source_type: str) -> bool:
     found = DIGITS.match(source_type)
     if exact_of(column) is None or found is None:
         return False
-    own = column.scale if column.type in DECIMAL else column.length
+    own = column.length
+    if column.type in DECIMAL:
+        own = column.scale
     return own is not None and own < int(found[1] or found[2])
 
 
@@ -192,6 +196,12 @@ def _decimal(cell: str, scale: int | None) -> str:
     return format(rounded, "f")
 
 
+def _day(cell: str) -> str:
+    if MOMENT.fullmatch(cell):
+        return cell[:10]
+    return cell
+
+
 def _double(cell: str) -> str:
     try:
         return repr(float(cell) + 0.0)
@@ -231,7 +241,7 @@ def _moment(cell: str, digits: int, *, is_early: bool = False) -> str:
         moment += timedelta(microseconds=rounded - moment.microsecond)
     except (ValueError, OverflowError):
         return cell  # a zero date
-    return moment.isoformat(" ", "microseconds" if moment.microsecond else "seconds")
+    return str(moment)  # without digits after the point if they are zeros
 
 
 def _step(digits: int) -> int:
@@ -253,7 +263,9 @@ def _clock(cell: str, digits: int) -> str:
     text = f"{whole // 3600:02}:{whole // 60 % 60:02}:{whole % 60:02}"
     if rest:
         text += f".{rest:06}"
-    return sign + text if micros else text
+    if micros == 0:
+        return text  # without the sign
+    return sign + text
 
 
 ALIKE: Final = str.maketrans(

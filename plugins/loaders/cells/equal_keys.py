@@ -17,17 +17,21 @@ Key = tuple[Cell, ...]
 
 def folds(table: TargetTable) -> bool:
     """Whether keys with different texts may be equal at the target."""
-    return bool(_folding(table))
+    return bool(folding_places(table))
 
 
-def _folding(table: TargetTable) -> list[int]:
+def folding_places(table: TargetTable) -> list[int]:
     """The places in the key of the columns that treat different texts as equal."""
-    columns = enumerate(map(table.columns.__getitem__, table.key))
-    return [place for place, column in columns if column.is_folding]
+    places = []
+    for place, column in enumerate(table.key_columns):
+        if column.is_folding:
+            places.append(place)
+    return places
 
 
 def _folding_names(table: TargetTable) -> str:
-    return ", ".join(table.key[place] for place in _folding(table))
+    names = map(table.key.__getitem__, folding_places(table))
+    return ", ".join(names)
 
 
 def spelling_of(table: TargetTable) -> Callable[[Key], Key]:
@@ -35,37 +39,42 @@ def spelling_of(table: TargetTable) -> Callable[[Key], Key]:
     key and in its row's key. Cells of other types are left out: the target spells them
     differently."""
     places = []
-    padded = set()  # these lose trailing blanks
-    for place, name in enumerate(table.key):
-        column = table.columns[name]
+    for place, column in enumerate(table.key_columns):
         if column.is_folding or column.type in WHOLE:
             places.append(place)
-        if column.type in FILLED_UP:
-            padded.add(place)
-    if not padded:
-        return lambda key: tuple(key[place] for place in places)
-    return lambda key: tuple(
-        (key[place] or "").rstrip(" ") if place in padded else key[place] for place in places
-    )
+    return _cells_at(table, places)
 
 
 def texts_of(table: TargetTable) -> Callable[[Key], Key]:
     """Returns a function from a key to the cells in which keys that the target treats as equal can
     differ."""
-    places = [place for place, name in enumerate(table.key) if table.columns[name].is_folding]
-    short = {place for place in places if table.columns[table.key[place]].type in FILLED_UP}
-    return lambda key: tuple(
-        (key[place] or "").rstrip(" ") if place in short else key[place] for place in places
-    )
+    return _cells_at(table, folding_places(table))
+
+
+def _cells_at(table: TargetTable, places: Sequence[int]) -> Callable[[Key], Key]:
+    """Returns a function from a key to its cells at these places, without blanks that the target
+    has filled up, or would fill up."""
+    columns = table.key_columns
+    padded = {place for place in places if columns[place].type in FILLED_UP}
+
+    def cells_of(key: Key) -> Key:
+        cells = []
+        for place in places:
+            cell = key[place]
+            if place in padded:
+                cell = (cell or "").rstrip(" ")
+            cells.append(cell)
+        return tuple(cells)
+
+    return cells_of
 
 
 def respelled(table: TargetTable, key: Key, texts: Key) -> Key:
     """The key of another row that the target treats as equal, with the texts from `texts_of`."""
-    left = iter(texts)
-    return tuple(
-        next(left) if table.columns[name].is_folding else cell
-        for name, cell in zip(table.key, key, strict=True)
-    )
+    cells = list(key)
+    for place, text in zip(folding_places(table), texts, strict=True):
+        cells[place] = text
+    return tuple(cells)
 
 
 def as_spelled(table: TargetTable, keys: Sequence[Key], found: Iterable[Key]) -> list[Key]:
@@ -82,12 +91,16 @@ collations."""
 
 def are_plain(table: TargetTable, keys: Iterable[Key]) -> bool:
     """Whether keys that `folded` distinguishes certainly differ at the target."""
-    places = _folding(table)
+    places = folding_places(table)
     if table.dialect == "postgresql":
-        types = {table.columns[table.key[place]].type for place in places}
-        if types - {"citext"}:
-            return False
-    return all(PLAIN.fullmatch(key[place] or "") for key in keys for place in places)
+        for place in places:
+            if table.key_columns[place].type != "citext":
+                return False
+    for key in keys:
+        for place in places:
+            if not PLAIN.fullmatch(key[place] or ""):
+                return False
+    return True
 
 
 def refuse_alike(table: TargetTable) -> None:

@@ -48,7 +48,9 @@ class ErrorCodes:
             return TargetTableUnfit
         if number in self.conflicts:
             return RowConflict
-        return TargetRejected if number in self.of_row else TargetError
+        if number in self.of_row:
+            return TargetRejected
+        return TargetError
 
 
 def known_names(words: str, text: str, columns: Collection[str]) -> list[str]:

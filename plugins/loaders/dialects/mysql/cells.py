@@ -43,7 +43,7 @@ def row_literals(table: TargetTable, columns: Sequence[str], rows: Iterable[Cell
         for name, cells in zip(columns, rows.arrays, strict=True):
             arrays.append(_column_literals(table, table.columns[name], cells))
         return rows_of(arrays)
-    return [row_literal(cells) for cells in literal_rows(table, columns, rows)]
+    return list(map(row_literal, literal_rows(table, columns, rows)))
 
 
 def _column_literals(table: TargetTable, column: TargetColumn, cells: pa.Array) -> pa.Array:
@@ -51,7 +51,9 @@ def _column_literals(table: TargetTable, column: TargetColumn, cells: pa.Array) 
     is_number = column.type in NUMBER_TYPES
     if column.type in BINARY_TYPES or (is_number and not are_numbers(cells)):
         return pa.array(_literals(table, column, cells.to_pylist()), pa.string())
-    return number_literals(cells) if is_number else text_literals(cells)
+    if is_number:
+        return number_literals(cells)
+    return text_literals(cells)
 
 
 def row_literal(literals: Iterable[str]) -> str:
@@ -74,12 +76,11 @@ def _literals(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -
     compared as a rounded number. In text only quotes are doubled: the session has no backslash
     escapes."""
     if column.type in BINARY_TYPES:
-        return [
-            "NULL" if digits is None else f"x'{digits}'"
-            for digits in hexadecimal(table, column, cells)
-        ]
+        texts = hexadecimal(table, column, cells)
+        return ["NULL" if digits is None else f"x'{digits}'" for digits in texts]
     if column.type in NUMBER_TYPES:
-        if not all(map(NUMBER.fullmatch, [cell for cell in cells if cell is not None])):
+        known = [cell for cell in cells if cell is not None]
+        if not all(map(NUMBER.fullmatch, known)):
             raise unfit(table, column, "no number")
         return ["NULL" if cell is None else cell for cell in cells]
     return ["NULL" if cell is None else "'" + cell.replace("'", "''") + "'" for cell in cells]

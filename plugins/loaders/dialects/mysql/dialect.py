@@ -12,6 +12,7 @@ import logging
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -20,6 +21,7 @@ from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import TargetRejected
+from cdcbus.plugins.loaders.cells.equal_keys import folding_places
 from cdcbus.plugins.loaders.dialect import (
     Cells,
     Diagnosis,
@@ -113,9 +115,8 @@ class Mysql:
         first, as the server would not report whether it was inserted."""
         is_direct = _is_direct(table, writes)
         if is_direct and (len(writes.rows) > 1 or not writes.expected):
-            return _insert(
-                connection, table, writes, lambda rows: upsert_sql(table, writes.columns, rows)
-            )
+            sql = partial(upsert_sql, table, writes.columns)
+            return _insert(connection, table, writes, sql)
         if len(writes.rows) <= FEW_ROWS or not self._stage(connection, table, writes):
             return self._upsert_one_by_one(connection, table, writes, is_direct=is_direct)
         inserted = 0
@@ -183,16 +184,12 @@ class Mysql:
                     table.id.schema,
                 )
             return False
-        _insert(
-            connection,
-            table,
-            writes,
-            lambda rows: insert_sql(stage_of(table), writes.columns, rows),
-        )
+        sql = partial(insert_sql, stage_of(table), writes.columns)
+        _insert(connection, table, writes, sql)
         return True
 
     def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
-        _insert(connection, table, writes, lambda rows: insert_sql(table.id, writes.columns, rows))
+        _insert(connection, table, writes, partial(insert_sql, table.id, writes.columns))
         return len(writes.rows)
 
     def swap(
@@ -203,7 +200,10 @@ class Mysql:
         old: Cells,
         new: Cells | None,
     ) -> int:
-        literals = literal_rows(table, columns, [old] if new is None else [old, new])
+        rows = [old]
+        if new is not None:
+            rows.append(new)
+        literals = literal_rows(table, columns, rows)
         return _execute(connection, swap_sql(table, columns, *literals), table)
 
     def locked(
@@ -215,8 +215,10 @@ class Mysql:
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
         numbered = enumerate(literal_rows(table, table.key, keys))
         while part := [*islice(numbered, ROWS_PER_UNION)]:
-            sql = " UNION ALL ".join(f"({locked_sql(table, columns, *each)})" for each in part)
-            for row in run_plain(connection, sql):
+            selects = []
+            for number, key in part:
+                selects.append(f"({locked_sql(table, columns, number, key)})")
+            for row in run_plain(connection, " UNION ALL ".join(selects)):
                 yield row[0], tuple(row[1:])
 
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
@@ -236,13 +238,18 @@ class Mysql:
     ) -> bool:
         """Compares collation weights. Trailing blanks are ignored, as some collations pad; so are
         trailing characters that the collation treats as blanks, or ignores."""
-        places = [place for place, name in enumerate(table.key) if table.columns[name].is_folding]
+        places = folding_places(table)
         folding = [table.key[place] for place in places]
         texts = []
         others = []
         for key in keys:
-            texts.append(tuple((key[place] or "").rstrip(" ") for place in places))
-            others.append([cell for place, cell in enumerate(key) if place not in places])
+            text_cells = []
+            other_cells = list(key)
+            for place in places:
+                text_cells.append((key[place] or "").rstrip(" "))
+                other_cells[place] = None
+            texts.append(tuple(text_cells))
+            others.append(other_cells)
         rest = iter(others)
         seen = set[tuple[Cell, ...]]()
         literals = literal_rows(table, folding, texts)
@@ -260,12 +267,14 @@ class Mysql:
         """Shows the statements for many rows; a few rows are written without the temporary
         table."""
         table = batch.table
-        unknown = "?" * len(table.key)
+        delete = ""  # a table without a key has no deletes by key
+        if table.key:
+            key = key_sql(table, "?" * len(table.key))
+            delete = delete_sql(table, [key, key])
         return previewed(
             batch,
             truncate=QUOTED.delete_all(table.id),
-            # a table without a key has no deletes by key
-            delete=delete_sql(table, [key_sql(table, unknown)] * 2) if table.key else "",
+            delete=delete,
             written=lambda writes: _preview_writes(table, writes),
             swap=lambda columns, old, is_update: _preview_swap(table, columns, old, is_update),
             insert=lambda columns: insert_sql(table.id, columns, [_unknown(columns)]),
@@ -274,10 +283,10 @@ class Mysql:
     def widen(self, connection: Connection, table: TargetTable, column: str, type_: str) -> None:
         """Uses MODIFY with the definition that the server prints, and the new type: attributes that
         MODIFY omits would be lost."""
-        old_type = connection.execute(
-            text(COLUMN_TYPE), {**table.id._asdict(), "column": column}
-        ).scalar_one()
-        printed = connection.exec_driver_sql(f"SHOW CREATE TABLE {QUOTED.table(table.id)}").one()[1]
+        place = {**table.id._asdict(), "column": column}
+        old_type = connection.execute(text(COLUMN_TYPE), place).scalar_one()
+        show = f"SHOW CREATE TABLE {QUOTED.table(table.id)}"
+        _, printed, *_ = connection.exec_driver_sql(show).one()
         _execute(connection, widen_sql(table, column, type_, old_type, printed), table)
 
     def diagnose(self, error: BaseException, columns: Collection[str]) -> Diagnosis:
@@ -304,7 +313,10 @@ def _preview_writes(table: TargetTable, writes: Writes) -> Iterator[Statement]:
 
 def _preview_swap(table: TargetTable, columns: Sequence[str], old: Cells, is_update: bool) -> str:
     before = ["NULL" if cell is None else "?" for cell in old]
-    return swap_sql(table, columns, before, "?" * len(columns) if is_update else None)
+    after = None
+    if is_update:
+        after = "?" * len(columns)
+    return swap_sql(table, columns, before, after)
 
 
 def _is_direct(table: TargetTable, writes: Writes) -> bool:
@@ -316,7 +328,7 @@ def _key_literals(
     connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
 ) -> Iterator[list[str]]:
     """Yields the keys, in parts for one statement each."""
-    literals = [key_sql(table, key) for key in literal_rows(table, table.key, keys)]
+    literals = [key_sql(table, cells) for cells in literal_rows(table, table.key, keys)]
     for rows in in_statements(literals, _room(connection)):
         for start in range(0, len(rows), KEYS_PER_STATEMENT):
             yield rows[start : start + KEYS_PER_STATEMENT]
@@ -345,7 +357,8 @@ def _insert(
 ) -> int:
     """Returns the number of new rows, as far as the server reports it: not for a single row."""
     inserted = 0
-    for rows in in_statements(row_literals(table, writes.columns, writes.rows), _room(connection)):
+    literals = row_literals(table, writes.columns, writes.rows)
+    for rows in in_statements(literals, _room(connection)):
         _execute(connection, sql(rows), table)
         driver: Any = connection.connection.driver_connection
         # PyMySQL's own count counts updated rows twice; the server's text has both numbers

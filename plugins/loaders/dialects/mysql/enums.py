@@ -30,17 +30,16 @@ def marks_held_back(table: TargetTable, writes: Writes) -> tuple[Writes, Mapping
             labels[place] = label
     if not labels:
         return writes, {}
-    key_places = [writes.columns.index(name) for name in table.key]
-    keys: dict[str, list[tuple[Cell, ...]]] = {writes.columns[place]: [] for place in labels}
+    marks: dict[str, list[tuple[Cell, ...]]] = {writes.columns[place]: [] for place in labels}
     rows = []
-    for row in writes.rows:
+    for row, key in zip(writes.rows, writes.rows_of(table.key), strict=True):
         cells = list(row)
         for place, label in labels.items():
             if row[place] == "":
                 cells[place] = label
-                keys[writes.columns[place]].append(tuple(row[each] for each in key_places))
+                marks[writes.columns[place]].append(key)
         rows.append(tuple(cells))
-    return replace(writes, rows=rows), keys
+    return replace(writes, rows=rows), marks
 
 
 def _labels(table: TargetTable, columns: Iterable[str]) -> dict[str, str]:
@@ -54,9 +53,12 @@ def _labels(table: TargetTable, columns: Iterable[str]) -> dict[str, str]:
         if table.columns[name].type != "enum" or name in in_keys:
             continue
         labels = labels_of(table.columns[name].declared)
-        usable = [label for label in labels if not {"?", "\\"} & {*label}]
-        if usable and "" not in labels:
-            found[name] = usable[0]
+        if "" in labels:
+            continue
+        for label in labels:
+            if "?" not in label and "\\" not in label:
+                found[name] = label
+                break
     return found
 
 

@@ -107,11 +107,13 @@ def enum_without_label(error: BaseException, table: TargetTable) -> TargetColumn
     if number != TRUNCATED or named is None:
         return None
     column = table.columns.get(named[1])
-    return column if column and column.type == "enum" else None
+    if column is None or column.type != "enum":
+        return None
+    return column
 
 
 def _number_and_message(cause: BaseException) -> tuple[object, str]:
-    number, message = (*cause.args, "", "")[:2]
+    number, message, *_ = (*cause.args, "", "")
     return number, str(message)
 
 
@@ -121,12 +123,16 @@ def _safe_text(number: int, message: str, columns: Collection[str]) -> str:
     if number == SIGNAL:
         return "a trigger or a check of the target's own refuses the statement (SIGNAL)"
     if number == DUPLICATE:
-        key = re.search(r"for key '([^']*)'$", message)
-        return f"a value that must be unique is there already{f', key {key[1]}' if key else ''}"
+        text = "a value that must be unique is there already"
+        if key := re.search(r"for key '([^']*)'$", message):
+            text += f", key {key[1]}"
+        return text
     # the column's name comes last, after the cell
     named = known_names(r"[^`'. ]+", message.rpartition("olumn ")[2], columns)
+    if not named and number in OF_ROW:
+        return "the server refuses the rows"
     if not named:
-        return "the server refuses the rows" if number in OF_ROW else NOT_OF_ROW
+        return NOT_OF_ROW
     if message.startswith("Incorrect string value"):
         return f"text has characters that column {named[0]} cannot hold: check its character set"
     return f"a cell does not fit column {named[0]}"

@@ -47,7 +47,9 @@ def upsert_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[str]) 
     first = QUOTED.name(table.key[0])
     same = " AND ".join(map(_is_value, table.key))
     changes = [f"{first} = IF(IF({same}, 1, ~0 + 1), {first}, {first})"]
-    changes += [_is_value(name) for name in columns if name not in table.key]
+    for name in columns:
+        if name not in table.key:
+            changes.append(_is_value(name))
     return f"{insert_sql(table.id, columns, rows)} ON DUPLICATE KEY UPDATE {', '.join(changes)}"
 
 
@@ -68,13 +70,16 @@ def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
 def update_row_sql(table: TargetTable, columns: Sequence[str], row: Sequence[str]) -> str:
     """`row`: a literal per column."""
     cells = dict(zip(columns, row, strict=True))
-    changes = _set_to({name: cells[name] for name in assigned(table, columns)})
+    changes = _set_to(assigned(table, columns), cells)
     return f"UPDATE {QUOTED.table(table.id)} SET {changes} WHERE {_has(table, cells)}"
 
 
-def _set_to(cells: Mapping[str, str]) -> str:
+def _set_to(columns: Sequence[str], cells: Mapping[str, str]) -> str:
     """The assignments of an UPDATE. `cells`: a literal for each column."""
-    return ", ".join(f"{QUOTED.name(name)} = {literal}" for name, literal in cells.items())
+    changes = []
+    for name in columns:
+        changes.append(f"{QUOTED.name(name)} = {cells[name]}")
+    return ", ".join(changes)
 
 
 def _has(table: TargetTable, cells: Mapping[str, str]) -> str:
@@ -102,7 +107,7 @@ def swap_sql(
     same = " AND ".join(parts)
     if new is None:
         return f"DELETE FROM {QUOTED.table(table.id)} WHERE {same} LIMIT 1"
-    changes = _set_to(dict(zip(columns, new, strict=True)))
+    changes = _set_to(columns, dict(zip(columns, new, strict=True)))
     return f"UPDATE {QUOTED.table(table.id)} SET {changes} WHERE {same} LIMIT 1"
 
 
@@ -131,13 +136,13 @@ def widen_sql(table: TargetTable, column: str, type_: str, old_type: str, printe
     begin = f"  {QUOTED.name(column)} {old_type}"
     [line] = [line for line in printed.split("\n") if line.startswith(begin)]
     rest = line.removeprefix(begin).removesuffix(",")
-    moment = re.fullmatch(r"(?:datetime|timestamp)(\([0-9]\))?", type_)
+    moment = re.fullmatch(r"(?:datetime|timestamp)(?P<digits>\([0-9]\)|)", type_)
     definition = type_
     for part in QUOTED_TEXT.split(rest):
         if part.startswith("'"):
             definition += _unescaped(part)
         elif moment:
-            definition += NOW.sub(f"CURRENT_TIMESTAMP{moment[1] or ''}", part)
+            definition += NOW.sub(f"CURRENT_TIMESTAMP{moment['digits']}", part)
         else:
             definition += part
     name = QUOTED.name(column)
@@ -151,11 +156,11 @@ def _unescaped(text: str) -> str:
 
 
 def insert_missing_sql(table: TargetTable, columns: Sequence[str]) -> str:
+    target = QUOTED.table(table.id)
+    stage = QUOTED.table(stage_of(table))
     return (
-        f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) SELECT "
-        f"{QUOTED.names(columns, 's.')} "
-        f"FROM {QUOTED.table(stage_of(table))} AS s LEFT JOIN {QUOTED.table(table.id)} AS t ON "
-        f"{_same_key(table)} "
+        f"INSERT INTO {target} ({QUOTED.names(columns)}) SELECT {QUOTED.names(columns, 's.')} "
+        f"FROM {stage} AS s LEFT JOIN {target} AS t ON {_same_key(table)} "
         f"WHERE t.{QUOTED.name(table.key[0])} IS NULL"
     )
 
@@ -176,17 +181,26 @@ def delete_sql(table: TargetTable, keys: Sequence[str]) -> str:
 
 def spelled_sql(table: TargetTable, keys: Sequence[str]) -> str:
     """Selects those of the keys that the table has, as text. `keys`: made by `key_sql`."""
-    names = ", ".join(f"CAST({QUOTED.name(name)} AS CHAR)" for name in table.key)
+    names = ", ".join(map(_as_text, table.key))
     return f"SELECT {names} FROM {QUOTED.table(table.id)} WHERE {_is_one_of(table, keys)}"
+
+
+def _as_text(name: str) -> str:
+    return f"CAST({QUOTED.name(name)} AS CHAR)"
 
 
 def weights_sql(table: TargetTable, columns: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Selects the weights by which collations compare each row's texts. `rows`: a literal per
     column. The part that returns no rows supplies the columns' collations."""
-    weights = ", ".join(f"HEX(WEIGHT_STRING({QUOTED.name(name)}))" for name in columns)
+    weights = ", ".join(map(_weight, columns))
     parts = [f"SELECT {QUOTED.names(columns)} FROM {QUOTED.table(table.id)} WHERE FALSE"]
-    parts += [f"SELECT {','.join(row)}" for row in rows]
+    for row in rows:
+        parts.append(f"SELECT {','.join(row)}")
     return f"SELECT {weights} FROM ({' UNION ALL '.join(parts)}) AS k"
+
+
+def _weight(name: str) -> str:
+    return f"HEX(WEIGHT_STRING({QUOTED.name(name)}))"
 
 
 def mark_sql(table: TargetTable, column: str, keys: Sequence[str]) -> str:

@@ -47,8 +47,11 @@ def family(type_: str) -> str:
 def bind_type(column: TargetColumn, cells: Sequence[Cell]) -> str | None:
     """The driver's name for the type of a column's binds; None if the driver chooses it."""
     if column.type in LONG_TYPES:
-        longest = max((len(cell) for cell in cells if cell is not None), default=0)
-        if longest > (SHORT_BYTES if column.type == "BLOB" else SHORT_CHARACTERS):
+        limit = SHORT_CHARACTERS
+        if column.type == "BLOB":
+            limit = SHORT_BYTES
+        longest = max(map(len, filter(None, cells)), default=0)
+        if longest > limit:
             return f"DB_TYPE_{column.type}"
     return BIND_TYPES.get(family(column.type))
 
@@ -63,8 +66,9 @@ def binds(
     cannot hold."""
     kind = family(column.type)
     if column.type in TEXT_TYPES:
-        empty = None if column.is_nullable else " "
-        return [cell or (empty if cell == "" else None) for cell in cells]
+        if column.is_nullable:
+            return [cell or None for cell in cells]
+        return [" " if cell == "" else cell for cell in cells]
     if kind in ("DATE", "TIMESTAMP"):
         cells = without_zero_dates(table, column, cells, zero_date)
     read, what = READERS.get(kind, (str, ""))
@@ -92,7 +96,9 @@ def _interval(cell: str) -> timedelta:
         seconds=int(seconds),
         microseconds=int((fraction or "").ljust(6, "0")),
     )
-    return -span if sign else span
+    if sign:
+        return -span
+    return span
 
 
 READERS: Final[Mapping[str, tuple[Callable[[str], Any], str]]] = {

@@ -20,6 +20,7 @@ from cdcbus.plugins.loaders.dialect import (
     Upserted,
     assigned,
     by_column,
+    nulls_of,
 )
 from cdcbus.plugins.loaders.dialects.oracle.catalog import CATALOG
 from cdcbus.plugins.loaders.dialects.oracle.cells import bind_type, binds
@@ -36,6 +37,7 @@ from cdcbus.plugins.loaders.dialects.oracle.sql import (
     widen_sql,
 )
 from cdcbus.plugins.loaders.dialects.preview import previewed
+from cdcbus.plugins.rowchange import Cell
 
 ROWS_PER_CALL: Final = 5_000
 """Array binds of one call: enough to make the round trip negligible, few enough for the memory of
@@ -73,7 +75,7 @@ class Oracle:
     def update(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         columns = (*assigned(table, writes.columns), *table.key)
         sql = update_sql(table, writes.columns)
-        return self._execute(connection, sql, table, columns, _chosen(writes, columns))
+        return self._execute(connection, sql, table, columns, writes.rows_of(columns))
 
     def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         sql = insert_sql(table, writes.columns)
@@ -89,8 +91,11 @@ class Oracle:
         new: Cells | None,
     ) -> int:
         nulls = self._nulls(table, columns, old)
-        names = list(columns) if new else []
-        row = list(new or ())
+        names: list[str] = []
+        row: list[Cell] = []
+        if new:
+            names += columns
+            row += new
         for name, cell in zip(columns, old, strict=True):
             if name not in nulls:
                 names.append(name)
@@ -111,7 +116,8 @@ class Oracle:
                 yield number, tuple(found)
 
     def is_coarse(self, connection: Connection, table: TargetTable) -> bool:
-        return any(table.columns[name].type in ("CHAR", "NCHAR") for name in table.key)
+        types = {column.type for column in table.key_columns}
+        return not types.isdisjoint(("CHAR", "NCHAR"))
 
     def spelled(
         self, connection: Connection, table: TargetTable, keys: Sequence[Cells]
@@ -150,7 +156,7 @@ class Oracle:
     def _nulls(self, table: TargetTable, columns: Sequence[str], row: Cells) -> list[str]:
         """The columns in which the row is NULL at the target."""
         [bound] = self._rows(table, columns, [row])
-        return [name for name, bind in zip(columns, bound, strict=True) if bind is None]
+        return nulls_of(columns, bound)
 
     def _rows(
         self, table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]
@@ -181,23 +187,19 @@ class Oracle:
                 type_ = bind_type(table.columns[name], cells)
                 types.append(getattr(driver, type_) if type_ else None)
             options = {"input_sizes": types}
-            hit += connection.exec_driver_sql(
-                sql, self._rows(table, columns, part), execution_options=options
-            ).rowcount
+            bound = self._rows(table, columns, part)
+            hit += connection.exec_driver_sql(sql, bound, execution_options=options).rowcount
         return hit
 
 
-def _chosen(writes: Writes, columns: Sequence[str]) -> list[Cells]:
-    places = [writes.columns.index(name) for name in columns]
-    return [tuple(row[place] for place in places) for row in writes.rows]
-
-
 def _preview_writes(table: TargetTable, writes: Writes) -> Iterator[Statement]:
-    make = merge_sql if writes.may_insert else update_sql
-    yield Statement(make(table, writes.columns), len(writes.rows))
+    sql = update_sql(table, writes.columns)
+    if writes.may_insert:
+        sql = merge_sql(table, writes.columns)
+    yield Statement(sql, len(writes.rows))
 
 
 def _preview_swap(table: TargetTable, columns: Sequence[str], old: Cells, is_update: bool) -> str:
     # an empty text is NULL in Oracle
-    nulls = [name for name, cell in zip(columns, old, strict=True) if not cell]
-    return swap_sql(table, columns, nulls, is_update=is_update)
+    cells = [cell or None for cell in old]
+    return swap_sql(table, columns, nulls_of(columns, cells), is_update=is_update)

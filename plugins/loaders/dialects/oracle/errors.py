@@ -56,19 +56,23 @@ def diagnose(error: BaseException, columns: Collection[str]) -> Diagnosis:
     """Classifies an error. At most one line of a driver's text is passed on, and only if its code
     says that it does not quote the row."""
     cause: BaseException = getattr(error, "orig", None) or error
-    detail = cause.args[0] if cause.args else cause
+    [detail] = cause.args[:1] or [cause]
     message, _, more = str(detail).partition("\n")
     code = getattr(detail, "code", 0)
     if code == ROLLED_BACK and (inner := re.match(r"ORA-(\d+).*", more)):
         code = int(inner[1])
         message = inner[0]
     if LOST.search(message):
-        is_refused = LOGIN.search(str(detail)) is not None
-        return Diagnosis(TargetMisconfigured if is_refused else TargetUnavailable, message)
+        # a connection that was refused is lost, too; the lines that follow say why
+        if LOGIN.search(str(detail)):
+            return Diagnosis(TargetMisconfigured, message)
+        return Diagnosis(TargetUnavailable, message)
     if LOGIN.search(message):
         return Diagnosis(TargetMisconfigured, message)
     if not code:
-        name = message[:8] if message.startswith("DPY-") else type(cause).__name__
+        name = type(cause).__name__
+        if message.startswith("DPY-"):
+            name = message[:8]
         return Diagnosis(TargetRejected, f"the driver refuses the cells ({name})")
     if code not in QUOTABLE:
         message = f"ORA-{code:05}: {_safe_text(code, message, columns)}"
@@ -81,4 +85,6 @@ def _safe_text(code: int, message: str, columns: Collection[str]) -> str:
     if code not in OF_ROW:
         return NOT_OF_ROW
     named = known_names(r"[^\s\"'.,()]+", message.rpartition("column")[2], columns)
-    return f"a cell does not fit{f' column {named[-1]}' if named else ''}"
+    if not named:
+        return "a cell does not fit"
+    return f"a cell does not fit column {named[-1]}"

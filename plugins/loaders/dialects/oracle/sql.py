@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Final
 
-from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.loaders.dialect import QUOTING, assigned
 from cdcbus.plugins.loaders.dialects.oracle.cells import LONG_TYPES
 
@@ -17,15 +17,18 @@ def delete_sql(table: TargetTable) -> str:
 
 
 def merge_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    cells = ", ".join(f":{place} AS {QUOTED.name(name)}" for place, name in enumerate(columns, 1))
+    cells = []
+    for place, name in enumerate(columns, 1):
+        cells.append(f":{place} AS {QUOTED.name(name)}")
     same = QUOTED.equal(table.key, "t.", "s.")
     others = [name for name in columns if name not in table.key]
     changes = QUOTED.equal(others, "t.", "s.", ", ")
-    update = f" WHEN MATCHED THEN UPDATE SET {changes}" if changes else ""
+    update = ""
+    if changes:
+        update = f" WHEN MATCHED THEN UPDATE SET {changes}"
     return (
-        f"MERGE INTO {QUOTED.table(table.id)} t USING (SELECT {cells} FROM dual) s ON "
-        f"({same}){update} "
-        f"WHEN NOT MATCHED THEN INSERT ({QUOTED.names(columns)}) VALUES "
+        f"MERGE INTO {QUOTED.table(table.id)} t USING (SELECT {', '.join(cells)} FROM dual) s "
+        f"ON ({same}){update} WHEN NOT MATCHED THEN INSERT ({QUOTED.names(columns)}) VALUES "
         f"({QUOTED.names(columns, 's.')})"
     )
 
@@ -37,7 +40,7 @@ def update_sql(table: TargetTable, columns: Sequence[str]) -> str:
 
 
 def insert_sql(table: TargetTable, columns: Sequence[str]) -> str:
-    cells = ", ".join(f":{place}" for place in range(1, len(columns) + 1))
+    cells = ", ".join(map(":{}".format, range(1, len(columns) + 1)))
     return f"INSERT INTO {QUOTED.table(table.id)} ({QUOTED.names(columns)}) VALUES ({cells})"
 
 
@@ -45,21 +48,27 @@ def swap_sql(
     table: TargetTable, columns: Sequence[str], nulls: Collection[str], *, is_update: bool
 ) -> str:
     """`nulls`: the columns in which the old row holds NULL."""
-    place = len(columns) if is_update else 0
+    place = 0
+    if is_update:
+        place = len(columns)  # the new row's cells come first
     same = []
     for name in columns:
         if name in nulls:
             same.append(f"{QUOTED.name(name)} IS NULL")
         else:
             place += 1
-            if table.columns[name].type in LONG_TYPES:  # LOBs have no =
-                same.append(f"DBMS_LOB.COMPARE({QUOTED.name(name)}, :{place}) = 0")
-            else:
-                same.append(f"{QUOTED.name(name)} = :{place}")
+            same.append(_equals(table.columns[name], place))
     where = f"WHERE {' AND '.join(same)} AND ROWNUM = 1"
     if not is_update:
         return f"DELETE FROM {QUOTED.table(table.id)} {where}"
     return f"UPDATE {QUOTED.table(table.id)} SET {_bound(columns)} {where}"
+
+
+def _equals(column: TargetColumn, place: int) -> str:
+    name = QUOTED.name(column.name)
+    if column.type in LONG_TYPES:  # LOBs have no =
+        return f"DBMS_LOB.COMPARE({name}, :{place}) = 0"
+    return f"{name} = :{place}"
 
 
 def widen_sql(table: TargetTable, column: str, type_: str) -> str:
@@ -85,5 +94,7 @@ def has(names: Sequence[str], before: int = 0) -> str:
 
 def _bound(names: Sequence[str], before: int = 0, separator: str = ", ") -> str:
     """`"A" = :1, "B" = :2`."""
-    places = enumerate(names, before + 1)
-    return separator.join(f"{QUOTED.name(name)} = :{place}" for place, name in places)
+    parts = []
+    for place, name in enumerate(names, before + 1):
+        parts.append(f"{QUOTED.name(name)} = :{place}")
+    return separator.join(parts)

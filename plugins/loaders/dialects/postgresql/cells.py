@@ -74,7 +74,7 @@ def copied_rows(
             cells = pa.array(coerced(table, column, cells.to_pylist(), zero_date), pa.string())
         arrays.append(cells)
     found = pa.table(arrays, list(columns))
-    if not any(_has_empty(cells) for cells in arrays):
+    if not any(map(_has_empty, arrays)):
         with suppress(pa.ArrowInvalid):  # a tab, a line break, a quotation mark
             plain = _written(found, _PLAIN_OPTIONS)
             if b"\\" not in plain:
@@ -109,7 +109,8 @@ def _array(
         raise unfit(table, column, "the character U+0000, which PostgreSQL text cannot hold")
     if "\\" in text or '"' in text:
         cells = [cell and cell.replace("\\", "\\\\").replace('"', '\\"') for cell in cells]
-    return "{" + ",".join(["NULL" if cell is None else f'"{cell}"' for cell in cells]) + "}"
+    quoted = ["NULL" if cell is None else f'"{cell}"' for cell in cells]
+    return "{" + ",".join(quoted) + "}"
 
 
 def coerced(
@@ -128,7 +129,9 @@ def coerced(
 
 def _bits(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -> Sequence[Cell]:
     """Converts BIT cells, which are decimal numbers; bit(n) requires exactly n digits."""
-    width = f"0{column.length or 1}b" if column.type == '"bit"' else "b"
+    width = "b"
+    if column.type == '"bit"':
+        width = f"0{column.length or 1}b"
     try:
         return [None if cell is None else format(int(cell), width) for cell in cells]
     except ValueError:

@@ -22,6 +22,7 @@ from cdcbus.plugins.loaders.dialect import (
     Statement,
     Upserted,
     can_insert,
+    nulls_of,
     run_plain,
 )
 from cdcbus.plugins.loaders.dialects.postgresql.catalog import CATALOG, COARSE, DEFAULT, INSERTED
@@ -75,9 +76,8 @@ class Postgresql:
     def delete(
         self, connection: Connection, table: TargetTable, keys: Sequence[tuple[Cell, ...]]
     ) -> int:
-        return self._changed_by_key(
-            connection, delete_sql(table), self._arrays(table, table.key, keys), len(keys)
-        )
+        cells = self._arrays(table, table.key, keys)
+        return self._changed_by_key(connection, delete_sql(table), cells, len(keys))
 
     def upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> Upserted:
         if not writes.expected:
@@ -102,9 +102,7 @@ class Postgresql:
         only key columns, existing rows count as stored."""
         is_key_only = bool(table.key) and set(writes.columns) <= set(table.key)
         if stored < len(writes.rows) and is_key_only:
-            places = [writes.columns.index(name) for name in table.key]
-            keys = [tuple(row[place] for place in places) for row in writes.rows]
-            stored = len(self.spelled(connection, table, keys))
+            stored = len(self.spelled(connection, table, writes.rows_of(table.key)))
         left_out = len(writes.rows) - stored
         if left_out > 0 and ("", str(table.id)) not in self._reported:
             self._reported.add(("", str(table.id)))
@@ -117,7 +115,8 @@ class Postgresql:
         return max(0, left_out)
 
     def _inserted(self, connection: Connection, table: TargetTable) -> int:
-        return int(connection.exec_driver_sql(INSERTED, (COPIED.table(table.id),)).scalar_one())
+        name = COPIED.table(table.id)
+        return int(connection.exec_driver_sql(INSERTED, (name,)).scalar_one())
 
     def _upsert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         """Returns the number of rows updated or inserted."""
@@ -142,7 +141,10 @@ class Postgresql:
     ) -> int | None:
         """Writes rows by COPY and returns the number updated or inserted; None if COPY does not pay
         off, or fails."""
-        if len(rows) < (COPY_ROWS if writes.are_new else MERGE_ROWS):
+        enough = MERGE_ROWS
+        if writes.are_new:
+            enough = COPY_ROWS
+        if len(rows) < enough:
             return None
         columns = writes.columns
         form, text = copied_rows(table, columns, rows, self._zero_date)
@@ -224,7 +226,7 @@ class Postgresql:
         new: Cells | None,
     ) -> int:
         before = self._row(table, columns, old)
-        nulls = [name for name, cell in zip(columns, before, strict=True) if cell is None]
+        nulls = nulls_of(columns, before)
         parameters: list[Cell] = [cell for cell in before if cell is not None]
         if new is not None:
             cells = dict(zip(columns, new, strict=True))
@@ -241,8 +243,8 @@ class Postgresql:
         keys: Sequence[Cells],
         columns: Sequence[str],
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        numbers = "{" + ",".join(map(str, range(len(keys)))) + "}"
-        cells = (*self._arrays(table, table.key, keys), numbers)
+        numbers = ",".join(map(str, range(len(keys))))
+        cells = (*self._arrays(table, table.key, keys), f"{{{numbers}}}")
         for number, *row in connection.exec_driver_sql(locked_sql(table, columns), cells):
             yield number, tuple(row)
 
@@ -309,5 +311,4 @@ def _preview_writes(table: TargetTable, writes: Writes) -> Iterator[Statement]:
 
 
 def _preview_swap(table: TargetTable, columns: Sequence[str], old: Cells, is_update: bool) -> str:
-    nulls = [name for name, cell in zip(columns, old, strict=True) if cell is None]
-    return swap_sql(table, columns, nulls, is_update=is_update)
+    return swap_sql(table, columns, nulls_of(columns, old), is_update=is_update)

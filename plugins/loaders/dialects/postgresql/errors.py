@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from functools import partial
 from typing import Any, Final
 
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
@@ -58,9 +59,10 @@ def diagnose(error: BaseException, columns: Sequence[str]) -> Diagnosis:
     if state is None:
         return _without_state(error, cause)
     text = _text_of(state, cause)
-    parameter = PARAMETER.search(cause.diag.context or "")
-    if parameter and int(parameter[1]) <= len(columns):
-        text += f", column {columns[int(parameter[1]) - 1]}"
+    if parameter := PARAMETER.search(cause.diag.context or ""):
+        number = int(parameter[1])
+        if number <= len(columns):
+            text += f", column {columns[number - 1]}"
     return Diagnosis(class_of(state), f"SQLSTATE {state}: {text}")
 
 
@@ -70,7 +72,9 @@ def _text_of(state: str, cause: Any) -> str:
         return "a trigger or a function of the target's own refuses the statement (RAISE)"
     if state.startswith(QUOTABLE):
         return str(cause.diag.message_primary)
-    return "a cell does not fit" if state.startswith(OF_ROW) else NOT_OF_ROW
+    if state.startswith(OF_ROW):
+        return "a cell does not fit"
+    return NOT_OF_ROW
 
 
 @contextmanager
@@ -87,7 +91,8 @@ def naming(table: TargetTable, columns: Sequence[str], rows: Sequence[Cells]) ->
         named = []
         for name, cells in by_column(columns, rows):
             column = table.columns[name]
-            if any(is_about(column, cell) for cell in cells if cell is not None):
+            known = [cell for cell in cells if cell is not None]
+            if any(map(partial(is_about, column), known)):
                 named.append(name)
         if not named:
             raise
@@ -136,7 +141,9 @@ def class_of(state: str) -> type[TargetError]:
     # before OF_ROW, which includes their class
     if state in CONFLICTS:
         return RowConflict
-    return TargetRejected if state.startswith(OF_ROW) else TargetError
+    if state.startswith(OF_ROW):
+        return TargetRejected
+    return TargetError
 
 
 def _without_state(error: BaseException, cause: BaseException) -> Diagnosis:
@@ -145,5 +152,6 @@ def _without_state(error: BaseException, cause: BaseException) -> Diagnosis:
     if not isinstance(error, OperationalError | InterfaceError):
         return Diagnosis(TargetRejected, f"the driver refuses the cells ({type(cause).__name__})")
     text = str(cause).partition("\n")[0]
-    is_refused = LOGIN_REFUSED.search(text) is not None
-    return Diagnosis(TargetMisconfigured if is_refused else TargetUnavailable, text)
+    if LOGIN_REFUSED.search(text):
+        return Diagnosis(TargetMisconfigured, text)
+    return Diagnosis(TargetUnavailable, text)

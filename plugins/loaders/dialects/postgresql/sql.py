@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Final
 
 from sqlalchemy.dialects.postgresql.base import PGDialect
 
-from cdcbus.plugins.contracts import TargetTable
+from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.loaders.dialect import QUOTING, Quoting, assigned
 from cdcbus.plugins.loaders.dialects.postgresql.cells import COMPARED_AS_TEXT
 from cdcbus.plugins.loaders.schema_evolution import labels_of
@@ -44,8 +45,9 @@ def upsert_sql(table: TargetTable, columns: Sequence[str]) -> str:
 
 def _on_conflict(table: TargetTable, columns: Sequence[str], quoted: Quoting) -> str:
     written = [name for name in assigned(table, columns) if name not in table.key]
-    changes = ", ".join(f"{quoted.name(name)} = EXCLUDED.{quoted.name(name)}" for name in written)
-    then = f"UPDATE SET {changes}" if changes else "NOTHING"
+    then = "NOTHING"
+    if written:
+        then = f"UPDATE SET {quoted.equal(written, '', 'EXCLUDED.', ', ')}"
     return f"ON CONFLICT ({quoted.names(table.key)}) DO {then}"
 
 
@@ -82,14 +84,16 @@ def copy_sql(table: str, columns: Sequence[str], form: str) -> str:
 
 def merge_sqls(table: TargetTable, columns: Sequence[str], form: str) -> list[str]:
     """Merges through a temporary table, created each time so that it always fits."""
-    types = ", ".join(f"{COPIED.name(name)} {table.columns[name].type}" for name in columns)
+    types = []
+    for name in columns:
+        types.append(f"{COPIED.name(name)} {table.columns[name].type}")
     names = COPIED.names(columns)
     insert = (
         f"INSERT INTO {COPIED.table(table.id)} ({names}) OVERRIDING SYSTEM VALUE SELECT "
         f"{names} FROM {STAGE}"
     )
     return [
-        f"CREATE TEMPORARY TABLE {STAGE} ({types})",
+        f"CREATE TEMPORARY TABLE {STAGE} ({', '.join(types)})",
         copy_sql(STAGE, columns, form),
         f"{insert} {_on_conflict(table, columns, COPIED)}",
         f"DROP TABLE {STAGE}",
@@ -150,12 +154,7 @@ def widen_sqls(
     where PostgreSQL would append them; `default` is the column's, which PostgreSQL would not
     lengthen."""
     if labels := labels_of(type_):
-        own = table.columns[column]
-        added = []
-        for label in labels:
-            if label not in labels_of(own.declared):
-                added.append(f"ALTER TYPE {own.type} ADD VALUE IF NOT EXISTS {_literal(label)}")
-        return added
+        return _add_label_sqls(table.columns[column], labels)
     name = COPIED.name(column)
     change = f"ALTER COLUMN {name} TYPE {type_}"
     if bits := re.fullmatch(r"bit\(([0-9]+)\)", type_):
@@ -166,6 +165,15 @@ def widen_sqls(
                 f"DEFAULT {_lengthened(default, bits[1])}"
             )
     return [f"ALTER TABLE {COPIED.table(table.id)} {change}"]
+
+
+def _add_label_sqls(column: TargetColumn, labels: Sequence[str]) -> list[str]:
+    own = labels_of(column.declared)
+    added = []
+    for label in labels:
+        if label not in own:
+            added.append(f"ALTER TYPE {column.type} ADD VALUE IF NOT EXISTS {_literal(label)}")
+    return added
 
 
 def _lengthened(bits: str, length: str) -> str:
@@ -179,10 +187,12 @@ def _literal(cell: str) -> str:
 
 def spelled_sql(table: TargetTable) -> str:
     """Selects those of the keys that the table has, as text."""
-    names = ", ".join(f"t.{QUOTED.name(name)}::text" for name in table.key)
+    texts = []
+    for name in table.key:
+        texts.append(f"t.{QUOTED.name(name)}::text")
     return (
-        f"SELECT {names} FROM {QUOTED.table(table.id)} AS t JOIN {rows_of(table, table.key)} "
-        f"ON {_same_key(table)}"
+        f"SELECT {', '.join(texts)} FROM {QUOTED.table(table.id)} AS t "
+        f"JOIN {rows_of(table, table.key)} ON {_same_key(table)}"
     )
 
 
@@ -200,22 +210,33 @@ def rows_of(table: TargetTable, columns: Sequence[str]) -> str:
 
 
 def _unnested(types: Sequence[str]) -> str:
-    return f"unnest({', '.join(f'%s::{type_}[]' for type_ in types)})"
+    parameters = []
+    for type_ in types:
+        parameters.append(f"%s::{type_}[]")
+    return f"unnest({', '.join(parameters)})"
 
 
 def _parameter_types(table: TargetTable, columns: Sequence[str]) -> list[str]:
     """The parameters' types. An array cannot hold arrays of different lengths, so cells of array
     columns are sent as text."""
-    return ["text" if _is_array(table, name) else table.columns[name].type for name in columns]
+    types = []
+    for name in columns:
+        if _is_array(table, name):
+            types.append("text")
+        else:
+            types.append(table.columns[name].type)
+    return types
 
 
 def cells_of(table: TargetTable, columns: Sequence[str]) -> str:
-    return ", ".join(_cell(table, name) for name in columns)
+    return ", ".join(map(partial(_cell, table), columns))
 
 
 def _cell(table: TargetTable, name: str) -> str:
-    cast = f"::{table.columns[name].type}" if _is_array(table, name) else ""
-    return f"s.{QUOTED.name(name)}{cast}"
+    cell = f"s.{QUOTED.name(name)}"
+    if _is_array(table, name):
+        cell += f"::{table.columns[name].type}"
+    return cell
 
 
 def _is_array(table: TargetTable, name: str) -> bool:
@@ -223,4 +244,7 @@ def _is_array(table: TargetTable, name: str) -> bool:
 
 
 def _same_key(table: TargetTable) -> str:
-    return " AND ".join(f"t.{QUOTED.name(name)} = {_cell(table, name)}" for name in table.key)
+    parts = []
+    for name in table.key:
+        parts.append(f"t.{QUOTED.name(name)} = {_cell(table, name)}")
+    return " AND ".join(parts)
