@@ -23,6 +23,7 @@ POSTGRESQL: Final = {
     "int": "integer",
     "int unsigned": "bigint",
     "bigint": "bigint",
+    # no integer type is larger than bigint
     "bigint unsigned": "numeric(20)",
     "decimal": "numeric{}",
     "float": "real",
@@ -114,6 +115,7 @@ def add_columns(table: TargetTable, columns: Sequence[Column]) -> str:
 def column_type(mysql_type: str, dialect: str) -> str:
     """The target's type for a type as MySQL spells it; long text for an unknown one."""
     if dialect == "mysql":
+        # all of it, with UNSIGNED and the labels of an ENUM
         return mysql_type or "longtext"
     match = TYPE.match(mysql_type.lower())
     if match is None:
@@ -127,6 +129,7 @@ def column_type(mysql_type: str, dialect: str) -> str:
     if dialect == "oracle":
         return _oracle_type(name, length)
     type_ = POSTGRESQL.get(name, "text")
+    # PostgreSQL has no unsigned types: the next larger one holds the same numbers
     if "unsigned" in match[3]:
         type_ = POSTGRESQL.get(f"{name} unsigned", type_)
     return type_.format(length)

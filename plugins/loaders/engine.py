@@ -135,6 +135,7 @@ class Database:
         """
         try:
             yield
+        # the driver's own errors come from the set-up of sessions, which passes SQLAlchemy by
         except (DBAPIError, self.engine.dialect.loaded_dbapi.Error) as error:
             diagnosis = self.dialect.diagnose(error, columns)
             text = diagnosis.text
@@ -201,10 +202,12 @@ def open_engine(target: JdbcTarget, url: JdbcUrl) -> Engine:
         f"{driver}://",
         connect_args=arguments,
         pool_size=target.pool_size,
+        # loader.source.maxPoolSize is a limit, not a wish
         max_overflow=0,
         pool_timeout=target.max_wait_seconds,
         pool_pre_ping=target.is_tested,
         isolation_level="READ COMMITTED",
+        # the texts of errors would hold cells
         hide_parameters=True,
     )
     if url.dialect == "oracle":

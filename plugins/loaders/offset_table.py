@@ -160,6 +160,7 @@ def store(
         columns.topic == offset.topic,
         columns.partition == offset.partition,
     )
+    # part of the UPDATE itself: of two processes that have seen the same, only one stores
     is_seen = and_(
         columns.next_offset == seen.next_offset,
         columns.mzxid == seen.position_version,
@@ -173,6 +174,7 @@ def store(
 
 
 def _epoch() -> ColumnElement[int]:
+    # NULL in rows that an earlier version stored
     return func.coalesce(SHAPE.c.epoch, 0)
 
 

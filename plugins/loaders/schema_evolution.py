@@ -124,6 +124,7 @@ def _decimal(column: TargetColumn, source: _Type) -> tuple[int, int] | None:
     if wanted is None or column.length is None:
         return None
     own_scale = column.scale or 0
+    # digits before and after the point are compared apart: decimal(5,0) and decimal(5,4) need 9
     scale = max(own_scale, wanted[1])
     before_point = max(column.length - own_scale, wanted[0])
     wider = (before_point + scale, scale)
@@ -258,6 +259,7 @@ def _mysql_float(column: TargetColumn, target: _Type, source: _Type) -> str | No
 
 def _mysql_whole(target: _Type, source: _Type) -> str | None:
     """A type that holds the numbers of both."""
+    # not narrower, and not unsigned where the source has negative numbers
     if source.is_unsigned >= target.is_unsigned and source.bits <= target.bits:
         return None
     if source.is_unsigned == target.is_unsigned:

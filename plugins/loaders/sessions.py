@@ -36,14 +36,17 @@ def set_up_postgresql(engine: Engine, url: JdbcUrl) -> None:
     """Sets up PostgreSQL's sessions. A pooler is recognized by the server's process id: it differs
     from the one that the driver was given."""
 
+    # insert: before SQLAlchemy's own listener, which looks up the default schema
     @event.listens_for(engine, "connect", insert=True)
     def set_up(connection: Any, record: Any) -> None:
+        # in a transaction a rollback would undo the settings
         connection.autocommit = True
         [pid] = connection.execute("SELECT pg_backend_pid()").fetchone()
         if pid == connection.info.backend_pid:
             connection.execute(f"SELECT {_set_configs(url.settings, OF_SESSION)}")
             connection.autocommit = False
         else:
+            # a statement prepared in one connection is unknown in the next
             connection.prepare_threshold = None
             record.info[POOLED] = (
                 "BEGIN ISOLATION LEVEL READ COMMITTED; SELECT "

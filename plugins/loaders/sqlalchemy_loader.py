@@ -61,7 +61,9 @@ class JdbcBatch:
         """The table, cached once found; a missing one is looked up again each time."""
         if (known := self._tables.get(name)) is not None:
             return known
-        if (found := self._reflected(name)) is not None:
+        found = self._reflected(name)
+        # without a lock: two partitions that look it up at the same time find the same
+        if found is not None:
             self._tables[name] = found
         return found
 
@@ -93,6 +95,7 @@ class JdbcBatch:
                 error: TargetError | None = None
                 try:
                     self._alter(table, columns)
+                # another task may have made the same change a moment before
                 except (TargetRejected, TargetTableUnfit) as refused:
                     error = refused
                 table = self._fresh(table)

@@ -67,6 +67,7 @@ class JdbcTransaction:
 
     def write(self, batch: TableBatch) -> Counts:
         table = batch.table
+        # in this order, as a new row may have a unique cell of one that goes or moves
         with self._reported(table, table.key):
             counts = self._delete(batch)
         if batch.moves:
@@ -123,6 +124,7 @@ class JdbcTransaction:
         keys = writes.rows_of(table.key)
         found = dialect.spelled(self._connection, table, keys)
         refuse_others(table, keys, found, self._taken(table))
+        # the target is asked only where the texts alone do not show it
         differ = len(keys) <= 1 or are_plain(table, keys)
         if not differ and dialect.is_any_alike(self._connection, table, keys):
             refuse_alike(table)

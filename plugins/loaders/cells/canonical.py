@@ -204,6 +204,7 @@ def _day(cell: str) -> str:
 
 def _double(cell: str) -> str:
     try:
+        # + 0.0 takes the sign off a zero
         return repr(float(cell) + 0.0)
     except ValueError:
         return cell
@@ -257,6 +258,7 @@ def _clock(cell: str, digits: int) -> str:
     sign, hours, minutes, seconds, fraction = match.groups()
     whole = (int(hours) * 60 + int(minutes)) * 60 + int(seconds)
     micros = whole * 1_000_000 + int((fraction or "").ljust(6, "0"))
+    # halves are rounded up, away from zero: the sign is apart
     step = _step(digits)
     micros = (micros + step // 2) // step * step
     whole, rest = divmod(micros, 1_000_000)

@@ -59,9 +59,11 @@ class Parts:
 def parts_of(rest: str, target: JdbcTarget, default_port: int) -> Parts:
     """`rest`: the target's address after its prefix. Raises ConfigError."""
     address, _, query = rest.partition("?")
+    # PostgreSQL's short form: a database on this machine
     if not address.startswith("//"):
         address = f"//localhost/{address.lstrip('/')}"
     authority, _, database = address[2:].partition("/")
+    # the last @, as a password may hold one
     login, _, names = authority.rpartition("@")
     parameters = parameters_of(query)
     login_user, _, login_password = login.partition(":")

@@ -20,7 +20,7 @@ def previewed(
     """Yields the statements in the order in which they run. `swap` takes the columns, the old row,
     and whether a new one replaces it; `insert` takes the columns of new rows."""
     if batch.truncate:
-        yield Statement(truncate, 0)
+        yield Statement(truncate, 0)  # 0: all rows
     if batch.deletes:
         yield Statement(delete, len(batch.deletes))
     if batch.moves:

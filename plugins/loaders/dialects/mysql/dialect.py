@@ -250,6 +250,7 @@ class Mysql:
                 other_cells[place] = None
             texts.append(tuple(text_cells))
             others.append(other_cells)
+        # texts and the rest are compared apart: only texts have weights
         rest = iter(others)
         seen = set[tuple[Cell, ...]]()
         literals = literal_rows(table, folding, texts)

@@ -91,6 +91,7 @@ class Oracle:
         new: Cells | None,
     ) -> int:
         nulls = self._nulls(table, columns, old)
+        # binds are numbered: first the new row's cells, then those of the old one that are compared
         names: list[str] = []
         row: list[Cell] = []
         if new:

@@ -90,6 +90,7 @@ class Postgresql:
             stored = self._upsert(connection, table, writes)
             left_out = self._left_out(connection, table, writes, stored)
             return Upserted(1 - left_out, left_out)
+        # the server counts for the transaction, which may have inserted rows before
         before = self._inserted(connection, table)
         stored = self._upsert(connection, table, writes)
         inserted = self._inserted(connection, table) - before
@@ -171,6 +172,7 @@ class Postgresql:
         fit, a view, no right to create temporary tables. The slower statement then writes the rows,
         or reports the error."""
         stored = 0
+        # SQLAlchemy has no COPY
         driver: Any = connection.connection.driver_connection
         connection.exec_driver_sql("SAVEPOINT cdcbus_copy")
         try:
