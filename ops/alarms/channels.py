@@ -125,7 +125,9 @@ class Mail:
             raise NotAccepted(f"{where}: {error}") from error
         except OSError as error:
             raise NotAccepted(f"{where} cannot be reached: {error.strerror or error}") from error
-        return f"{where} refuses {', '.join(refused)}" if refused else ""
+        if not refused:
+            return ""
+        return f"{where} refuses {', '.join(refused)}"
 
     def _mail(self, message: Message, receivers: str) -> EmailMessage:
         mail = EmailMessage()

@@ -66,7 +66,9 @@ class Entry:
 
 
 def severity_of(rule: str) -> Severity:
-    return Severity.CRITICAL if rule in CRITICAL else Severity.WARNING
+    if rule in CRITICAL:
+        return Severity.CRITICAL
+    return Severity.WARNING
 
 
 def cause_of(notice: Notice) -> str:
@@ -109,11 +111,13 @@ def subject_of(group: Sequence[Entry]) -> str:
 
 def _what_of(entry: Entry) -> str:
     cause, kind = entry.cause, entry.notice.kind
-    if cause == entry.notice.rule:
-        return f"{cause} is over" if kind is Kind.CLEARED else cause
-    # The cause is a server that is away.
+    # Else the cause is a server that is away.
+    is_rule = cause == entry.notice.rule
     if kind is Kind.CLEARED:
-        return f"{cause} is back"
+        end = "is over" if is_rule else "is back"
+        return f"{cause} {end}"
+    if is_rule:
+        return cause
     if kind is Kind.REPEATED:
         return f"{cause} is still away"
     return f"{cause} is away"
@@ -132,6 +136,7 @@ def _subject_of_one(entry: Entry) -> str:
 def message_of(group: Sequence[Entry], node_id: str) -> Message:
     """The message of a group; docs/alarms.md describes the fields."""
     first = group[0]
+    since = min(entry.notice.since for entry in group)
     tasks = []
     receivers: dict[Receiver, None] = {}  # each person once, in the order of the tasks
     severity = Severity.WARNING
@@ -146,7 +151,7 @@ def message_of(group: Sequence[Entry], node_id: str) -> Message:
         "rule": first.notice.rule,
         "sentence": first.notice.sentence,
         "state": first.state.value,
-        "since": _utc(min(entry.notice.since for entry in group)),
+        "since": _utc(since),
         "at": _utc(first.notice.at),
         "times": first.notice.times,
         "node": node_id,

@@ -63,9 +63,13 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
     def own(name: str, fields: Mapping[str, Any], field: str) -> Any:
         key = KEYS[name]
         written = fields.get(field)
-        text = key.default if written in (None, "") else str(written)
+        text = str(written)
+        if written in (None, ""):
+            text = key.default
+        if not text:
+            return None
         try:
-            return key.value_type.read(interpolate(text, environ)) if text else None
+            return key.value_type.read(interpolate(text, environ))
         except ValueError as error:
             raise ConfigError(
                 f"{name}: wrong value; expected {key.value_type.expected}; example: "
@@ -82,8 +86,10 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
             alarm[key.name] = value
     check_seconds = own("positionCheckInterval", dist, "positionCheckInterval")
     lag_records = own("alarmPositionCount", dist, "alarmPositionCount")
+    if check_seconds < 1:
+        lag_records = 0  # porter's way to turn it off
     return Limits(
-        lag_records=lag_records if check_seconds >= 1 else 0,  # porter's way to turn it off
+        lag_records=lag_records,
         lag_records_hold_seconds=check_seconds,
         lag_seconds=alarm["alarm.lagSeconds"],
         stuck_seconds=alarm["alarm.stuckSeconds"],

@@ -99,6 +99,14 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
 def _of_work(
     seen: Seen, stat: Stat, limits: Limits, condition: Callable[..., Condition]
 ) -> Iterator[Condition]:
+    yield from _of_losses(seen, stat, condition)
+    yield from _of_lag(stat, limits, condition)
+    yield from _of_quiet(seen, stat, limits, condition)
+    yield from _of_retention(stat, limits, condition)
+
+
+def _of_losses(seen: Seen, stat: Stat, condition: Callable[..., Condition]) -> Iterator[Condition]:
+    """Rows that the target lacks."""
     if stat.target_lost:
         yield condition("target-behind", stat.target_lost, 0)
     if stat.late_records and seen.now - stat.late_at < LATE_SECONDS:
@@ -109,6 +117,10 @@ def _of_work(
         yield condition("late-records", sentence, 0)
     if stat.skipped:
         yield condition("skipped", stat.skipped, 0)
+
+
+def _of_lag(stat: Stat, limits: Limits, condition: Callable[..., Condition]) -> Iterator[Condition]:
+    """More to read than there should be, or no progress in it."""
     if 0 < limits.lag_records <= (stat.lag_records or 0):
         sentence = f"{stat.lag_records:,} records behind, the limit is {limits.lag_records:,}"
         yield condition("lag-records", sentence, limits.lag_records_hold_seconds)
@@ -131,6 +143,12 @@ def _of_work(
             "read",
             0,
         )
+
+
+def _of_quiet(
+    seen: Seen, stat: Stat, limits: Limits, condition: Callable[..., Condition]
+) -> Iterator[Condition]:
+    """Nothing new, neither rows nor heartbeats."""
     if 0 < limits.idle_seconds <= (stat.idle_seconds or 0):
         sentence = (
             f"no row has arrived for {stat.idle_seconds:,.0f} s, the limit is "
@@ -146,6 +164,12 @@ def _of_work(
                 "ago; others may still come"
             )
             yield condition(f"heartbeat {source}".strip(), sentence)
+
+
+def _of_retention(
+    stat: Stat, limits: Limits, condition: Callable[..., Condition]
+) -> Iterator[Condition]:
+    """What it has to read may be deleted before it comes to it."""
     if stat.retention_seconds:
         used_percent = 100 * (stat.lag_seconds or 0) / stat.retention_seconds
         if 0 < limits.retention_percent <= used_percent:

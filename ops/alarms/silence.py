@@ -18,8 +18,9 @@ LONGEST_SECONDS = 366 * 86_400
 def duration_seconds(text: str) -> float:
     """The seconds of `90s`, `30m`, `2h` or `1d`. Raises ValueError."""
     found = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
-    # A text that does not match counts as too long: both are the same error.
-    seconds = int(found[1]) * UNITS[found[2]] if found else LONGEST_SECONDS + 1
+    if not found:
+        raise ValueError(EXPECTED)
+    seconds = int(found[1]) * UNITS[found[2]]
     if seconds > LONGEST_SECONDS:
         raise ValueError(EXPECTED)
     return float(seconds)
@@ -28,12 +29,11 @@ def duration_seconds(text: str) -> float:
 def silence(client: KazooClient, task_id: str, seconds: float, by: str) -> Silence:
     """Silences a task from now on; 0 seconds end its silence. Recorded in the audit. Raises what
     calls to ZooKeeper raise."""
+    made = None
+    what = "alarm silence off"
     if seconds:
         made = Silence(time.time() + seconds, by)
         what = f"alarm silence {seconds:g} s"
-    else:
-        made = Silence()
-        what = "alarm silence off"
     with audited(client, by, what, f"task {task_id}"):
-        AlarmNodes(client).put_silence(task_id, made if seconds else None)
-    return made
+        AlarmNodes(client).put_silence(task_id, made)
+    return made or Silence()

@@ -102,8 +102,9 @@ def _notice(kind: Kind, rule: str, alarm: Alarm, now: float) -> Notice:
 
 
 def _due(alarm: Alarm, condition: Condition, now: float) -> Kind | None:
-    if not alarm.raised_at:
-        has_lasted = now - alarm.since >= condition.hold_seconds
-        return Kind.RAISED if has_lasted else None
-    is_time = now - alarm.told_at >= condition.repeat_seconds
-    return Kind.REPEATED if is_time else None
+    if alarm.raised_at:
+        if now - alarm.told_at >= condition.repeat_seconds:
+            return Kind.REPEATED
+    elif now - alarm.since >= condition.hold_seconds:
+        return Kind.RAISED
+    return None

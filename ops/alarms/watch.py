@@ -133,8 +133,7 @@ class Watch:
         if is_at_rest and not before.alarms and not before.waiting:
             return
         limits = self._limits(task_id)
-        verified = VerifyNodes(self.client).last(task_id) if limits.is_verified else None
-        seen = replace(_seen(status, _is_wanted(tasks, task_id), now), verified=verified)
+        seen = self._seen(tasks, status, limits, now)
         is_quiet = nodes.silence(task_id).is_on(now) or not limits.is_in_window(now)
         alarms, notices = step(
             before.alarms, conditions(seen, limits), now, limits.hold_seconds, is_quiet
@@ -159,20 +158,36 @@ class Watch:
         for notice in notices:
             self._log(task_id, notice, status.state)
         if is_restarted:
-            LOG.warning(
-                "task %s is stuck and is restarted (%d of %d an hour)",
-                task_id,
-                len(restarts),
-                limits.recoveries,
-            )
-            tasks.want(
-                task_id,
-                is_working=True,
-                by=f"node {self.node_id}, as the task is stuck",
-                what="task restart",
-            )
+            self._restart(tasks, task_id, f"{len(restarts)} of {limits.recoveries}")
         if after.waiting:
             self._open.append(_Open(task_id, after, version, status.state, limits.receivers))
+
+    def _seen(self, tasks: TaskNodes, status: Status, limits: Limits, now: float) -> Seen:
+        verified = None
+        if limits.is_verified:
+            verified = VerifyNodes(self.client).last(status.task_id)
+        told_seconds = None
+        if status.stat is not None:
+            told_seconds = age_seconds(status.stat.at)
+        return Seen(
+            now=now,
+            state=status.state,
+            reason=status.reason,
+            is_wanted=_is_wanted(tasks, status.task_id),
+            stat=status.stat,
+            told_seconds=told_seconds,
+            task_id=status.task_id,
+            verified=verified,
+        )
+
+    def _restart(self, tasks: TaskNodes, task_id: str, count: str) -> None:
+        LOG.warning("task %s is stuck and is restarted (%s an hour)", task_id, count)
+        tasks.want(
+            task_id,
+            is_working=True,
+            by=f"node {self.node_id}, as the task is stuck",
+            what="task restart",
+        )
 
     def _send(self) -> None:
         """Sends each channel what it has not accepted yet, of all tasks."""
@@ -232,8 +247,10 @@ class Watch:
                 "sent again",
             )
             return False
-        # Accepted, but perhaps not for all receivers.
-        self._complaints.complain(about, f"alarm: {channel.name}: {refused}" if refused else "")
+        complaint = ""
+        if refused:  # by some of the receivers
+            complaint = f"alarm: {channel.name}: {refused}"
+        self._complaints.complain(about, complaint)
         return True
 
     def _note(self, known: _Open, told: Mapping[Notice, tuple[str, ...]]) -> None:
@@ -258,12 +275,17 @@ class Watch:
 
     def _nobody(self) -> str:
         """Who has accepted a notice that no channel wants: the log is enough."""
-        return "log" if self.settings["alarm.log"] else "nobody"
+        if self.settings["alarm.log"]:
+            return "log"
+        return "nobody"
 
     def _log(self, task_id: str, notice: Notice, state: State) -> None:
-        if self.settings["alarm.log"]:
-            level = logging.INFO if notice.kind is Kind.CLEARED else logging.WARNING
-            LOG.log(level, "alarm: %s", subject_of([Entry(task_id, notice, state)]))
+        if not self.settings["alarm.log"]:
+            return
+        level = logging.WARNING
+        if notice.kind is Kind.CLEARED:
+            level = logging.INFO
+        LOG.log(level, "alarm: %s", subject_of([Entry(task_id, notice, state)]))
 
     def _limits(self, task_id: str) -> Limits:
         """The task's own limits; where these cannot be read, those of the settings."""
@@ -281,13 +303,6 @@ class Watch:
 
 def _is_cured_by_restart(notice: Notice) -> bool:
     return notice.rule in RECOVERED_BY_RESTART and notice.kind is not Kind.CLEARED
-
-
-def _seen(status: Status, is_wanted: bool, now: float) -> Seen:
-    age = None if status.stat is None else age_seconds(status.stat.at)
-    return Seen(
-        now, status.state, status.reason, is_wanted, status.stat, age, task_id=status.task_id
-    )
 
 
 def _is_wanted(tasks: TaskNodes, task_id: str) -> bool:

@@ -32,7 +32,9 @@ def verdict(opened: list[str], bus: BusSettings) -> CheckResult:
     if not opened:
         return ok(SUBJECT, "only known users may write")
     missing = [key for key in (FILES, MODULES) if key not in bus.allow_lists]
-    others = f" and {len(opened) - 1} more znodes" if len(opened) > 1 else ""
+    others = ""
+    if len(opened) > 1:
+        others = f" and {len(opened) - 1} more znodes"
     found = (
         f"anyone who reaches ZooKeeper may write {opened[0]}{others}, so change positions and tasks"
     )
@@ -73,7 +75,9 @@ def _paths(client: KazooClient) -> Iterator[str]:
     for kind in get_children(client, ROOT):
         yield f"{ROOT}/{kind}"
         # Entries of the audit decide nothing that a node does.
-        for name in get_children(client, f"{ROOT}/{kind}") if kind != "audit" else ():
+        if kind == "audit":
+            continue
+        for name in get_children(client, f"{ROOT}/{kind}"):
             yield f"{ROOT}/{kind}/{name}"
             if kind == "task":
                 yield from _of_task(client, f"{ROOT}/{kind}/{name}")

@@ -74,18 +74,20 @@ def _nodes(bus: BusSettings) -> Iterator[CheckResult]:
         nodes = BusNodes(client)
         for node_id in nodes.ids():
             info = nodes.seen(node_id)
-            if info is None or not info.is_there:
-                reason = info.health_reason if info else ""
-                yield warning(
-                    f"node {node_id}",
-                    reason or "away",
-                    f"Start it, or have it forgotten: cdcbus node rm {node_id}.",
-                )
-            else:
+            if info is not None and info.is_there:
                 yield ok(
                     f"node {node_id}",
                     f"{info.status} on {info.host}, {info.used} of {info.work_limit} swimlanes",
                 )
+                continue
+            reason = "away"
+            if info is not None and info.health_reason:
+                reason = info.health_reason
+            yield warning(
+                f"node {node_id}",
+                reason,
+                f"Start it, or have it forgotten: cdcbus node rm {node_id}.",
+            )
         if not nodes.ids():
             yield ok("nodes", "none; start one: cdcbus node run")
         yield from node_clocks(client)
@@ -128,11 +130,13 @@ def _clusters(
         used.update(topics)
 
     for task in tasks:
-        if isinstance(task, LoadTask):
-            add(access_of(task), task.source.topics)
-        written = task.target if isinstance(task, LoadTask) else task.publish
-        if isinstance(written, PublishConfig):
-            add(access_to(written), named_topics(written))
+        if isinstance(task, FetchTask):
+            add(access_to(task.publish), named_topics(task.publish))
+            continue
+        add(access_of(task), task.source.topics)
+        # The target of a task that rewrites records is a topic.
+        if isinstance(task.target, PublishConfig):
+            add(access_to(task.target), named_topics(task.target))
     return found
 
 

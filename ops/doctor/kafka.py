@@ -54,9 +54,8 @@ def _look(
         f"Kafka {servers}",
         f"cluster {cluster.cluster_id}, {_counted(len(cluster.brokers), 'broker')}",
     )
-    hosts = [server.strip().rpartition(":")[0].strip("[]") for server in servers.split(",")]
     # A broker that advertises this machine is right where the task files name it, too.
-    is_local = all(map(is_loopback, hosts))
+    is_local = all(map(is_loopback, _hosts_of(servers)))
     for broker in cluster.brokers.values():
         yield advertised(broker.id, str(broker.host), broker.port, is_local)
     for name in sorted(topics):
@@ -103,6 +102,12 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         # Names below `localhost` are loopback, too (RFC 6761).
         return host == "localhost" or host.endswith(".localhost")
+
+
+def _hosts_of(servers: str) -> Iterator[str]:
+    for server in servers.split(","):
+        host, _, _ = server.strip().rpartition(":")
+        yield host.strip("[]")
 
 
 def replicas(topic: str, partitions: list[tuple[int, int, bool]], brokers: int) -> CheckResult:
@@ -179,8 +184,14 @@ def _settings(admin: AdminClient, brokers: Iterable[int]) -> Iterator[tuple[int,
             shown = answer.result(ANSWER_SECONDS)
         except KafkaException:
             continue
-        yield broker, {key: shown[key].value or "" for key in _SETTINGS if key in shown}
+        settings = {}
+        for key in _SETTINGS:
+            if key in shown:
+                settings[key] = shown[key].value or ""
+        yield broker, settings
 
 
 def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
+    if number == 1:
+        return f"1 {what}"
+    return f"{number} {what}s"

@@ -86,8 +86,7 @@ def _open_files() -> Iterator[CheckResult]:
             f"{limit} at most for a process",
             f"Raise it to {OPEN_FILES} or more: ulimit -n, or LimitNOFILE of the service.",
         )
+    elif limit == resource.RLIM_INFINITY:
+        yield ok("open files", "no limit")
     else:
-        yield ok(
-            "open files",
-            "no limit" if limit == resource.RLIM_INFINITY else f"{limit:,} at most for a process",
-        )
+        yield ok("open files", f"{limit:,} at most for a process")

@@ -12,7 +12,7 @@ from kazoo.client import KazooClient
 
 from cdcbus.consumer.config import LoadTask, OnError
 from cdcbus.ops.services.periodic import repeating
-from cdcbus.ops.services.topics import Access, TopicLog, access_of
+from cdcbus.ops.services.topics import Access, TopicLog, access_of, end_offsets
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.config.diagnostics import Severity
@@ -31,7 +31,9 @@ def dead_letter_topic_of(task: FetchTask | LoadTask) -> str:
     """The topic of a task's dead letters; empty where it makes none."""
     if isinstance(task, FetchTask):
         return task.publish.dead_letter_topic
-    return "" if task.on_error is OnError.STOP else task.dead_letters.topic
+    if task.on_error is OnError.STOP:
+        return ""
+    return task.dead_letters.topic
 
 
 def counting_letters(
@@ -68,8 +70,10 @@ class LetterCounts:
         counted: dict[tuple[str, str], Counter[str] | None] = {}
         for task_id in nodes.ids():
             task = self._task(task_id)
-            topic = dead_letter_topic_of(task) if task else ""
-            if not task or not topic:
+            if task is None:
+                continue
+            topic = dead_letter_topic_of(task)
+            if not topic:
                 continue
             access = access_of(task)
             key = access.servers, topic
@@ -103,7 +107,7 @@ class LetterCounts:
         try:
             with TopicLog(access) as log:
                 bounds = log.bounds(topic)
-                ends = {partition: end for partition, (_, end) in bounds.items()}
+                ends = end_offsets(bounds)
                 if any(known.get(partition, 0) > end for partition, end in ends.items()):
                     # The topic was deleted and created again.
                     known, keys = {}, set()
@@ -122,5 +126,10 @@ class LetterCounts:
         # Only after the last record: after an error the same ones are read again, which changes
         # nothing.
         self._known[access.servers, topic] = ends, keys
-        # A key is the task's id, a newline, and the record.
-        return Counter(key.partition(b"\n")[0].decode("utf-8", "replace") for key in keys)
+        return Counter(map(_task_id_in, keys))
+
+
+def _task_id_in(key: bytes) -> str:
+    """The task of a dead letter. A key is the task's id, a newline, and the record."""
+    task_id, _, _ = key.partition(b"\n")
+    return task_id.decode("utf-8", "replace")

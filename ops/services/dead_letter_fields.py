@@ -4,6 +4,7 @@ original record."""
 from __future__ import annotations
 
 import base64
+from collections.abc import Iterable
 from typing import Any
 
 from cdcbus.consumer.records.dead_letters import OpenDeadLetter
@@ -33,12 +34,16 @@ def original_of(each: OpenDeadLetter | FetchLetter) -> dict[str, Any]:
     """The record with its cells; for one that Kafka did not accept, what is known of it: its key,
     its table, its place in the binlog."""
     if isinstance(each, FetchLetter):
-        return {name: _text(value) for name, value in each.fields.items()}
+        return _texts(each.fields.items())
     return {
         "key": _text(each.key),
-        "headers": {name: _text(value) for name, value in each.headers},
+        "headers": _texts(each.headers),
         "value": _text(each.value),
     }
+
+
+def _texts(values: Iterable[tuple[str, bytes | None]]) -> dict[str, str | None]:
+    return {name: _text(value) for name, value in values}
 
 
 def _text(value: bytes | None) -> str | None:

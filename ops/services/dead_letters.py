@@ -12,7 +12,14 @@ from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
-from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, access_of
+from cdcbus.ops.services.topics import (
+    Access,
+    KafkaRecord,
+    TopicLog,
+    access_of,
+    end_offsets,
+    first_offsets,
+)
 from cdcbus.plugins.errors import BusUnavailable, ConfigError
 from cdcbus.producer.config import FetchTask
 
@@ -74,9 +81,7 @@ class FetchLetters:
         own = self._key("")
         with TopicLog(self._access) as log:
             bounds = log.bounds(self._topic)
-            starts = {partition: low for partition, (low, _) in bounds.items()}
-            ends = {partition: end for partition, (_, end) in bounds.items()}
-            for record in log.records(self._topic, starts, ends):
+            for record in log.records(self._topic, first_offsets(bounds), end_offsets(bounds)):
                 if record.key is None or not record.key.startswith(own):
                     continue
                 # One that is sent again moves to the end.
@@ -91,7 +96,8 @@ class FetchLetters:
         failures: list[KafkaError] = []
 
         def on_delivery(error: KafkaError | None, _: Message) -> None:
-            failures.extend([error] if error else [])
+            if error is not None:
+                failures.append(error)
 
         producer = _producer(self._access)
         for each in dead_letters:
@@ -104,7 +110,9 @@ class FetchLetters:
             )
         # `flush` returns how many records were not delivered in time.
         if producer.flush(WAIT_SECONDS) or failures:
-            reason = failures[0].str() if failures else f"no answer within {WAIT_SECONDS:g} s"
+            reason = f"no answer within {WAIT_SECONDS:g} s"
+            if failures:
+                reason = failures[0].str()
             raise BusUnavailable(
                 f"Kafka at {self._access.servers} does not accept the records that resolve the "
                 f"dead letters in {self._topic}: {reason}"
@@ -117,7 +125,9 @@ class FetchLetters:
 def letters_of(task: FetchTask | LoadTask) -> DeadLetterTopic | FetchLetters:
     """The open dead letters of a task; a context manager. Raises ConfigError as the two classes
     do."""
-    return DeadLetterTopic(task) if isinstance(task, LoadTask) else FetchLetters(task)
+    if isinstance(task, LoadTask):
+        return DeadLetterTopic(task)
+    return FetchLetters(task)
 
 
 def _producer(access: Access) -> Producer:
@@ -137,10 +147,9 @@ def _producer(access: Access) -> Producer:
 
 
 def _dead_letter(record: KafkaRecord, place: str) -> FetchLetter:
-    fields = {
-        name.removeprefix(PREFIX): value or b""
-        for name, value in record.headers
-        if name.startswith(PREFIX)
-    }
+    fields = {}
+    for name, value in record.headers:
+        if name.startswith(PREFIX):
+            fields[name.removeprefix(PREFIX)] = value or b""
     time = datetime.fromtimestamp(record.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
     return FetchLetter(LargeRow(place, fields.pop("reason", b"").decode()), time, fields)

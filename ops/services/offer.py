@@ -60,13 +60,16 @@ def read_offer(dist: Dist, swimlanes: list[str]) -> Offer:
 def _sharing(dist: Dist) -> tuple[bool, tuple[str, ...]]:
     """Whether a task can share an application, and its keys that prevent it: all tasks of an
     application have the Spark settings of the bus."""
-    names = [line.partition("=")[0] for line in properties_lines(dist)]
-    spark_keys = tuple(name for name in names if _SPARK_KEY.match(name) and name != ISOLATED)
+    spark_keys = []
+    for line in properties_lines(dist):
+        name, _, _ = line.partition("=")
+        if _SPARK_KEY.match(name) and name != ISOLATED:
+            spark_keys.append(name)
     consumer = dist.get("consumer")
     is_load = isinstance(consumer, dict) and consumer.get("consumerName") == "KafkaFetch"
     if not is_load or _read(dist, ISOLATED, FLAG):
         return False, ()
-    return not spark_keys, spark_keys
+    return not spark_keys, tuple(spark_keys)
 
 
 def _node_ids(value: Any) -> tuple[str, ...]:

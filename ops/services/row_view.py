@@ -101,7 +101,7 @@ def has_key(record: KafkaRecord, change: RowChange, wanted: str) -> bool:
     names = change.table.key
     if not names:
         return False
-    rows = [row for row in (change.before, change.after) if row]
+    rows = filter(None, (change.before, change.after))
     return any(_joined(names, row) == wanted for row in rows)
 
 
@@ -121,4 +121,17 @@ def _cell(cell: Cell) -> Text:
 
 def printable(text: str) -> str:
     """Text with its control characters spelled out, so that no value controls the terminal."""
-    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return "".join(map(_printable, text))
+
+
+def _printable(character: str) -> str:
+    if character.isprintable():
+        return character
+    return repr(character)[1:-1]
+
+
+def key_text(record: KafkaRecord) -> str:
+    """The record's key, as `printable`; empty where it has none."""
+    if record.key is None:
+        return ""
+    return printable(record.key.decode("utf-8", "replace"))

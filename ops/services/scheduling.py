@@ -53,7 +53,7 @@ def _reason(client: KazooClient, task_id: str) -> str:
         ),
     ]
     for sentence, allows in reasons:
-        known = [info for info in known if allows(info)]
+        known = list(filter(allows, known))
         if not known:
             return sentence
     return (

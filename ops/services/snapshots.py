@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -41,7 +42,9 @@ class TableSnapshot:
     def rows_per_second(self) -> float:
         """The average since it began, pauses included."""
         seconds = (self.progress.updated_ms - self.progress.started_ms) / 1000
-        return self.progress.rows / seconds if self.progress.started_ms and seconds > 0 else 0.0
+        if not self.progress.started_ms or seconds <= 0:
+            return 0.0
+        return self.progress.rows / seconds
 
     @property
     def seconds_left(self) -> int | None:
@@ -91,8 +94,9 @@ def snapshots_of(client: KazooClient, task_id: str) -> Snapshots:
     """The snapshots of a task. Raises ConfigError for a task that cannot have any: a consumer task
     without a direct load, or an unknown one."""
     load = direct_load(client, task_id)
+    # The progress of a direct load has a name of its own, as no swimlane makes it.
     path = snapshot_path(task_id, NAME if load else _swimlane(client, task_id))
-    tables = [TableSnapshot(*each) for each in tables_of(client, path).items()]
+    tables = list(starmap(TableSnapshot, tables_of(client, path).items()))
     return Snapshots(tables, list(wishes_of(client, path).values()), load)
 
 
@@ -120,7 +124,9 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
     is_running = bool(TaskNodes(client).locks(task_id))
     wish(client, task_id, swimlane, what, who)
     of = ", ".join(what.tables) or "all its tables"
-    when = "within seconds" if is_running else "when it starts: it does not run now"
+    when = "when it starts: it does not run now"
+    if is_running:
+        when = "within seconds"
     return Ordered(
         is_running,
         f"task {task_id}: snapshot {what.kind} of {of} is ordered; the task sees it {when}",
@@ -172,5 +178,8 @@ def _swimlane(client: KazooClient, task_id: str) -> str:
 
 def _consumer_name(client: KazooClient, task_id: str) -> str:
     """The consumer that its text names: a task that has not run yet has no position to go by."""
-    consumer = (DistNodes(client).get(task_id) or {}).get("consumer")
-    return str(consumer.get("consumerName") or "") if isinstance(consumer, dict) else ""
+    dist = DistNodes(client).get(task_id) or {}
+    consumer = dist.get("consumer")
+    if not isinstance(consumer, dict):
+        return ""
+    return str(consumer.get("consumerName") or "")

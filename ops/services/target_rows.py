@@ -173,39 +173,14 @@ def _row(
     connection: Connection,
 ) -> Row | None:
     """The row with this key as the target has it, in the form in which a verify compares it."""
-    columns = list(table.columns.values())
     charsets: Mapping[str, str] = {}
     if table.dialect != "postgresql":
         charsets = charsets_of(connection, table.id)
-    where = []
-    for name, cell in zip(table.key, key, strict=True):
-        column = table.columns[name]
-        expected = forms_of(column, target.zero_date).expected(cell)
-        literal = None if expected is None else target_literal(table.dialect, column, expected)
-        if literal is None or expected is None:
-            return None  # no cell of that type equals this one
-        place = compared_column(table.dialect, column)
-        # MySQL and MariaDB refuse a literal that the column's character set cannot hold.
-        charset = charsets.get(name, "")
-        if charset and not fits(charset, expected):
-            place = f"CONVERT({place} USING utf8mb4)"
-        where.append(f"{place} = {literal}")
-    read: Callable[[Any], tuple[Cell, ...]] = tuple
-    if table.dialect == "postgresql":
-        picked = ", ".join(map(postgresql_selected, columns))
-    else:
-        expressions = []
-        readers = []
-        for column in columns:
-            typed = TableColumn(column.name, column.declared, charsets.get(column.name, ""))
-            expression, reader = selected(typed, quoted("mysql", column.name))
-            expressions.append(expression)
-            readers.append(reader)
-        picked, read = ", ".join(expressions), reading(readers)
-    sql = (
-        f"SELECT {picked} FROM {quoted_table(table.dialect, table.id)} "
-        f"WHERE {' AND '.join(where)} LIMIT 1"
-    )
+    where = _condition(key, table, target, charsets)
+    if where is None:
+        return None
+    picked, read = _selected(table, charsets)
+    sql = f"SELECT {picked} FROM {quoted_table(table.dialect, table.id)} WHERE {where} LIMIT 1"
     with database.reported(f"table {table.id}"), connection.begin():
         _limit(connection, table.dialect)
         # A % in a literal is no placeholder.
@@ -213,9 +188,49 @@ def _row(
     if not rows:
         return None
     row = {}
-    for column, cell in zip(columns, read(tuple(rows[0])), strict=True):
+    for column, cell in zip(table.columns.values(), read(tuple(rows[0])), strict=True):
         row[column.name] = forms_of(column, target.zero_date).actual(cell)
     return row
+
+
+def _condition(
+    key: Sequence[Cell], table: TargetTable, target: JdbcTarget, charsets: Mapping[str, str]
+) -> str | None:
+    """The condition that only the row with this key meets; None where no cell of a column's type
+    equals the one of the key."""
+    where = []
+    for name, cell in zip(table.key, key, strict=True):
+        column = table.columns[name]
+        expected = forms_of(column, target.zero_date).expected(cell)
+        if expected is None:
+            return None
+        literal = target_literal(table.dialect, column, expected)
+        if literal is None:
+            return None
+        place = compared_column(table.dialect, column)
+        # MySQL and MariaDB refuse a literal that the column's character set cannot hold.
+        charset = charsets.get(name, "")
+        if charset and not fits(charset, expected):
+            place = f"CONVERT({place} USING utf8mb4)"
+        where.append(f"{place} = {literal}")
+    return " AND ".join(where)
+
+
+def _selected(
+    table: TargetTable, charsets: Mapping[str, str]
+) -> tuple[str, Callable[[Any], tuple[Cell, ...]]]:
+    """The columns of the SELECT, and what reads a row of its answer."""
+    columns = table.columns.values()
+    if table.dialect == "postgresql":
+        return ", ".join(map(postgresql_selected, columns)), tuple
+    expressions = []
+    readers = []
+    for column in columns:
+        typed = TableColumn(column.name, column.declared, charsets.get(column.name, ""))
+        expression, reader = selected(typed, quoted("mysql", column.name))
+        expressions.append(expression)
+        readers.append(reader)
+    return ", ".join(expressions), reading(readers)
 
 
 def _limit(connection: Connection, dialect: str) -> None:
@@ -229,9 +244,10 @@ def _limit(connection: Connection, dialect: str) -> None:
         return
     # MySQL limits statements in milliseconds, MariaDB by another name in seconds.
     [[version]] = connection.exec_driver_sql("SELECT VERSION()").fetchall()
-    text = version.decode() if isinstance(version, bytes) else str(version)
+    if isinstance(version, bytes):
+        version = version.decode()
     limit = f"max_execution_time = {STATEMENT_SECONDS * 1000}"
-    if "mariadb" in text.lower():
+    if "mariadb" in str(version).lower():
         limit = f"max_statement_time = {STATEMENT_SECONDS}"
     connection.exec_driver_sql(f"SET SESSION {limit}")
 

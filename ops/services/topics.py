@@ -112,9 +112,10 @@ class TopicLog:
             raise self._unanswered(error) from error
         topics = {}
         for name, topic in sorted(found.items()):
-            if not name.startswith("__"):
-                replicas = [len(partition.replicas) for partition in topic.partitions.values()]
-                topics[name] = (len(topic.partitions), min(replicas, default=0))
+            if name.startswith("__"):
+                continue
+            replicas = [len(partition.replicas) for partition in topic.partitions.values()]
+            topics[name] = (len(topic.partitions), min(replicas, default=0))
         return topics
 
     def partitions(self, topic: str) -> list[int]:
@@ -157,17 +158,20 @@ class TopicLog:
             raise self._unanswered(error) from error
         offsets = {}
         for each in found:
-            _, end = bounds[each.partition]
+            offset = each.offset
             # Negative: no record is as new as that.
-            offsets[each.partition] = each.offset if each.offset >= 0 else end
+            if offset < 0:
+                _, offset = bounds[each.partition]
+            offsets[each.partition] = offset
         return offsets
 
     def newest(self, topic: str, count: int) -> list[KafkaRecord]:
         """The records at the last `count` offsets of each partition, by partition and offset."""
         bounds = self.bounds(topic)
-        starts = {number: max(low, end - count) for number, (low, end) in bounds.items()}
-        ends = {number: end for number, (_, end) in bounds.items()}
-        found = self.records(topic, starts, ends)
+        starts = {}
+        for number, (low, end) in bounds.items():
+            starts[number] = max(low, end - count)
+        found = self.records(topic, starts, end_offsets(bounds))
         return sorted(found, key=lambda record: (record.partition, record.offset))
 
     def records(
@@ -175,12 +179,12 @@ class TopicLog:
     ) -> Iterator[KafkaRecord]:
         """The records from `starts` on, in order within a partition, up to `ends`; None: without
         end, also new ones."""
-        left = set(starts)
+        left = dict(starts)
         if ends is not None:
-            left = {partition for partition in starts if starts[partition] < ends[partition]}
-        assigned = [
-            confluent_kafka.TopicPartition(topic, number, starts[number]) for number in sorted(left)
-        ]
+            left = unread(starts, ends)
+        assigned = []
+        for number, offset in sorted(left.items()):
+            assigned.append(confluent_kafka.TopicPartition(topic, number, offset))
         self._consumer.assign(assigned)
         deadline = monotonic() + ANSWER_SECONDS
         while left:
@@ -207,7 +211,7 @@ class TopicLog:
             # A compacted topic may have no record at the offset before the end: then Kafka reports
             # the end of the partition.
             if is_end or offset + 1 >= ends[partition]:
-                left.discard(partition)
+                left.pop(partition, None)
         self._consumer.unassign()
 
     def _unanswered(self, error: KafkaException) -> BusError:
@@ -230,7 +234,24 @@ def _record(message: Message) -> KafkaRecord:
 
 
 def _bytes(value: str | bytes | None) -> bytes | None:
-    return value.encode() if isinstance(value, str) else value
+    if isinstance(value, str):
+        return value.encode()
+    return value
+
+
+def first_offsets(bounds: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    """Partition -> the first offset held, of what `TopicLog.bounds` returns."""
+    return {number: low for number, (low, _) in bounds.items()}
+
+
+def end_offsets(bounds: Mapping[int, tuple[int, int]]) -> dict[int, int]:
+    """Partition -> the end offset, of what `TopicLog.bounds` returns."""
+    return {number: end for number, (_, end) in bounds.items()}
+
+
+def unread(offsets: Mapping[int, int], ends: Mapping[int, int]) -> dict[int, int]:
+    """The partitions whose offset is before their end."""
+    return {number: offset for number, offset in offsets.items() if offset < ends[number]}
 
 
 def first_times(log: TopicLog, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
