@@ -56,36 +56,39 @@ class Limits:
         return False
 
 
+def _own(name: str, fields: Mapping[str, Any], environ: Mapping[str, str]) -> Any:
+    """The value that a task's text, or an object in it, has for a key, else the key's default; None
+    where there is neither."""
+    key = KEYS[name]
+    # The fields of `consumer`, an object in the text, lack its name.
+    written = fields.get(name.removeprefix("consumer."))
+    text = str(written)
+    if written in (None, ""):
+        text = key.default
+    if not text:
+        return None
+    try:
+        return key.value_type.read(interpolate(text, environ))
+    except ValueError as error:
+        raise ConfigError(
+            f"{name}: wrong value; expected {key.value_type.expected}; example: "
+            f"{name}={key.value_type.example}"
+        ) from error
+
+
 def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str]) -> Limits:
     """The limits of a task. `settings`: the typed values of all `alarm.*`; the task's own win.
     Raises ConfigError for a value that cannot be used."""
-
-    def own(name: str, fields: Mapping[str, Any], field: str) -> Any:
-        key = KEYS[name]
-        written = fields.get(field)
-        text = str(written)
-        if written in (None, ""):
-            text = key.default
-        if not text:
-            return None
-        try:
-            return key.value_type.read(interpolate(text, environ))
-        except ValueError as error:
-            raise ConfigError(
-                f"{name}: wrong value; expected {key.value_type.expected}; example: "
-                f"{name}={key.value_type.example}"
-            ) from error
-
     consumer = dist.get("consumer")
     if not isinstance(consumer, dict):
         consumer = {}
     alarm = dict(settings)
     for key in ALARM_LIMIT_KEYS:
-        value = own(key.name, dist, key.name)
+        value = _own(key.name, dist, environ)
         if value is not None:
             alarm[key.name] = value
-    check_seconds = own("positionCheckInterval", dist, "positionCheckInterval")
-    lag_records = own("alarmPositionCount", dist, "alarmPositionCount")
+    check_seconds = _own("positionCheckInterval", dist, environ)
+    lag_records = _own("alarmPositionCount", dist, environ)
     if check_seconds < 1:
         lag_records = 0  # porter's way to turn it off
     return Limits(
@@ -94,8 +97,8 @@ def limits_of(dist: Dist, settings: Mapping[str, Any], environ: Mapping[str, str
         lag_seconds=alarm["alarm.lagSeconds"],
         stuck_seconds=alarm["alarm.stuckSeconds"],
         heartbeat_seconds=alarm["alarm.heartbeatSeconds"],
-        idle_seconds=own("consumer.emptyFetchThreshold", consumer, "emptyFetchThreshold"),
-        idle_repeat_seconds=own("consumer.emptyFetchNoticeSpan", consumer, "emptyFetchNoticeSpan"),
+        idle_seconds=_own("consumer.emptyFetchThreshold", consumer, environ),
+        idle_repeat_seconds=_own("consumer.emptyFetchNoticeSpan", consumer, environ),
         retention_percent=alarm["alarm.retentionPercent"],
         hold_seconds=alarm["alarm.holdSeconds"],
         repeat_seconds=alarm["alarm.intervalTime"],

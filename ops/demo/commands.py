@@ -125,9 +125,7 @@ def _show(options: Options, console: Console, as_json: bool, picture: Path | Non
         outcome = run(options, addresses, console)
         print_verdict(outcome.comparisons, console)
     # After the block, as it says whether the servers still run.
-    print_closing(
-        options, console, is_up=any(server.running for server in stack.status(options.home))
-    )
+    print_closing(options, console, is_up=stack.has_running(options.home))
     if picture:
         save_picture(picture, outcome.scene, verdict(outcome.comparisons))
     if as_json:

@@ -178,13 +178,17 @@ class Course:
             f"{quiet_seconds:.0f} s"
         ]
         for task_id, task in self._tasks.items():
-            if not self._is_through(task_id):
-                end = self._sample.binlog_end if task_id == FETCH else self._sample.ends
-                lines.append(
-                    f"{task_id} is at {self._sample.position_of(task_id)}, the end is {end}; its "
-                    f"log {task.log} ends with"
-                )
-                lines += [f"    {line}" for line in task.last_lines(LOG_LINES)]
+            if self._is_through(task_id):
+                continue
+            end: object = self._sample.ends
+            if task_id == FETCH:
+                end = self._sample.binlog_end
+            lines.append(
+                f"{task_id} is at {self._sample.position_of(task_id)}, the end is {end}; its "
+                f"log {task.log} ends with"
+            )
+            for line in task.last_lines(LOG_LINES):
+                lines.append(f"    {line}")
         return "\n".join(lines)
 
 

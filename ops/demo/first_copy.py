@@ -32,10 +32,7 @@ class Verified:
     @property
     def is_equal(self) -> bool:
         """Whether each table is equal everywhere."""
-        for tables in self.targets.values():
-            if any(table["result"] != "equal" for table in tables):
-                return False
-        return True
+        return not any(map(_unequal, self.targets.values()))
 
     def fields(self) -> dict[str, Any]:
         """The verdict for programs."""
@@ -65,11 +62,13 @@ class Verified:
         return [table, *sentences]
 
 
+def _unequal(tables: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [each["table"] for each in tables if each["result"] != "equal"]
+
+
 def _sentence(target: Target, tables: Sequence[Mapping[str, Any]]) -> Text:
-    unequal = [each["table"] for each in tables if each["result"] != "equal"]
-    if unequal:
-        names = ", ".join(unequal)
-        sentence = f"{target.label} is not equal to the source: {names}"
+    if unequal := _unequal(tables):
+        sentence = f"{target.label} is not equal to the source: {', '.join(unequal)}"
         return Text.assemble(("✗ ", "bold red"), sentence)
     rows = sum(each["sourceRows"] for each in tables)
     return Text.assemble(

@@ -27,15 +27,19 @@ PATIENCE_SECONDS = 30.0
 
 def empty_shop(server: str, database: Database) -> None:
     """Creates the shop's empty tables on one of the stack's databases, after dropping old ones."""
-    for statement in postgresql_ddl() if server == "postgresql" else mariadb_ddl():
+    statements = mariadb_ddl()
+    if server == "postgresql":
+        statements = postgresql_ddl()
+    for statement in statements:
         sql.execute(server, database, statement)
 
 
 def no_shop(server: str, database: Database) -> None:
     """Drops the shop, and does not create it again."""
-    kind = "SCHEMA" if server == "postgresql" else "DATABASE"
-    cascade = " CASCADE" if server == "postgresql" else ""
-    sql.execute(server, database, f"DROP {kind} IF EXISTS {SCHEMA}{cascade}")
+    statement = f"DROP DATABASE IF EXISTS {SCHEMA}"
+    if server == "postgresql":
+        statement = f"DROP SCHEMA IF EXISTS {SCHEMA} CASCADE"
+    sql.execute(server, database, statement)
 
 
 def forget_offsets(database: Database, task_id: str) -> None:

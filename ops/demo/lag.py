@@ -76,7 +76,10 @@ def _beat(connection: Any) -> datetime | None:
     with connection.cursor() as cursor:
         cursor.execute(f"SELECT beat FROM {SCHEMA}.heartbeat")
         row = cursor.fetchone()
-    return row[0] if row else None
+    beat: datetime | None = None
+    if row:
+        [beat] = row
+    return beat
 
 
 def _now() -> datetime:

@@ -63,7 +63,9 @@ class Sample:
 
     def position_of(self, task_id: str) -> BinlogPosition | Offsets | None:
         """A task's stored position."""
-        return self.fetched if task_id == FETCH else self.consumed[task_id].next_offsets
+        if task_id == FETCH:
+            return self.fetched
+        return self.consumed[task_id].next_offsets
 
     def is_done(self, task_id: str) -> bool:
         """Whether a task has nothing left to do at this moment."""
@@ -123,7 +125,9 @@ class Meter:
     def sample(self) -> Sample:
         """The current measurements."""
         # Positions are read before the ends that they are compared with, so no lag is too small.
-        stored = self._stored(FETCH, SCHEMA)
+        fetched = None
+        if stored := self._stored(FETCH, SCHEMA):
+            fetched = BinlogPosition.from_json(stored)
         consumed = {}
         for task_id, watch in self._watches.items():
             consumed[task_id] = Consumed(self._next_offsets(task_id), watch.lag_seconds())
@@ -131,7 +135,7 @@ class Meter:
             at=time.monotonic(),
             rows_changed=self._load.rows,
             binlog_end=latest_position(self._source),
-            fetched=BinlogPosition.from_json(stored) if stored else None,
+            fetched=fetched,
             ends=self._ends(),
             consumed=consumed,
         )
@@ -145,8 +149,9 @@ class Meter:
     def _next_offsets(self, task_id: str) -> Offsets:
         stored = self._stored(task_id, TOPIC)
         next_offsets = [0] * PARTITIONS
-        for position in kafka_positions_from_json(stored) if stored else ():
-            next_offsets[position.partition] = position.next_offset
+        if stored:
+            for position in kafka_positions_from_json(stored):
+                next_offsets[position.partition] = position.next_offset
         return tuple(next_offsets)
 
     def _ends(self) -> Offsets:

@@ -98,21 +98,7 @@ def prepare(
     options: Options, addresses: Addresses, client: KazooClient, console: Console
 ) -> Mapping[str, TaskProcess]:
     """Creates the empty shop, the empty topic and the task files; the tasks are not started."""
-    where = "at the source" if options.snapshot else "at the source and at the targets"
-    with console.status(f"making an empty shop {where}"):
-        options.folder.mkdir(parents=True, exist_ok=True)
-        # First, as tasks of an earlier demo may still be writing.
-        if count := stop_leftovers(options.folder):
-            console.print(f"stopped {count} tasks of an earlier demo", highlight=False)
-        forget_tasks(client, [FETCH, *(target.task_id for target in TARGETS)])
-        empty_topic(addresses.kafka)
-        for target in options.targets:
-            # A snapshot's target tables are made from the source's, as an operator would.
-            make = no_shop if options.snapshot else empty_shop
-            make(target.server, target.database(addresses))
-            if target.server == "postgresql":
-                forget_offsets(target.database(addresses), target.task_id)
-        empty_shop("source", addresses.source)
+    _prepare_servers(options, addresses, client, console)
     files = write_task_files(
         options.folder,
         addresses,
@@ -125,24 +111,56 @@ def prepare(
         for target in options.targets:
             with console.status(f"cdcbus schema apply {shown(files[target.task_id])} --schemas"):
                 make_tables(files[target.task_id], addresses.zookeeper)
+    tasks = _processes(options, addresses, files)
+    console.print(_files_table(tasks), "")
+    return tasks
+
+
+def _prepare_servers(
+    options: Options, addresses: Addresses, client: KazooClient, console: Console
+) -> None:
+    where = "at the source and at the targets"
+    make = empty_shop
+    if options.snapshot:
+        # Its target tables are made from the source's, as an operator would.
+        where = "at the source"
+        make = no_shop
+    with console.status(f"making an empty shop {where}"):
+        options.folder.mkdir(parents=True, exist_ok=True)
+        # First, as tasks of an earlier demo may still be writing.
+        if count := stop_leftovers(options.folder):
+            console.print(f"stopped {count} tasks of an earlier demo", highlight=False)
+        forget_tasks(client, [FETCH, *(target.task_id for target in TARGETS)])
+        empty_topic(addresses.kafka)
+        for target in options.targets:
+            make(target.server, target.database(addresses))
+            if target.server == "postgresql":
+                forget_offsets(target.database(addresses), target.task_id)
+        empty_shop("source", addresses.source)
+
+
+def _processes(
+    options: Options, addresses: Addresses, files: Mapping[str, Path]
+) -> dict[str, TaskProcess]:
+    """The tasks, not started, each with an empty log."""
     logs, scratch = options.folder / "logs", scratch_folder(options.folder)
     for folder in (logs, scratch):
         folder.mkdir(exist_ok=True)
     tasks = {}
     for task_id, file in files.items():
-        tasks[task_id] = TaskProcess(
-            task_id, file, logs / f"{task_id}.log", addresses.zookeeper, scratch
-        )
+        log = logs / f"{task_id}.log"
         # Logs are appended to, and the last lines of an earlier demo would be taken for this one's.
-        tasks[task_id].log.write_bytes(b"")
-    console.print(_files_table(tasks), "")
+        log.write_bytes(b"")
+        tasks[task_id] = TaskProcess(task_id, file, log, addresses.zookeeper, scratch)
     return tasks
 
 
 def _files_table(tasks: Mapping[str, TaskProcess]) -> Table:
     table = Table.grid(padding=(0, 2))
-    for number, task in enumerate(tasks.values()):
-        table.add_row("" if number else "task files", f"[cyan]{shown(task.file)}[/]")
+    heading = "task files"
+    for task in tasks.values():
+        table.add_row(heading, f"[cyan]{shown(task.file)}[/]")
+        heading = ""  # only before the first
     return table
 
 
@@ -158,7 +176,9 @@ def _take_course(
         Meter(addresses, client, load, options.targets) as meter,
         Screen(console) as screen,
     ):
-        is_copied = partial(_is_copied, client) if options.snapshot else None
+        is_copied = None
+        if options.snapshot:
+            is_copied = partial(_is_copied, client)
         course = Course(tasks, load, meter, screen, is_copied)
         course.run(options.seconds, options.seed)
         return course.scene
@@ -166,8 +186,8 @@ def _take_course(
 
 def _is_copied(client: KazooClient) -> bool:
     """Whether each of the shop's tables has been sent completely."""
-    states = [each.state for each in tables_of(client, snapshot_path(FETCH, SCHEMA)).values()]
-    return len(states) == len(TABLES) and all(state is TableState.DONE for state in states)
+    tables = tables_of(client, snapshot_path(FETCH, SCHEMA)).values()
+    return len(tables) == len(TABLES) and all(each.state is TableState.DONE for each in tables)
 
 
 @contextmanager
@@ -179,7 +199,7 @@ def servers(options: Options, console: Console) -> Iterator[Addresses]:
         yield stack.up(options.home, console)
     finally:
         # Also where only some of them have started.
-        if not is_kept and any(server.running for server in stack.status(options.home)):
+        if not is_kept and stack.has_running(options.home):
             stack.down(options.home, purge=False, console=console)
 
 

@@ -158,7 +158,9 @@ def _binlog_behind(sample: Sample) -> str:
 
 def _lag(sample: Sample, task_id: str) -> str:
     seconds = sample.consumed[task_id].lag_seconds
-    return "" if seconds is None else f"{seconds:.1f} s"
+    if seconds is None:
+        return ""
+    return f"{seconds:.1f} s"
 
 
 def _position(task_id: str, sample: Sample, states: Mapping[str, State]) -> Text:

@@ -29,13 +29,17 @@ class Target:
         return f"demo-{self.name}"
 
     def database(self, addresses: Addresses) -> Database:
-        return addresses.postgresql if self.server == "postgresql" else addresses.mariadb
+        if self.server == "postgresql":
+            return addresses.postgresql
+        return addresses.mariadb
 
     def url(self, addresses: Addresses) -> str:
         """The JDBC address."""
         database = self.database(addresses)
+        name = database.database
         # In MariaDB a schema is a database.
-        name = database.database if self.server == "postgresql" else SCHEMA
+        if self.server == "mariadb":
+            name = SCHEMA
         return f"jdbc:{self.name}://{database.host}:{database.port}/{name}"
 
 
@@ -54,27 +58,29 @@ def write_task_files(
     read. Returns the files by task id. `snapshot`: the shop has rows already."""
     secrets = folder / "passwords.properties"
     _write_secrets(secrets, addresses)
-    texts = {
-        FETCH: _fetch(addresses, SNAPSHOT if snapshot else _offset(start), secrets),
-        **{target.task_id: _load(addresses, target, secrets) for target in targets},
-    }
-    files = {task_id: folder / f"{task_id}.properties" for task_id in texts}
-    for task_id, file in files.items():
-        file.write_text(texts[task_id], encoding="utf-8")
+    begin = SNAPSHOT
+    if not snapshot:
+        begin = _offset(start)
+    texts = {FETCH: _fetch(addresses, begin, secrets)}
+    for target in targets:
+        texts[target.task_id] = _load(addresses, target, secrets)
+    files = {}
+    for task_id, text in texts.items():
+        files[task_id] = folder / f"{task_id}.properties"
+        files[task_id].write_text(text, encoding="utf-8")
     return files
 
 
 def _write_secrets(file: Path, addresses: Addresses) -> None:
-    passwords = {
-        "source": addresses.source,
-        **{target.name: target.database(addresses) for target in TARGETS},
-    }
+    lines = [f"source={addresses.source.password}\n"]
+    for target in TARGETS:
+        lines.append(f"{target.name}={target.database(addresses).password}\n")
     # An existing file would keep its rights.
     file.unlink(missing_ok=True)
     with os.fdopen(
         os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8"
     ) as out:
-        out.writelines(f"{name}={database.password}\n" for name, database in passwords.items())
+        out.writelines(lines)
 
 
 SNAPSHOT = """\

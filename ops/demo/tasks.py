@@ -35,7 +35,9 @@ class TaskProcess:
     @property
     def pid(self) -> int:
         """The process id of the last start; 0 before the first."""
-        return self._process.pid if self._process else 0
+        if self._process is None:
+            return 0
+        return self._process.pid
 
     def start(self) -> None:
         """Starts it; Ctrl-C on this terminal does not reach it."""
@@ -58,8 +60,9 @@ class TaskProcess:
     def check(self) -> None:
         """Raises CdcError, with the last line that it logged, when it has ended on its own."""
         if self._process and (code := self._process.poll()) is not None:
-            lines = self.last_lines(1)
-            said = f": {lines[0]}" if lines else ""
+            said = ""
+            if lines := self.last_lines(1):
+                said = f": {lines[0]}"
             raise CdcError(
                 f"{self.task_id} has ended on its own (exit code {code}){said}\nIts log: {self.log}"
             )
@@ -83,14 +86,17 @@ class TaskProcess:
     @property
     def logged_bytes(self) -> int:
         """The size of its log."""
-        return self.log.stat().st_size if self.log.exists() else 0
+        if not self.log.exists():
+            return 0
+        return self.log.stat().st_size
 
     def last_lines(self, count: int) -> list[str]:
         """The last lines of its log that are not blank."""
         if not self.log.exists():
             return []
         lines = self.log.read_text(encoding="utf-8", errors="replace").splitlines()
-        return [line.strip() for line in lines if line.strip()][-count:]
+        not_blank = list(filter(None, map(str.strip, lines)))
+        return not_blank[-count:]
 
 
 def stop_tasks(tasks: Sequence[TaskProcess]) -> list[str]:
@@ -105,7 +111,11 @@ def stop_tasks(tasks: Sequence[TaskProcess]) -> list[str]:
         for task in tasks:
             task.kill()
         raise
-    return [f"{task_id} ended with exit code {code}" for task_id, code in codes.items() if code]
+    complaints = []
+    for task_id, code in codes.items():
+        if code:
+            complaints.append(f"{task_id} ended with exit code {code}")
+    return complaints
 
 
 def leftovers(folder: Path) -> list[int]:

@@ -76,7 +76,9 @@ def verdict_fields(comparisons: Comparisons | Verified) -> dict[str, Any]:
     """The verdict for programs."""
     if isinstance(comparisons, Verified):
         return comparisons.fields()
-    targets = {target.name: list(map(_fields, tables)) for target, tables in comparisons.items()}
+    targets = {}
+    for target, tables in comparisons.items():
+        targets[target.name] = list(map(_fields, tables))
     return {"equal": is_equal(comparisons), "targets": targets}
 
 
@@ -92,7 +94,9 @@ def _fields(comparison: Comparison) -> dict[str, Any]:
 
 
 def _count(comparison: Comparison) -> Text:
-    style = "green" if comparison.is_equal else "bold red"
+    style = "bold red"
+    if comparison.is_equal:
+        style = "green"
     return Text(f"{len(comparison.differences):,}", style)
 
 

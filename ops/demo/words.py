@@ -14,13 +14,17 @@ from cdcbus.ops.stack.stack import default_home
 def shown(path: Path) -> str:
     """The path, with ~ for the user's home."""
     home = Path.home()
-    return f"~/{path.relative_to(home)}" if path.is_relative_to(home) else str(path)
+    if not path.is_relative_to(home):
+        return str(path)
+    return f"~/{path.relative_to(home)}"
 
 
 def command(*words: str, home: Path, rest: Sequence[str] = ()) -> str:
     """A command line of this program to paste; between its words and the rest it names the
     stack's home where it has to."""
-    option = [] if home == default_home() else ["--home", str(home)]
+    option: list[str] = []
+    if home != default_home():
+        option = ["--home", str(home)]
     return shlex.join([_program(), *words, *option, *rest])
 
 
@@ -29,4 +33,6 @@ def _program() -> str:
     called = Path(sys.argv[0])
     if shutil.which("cdcbus") or called.name != "cdcbus":
         return "cdcbus"
-    return str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else str(called)
+    if called.is_relative_to(Path.cwd()):
+        called = called.relative_to(Path.cwd())
+    return str(called)

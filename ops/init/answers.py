@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -117,7 +117,9 @@ def _draft(source: Server, bus: BusSettings) -> Copy:
 
 def _kept(wishes: Wishes, name: str) -> Mapping[str, str]:
     own = wishes.name or name
-    return kept_passwords(Files(wishes.folder, own, "")) if own else {}
+    if not own:
+        return {}
+    return kept_passwords(Files(wishes.folder, own, ""))
 
 
 def _source(
@@ -186,22 +188,32 @@ def _tables(
             text = asked.text(
                 f"Tables, separated by commas (all {count} of {schema}: {default})", default
             )
-        words = []
-        for word in split_list(text):
-            if "." not in word:
-                word = f"{schema}.{word}"
-            words.append(word)
-            of, _, table = word.partition(".")
-            if of not in found or table not in (*found[of], "*"):
-                there = ", ".join(found.get(of, ())) or "none of that schema"
-                raise ConfigError(
-                    f"source {source.address} shows user {source.user} no table {word}; there are: "
-                    f"{there}"
-                )
-        return words
+        return _existing(split_list(text), schema, source, found)
 
     # Options are not asked again: a wrong one ends the command.
-    return once() if wishes.tables or source.database else asked.until_good(once)
+    if wishes.tables or source.database:
+        return once()
+    return asked.until_good(once)
+
+
+def _existing(
+    words: Iterable[str], schema: str, source: Server, found: Mapping[str, list[str]]
+) -> list[str]:
+    """The tables with their schemas, by default `schema`. Raises ConfigError for one that the
+    source does not show."""
+    tables = []
+    for word in words:
+        if "." not in word:
+            word = f"{schema}.{word}"
+        tables.append(word)
+        of, _, table = word.partition(".")
+        if of not in found or table not in (*found[of], "*"):
+            there = ", ".join(found.get(of, ())) or "none of that schema"
+            raise ConfigError(
+                f"source {source.address} shows user {source.user} no table {word}; there are: "
+                f"{there}"
+            )
+    return tables
 
 
 def _kafka(wishes: Wishes, asked: Questions) -> tuple[str, int]:
@@ -260,8 +272,12 @@ def _target_schema(wishes: Wishes, asked: Questions, copy: Copy, schemas: list[s
                 f"{', '.join(schemas)}, and each keeps its name"
             )
         return ""
-    default = "public" if copy.target.kind == "postgresql" else copy.target.database
+    if wishes.target_schema:
+        return wishes.target_schema
     # In MySQL the database is the schema, and is known already.
-    if wishes.target_schema or copy.target.kind == "mysql":
-        return wishes.target_schema or default
+    if copy.target.kind == "mysql":
+        return copy.target.database
+    default = copy.target.database
+    if copy.target.kind == "postgresql":
+        default = "public"
     return asked.text("Schema of the tables there", default)

@@ -13,7 +13,8 @@ from cdcbus.tasks.control.bus_settings import BusSettings, variable_of
 
 def commands(tasks: Tasks, bus: BusSettings, variables: list[str]) -> list[str]:
     """Lines to paste, in order, each with what it does."""
-    fetch, load = (quote(str(file)) for file in (tasks.fetch_file, tasks.load_file))
+    fetch = quote(str(tasks.fetch_file))
+    load = quote(str(tasks.load_file))
     lines = [f"export {name}=..." for name in variables]
     # Commands and nodes must find the same ZooKeeper.
     if bus.zookeeper != BUS_KEYS["zookeeper"].default:

@@ -31,12 +31,11 @@ from cdcbus.ops.init.look import (
 from cdcbus.ops.init.questions import Questions
 from cdcbus.ops.init.running import running, stay, until_equal
 from cdcbus.ops.init.task_files import (
-    SOURCE_VARIABLE,
-    TARGET_VARIABLE,
     Copy,
     Files,
     changed_keys,
     found_files,
+    in_environment,
     keep_passwords,
     kept_passwords,
     places_of,
@@ -154,7 +153,9 @@ def _ask_about_rows(asked: Questions, found: Sequence[str]) -> None:
 
 def _ask_to_begin(asked: Questions, files: Files, plan: SchemaPlan) -> None:
     missing = [str(each.definition.id) for each in plan.tables if not each.is_there]
-    names = f": {', '.join(missing)}" if missing else ""
+    names = ""
+    if missing:
+        names = f": {', '.join(missing)}"
     click.echo(
         f"\nTo be created: {files.fetch} and {files.load}, the topic if it is missing, and "
         f"{len(missing)} of {len(plan.tables)} target tables{names}",
@@ -336,18 +337,27 @@ def _variables(tasks: Tasks) -> list[str]:
     """The variables that the tasks take from the environment."""
     text = tasks.fetch_file.read_text(encoding="utf-8")
     text += tasks.load_file.read_text(encoding="utf-8")
-    return [name for name in (SOURCE_VARIABLE, TARGET_VARIABLE) if f"${{env:{name}}}" in text]
+    found = []
+    for name, placeholder in in_environment().items():
+        if placeholder in text:
+            found.append(name)
+    return found
 
 
 def _fields(
     tasks: Tasks, bus: BusSettings, variables: list[str], reports: Sequence[TableReport]
 ) -> dict[str, Any]:
     """The outcome for programs. `equal`: null where nothing was run."""
+    is_equal = None
+    if reports:
+        is_equal = exit_code(list(reports)) == 0
+    # Without the remarks behind them.
+    lines = [line.partition("   #")[0] for line in commands(tasks, bus, variables)]
     return {
         "fetchTask": {"id": tasks.fetch.task_id, "file": str(tasks.fetch_file)},
         "consumerTask": {"id": tasks.load.task_id, "file": str(tasks.load_file)},
         "topics": list(tasks.load.source.topics),
-        "equal": exit_code(list(reports)) == 0 if reports else None,
+        "equal": is_equal,
         "tables": [each.to_fields() for each in reports],
-        "commands": [line.partition("   #")[0] for line in commands(tasks, bus, variables)],
+        "commands": lines,
     }

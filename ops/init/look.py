@@ -36,6 +36,7 @@ from cdcbus.tasks.preflight.result import (
     warning,
 )
 from cdcbus.tasks.preflight.source_tables import FILTER
+from cdcbus.tasks.schema.compare import Difference
 from cdcbus.tasks.schema.plan import SchemaPlan, make_plan, refuse_impossible, target_database
 from cdcbus.tasks.zookeeper.positions import stored_positions
 
@@ -136,7 +137,9 @@ def refuse_failed(results: Sequence[CheckResult]) -> None:
     """Raises ConfigError with the number of errors, which have been printed."""
     if has_failed(results):
         count = sum(each.outcome is Outcome.ERROR for each in results)
-        what = "this is" if count == 1 else f"these {count} are"
+        what = "this is"
+        if count > 1:
+            what = f"these {count} are"
         raise ConfigError(f"nothing was made: {what} to be corrected first, see the lines with →")
 
 
@@ -150,17 +153,27 @@ def plan_tables(tasks: Tasks) -> tuple[SchemaPlan, list[CheckResult]]:
     for each in plan.tables:
         subject = f"target table {each.definition.id}"
         for difference in each.differences:
-            outcome = Outcome.ERROR if difference.is_lost else Outcome.WARNING
-            column = f"column {difference.column} " if difference.column else ""
-            remedy = f"{difference.remedy};" if difference.remedy else ""
-            found = f"exists, and {column}{difference.what}"
-            seen.append(CheckResult(outcome, subject, found, remedy))
+            seen.append(_difference(subject, difference))
         if not each.is_there:
-            seen += [warning(subject, note, "") for note in each.definition.notes]
+            for note in each.definition.notes:
+                seen.append(warning(subject, note, ""))
     # A missing schema would fail this check, although the plan creates it.
     if not plan.missing_schemas:
         seen += check_target(tasks.load)[0]
     return plan, seen
+
+
+def _difference(subject: str, difference: Difference) -> CheckResult:
+    found = f"exists, and {difference.what}"
+    if difference.column:
+        found = f"exists, and column {difference.column} {difference.what}"
+    outcome = Outcome.WARNING
+    if difference.is_lost:
+        outcome = Outcome.ERROR
+    remedy = difference.remedy
+    if remedy:
+        remedy += ";"
+    return CheckResult(outcome, subject, found, remedy)
 
 
 def foreign_rows(tasks: Tasks, plan: SchemaPlan, client: KazooClient) -> list[str]:
@@ -170,9 +183,11 @@ def foreign_rows(tasks: Tasks, plan: SchemaPlan, client: KazooClient) -> list[st
     # Neither a position nor an offset at the target: the task has not run yet.
     if not stored_positions(client, tasks.load.task_id) and not _has_applied(tasks, plan):
         there = [each.definition.id for each in plan.tables if each.is_there]
-        found += [f"target table {each} has rows already" for each in _with_rows(tasks, there)]
+        for table in _with_rows(tasks, there):
+            found.append(f"target table {table} has rows already")
     if not stored_positions(client, tasks.fetch.task_id):
-        found += [f"topic {topic} has records already" for topic in _with_records(tasks)]
+        for topic in _with_records(tasks):
+            found.append(f"topic {topic} has records already")
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -27,11 +27,14 @@ class Questions:
         """An answer; the default where nobody is asked."""
         if not self.is_asking:
             return default
+        answer_type: Any = str
+        if choices:
+            answer_type = click.Choice(choices)
         answer: str = click.prompt(
             question,
             default=default,
             show_default=bool(default),
-            type=click.Choice(choices) if choices else str,
+            type=answer_type,
             err=True,
         )
         return answer.strip()
@@ -48,7 +51,9 @@ class Questions:
             except (CdcError, click.BadParameter) as error:
                 if not self.is_asking:
                     raise
-                sentence = error.message if isinstance(error, click.BadParameter) else str(error)
+                sentence = str(error)
+                if isinstance(error, click.BadParameter):
+                    sentence = error.message
                 click.secho(sentence, fg="red", err=True)
                 click.echo("Try again, or Ctrl-C:", err=True)
 

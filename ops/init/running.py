@@ -88,16 +88,11 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
             if holder := _holder(client, task_id):
                 click.echo(f"{CHECK} task {task_id} runs already, on {holder}", err=True)
                 continue
-            log = file.with_suffix(".log")
-            # With these rights before the task opens it: a log names tables, hosts and users.
-            log.touch(OWN_LOG)
-            task = TaskProcess(task_id, file, log, bus.zookeeper, scratch)
-            # With this variable the kernel ends the task if this process is killed.
-            task.environment |= {**bus.child_environment, PARENT_VARIABLE: str(os.getpid())}
-            task.environment["TMPDIR"] = str(scratch)
+            task = _process(task_id, file, bus, scratch)
+            # Before the start, so that one which is interrupted is stopped as well.
             started.append(task)
             task.start()
-            click.echo(f"{CHECK} task {task_id} is started, its log: {log}", err=True)
+            click.echo(f"{CHECK} task {task_id} is started, its log: {task.log}", err=True)
         yield started
     finally:
         if started:
@@ -111,12 +106,25 @@ def running(tasks: Tasks, bus: BusSettings, client: KazooClient) -> Iterator[lis
             click.secho(complaint, fg="yellow", err=True)
 
 
+def _process(task_id: str, file: Path, bus: BusSettings, scratch: Path) -> TaskProcess:
+    log = file.with_suffix(".log")
+    # With these rights before the task opens it: a log names tables, hosts and users.
+    log.touch(OWN_LOG)
+    task = TaskProcess(task_id, file, log, bus.zookeeper, scratch)
+    # With this variable the kernel ends the task if this process is killed.
+    task.environment |= {**bus.child_environment, PARENT_VARIABLE: str(os.getpid())}
+    task.environment["TMPDIR"] = str(scratch)
+    return task
+
+
 def _holder(client: KazooClient, task_id: str) -> str:
     """The machine on which a task runs; empty where it does not, even if a killed process has left
     its lock."""
-    locks = TaskNodes(client).locks(task_id).values()
-    running_on = [node.text("hostName") or "?" for node in locks if not is_gone(node.fields)]
-    return ", ".join(dict.fromkeys(running_on))
+    hosts: dict[str, None] = {}  # each once, in order
+    for node in TaskNodes(client).locks(task_id).values():
+        if not is_gone(node.fields):
+            hosts[node.text("hostName") or "?"] = None
+    return ", ".join(hosts)
 
 
 def until_equal(
@@ -136,9 +144,9 @@ def until_equal(
             while True:
                 _await_target(both, tasks, processes, client, patience, progress)
                 reports = [report for report, _ in verify(both, Options(), told=progress.compared)]
-                different = [report for report in reports if not report.is_equal]
+                results = {report.result for report in reports if not report.is_equal}
                 # Tables that are only behind may still become equal.
-                if not different or any(report.result != "behind" for report in different):
+                if results != {"behind"}:
                     return reports
 
 

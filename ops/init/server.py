@@ -59,7 +59,9 @@ def read_server(url: str, kinds: Mapping[str, str]) -> Server:
             "password with one of these in it is better left out of the address"
         )
     kind = kinds[parts.scheme]
-    password = None if parts.password is None else unquote(parts.password)
+    password = parts.password
+    if password is not None:
+        password = unquote(password)
     return Server(
         kind,
         host,

@@ -82,7 +82,10 @@ def texts(copy: Copy, files: Files, places: Mapping[str, str]) -> dict[Path, str
     """Both texts by file. `places`: where each password is, as a placeholder; an empty password has
     none."""
     secrets = copy.passwords()
-    passwords = {name: places[name] if secret else "" for name, secret in secrets.items()}
+    passwords = dict.fromkeys(secrets, "")
+    for name, secret in secrets.items():
+        if secret:
+            passwords[name] = places[name]
     fetch_keys = {
         "consumer.source.password": passwords[SOURCE_VARIABLE],
         "consumer.snapshot": "initial",
@@ -188,10 +191,9 @@ def keep_passwords(files: Files, passwords: Mapping[str, str]) -> None:
 
 def changed_keys(old: str, new: str) -> list[str]:
     """The keys in which two texts differ."""
-    before = _written(old)
-    after = _written(new)
-    keys = before.keys() | after.keys()
-    return sorted(key for key in keys if before.get(key) != after.get(key))
+    # A key that only one of them has differs as well.
+    different = _written(old).items() ^ _written(new).items()
+    return sorted({key for key, _ in different})
 
 
 def _written(text: str) -> dict[str, str]:

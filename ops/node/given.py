@@ -57,4 +57,6 @@ def _of_text(client: KazooClient, path: str) -> Iterator[int]:
 
 def _change(client: KazooClient, path: str) -> int:
     node = get_node(client, path)
-    return 0 if node is None else node.mzxid
+    if node is None:
+        return 0
+    return node.mzxid

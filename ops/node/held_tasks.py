@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -62,7 +63,7 @@ class HeldTasks:
     @property
     def used(self) -> int:
         """How many swimlanes count against the node's work limit."""
-        return sum(len(held.offer.swimlanes) for held in self.tasks.values())
+        return _swimlanes_of(self.tasks.values())
 
     @property
     def is_crowded(self) -> bool:
@@ -109,7 +110,7 @@ class HeldTasks:
         """Gives back the tasks that were taken last, until the others are within the limit."""
         # Those that are being stopped free their places anyway.
         staying = [held for held in self.tasks.values() if not held.stop_by]
-        used = sum(len(held.offer.swimlanes) for held in staying)
+        used = _swimlanes_of(staying)
         reason = f"the work limit of node {self._id} was lowered"
         while staying and used > limit:
             held = staying.pop()
@@ -310,7 +311,9 @@ class HeldTasks:
                 self._note(task_id, held.last_run)
         del self.tasks[task_id]
         self.has_changed = True
-        state = held.last_run.state if held.last_run else "left to another node"
+        state = "left to another node"
+        if held.last_run is not None:
+            state = held.last_run.state
         LOG.info("task %s: %s", task_id, state)
 
     def _start(self, task_id: str, held: HeldTask) -> None:
@@ -393,6 +396,10 @@ class HeldTasks:
     def _reported(self, held: HeldTask, _event: object) -> None:
         held.is_reported = True
         self._woken.set()
+
+
+def _swimlanes_of(tasks: Iterable[HeldTask]) -> int:
+    return sum(len(held.offer.swimlanes) for held in tasks)
 
 
 def _run(held: HeldTask, state: State, order: int, reason: str = "") -> Run:

@@ -22,7 +22,7 @@ from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.node.given import given, is_anew
 from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.held_tasks import HeldTasks
-from cdcbus.ops.services.offer import read_offer
+from cdcbus.ops.services.offer import Offer, read_offer
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
@@ -174,9 +174,30 @@ class Node:
                 return False
             LOG.info("task %s was given another text or position: it is started again", task_id)
             before = None
-        # What goes with an error that is found here; `HeldTasks` reads `given` again when it
-        # starts.
-        fresh = Run(
+        fresh = self._fresh_run(task_id, desired)
+        try:
+            offer = self._read_offer(task_id)
+        except ConfigError as error:
+            # Only the node that gets the claim writes the error, so that nodes do not overwrite
+            # each other.
+            if self._tasks.claim(task_id, self._id):
+                self._tasks.put_run(task_id, replace(fresh, state=State.ERROR, reason=str(error)))
+                self._tasks.release(task_id)
+            return True
+        # Asked before the claim, as other nodes leave a claimed task alone.
+        if not self._can_run(offer, free) or not self._tasks.claim(task_id, self._id):
+            return False
+        self._complain(task_id, "")
+        # A task that moves to another node while it keeps failing keeps its count.
+        if before is not None:
+            fresh = replace(fresh, restarts=before.restarts)
+        self._held.take(task_id, offer, fresh)
+        return True
+
+    def _fresh_run(self, task_id: str, desired: DesiredState) -> Run:
+        """What goes with an error that is found before the start; `HeldTasks` reads `given` again
+        when it starts."""
+        return Run(
             State.STARTING,
             order=desired.order,
             node_id=self._id,
@@ -185,36 +206,22 @@ class Node:
             since=now(),
             given=given(self._cached, task_id),
         )
-        try:
-            dist = self._dists.get(task_id)
-            offer = read_offer(dist or {}, self._tasks.swimlanes(task_id))
-            if dist is None:
-                raise ConfigError(
-                    f"task {task_id} has no text in ZooKeeper; import it: cdcbus task import FILE"
-                )
-        except ConfigError as error:
-            # Only the node that gets the claim writes the error, so that nodes do not overwrite
-            # each other.
-            if self._tasks.claim(task_id, self._id):
-                self._tasks.put_run(task_id, replace(fresh, state=State.ERROR, reason=str(error)))
-                self._tasks.release(task_id)
-            return True
-        # Whatever rules the task out is asked before the claim, as other nodes leave a claimed task
-        # alone.
+
+    def _read_offer(self, task_id: str) -> Offer:
+        dist = self._dists.get(task_id)
+        offer = read_offer(dist or {}, self._tasks.swimlanes(task_id))
+        if dist is None:
+            raise ConfigError(
+                f"task {task_id} has no text in ZooKeeper; import it: cdcbus task import FILE"
+            )
+        return offer
+
+    def _can_run(self, offer: Offer, free: int) -> bool:
         if offer.is_shared and self._held.is_crowded:
             return False
         if not offer.is_for(self._id, self._settings.bus_environment):
             return False
-        if len(offer.swimlanes) > free:
-            return False
-        if not self._tasks.claim(task_id, self._id):
-            return False
-        self._complain(task_id, "")
-        # A task that moves to another node while it keeps failing keeps its count.
-        if before is not None:
-            fresh = replace(fresh, restarts=before.restarts)
-        self._held.take(task_id, offer, fresh)
-        return True
+        return len(offer.swimlanes) <= free
 
     def _is_given_anew(self, task_id: str, before: Run) -> bool:
         """Whether operators have given it another text or position since it was started, which may
@@ -243,8 +250,11 @@ class Node:
         health, reason = "GREEN", ""
         if troubled:
             health, reason = "YELLOW", f"tried again: {', '.join(sorted(troubled))}"
+        status = "SUSPEND"
+        if self._wish.is_taking:
+            status = "WORKING"
         stat = {
-            "status": "WORKING" if self._wish.is_taking else "SUSPEND",
+            "status": status,
             "workLimit": self._limit(),
             "environment": self._settings.bus_environment,
             "tasks": tasks,

@@ -37,7 +37,10 @@ class SparkTask:
     def ended(self) -> int | None:
         """Its exit code, negative for the signal that ended the whole process; None while it
         runs."""
-        return None if self._end is None else self._end[0]
+        if self._end is None:
+            return None
+        code, _ = self._end
+        return code
 
     def ask_to_stop(self) -> None:
         """It stores its position and ends; the others continue."""
@@ -52,7 +55,10 @@ class SparkTask:
 
     def last_words(self) -> str:
         """The sentence that it ended with; empty without one."""
-        return "" if self._end is None else self._end[1]
+        if self._end is None:
+            return ""
+        _, sentence = self._end
+        return sentence
 
     def end(self, code: int, sentence: str, is_faultless: bool) -> None:
         self.is_faultless = is_faultless
@@ -147,8 +153,10 @@ class SparkProcess:
         self._process.kill()  # and what it left running
         # Code 0 with tasks left: somebody has stopped the process.
         code = self._process.ended() or -signal.SIGTERM
+        sentence = self._lost
         # The last lines of a process that was killed are not about its end.
-        sentence = self._lost or (self._process.last_words() if code > 0 else "")
+        if not sentence and code > 0:
+            sentence = self._process.last_words()
         with self._changing:
             rest, self._tasks = self._tasks or {}, None
         # Without a reason and without a task to blame, it counts as a crash of each task.

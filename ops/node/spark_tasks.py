@@ -69,7 +69,6 @@ def run_spark_tasks(bus: BusSettings) -> None:
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     logging.getLogger("kazoo").setLevel(logging.ERROR)
     sys.setswitchinterval(SWITCH_SECONDS)
-    name = f"cdcbus node {os.environ.get(NODE_VARIABLE, '')}"
     with stop_signals() as stop:
         try:
             client = connect(
@@ -82,27 +81,33 @@ def run_spark_tasks(bus: BusSettings) -> None:
             channel.tell({"lost": str(error)})
             return
         try:
-            with guarded(
-                client,
-                lambda: _end_at_once(channel, "ZooKeeper may have given its locks away"),
-                bus.lock_times,
-            ) as guard:
-                tasks = _Tasks(bus, client, guard, channel, logs)
-                # This thread starts Spark, and then waits, so orders are read on another one.
-                Thread(
-                    target=_obey, args=(channel, tasks, stop), name="orders", daemon=True
-                ).start()
-                while not stop.is_set():
-                    if tasks.is_spark_wanted.wait(WAIT_SECONDS):
-                        opening = shared_spark(
-                            name, bus.spark_options, stop, lambda: _end_at_once(channel, "")
-                        )
-                        tasks.give_spark(opening, stop)
-                # For tasks that never needed Spark; `give_spark` has stopped the others.
-                tasks.stop_all()
+            _run_tasks(bus, client, channel, logs, stop)
         finally:
             client.stop()
             client.close()
+
+
+def _run_tasks(
+    bus: BusSettings, client: KazooClient, channel: _Channel, logs: _Logs, stop: Event
+) -> None:
+    """Runs what the node orders until `stop` is set."""
+    name = f"cdcbus node {os.environ.get(NODE_VARIABLE, '')}"
+    with guarded(
+        client,
+        lambda: _end_at_once(channel, "ZooKeeper may have given its locks away"),
+        bus.lock_times,
+    ) as guard:
+        tasks = _Tasks(bus, client, guard, channel, logs)
+        # This thread starts Spark, and then waits, so orders are read on another one.
+        Thread(target=_obey, args=(channel, tasks, stop), name="orders", daemon=True).start()
+        while not stop.is_set():
+            if tasks.is_spark_wanted.wait(WAIT_SECONDS):
+                opening = shared_spark(
+                    name, bus.spark_options, stop, lambda: _end_at_once(channel, "")
+                )
+                tasks.give_spark(opening, stop)
+        # For tasks that never needed Spark; `give_spark` has stopped the others.
+        tasks.stop_all()
 
 
 def _end_at_once(channel: _Channel, lost: str) -> None:

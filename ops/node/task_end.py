@@ -18,9 +18,11 @@ SENTENCE_FOLLOWS = "the task has ended with this error:"
 
 def end_of(error: CdcError, task_id: str) -> tuple[int, str]:
     """The exit code and the sentence."""
-    code = NEEDS_PERSON if needs_person(error) else FAILED
+    code = FAILED
     if isinstance(error, SparkEnded):
         code = CRASHED
+    elif needs_person(error):
+        code = NEEDS_PERSON
     return code, told(error, task_id)
 
 

@@ -112,7 +112,9 @@ class TaskProcess:
                 break
             words.insert(0, line)
         # Where all lines are of the log, the last one says most.
-        return "\n".join(words) or (self._last[-1] if self._last else "")
+        if not words:
+            words = list(self._last)[-1:]
+        return "\n".join(words)
 
     def _read(self) -> None:
         assert self._process.stdout is not None

@@ -23,6 +23,7 @@ from cdcbus.ops.alarms.cached_reads import CachedReads
 from cdcbus.ops.alarms.complaints import Complaints
 from cdcbus.ops.node.held_task import NodeSettings
 from cdcbus.ops.node.task_process import TaskProcess, child_environment
+from cdcbus.ops.services.offer import consumer_name
 from cdcbus.ops.services.periodic import repeating
 from cdcbus.plugins.errors import CdcError, ConfigError
 from cdcbus.tasks.config.keys.schedule import Schedule
@@ -154,7 +155,9 @@ class VerifySchedule:
         if not begun.is_over:
             return begun.at
         at = wanted.schedule.after(begun.at)
-        return float("inf") if at is None else at
+        if at is None:
+            return float("inf")
+        return at
 
     def _start(self, task_id: str, wanted: VerifyOrder) -> None:
         begun = Begun(time.time(), now(), self._settings.node_id, is_over=False)
@@ -181,9 +184,7 @@ def start_verify(task_id: str, wanted: VerifyOrder, settings: NodeSettings) -> T
 def wanted_of(dist: Mapping[str, Any], environ: Mapping[str, str]) -> VerifyOrder | None:
     """What a task's text orders; None where it orders no verify, or the task cannot be verified.
     Raises ConfigError for a value that cannot be used."""
-    consumer = dist.get("consumer")
-    is_load = isinstance(consumer, dict) and consumer.get("consumerName") == "KafkaFetch"
-    if not is_load or not dist.get(SCHEDULE):
+    if consumer_name(dist) != "KafkaFetch" or not dist.get(SCHEDULE):
         return None
     return VerifyOrder(_value(dist, SCHEDULE, environ), _value(dist, THROTTLE, environ))
 

@@ -10,7 +10,7 @@ framework and no server of ours; each raises AssertionError, which says what is 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -44,8 +44,8 @@ __all__ = ["check_channel", "check_converter", "check_loader", "check_source"]
 def check_converter(converter: Converter, changes: Sequence[RowChange]) -> None:
     """Checks a format: it reads what it writes of these changes, many at a time as one by one, and
     refuses what it cannot read."""
-    values = [converter.to_bytes(change) for change in changes]
-    read = [converter.from_bytes(value) for value in values]
+    values = list(map(converter.to_bytes, changes))
+    read = list(map(converter.from_bytes, values))
     for change, found in zip(changes, read, strict=True):
         assert len(found) == 1, f"{change} came back as {len(found)} changes"
         assert _facts(found[0]) == _facts(change), f"{change} came back as {found[0]}"
@@ -80,23 +80,34 @@ def _check_columns(converter: ColumnarConverter, values: Sequence[bytes]) -> Non
 def _facts(change: RowChange) -> tuple[Any, ...]:
     """What a reader of rows relies on. Whether an update has its row before depends on the
     format."""
-    before = change.before if change.after is None else None
+    before = None
+    if change.after is None:
+        before = change.before
     return change.table.id, change.op, _cells(before), _cells(change.after)
 
 
 def _cells(row: Row | None) -> dict[str, Cell] | None:
-    return None if row is None else dict(row)
+    if row is None:
+        return None
+    return dict(row)
 
 
 def _rows(group: RowGroup) -> list[tuple[Any, ...]]:
     rows = []
+    before = None
+    if group.after is None:
+        before = group.before
     for number in range(len(group.records)):
-        images = []
-        for image in (group.before if group.after is None else None, group.after):
-            cells = None if image is None else {name: image[name][number].as_py() for name in image}
-            images.append(cells)
+        images = (_cells_at(number, before), _cells_at(number, group.after))
         rows.append((group.table.id, group.op, *images))
     return rows
+
+
+def _cells_at(number: int, columns: Mapping[str, Any] | None) -> dict[str, Cell] | None:
+    """One row's cells."""
+    if columns is None:
+        return None
+    return {name: column[number].as_py() for name, column in columns.items()}
 
 
 def check_source(make: Callable[[], RecordSource], word: str) -> None:

@@ -4,6 +4,7 @@ swimlanes."""
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -16,6 +17,14 @@ from cdcbus.tasks.zookeeper.task_configs import Dist
 
 Value = TypeVar("Value")
 _SPARK_KEY = re.compile(r"((consumer|loader)\.source\.)?spark\.")
+
+
+def consumer_name(dist: Mapping[str, Any]) -> str:
+    """The consumer that a task's text names; empty where it names none."""
+    consumer = dist.get("consumer")
+    if not isinstance(consumer, dict):
+        return ""
+    return str(consumer.get("consumerName") or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +74,7 @@ def _sharing(dist: Dist) -> tuple[bool, tuple[str, ...]]:
         name, _, _ = line.partition("=")
         if _SPARK_KEY.match(name) and name != ISOLATED:
             spark_keys.append(name)
-    consumer = dist.get("consumer")
-    is_load = isinstance(consumer, dict) and consumer.get("consumerName") == "KafkaFetch"
-    if not is_load or _read(dist, ISOLATED, FLAG):
+    if consumer_name(dist) != "KafkaFetch" or _read(dist, ISOLATED, FLAG):
         return False, ()
     return not spark_keys, tuple(spark_keys)
 

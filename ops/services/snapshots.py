@@ -10,6 +10,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from cdcbus.ops.services.offer import consumer_name
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.chunks import is_one_condition
@@ -178,8 +179,4 @@ def _swimlane(client: KazooClient, task_id: str) -> str:
 
 def _consumer_name(client: KazooClient, task_id: str) -> str:
     """The consumer that its text names: a task that has not run yet has no position to go by."""
-    dist = DistNodes(client).get(task_id) or {}
-    consumer = dist.get("consumer")
-    if not isinstance(consumer, dict):
-        return ""
-    return str(consumer.get("consumerName") or "")
+    return consumer_name(DistNodes(client).get(task_id) or {})

@@ -77,12 +77,14 @@ class Plan:
     def workers(self) -> int:
         """The number of Spark workers."""
         # Each worker has two ports.
-        return sum(1 for name in self.ports if name.startswith(SPARK_WORKER)) // 2
+        return sum(name.startswith(SPARK_WORKER) for name in self.ports) // 2
 
     @property
     def spark(self) -> str:
         """The address of Spark's master; "" without one."""
-        return f"spark://{self.address(SPARK_MASTER)}" if SPARK_MASTER in self.ports else ""
+        if SPARK_MASTER not in self.ports:
+            return ""
+        return f"spark://{self.address(SPARK_MASTER)}"
 
     def with_spark(self, workers: int) -> "Plan":
         """The same plan with this number of Spark workers; existing ones keep their ports."""
@@ -90,10 +92,13 @@ class Plan:
         if workers:
             for name in (SPARK_MASTER, *map(spark_worker, range(1, workers + 1))):
                 wanted += [name, f"{name}-page"]  # each also serves a page about itself
-        kept = {name: self.ports[name] for name in wanted if name in self.ports}
+        kept = {}
+        for name in wanted:
+            if name in self.ports:
+                kept[name] = self.ports[name]
         plan = replace(self, ports=kept)
         for name in wanted:
-            if name not in plan.ports:
+            if name not in kept:
                 plan = plan.with_new_port(name)
         return plan
 
@@ -175,9 +180,9 @@ def free_port(others: Collection[int]) -> int:
     """A free port that is not among `others`."""
     # In random order, so that stacks that start at the same time rarely choose the same port.
     candidates = random.sample(_PORTS, len(_PORTS))
-    port = next((port for port in candidates if port not in others and is_free(port)), None)
-    if port is None:
-        raise ConfigError(
-            f"no free port between {_PORTS.start} and {_PORTS.stop}: stop some of the servers there"
-        )
-    return port
+    for port in candidates:
+        if port not in others and is_free(port):
+            return port
+    raise ConfigError(
+        f"no free port between {_PORTS.start} and {_PORTS.stop}: stop some of the servers there"
+    )

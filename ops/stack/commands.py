@@ -92,21 +92,19 @@ def status(home: Path, as_json: bool) -> None:
     plan = addresses.load(home)
     statuses = servers.status(home)
     if as_json:
-        click.echo(
-            json.dumps(
-                {
-                    "home": str(home),
-                    "servers": [dataclasses.asdict(each) for each in statuses],
-                    "addresses": dataclasses.asdict(plan.addresses()) if plan else None,
-                },
-                indent=2,
-            )
-        )
+        fields: dict[str, object] = {
+            "home": str(home),
+            "servers": list(map(dataclasses.asdict, statuses)),
+            "addresses": None,
+        }
+        if plan is not None:
+            fields["addresses"] = dataclasses.asdict(plan.addresses())
+        click.echo(json.dumps(fields, indent=2))
         return
-    rows = [
-        (each.name, each.label, _STATE[each.running], each.address, str(each.pid or ""))
-        for each in statuses
-    ]
+    rows = []
+    for each in statuses:
+        state = _STATE[each.running]
+        rows.append((each.name, each.label, state, each.address, str(each.pid or "")))
     _print_table(("name", "server", "state", "address", "pid"), rows)
     if plan is None:
         click.echo(f"\nNothing was ever started in {home}: {_cdcbus(home, 'up')}")
@@ -133,7 +131,7 @@ def sql(home: Path, as_json: bool, database: str, statement: str) -> None:
     else:
         rows = []
         for row in result.rows:
-            rows.append(tuple(_escaped(text(value)) for value in row))
+            rows.append(tuple(map(_escaped, map(text, row))))
         _print_table(result.columns, rows)
 
 
@@ -197,7 +195,7 @@ def _replace_process(jars: JarSet, command: Callable[[], list[str]]) -> None:
 
 
 def _commands_to_paste(home: Path, plan: Plan) -> dict[str, list[str]]:
-    return {
+    commands = {
         "ZooKeeper: zkCli (without a command: a prompt)": [_cdcbus(home, "zkcli", "ls", "/")],
         "Kafka: topics, the records of one": [
             _cdcbus(home, "kafka-topics", "--list"),
@@ -209,14 +207,18 @@ def _commands_to_paste(home: Path, plan: Plan) -> dict[str, list[str]]:
         "Any of the three databases, one statement": [
             _cdcbus(home, "sql", "source", "SHOW DATABASES")
         ],
-        **({"Spark: a line for task files": [f"spark.master={plan.spark}"]} if plan.spark else {}),
     }
+    if plan.spark:
+        commands["Spark: a line for task files"] = [f"spark.master={plan.spark}"]
+    return commands
 
 
 def _cdcbus(home: Path, *words: str) -> str:
     """A command line of this group; it names the home only where it has to."""
-    option = () if home == _default_home() else ("--home", str(home))
-    return shlex.join(["cdcbus", "stack", words[0], *option, *words[1:]])
+    group, *rest = words
+    if home != _default_home():
+        rest = ["--home", str(home), *rest]
+    return shlex.join(["cdcbus", "stack", group, *rest])
 
 
 def _mysql(database: Database) -> str:

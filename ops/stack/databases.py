@@ -6,7 +6,7 @@ Their data only has to outlive the process, not a power cut, so nothing waits fo
 import shutil
 import signal
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -48,11 +48,12 @@ _POSTGRESQL_SETTINGS = {
 
 def mariadb_settings(programs: Path, place: ServerFolder) -> str:
     """The text of my.cnf; the source writes a binlog, the target does not."""
-    binlog = (
-        "log-bin=mysql-bin\nbinlog_format=ROW\nbinlog_row_image=FULL\nbinlog_row_metadata=FULL\nserver-id=1\n"
-        if place.name == "source"
-        else "skip-log-bin\nserver-id=2\n"
-    )
+    binlog = "skip-log-bin\nserver-id=2\n"
+    if place.name == "source":
+        binlog = (
+            "log-bin=mysql-bin\nbinlog_format=ROW\nbinlog_row_image=FULL\n"
+            "binlog_row_metadata=FULL\nserver-id=1\n"
+        )
     # The socket is named relative to the data folder: a path to it could be longer than a socket
     # may have. No TLS: it would make a key of 4096 bits at every start, which takes up to 20 s.
     return f"""[mariadbd]
@@ -96,27 +97,29 @@ def _prepare_mariadb(place: ServerFolder) -> list[str]:
     command = [str(programs / "bin" / "mariadbd"), f"--defaults-file={settings}"]
     with making(place.data) as part:
         if part is not None:
-            part.chmod(0o700)
-            if place.account:
-                place.account.give(part)
-            scripts = [
-                (programs / "share" / name).read_text(encoding="utf-8") for name in _MARIADB_SCRIPTS
-            ]
-            bootstrap = [
-                *command,
-                "--bootstrap",
-                f"--datadir={part}",
-                # The binlog begins with the first start.
-                "--skip-log-bin",
-                "--log-warnings=0",
-            ]
-            run(
-                bootstrap,
-                place.account,
-                place.folder,
-                mariadb_bootstrap(scripts, place.plan.password),
-            )
+            _initialize_mariadb(programs, command, part, place)
     return command
+
+
+def _initialize_mariadb(
+    programs: Path, command: Sequence[str], part: Path, place: ServerFolder
+) -> None:
+    part.chmod(0o700)
+    if place.account:
+        place.account.give(part)
+    scripts = []
+    for name in _MARIADB_SCRIPTS:
+        scripts.append((programs / "share" / name).read_text(encoding="utf-8"))
+    bootstrap = [
+        *command,
+        "--bootstrap",
+        f"--datadir={part}",
+        # The binlog begins with the first start.
+        "--skip-log-bin",
+        "--log-warnings=0",
+    ]
+    statements = mariadb_bootstrap(scripts, place.plan.password)
+    run(bootstrap, place.account, place.folder, statements)
 
 
 def _mariadb_temporary(place: ServerFolder) -> Path:
@@ -240,10 +243,10 @@ def _mariadb_programs() -> Path:
     return cache_folder() / "programs" / f"mariadb-{_MARIADB.version}"
 
 
-def _mariadb(name: str) -> Server:
+def _mariadb(name: str, label: str) -> Server:
     return Server(
         name,
-        "MariaDB source" if name == "source" else "MariaDB target",
+        label,
         MARIADB_JARS,
         ports=(name,),
         is_database=True,
@@ -253,8 +256,8 @@ def _mariadb(name: str) -> Server:
     )
 
 
-SOURCE = _mariadb("source")
-MARIADB = _mariadb("mariadb")
+SOURCE = _mariadb("source", "MariaDB source")
+MARIADB = _mariadb("mariadb", "MariaDB target")
 POSTGRESQL = Server(
     "postgresql",
     "PostgreSQL",

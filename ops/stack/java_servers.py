@@ -91,8 +91,9 @@ def zkcli(address: str, arguments: Sequence[str]) -> list[str]:
 def kafka_tool(name: str, address: str, arguments: Sequence[str]) -> list[str]:
     """The command line of one of KAFKA_TOOLS; the server is filled in unless the arguments name
     one."""
-    server = () if "--bootstrap-server" in arguments else ("--bootstrap-server", address)
-    return _java(KAFKA_JARS, _KAFKA_TOOL, KAFKA_TOOLS[name][0], *server, *arguments)
+    if "--bootstrap-server" not in arguments:
+        arguments = ["--bootstrap-server", address, *arguments]
+    return _java(KAFKA_JARS, _KAFKA_TOOL, KAFKA_TOOLS[name][0], *arguments)
 
 
 def zookeeper_settings(data: Path, port: int) -> str:

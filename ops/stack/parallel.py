@@ -28,10 +28,11 @@ def side_by_side(
     started = time.monotonic()
     lines = Progress(*columns, console=console, disable=not console.is_terminal)
     with lines as progress, ThreadPoolExecutor(len(jobs)) as pool:
-        tasks = {name: progress.add_task(f"  {name:<18} {doing}", total=1) for name in jobs}
-        futures: dict[Future[str], str] = {
-            pool.submit(job, cancelled): name for name, job in jobs.items()
-        }
+        tasks = {}
+        futures: dict[Future[str], str] = {}
+        for name, job in jobs.items():
+            tasks[name] = progress.add_task(f"  {name:<18} {doing}", total=1)
+            futures[pool.submit(job, cancelled)] = name
         try:
             for future in as_completed(futures):
                 name = futures[future]

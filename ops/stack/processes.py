@@ -9,6 +9,7 @@ server with all its children.
 import fcntl
 import os
 import pwd
+import re
 import signal
 import subprocess
 import threading
@@ -17,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from cdcbus.plugins.errors import CdcError, ConfigError
 
@@ -44,7 +46,9 @@ class Account:
         """The bit of a folder's mode that lets this user enter it."""
         if status.st_uid == self.uid:
             return 0o100
-        return 0o010 if status.st_gid == self.gid else 0o001
+        if status.st_gid == self.gid:
+            return 0o010
+        return 0o001
 
     def give(self, path: Path) -> None:
         """Makes this user the owner of `path`."""
@@ -75,10 +79,8 @@ def run(command: Sequence[str], account: Account | None, folder: Path, stdin: st
         cwd=folder,
         env=_environment(),
         close_fds=False,
-        user=account.uid if account else None,
-        group=account.gid if account else None,
-        extra_groups=[] if account else None,
         check=False,
+        **_rights(account),
     )
     if done.returncode != 0:
         raise CdcError(
@@ -112,9 +114,7 @@ def start(folder: Path, command: Sequence[str], account: Account | None) -> None
             cwd=folder,
             env=_environment(),
             start_new_session=True,
-            user=account.uid if account else None,
-            group=account.gid if account else None,
-            extra_groups=[] if account else None,
+            **_rights(account),
         )
     # Waited for, as otherwise it stays as a zombie when it ends before this process.
     threading.Thread(target=child.wait, daemon=True).start()
@@ -176,11 +176,13 @@ def log_file(folder: Path) -> Path:
 
 def relevant_line(output: str) -> str:
     """The first line of a server's output that looks like an error, else the last line."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    lines = list(filter(None, map(str.strip, output.splitlines())))
     for line in lines:
-        if any(word in line for word in ("ERROR", "FATAL", "error:", "Exception")):
+        if re.search("ERROR|FATAL|error:|Exception", line):
             return line
-    return lines[-1] if lines else "it printed nothing"
+    if not lines:
+        return "it printed nothing"
+    return lines[-1]
 
 
 def _pid_file(folder: Path) -> Path:
@@ -200,6 +202,13 @@ def _await(condition: Callable[[], bool], seconds: float) -> bool:
     while not (met := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
     return met
+
+
+def _rights(account: Account | None) -> dict[str, Any]:
+    """The arguments of `subprocess` for a process of this account; without one it has our own."""
+    if account is None:
+        return {}
+    return {"user": account.uid, "group": account.gid, "extra_groups": []}
 
 
 def _environment() -> dict[str, str]:

@@ -23,7 +23,9 @@ _CLEANUP = ("-Dspark.worker.cleanup.enabled=true", "-Dspark.worker.cleanup.appDa
 
 def spark_servers(workers: int) -> tuple[Server, ...]:
     """The master and its workers; empty for 0 workers."""
-    return (_MASTER, *map(_worker, range(1, workers + 1))) if workers else ()
+    if not workers:
+        return ()
+    return (_MASTER, *map(_worker, range(1, workers + 1)))
 
 
 def _worker(number: int) -> Server:

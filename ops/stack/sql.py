@@ -77,7 +77,10 @@ def execute(name: str, database: Database, statement: str) -> Result:
         with connection, connection.cursor() as cursor:
             cursor.execute(statement)
             columns = [str(column[0]) for column in cursor.description or ()]
-            return Result(columns, list(cursor.fetchall()) if columns else [], cursor.rowcount)
+            rows = []
+            if columns:  # else the statement returns none, and fetching would fail
+                rows = list(cursor.fetchall())
+            return Result(columns, rows, cursor.rowcount)
     except pymysql.MySQLError as error:
         raise CdcError(f"{name} refuses the statement: {error.args[-1]}") from error
     except psycopg.Error as error:
@@ -90,4 +93,6 @@ def text(value: object) -> str:
     """A value as one reads it: bytes as hexadecimal digits, null as NULL."""
     if value is None:
         return "NULL"
-    return f"0x{value.hex()}" if isinstance(value, bytes) else str(value)
+    if isinstance(value, bytes):
+        return f"0x{value.hex()}"
+    return str(value)

@@ -10,7 +10,7 @@ import platform
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -62,7 +62,9 @@ def default_home() -> Path:
 
 def servers_of(plan: Plan | None) -> tuple[Server, ...]:
     """The servers of a stack: SERVERS, and those of Spark if it has some."""
-    return SERVERS + spark_servers(plan.workers if plan else 0)
+    if plan is None:
+        return SERVERS
+    return SERVERS + spark_servers(plan.workers)
 
 
 def up(home: Path, console: "Console", *, spark: int | None = None) -> Addresses:
@@ -83,10 +85,20 @@ def up(home: Path, console: "Console", *, spark: int | None = None) -> Addresses
         if spark is not None:
             _change_spark(home, spark)
         all_servers = servers_of(addresses.load(home))
-        stopped = [each for each in all_servers if not processes.is_running(home / each.name)]
-        fetch([each.jars for each in stopped if each.jars is not None], console)
+        stopped = []
+        jars = []
+        for each in all_servers:
+            if processes.is_running(home / each.name):
+                continue
+            stopped.append(each)
+            if each.jars is not None:
+                jars.append(each.jars)
+        fetch(jars, console)
         plan = _plan(home, stopped, console)
-        jobs = {each.label: _starting(each, _place(home, each, plan)) for each in all_servers}
+        jobs = {}
+        # Also those that run already: they may not answer yet.
+        for each in all_servers:
+            jobs[each.label] = _starting(each, _place(home, each, plan))
         side_by_side(jobs, "starting", console)
         return plan.addresses()
 
@@ -100,9 +112,11 @@ def down(home: Path, *, purge: bool, console: "Console") -> None:
     with _locked(home):
         # also of a home whose plan is missing
         everything = SERVERS + spark_servers(len([*home.glob(f"{SPARK_WORKER}*")]))
-        running = [each for each in everything if processes.is_running(home / each.name)]
-        if running:
-            jobs = {server.label: _stopping(server, home / server.name) for server in running}
+        jobs = {}
+        for server in everything:
+            if processes.is_running(home / server.name):
+                jobs[server.label] = _stopping(server, home / server.name)
+        if jobs:
             side_by_side(jobs, "stopping", console)
         else:
             _say(console, "no server runs")
@@ -117,15 +131,22 @@ def status(home: Path) -> list[ServerStatus]:
     result = []
     for server in servers_of(plan):
         pid = processes.pid(home / server.name)
-        address = plan.address(server.name) if plan else ""
+        address = ""
+        if plan is not None:
+            address = plan.address(server.name)
         result.append(ServerStatus(server.name, server.label, pid is not None, pid, address))
     return result
+
+
+def has_running(home: Path) -> bool:
+    """Whether one of its servers runs."""
+    return any(server.running for server in status(home))
 
 
 def kill(home: Path, name: str) -> None:
     """SIGKILLs one server and returns when it has ended; `up` brings it back on the same port with
     its data."""
-    names = [server.name for server in servers_of(addresses.load(home))]
+    names = _names(servers_of(addresses.load(home)))
     if name not in names:
         raise ConfigError(f"there is no server {name}: the servers are {', '.join(names)}")
     processes.kill(home / name)
@@ -196,7 +217,7 @@ def _change_spark(home: Path, workers: int) -> None:
     if before is None and any(processes.is_running(home / each.name) for each in SERVERS):
         return  # `_plan` says what is wrong
     plan = (before or Plan.new()).with_spark(workers)
-    kept = {server.name for server in servers_of(plan)}
+    kept = _names(servers_of(plan))
     # Workers before their master.
     for server in reversed(servers_of(before)):
         if server.name not in kept:
@@ -206,10 +227,15 @@ def _change_spark(home: Path, workers: int) -> None:
         addresses.save(home, plan)
 
 
+def _names(servers: Iterable[Server]) -> list[str]:
+    return [server.name for server in servers]
+
+
 def _place(home: Path, server: Server, plan: Plan) -> ServerFolder:
-    return ServerFolder(
-        home / server.name, plan, processes.unprivileged() if server.is_database else None
-    )
+    account = None
+    if server.is_database:
+        account = processes.unprivileged()
+    return ServerFolder(home / server.name, plan, account)
 
 
 def _starting(server: Server, place: ServerFolder) -> Callable[[Event], str]:
@@ -262,7 +288,7 @@ def _say(console: "Console", sentence: str) -> None:
 
 def _purge(home: Path, servers: Sequence[Server]) -> None:
     """Removes only what `up` and the demo create: the folder may hold other files."""
-    for name in [*(server.name for server in servers), DEMO]:
+    for name in [*_names(servers), DEMO]:
         if (home / name).exists():
             shutil.rmtree(home / name)
     addresses.plan_file(home).unlink(missing_ok=True)

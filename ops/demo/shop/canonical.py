@@ -20,7 +20,9 @@ from cdcbus.ops.demo.shop.schema import Kind
 def canonical(kind: Kind, value: Any) -> str | None:
     """The text of a driver's value of a column of this kind. Raises ValueError or TypeError for a
     value of another kind."""
-    return None if value is None else _TEXTS[kind](value)
+    if value is None:
+        return None
+    return _TEXTS[kind](value)
 
 
 def _text(value: str) -> str:
@@ -38,8 +40,10 @@ def _whole(value: Any) -> str:
 
 def _exact(value: Any) -> str:
     number = Decimal(value)
-    # Without the exponent that `normalize` gives to large numbers, and without a negative zero.
-    return format(number.normalize(), "f") if number else "0"
+    if not number:
+        return "0"  # without a sign
+    # `f`: without the exponent that `normalize` gives to large numbers.
+    return format(number.normalize(), "f")
 
 
 def _float(value: Any) -> str:
@@ -74,7 +78,7 @@ def _ordered(node: Any) -> Any:
     if isinstance(node, dict):
         return {key: _ordered(node[key]) for key in sorted(node)}
     if isinstance(node, list):
-        return [_ordered(element) for element in node]
+        return list(map(_ordered, node))
     if isinstance(node, Decimal):
         return node.normalize()
     return node

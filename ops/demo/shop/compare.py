@@ -96,6 +96,9 @@ def compare_shops(source: Database, server: str, target: Database) -> list[Compa
 def _expression(server: str, column: str, kind: Kind) -> str:
     if server == "postgresql":
         # As text: the driver would parse it, and numbers would lose digits.
-        return f"{column}::text" if kind is Kind.JSON else column
-    # MariaDB prints only six digits of a 4-byte float. A sum makes it an 8-byte one.
-    return f"{column} + 0e0" if kind is Kind.FLOAT else column
+        if kind is Kind.JSON:
+            return f"{column}::text"
+    elif kind is Kind.FLOAT:
+        # MariaDB prints only six digits of a 4-byte float. A sum makes it an 8-byte one.
+        return f"{column} + 0e0"
+    return column

@@ -79,7 +79,10 @@ class Shop:
         yield Transaction([self._new_customer() for _ in range(OPENING_CUSTOMERS)])
         yield Transaction([self._new_product() for _ in range(OPENING_PRODUCTS)])
         for aisle, ids in self.places.items():
-            yield Transaction([self._new_place(id, aisle, place) for place, id in enumerate(ids)])
+            places = []
+            for place, id in enumerate(ids):
+                places.append(self._new_place(id, aisle, place))
+            yield Transaction(places)
         for _ in range(OPENING_ORDERS):
             yield Transaction(self.place_order())
 
@@ -264,11 +267,11 @@ class Shop:
         """Everything in an aisle moves on by one place, the last one to the front."""
         ids = self.places[self.values.one_of(AISLES)]
         ids.insert(0, ids.pop())
-        return [
-            # From the end on, so that each place is free before it is taken.
-            _moved(ids[0], IN_HAND),
-            *(_moved(ids[place], place) for place in reversed(range(PLACES))),
-        ]
+        statements = [_moved(ids[0], IN_HAND)]
+        # From the end on, so that each place is free before it is taken.
+        for place in reversed(range(PLACES)):
+            statements.append(_moved(ids[place], place))
+        return statements
 
     def replace_on_shelf(self) -> list[Statement]:
         """Something is taken away and another thing gets its place: a unique value goes from a

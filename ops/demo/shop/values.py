@@ -28,18 +28,22 @@ def insert(table: str, **values: object) -> Statement:
 
 def update(table: str, where: Mapping[str, object], **values: object) -> Statement:
     """An UPDATE of the rows with these values."""
-    changes = ", ".join(f"{name} = %s" for name in values)
-    sql = f"UPDATE {SCHEMA}.{table} SET {changes} WHERE {_equal(where)}"
+    changes = ", ".join(map(_equal, values))
+    sql = f"UPDATE {SCHEMA}.{table} SET {changes} WHERE {_all_equal(where)}"
     return sql, (*values.values(), *where.values())
 
 
 def delete(table: str, **where: object) -> Statement:
     """A DELETE of the rows with these values."""
-    return f"DELETE FROM {SCHEMA}.{table} WHERE {_equal(where)}", tuple(where.values())
+    return f"DELETE FROM {SCHEMA}.{table} WHERE {_all_equal(where)}", tuple(where.values())
 
 
-def _equal(where: Mapping[str, object]) -> str:
-    return " AND ".join(f"{name} = %s" for name in where)
+def _all_equal(where: Mapping[str, object]) -> str:
+    return " AND ".join(map(_equal, where))
+
+
+def _equal(name: str) -> str:
+    return f"{name} = %s"
 
 
 class Values:
@@ -53,7 +57,9 @@ class Values:
 
     def maybe(self, value: T) -> T | None:
         """The value, or NULL one time in five."""
-        return None if self.random.random() < 0.2 else value
+        if self.random.random() < 0.2:
+            return None
+        return value
 
     def money(self) -> Decimal:
         return Decimal(self.random.randrange(10**6)) / 100
@@ -80,9 +86,11 @@ class Values:
     def document(self) -> str | None:
         """The text of a JSON document."""
         document = self.one_of(DOCUMENTS)
+        if document is None:
+            return None
         if isinstance(document, dict):
             document = {**document, "visits": self.random.randrange(10**6)}
-        return None if document is None else json.dumps(document, ensure_ascii=False)
+        return json.dumps(document, ensure_ascii=False)
 
     def taken_out(self, of: list[T]) -> T:
         """An element, which is then no longer in the list."""
