@@ -25,15 +25,14 @@ def write_new(path: Path, text: str, force: bool, is_secret: bool = False) -> No
     Raises ConfigError when the file exists, unless `force`, or cannot be written.
     """
     refuse_existing(path, force)
+    mode = "x"  # refuses a file that was created after the check
+    if force:
+        mode = "w"
+    opener = None
+    if is_secret:
+        opener = _private
     try:
-        with open(
-            path,
-            # `x` refuses a file that was created after the check.
-            "w" if force else "x",
-            encoding="utf-8",
-            newline="\n",
-            opener=_private if is_secret else None,
-        ) as file:
+        with open(path, mode, encoding="utf-8", newline="\n", opener=opener) as file:
             if is_secret:
                 # Opening an existing file keeps its permissions.
                 path.chmod(OWNER_ONLY)

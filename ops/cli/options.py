@@ -32,7 +32,10 @@ def bus_options(command: Callable[..., Any]) -> Callable[..., Any]:
     def with_settings(*args: Any, zookeeper: str | None, config: Path | None, **kwargs: Any) -> Any:
         from cdcbus.tasks.control.bus_settings import read_bus_settings
 
-        bus = read_bus_settings({} if zookeeper is None else {"zookeeper": zookeeper}, config)
+        given = {}
+        if zookeeper is not None:
+            given["zookeeper"] = zookeeper
+        bus = read_bus_settings(given, config)
         for warning in bus.warnings:
             click.secho(f"warning: {warning}", fg="yellow", err=True)
         return command(*args, bus=bus, **kwargs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,11 +18,17 @@ def print_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     table = [list(heading)]
     for row in rows:
         table.append([cell or "-" for cell in row])
+    first, *lines = aligned(table)
+    click.secho(first, bold=True)
+    for line in lines:
+        click.echo(line)
+
+
+def aligned(table: Sequence[Sequence[str]]) -> Iterator[str]:
+    """A line for each row, in which the cells of a column stand below each other."""
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    widths[-1] = 0  # no column follows that needs aligning
-    for number, row in enumerate(table):
-        line = "  ".join(map(str.ljust, row, widths)).rstrip()
-        click.echo(click.style(line, bold=True) if number == 0 else line)
+    for row in table:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
 def print_json(value: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from operator import attrgetter
 
 import click
 
@@ -26,13 +27,14 @@ def list_plugins(as_json: bool) -> None:
 
     found = installed(built_in_names)
     if as_json:
-        print_json([asdict(each) for each in found])
+        print_json(list(map(asdict, found)))
     elif found:
-        rows = [(each.kind, each.name, each.package, each.value) for each in found]
+        rows = list(map(attrgetter("kind", "name", "package", "value"), found))
         print_table(("kind", "name", "package", "what"), rows)
     else:
         click.echo("no package adds anything to cdcbus in this environment", err=True)
-    troubles = dict.fromkeys(each.trouble for each in found if each.trouble)
+    # Several plug-ins of one package can have the same.
+    troubles = dict.fromkeys(filter(None, map(attrgetter("trouble"), found)))
     for trouble in troubles:
         click.secho(trouble, fg="red", err=True)
     if troubles:

@@ -16,8 +16,9 @@ WIDTH: Final = 160  # of tables where no terminal gives one
 
 def wide_console(**options: Any) -> Console:
     """A console as wide as the terminal; without one, wide enough that no table is folded."""
-    width = None if sys.stdout.isatty() else WIDTH
-    return Console(width=width, **options)
+    if not sys.stdout.isatty():
+        options["width"] = WIDTH
+    return Console(**options)
 
 
 def print_rows(rows: list[dict[str, Any]], as_json: bool) -> None:

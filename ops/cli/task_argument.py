@@ -38,16 +38,17 @@ def complete_task_id(
     # A log line would disturb the prompt that is being completed.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     with suppress(CdcError):
-        given = context.params.get("zookeeper")
-        bus = read_bus_settings({"zookeeper": given} if given else {}, context.params.get("config"))
+        given = {}
+        if zookeeper := context.params.get("zookeeper"):
+            given["zookeeper"] = zookeeper
+        bus = read_bus_settings(given, context.params.get("config"))
         client = connect(bus.zookeeper, COMPLETE_SECONDS, bus.zookeeper_auth)
         try:
-            return [
-                task_id for task_id in TaskNodes(client).ids() if task_id.startswith(incomplete)
-            ]
+            task_ids = TaskNodes(client).ids()
         finally:
             client.stop()
             client.close()
+        return [task_id for task_id in task_ids if task_id.startswith(incomplete)]
     return []
 
 

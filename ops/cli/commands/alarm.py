@@ -104,9 +104,12 @@ def _rows(task_id: str, alarms: TaskAlarms) -> list[tuple[str, ...]]:
 
 
 def _as_fields(task_id: str, alarms: TaskAlarms, silence: Silence, now: float) -> dict[str, object]:
+    raised = []
+    for rule, each in alarms.raised.items():
+        raised.append({"rule": rule, **asdict(each)})
     fields: dict[str, object] = {
         "task_id": task_id,
-        "alarms": [{"rule": rule, **asdict(each)} for rule, each in alarms.raised.items()],
+        "alarms": raised,
         "waiting": list(map(asdict, alarms.waiting)),
         "sent": list(map(asdict, alarms.sent)),
         "silent_until": None,
@@ -160,7 +163,9 @@ def test(as_json: bool, bus: BusSettings) -> None:
 
 def _print_answer(channel: str, is_accepted: bool, refused: str) -> None:
     if is_accepted:
-        but = f", but {refused}" if refused else ""
+        but = ""
+        if refused:
+            but = f", but {refused}"
         click.echo(f"{channel}: accepted{but}")
     else:
         click.secho(f"{channel}: not accepted: {refused}", fg="red", err=True)
@@ -211,10 +216,15 @@ def silence_tasks(
             else:
                 untils[task_id] = silence(client, task_id, seconds, operator()).until
     if as_json:
-        print_json([{"task_id": task_id, "silent_until": untils[task_id]} for task_id in untils])
+        fields = []
+        for task_id, until in untils.items():
+            fields.append({"task_id": task_id, "silent_until": until})
+        print_json(fields)
         return
     for task_id, until in untils.items():
-        state = "no longer silent" if until is None else f"silent until {_utc(until)} UTC"
+        state = "no longer silent"
+        if until is not None:
+            state = f"silent until {_utc(until)} UTC"
         click.echo(f"task {task_id} is {state}")
 
 

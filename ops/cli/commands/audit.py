@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import click
@@ -36,11 +37,10 @@ def list_actions(lines: int, as_json: bool, bus: BusSettings) -> None:
     with bus_client(bus) as client:
         actions = audit.actions(client, lines)
     if as_json:
-        print_json([asdict(action) for action in actions])
+        print_json(list(map(asdict, actions)))
     elif actions:
-        print_table(
-            ("time (UTC)", "who", "what", "on", "failed"),
-            [(a.at, a.by, a.what, a.on, a.failed) for a in actions],
-        )
+        cells = attrgetter("at", "by", "what", "on", "failed")
+        rows = list(map(cells, actions))
+        print_table(("time (UTC)", "who", "what", "on", "failed"), rows)
     else:
         click.echo(f"nobody has done anything yet at {bus.zookeeper}", err=True)

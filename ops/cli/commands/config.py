@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cdcbus.ops.cli.options import bus_options
-from cdcbus.ops.cli.output import json_option, print_json
+from cdcbus.ops.cli.output import aligned, json_option, print_json
 
 if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
@@ -82,13 +82,14 @@ def protect(yes: bool, as_json: bool, bus: BusSettings) -> None:
 def _print_table(bus: BusSettings) -> None:
     rows = [("key", "value", "from", "")]
     for name, setting in bus.settings.items():
-        answer = setting.key.answer if setting.written else ""
+        answer = ""
+        if setting.written:
+            answer = setting.key.answer
         rows.append((name, setting.shown or "-", setting.origin, answer))
     for key, value, origin in _sources(bus):
         rows.append((key, value, origin, ""))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        click.echo("  ".join(map(str.ljust, row, widths)).rstrip())
+    for line in aligned(rows):
+        click.echo(line)
 
 
 def _sources(bus: BusSettings) -> Iterator[tuple[str, str, str]]:

@@ -73,7 +73,7 @@ def list_letters(word: str, as_json: bool, bus: BusSettings) -> None:
     with _topic(word, bus) as topic:
         dead_letters = topic.dead_letters()
     if as_json:
-        print_json([fields_of(each) for each in dead_letters])
+        print_json(list(map(fields_of, dead_letters)))
         return
     if not dead_letters:
         click.echo("no dead letters are open")
@@ -104,14 +104,19 @@ def show(
     from cdcbus.ops.services.dead_letter_fields import fields_of, original_of
     from cdcbus.tasks.control.uses import kafka_and_target_of, kafka_of, named_task
 
-    # The target's login is needed only to look at the target.
-    task = named_task(word, bus, kafka_and_target_of if looks_at_target else kafka_of)
+    uses = kafka_of
+    # Without it the target's login is not needed.
+    if looks_at_target:
+        uses = kafka_and_target_of
+    task = named_task(word, bus, uses)
     with _letters(task) as topic:
         dead_letters = _chosen(topic, records, takes_all=not records)
-    fields = [{**fields_of(each), **original_of(each)} for each in dead_letters]
-    if looks_at_target:
-        for each, letter in zip(fields, dead_letters, strict=True):
+    fields = []
+    for letter in dead_letters:
+        each = {**fields_of(letter), **original_of(letter)}
+        if looks_at_target:
             each["target"] = _at_target(task, letter)
+        fields.append(each)
     if as_json:
         print_json(fields)
         return
@@ -162,8 +167,9 @@ def replay(
             raise ConfigError(NO_REPLAY)
         dead_letters = _chosen(topic, records, takes_all)
         if dead_letters and not yes:
-            warning = " Newer states of their rows are overwritten" if force else ""
-            question = f"Append {len(dead_letters)} records to their partitions?{warning}"
+            question = f"Append {len(dead_letters)} records to their partitions?"
+            if force:
+                question += " Newer states of their rows are overwritten"
             click.confirm(question, abort=True, err=True)
         with bus_client(bus) as client:
             replay_letters(
@@ -207,7 +213,7 @@ def _print_resolved(
     from cdcbus.ops.services.dead_letter_fields import fields_of
 
     if as_json:
-        print_json([fields_of(each) for each in dead_letters])
+        print_json(list(map(fields_of, dead_letters)))
     else:
         click.echo(f"{len(dead_letters)} {done}")
 
@@ -227,18 +233,25 @@ def _at_target(
         found = target_rows(task, letter.value)
     except CdcError as error:
         return [{"table": "", "operation": "", "row": None, "different": [], "reason": str(error)}]
-    return [_target_fields(each) for each in found]
+    return list(map(_target_fields, found))
 
 
 def _target_fields(row: TargetRow) -> dict[str, Any]:
+    now = {}
+    different = []
+    for cell in row.cells:
+        if cell.has_now:
+            now[cell.name] = cell.now
+        if cell.is_different:
+            different.append(cell.name)
     cells = None
     if row.is_there:
-        cells = {cell.name: cell.now for cell in row.cells if cell.has_now}
+        cells = now
     return {
         "table": row.table,
         "operation": row.op,
         "row": cells,
-        "different": [cell.name for cell in row.cells if cell.is_different],
+        "different": different,
         "reason": row.reason,
     }
 
@@ -280,4 +293,6 @@ def _chosen(topic: DeadLetterQueue[Any], records: Sequence[str], takes_all: bool
         raise click.UsageError("name records as `cdcbus dlq list` prints them, or give --all")
     from cdcbus.tasks.control.dead_letters import chosen_letters
 
-    return chosen_letters(topic, None if takes_all else records)
+    if takes_all:
+        return chosen_letters(topic, None)
+    return chosen_letters(topic, records)

@@ -71,10 +71,12 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
     if zookeeper:
         # Files win over stored tasks of the same id.
         known = {task.task_id for task in tasks}
-        tasks += [task for task in _stored(bus) if task.task_id not in known]
+        for task in _stored(bus):
+            if task.task_id not in known:
+                tasks.append(task)
     found = ways(tasks, word)
     if as_json:
-        print_json([dataclasses.asdict(way) for way in found])
+        print_json(list(map(dataclasses.asdict, found)))
     elif found:
         wide_console().print(tree(found))
     elif word and tasks:
@@ -100,7 +102,9 @@ def tree(found: Iterable[Way]) -> Tree:
 
 def _steps(way: Way) -> Iterator[Text]:
     yield _named("", way.source, _at(way.server))
-    writer = f"task {way.fetch_task}" if way.fetch_task else "no known task"
+    writer = "no known task"
+    if way.fetch_task:
+        writer = f"task {way.fetch_task}"
     yield _named("topic ", way.topic, f", written by {writer}")
     while way.onward:
         yield _named("task ", way.load_task)
@@ -114,7 +118,9 @@ def _steps(way: Way) -> Iterator[Text]:
 
 
 def _at(server: str) -> str:
-    return f" at {server}" if server else ""
+    if not server:
+        return ""
+    return f" at {server}"
 
 
 def _named(before: str, name: str, after: str = "") -> Text:
@@ -132,7 +138,8 @@ def _files(paths: tuple[Path, ...]) -> list[Path]:
 
 
 def _task_files(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.glob("*.properties") if file.name != SETTINGS_FILE)
+    found = set(folder.glob("*.properties"))
+    return sorted(found - {folder / SETTINGS_FILE})
 
 
 def _task(name: str, inspect: Callable[[], Inspection]) -> Iterator[Task]:

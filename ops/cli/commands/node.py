@@ -19,6 +19,7 @@ from cdcbus.tasks.process_identity import operator
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeInfo
 
 if TYPE_CHECKING:
+    from cdcbus.ops.node.held_task import NodeSettings
     from cdcbus.tasks.control.bus_settings import BusSettings
 
 
@@ -50,7 +51,6 @@ def run(bus: BusSettings) -> None:
     import logging
 
     from cdcbus.ops.alarms.watch import watching
-    from cdcbus.ops.node.held_task import NodeSettings
     from cdcbus.ops.node.node import Node
     from cdcbus.ops.node.verify_schedule import verifying
     from cdcbus.ops.services.dead_letter_counts import counting_letters
@@ -62,13 +62,7 @@ def run(bus: BusSettings) -> None:
     logging.getLogger("cdcbus").setLevel(logging.INFO)
     # The node itself logs once that ZooKeeper is unreachable.
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
-    settings = NodeSettings(
-        _read_setting(bus),
-        bus.node_work_limit,
-        bus.node_logs.absolute(),
-        bus.child_environment,
-        bus.environment,
-    )
+    settings = _node_settings(bus)
     client = connect(
         bus.zookeeper,
         auth=bus.zookeeper_auth,
@@ -87,6 +81,18 @@ def run(bus: BusSettings) -> None:
     finally:
         client.stop()
         client.close()
+
+
+def _node_settings(bus: BusSettings) -> NodeSettings:
+    from cdcbus.ops.node.held_task import NodeSettings
+
+    return NodeSettings(
+        _read_setting(bus),
+        bus.node_work_limit,
+        bus.node_logs.absolute(),
+        bus.child_environment,
+        bus.environment,
+    )
 
 
 @node.command("spark", hidden=True)
@@ -126,18 +132,18 @@ def list_nodes(as_json: bool, bus: BusSettings) -> None:
     with bus_client(bus) as client:
         infos = BusNodes(client).all()
     if as_json:
-        print_json([_as_fields(info) for info in infos])
+        print_json(list(map(_as_fields, infos)))
     elif infos:
-        print_table(
-            ("node", "state", "swimlanes", "tasks", "host", "health"),
-            [_row(info) for info in infos],
-        )
+        heading = ("node", "state", "swimlanes", "tasks", "host", "health")
+        print_table(heading, list(map(_row, infos)))
     else:
         click.echo(f"no node has ever run at {bus.zookeeper}; start one: cdcbus node run", err=True)
 
 
 def _row(info: NodeInfo) -> tuple[str, ...]:
-    place = f"{info.host} {info.process_id}" if info.host else ""
+    place = ""
+    if info.host:
+        place = f"{info.host} {info.process_id}"
     health = f"{info.health} {info.health_reason}".strip()
     # A node that has ended can have left its last report.
     used, tasks = 0, ""
@@ -224,8 +230,10 @@ def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings)
         after = _drained(nodes, node_id, bus, timeout_seconds)
     # The last report of a node that does not run can still name tasks.
     if not (after.is_there and after.tasks):
-        away = "" if before.is_there else "; it does not run at the moment"
-        _say_ordered(after, f"takes no tasks until: cdcbus node resume {node_id}{away}", as_json)
+        ordered = f"takes no tasks until: cdcbus node resume {node_id}"
+        if not before.is_there:
+            ordered += "; it does not run at the moment"
+        _say_ordered(after, ordered, as_json)
         return
     if as_json:
         print_json(_as_fields(after))

@@ -80,7 +80,8 @@ def plan(
         print_json(_fields(found))
     else:
         _print(found)
-    if check and (found.unseen or not found.tables or any(table.loses for table in found.tables)):
+    loses = any(table.loses for table in found.tables)
+    if check and (found.unseen or not found.tables or loses):
         sys.exit(1)
 
 
@@ -112,7 +113,9 @@ def apply(
         _print(found)
     count = len(found.statements)
     if not count:
-        said = "all tables exist" if found.tables else NO_TABLE
+        said = NO_TABLE
+        if found.tables:
+            said = "all tables exist"
         click.echo(f"nothing to do: {said}", err=True)
         return
     if not yes:
@@ -161,15 +164,20 @@ def _remarks(table: TablePlan) -> list[str]:
     state = {True: "exists", False: "is missing", None: "is not checked"}[table.is_there]
     lines = [f"{wanted.id}, from {', '.join(map(str, wanted.sources))}: {state}"]
     if not table.is_there:
-        lines += [f"cannot be made: {problem}" for problem in wanted.problems]
+        for problem in wanted.problems:
+            lines.append(f"cannot be made: {problem}")
         return lines + list(wanted.notes)
     remedies: dict[str, None] = {}
     for each in table.differences:
-        what = f"column {each.column} {each.what}" if each.column else each.what
-        lines.append(f"{'LOSES' if each.is_lost else 'differs'}: {what}")
+        what = each.what
+        if each.column:
+            what = f"column {each.column} {each.what}"
+        effect = "LOSES" if each.is_lost else "differs"
+        lines.append(f"{effect}: {what}")
         if each.remedy:
             remedies[each.remedy] = None  # several columns may have one remedy
-    lines += [f"  {remedy};" for remedy in remedies]
+    for remedy in remedies:
+        lines.append(f"  {remedy};")
     if not table.differences:
         lines.append("has all that the source has")
     return lines
@@ -188,7 +196,7 @@ def _fields(found: SchemaPlan) -> dict[str, Any]:
                 "statements": list(table.statements),
                 "notes": list(wanted.notes),
                 "problems": list(wanted.problems),
-                "differences": [dataclasses.asdict(each) for each in table.differences],
+                "differences": list(map(dataclasses.asdict, table.differences)),
             }
         )
     return {

@@ -96,7 +96,8 @@ def status(task_id: str, tables: tuple[str, ...], as_json: bool, bus: BusSetting
     with bus_client(bus) as client:
         found = snapshots_of(client, task_id)
     # Tables are chosen as an order chooses them; none: all.
-    shown = [each for each in found.tables if Wish(WishKind.START, tables).is_for(each.table)]
+    chosen = Wish(WishKind.START, tables)
+    shown = [each for each in found.tables if chosen.is_for(each.table)]
     if as_json:
         print_json(
             {
@@ -136,7 +137,9 @@ def _print(
     rows = []
     for each in shown:
         progress = each.progress
-        left = "" if each.seconds_left is None else f"{each.seconds_left:,} s"
+        left = ""
+        if each.seconds_left is not None:
+            left = f"{each.seconds_left:,} s"
         rows.append(
             (
                 str(each.table),

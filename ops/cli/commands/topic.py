@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import wraps
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,9 +19,10 @@ from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.ops.cli.rows import print_rows
 from cdcbus.ops.services.row_view import as_fields, is_wanted, line, printable, utc
-from cdcbus.ops.services.topic_sample import sample_of
-from cdcbus.ops.services.topics import Access, TopicLog, access_of
+from cdcbus.ops.services.topic_sample import SampledTable, sample_of
+from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, access_of, end_offsets
 from cdcbus.ops.services.zookeeper_client import bus_client
+from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.converters.json_schema import json_schema
 from cdcbus.plugins.errors import ConfigError, ConversionError
 from cdcbus.plugins.positions import (
@@ -28,7 +30,7 @@ from cdcbus.plugins.positions import (
     kafka_positions_to_json,
 )
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import Op
+from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.plugins.start import AtTime, Edge
 
 if TYPE_CHECKING:
@@ -152,14 +154,7 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
         row = {"partition": partition, "first": low, "end": end, "records": end - low}
         partitions.append({**row, "newest": times.get(partition)})
     sample = sample_of(records, access.converter)
-    tables = []
-    for table, known in sorted(sample.tables.items()):
-        fields: dict[str, Any] = {"table": str(table)}
-        fields["formats"] = sorted(known.formats)
-        fields["key"] = list(known.table.key)
-        for op in Op:
-            fields[op.lower()] = known.ops[op]
-        tables.append(fields)
+    tables = list(starmap(_table_fields, sorted(sample.tables.items())))
     if as_json:
         print_json(
             {
@@ -181,6 +176,15 @@ def describe(name: str, count: int, as_json: bool, access: Access) -> None:
             fg="red",
             err=True,
         )
+
+
+def _table_fields(table: TableId, known: SampledTable) -> dict[str, Any]:
+    fields: dict[str, Any] = {"table": str(table)}
+    fields["formats"] = sorted(known.formats)
+    fields["key"] = list(known.table.key)
+    for op in Op:
+        fields[op.lower()] = known.ops[op]
+    return fields
 
 
 @topic.command()
@@ -248,20 +252,14 @@ def tail(
         starts = _starts(log, name, start, bounds)
         ends = None
         if not follow:
-            ends = {partition: end for partition, (_, end) in bounds.items()}
+            ends = end_offsets(bounds)
         for record in log.records(name, starts, ends):
-            if record.value is None:  # a tombstone
-                continue
+            # Not the end: other partitions have earlier records, and times within one can go back.
             if end_ms is not None and record.time_ms >= end_ms:
-                # Not the end: other partitions have earlier records, and times within one can go
-                # back.
                 continue
-            try:
-                changes = reader.from_bytes(record.value)
-            except ConversionError as error:
+            changes = _changes_of(record, reader)
+            if changes is None:
                 has_unreadable = True
-                place = f"{record.partition}@{record.offset}"
-                click.secho(f"{place} cannot be read: {printable(str(error))}", fg="red", err=True)
                 continue
             for change in changes:
                 if not is_wanted(record, change, tables, key, ops):
@@ -272,6 +270,19 @@ def tail(
                     console.print(line(record, change))
     if has_unreadable:
         sys.exit(1)
+
+
+def _changes_of(record: KafkaRecord, reader: Converter) -> Sequence[RowChange] | None:
+    """The row changes of a record, of a tombstone none; None where it cannot be read, which is
+    said."""
+    if record.value is None:
+        return ()
+    try:
+        return reader.from_bytes(record.value)
+    except ConversionError as error:
+        place = f"{record.partition}@{record.offset}"
+        click.secho(f"{place} cannot be read: {printable(str(error))}", fg="red", err=True)
+        return None
 
 
 def _starts(

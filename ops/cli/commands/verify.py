@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -142,11 +142,8 @@ def verify(
     """
     if is_last:
         _show_last(word, bus, as_json=as_json)
-    is_sending = is_repairing or is_pruning
-    if (dry_run or yes) and not is_sending:
-        raise click.UsageError("--dry-run and --yes go with --repair or --prune")
-    if as_json and is_sending and not (dry_run or yes):
-        raise click.UsageError("--json cannot ask: add --dry-run or --yes")
+    mending = _Mending(is_repairing, is_pruning, dry_run, yes, shows=not as_json)
+    mending.check_usage()
     from cdcbus.tasks.control.named_task import is_file
     from cdcbus.tasks.verify.compare import Options
     from cdcbus.tasks.verify.report import exit_code
@@ -155,21 +152,15 @@ def verify(
     from cdcbus.tasks.zookeeper.znode import now
 
     options = Options(sample, patience, throttle or 0, shows_values)
-    mending = _Mending(is_repairing, is_pruning, dry_run, yes, shows=not as_json)
     reports: list[TableReport] = []
     begun = now()
     try:
         with (
             _Progress(not as_json) as progress,
-            opened(word, bus, source, is_sending=is_sending and not dry_run) as both,
+            opened(word, bus, source, is_sending=mending.is_sending and not dry_run) as both,
         ):
-            for report, comparison in verify_tables(both, options, tables, where, progress):
-                reports.append(report)
-                if is_sending and comparison is not None and comparison.different:
-                    with progress.paused():
-                        mending.repair(both, comparison)
-                if not as_json:
-                    progress.print(report)
+            found = verify_tables(both, options, tables, where, progress)
+            _mend(found, both, mending, progress, reports)
             # Only a verify of all rows describes the task as a whole.
             is_whole = not tables and not where and sample == 1
             if is_whole and not is_file(word):
@@ -182,6 +173,23 @@ def verify(
     if as_json:
         _print_reports(reports)
     sys.exit(exit_code(reports))
+
+
+def _mend(
+    found: Iterable[tuple[TableReport, Comparison | None]],
+    both: Opened,
+    mending: _Mending,
+    progress: _Progress,
+    reports: list[TableReport],
+) -> None:
+    """Adds each report to `reports`, also the one of a table whose repair fails."""
+    for report, comparison in found:
+        reports.append(report)
+        if mending.is_sending and comparison is not None and comparison.different:
+            with progress.paused():
+                mending.repair(both, comparison)
+        if mending.shows:
+            progress.print(report)
 
 
 def _print_reports(reports: list[TableReport], error: str = "") -> None:
@@ -211,19 +219,26 @@ def _show_last(word: str, bus: BusSettings, *, as_json: bool) -> NoReturn:
     task_id = consumer_task(word, bus, Uses.NOTHING).task_id
     with bus_client(bus) as client:
         last = VerifyNodes(client).last(task_id)
+    if last is None:
+        if as_json:
+            print_json(None)
+        else:
+            click.echo(f"task {task_id} has not been verified yet", err=True)
+        sys.exit(FAILED)
     if as_json:
-        print_json(last.to_fields() if last else None)
-    elif last is None:
-        click.echo(f"task {task_id} has not been verified yet", err=True)
+        print_json(last.to_fields())
     else:
         click.echo(line_of(last))
         for each in last.tables:
-            since = f", since {each.since} UTC" if each.since else ""
-            why = f": {each.error}" if each.error else ""
-            click.echo(f"  {each.table}: {each.result}, {each.differences:,} rows{since}{why}")
+            line = f"  {each.table}: {each.result}, {each.differences:,} rows"
+            if each.since:
+                line += f", since {each.since} UTC"
+            if each.error:
+                line += f": {each.error}"
+            click.echo(line)
     # Any other result, such as an error, counts as one that could not find out.
     codes = {"equal": 0, "different": 1, "behind": 1}
-    sys.exit(FAILED if last is None else codes.get(last.word, FAILED))
+    sys.exit(codes.get(last.word, FAILED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +250,19 @@ class _Mending:
     dry_run: bool
     yes: bool
     shows: bool
+
+    @property
+    def is_sending(self) -> bool:
+        return self.is_repairing or self.is_pruning
+
+    def check_usage(self) -> None:
+        """Raises UsageError for options that do not go together."""
+        is_asking = not self.dry_run and not self.yes
+        if not self.is_sending:
+            if not is_asking:
+                raise click.UsageError("--dry-run and --yes go with --repair or --prune")
+        elif is_asking and not self.shows:
+            raise click.UsageError("--json cannot ask: add --dry-run or --yes")
 
     def repair(self, both: Opened, comparison: Comparison) -> None:
         """Shows what would be published. Publishes it and compares again unless this is a dry run
@@ -343,7 +371,10 @@ def lines_of(report: TableReport) -> list[str]:
     ]
     if report.chunks_skipped:
         lines.append(f"  {_counted(report.chunks_skipped, 'chunk')} skipped (--sample)")
-    counts = [f"{count:,} {kind}" for kind, count in report.counts.items() if count]
+    counts = []
+    for kind, count in report.counts.items():
+        if count:
+            counts.append(f"{count:,} {kind}")
     if counts:
         lines.append(f"  {', '.join(counts)}")
     if report.is_cut:
@@ -368,7 +399,8 @@ def lines_of(report: TableReport) -> list[str]:
             f"  columns that are not compared, because of their types or because not all source "
             f"tables have them: {', '.join(report.left_out)}"
         )
-    lines += [f"  {_shown(example)}" for example in report.examples]
+    for example in report.examples:
+        lines.append(f"  {_shown(example)}")
     return lines
 
 
@@ -380,14 +412,16 @@ def _shown(example: Example) -> str:
             return text
         return f"{text}: {', '.join(example.columns)}"
     if source is None or target is None:
-        rest = {
-            name: cell for name, cell in (source or target or {}).items() if name not in example.key
-        }
-        return f"{text}: {_key(rest)}" if rest else text
-    cells = [
-        f"{name}: {_cell(source[name])} at the source, {_cell(target[name])} at the target"
-        for name in source
-    ]
+        rest = dict(source or target or {})
+        for name in example.key:
+            rest.pop(name, None)
+        if not rest:
+            return text
+        return f"{text}: {_key(rest)}"
+    cells = []
+    for name in source:
+        at_source, at_target = _cell(source[name]), _cell(target[name])
+        cells.append(f"{name}: {at_source} at the source, {at_target} at the target")
     return f"{text}: {'; '.join(cells)}"
 
 
@@ -400,4 +434,6 @@ def _key(cells: Mapping[str, str | None]) -> str:
 
 
 def _cell(cell: str | None) -> str:
-    return "NULL" if cell is None else repr(cell)
+    if cell is None:
+        return "NULL"
+    return repr(cell)

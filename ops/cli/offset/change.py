@@ -49,6 +49,14 @@ def is_to_be_set(client: KazooClient, task_id: str, dry_run: bool, live: bool, y
     return True
 
 
+def chosen_partitions(partition: int | None) -> set[int] | None:
+    """The partitions that count as set by an operator; the others continue where the target is.
+    None: all."""
+    if partition is None:
+        return None
+    return {partition}
+
+
 def named_partitions(text: str) -> set[int] | None:
     """The partitions of a Kafka position; None for one of a binlog."""
     if '"topic"' not in text:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from cdcbus.ops.cli.offset.change import (
+    chosen_partitions,
     dry_run_option,
     is_to_be_set,
     live_option,
@@ -75,9 +76,7 @@ def reset(
         if is_to_be_set(client, task_id, dry_run, live, yes):
             texts = {swimlane: target.text for swimlane, target in targets.items()}
             how = f"offset reset --to {to}"
-            # The partitions that count as set by an operator; the others continue where the target
-            # is.
-            chosen = None if partition is None else {partition}
+            chosen = chosen_partitions(partition)
             set_positions(client, task_id, texts, before, operator(), how, chosen)
     if as_json:
         rows = _as_fields(targets)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from cdcbus.ops.cli.offset.change import (
+    chosen_partitions,
     dry_run_option,
     is_to_be_set,
     live_option,
@@ -87,15 +88,16 @@ def _check_form(text: str, swimlane: str) -> None:
         if '"topic"' not in text:
             BinlogPosition.from_json(text)
             return
-        topics = [position.topic for position in kafka_positions_from_json(text)]
+        positions = kafka_positions_from_json(text)
     except PositionError as error:
         raise ConfigError(
             f"{error}; expected a position, such as {BINLOG_FORM} or {KAFKA_FORM}"
         ) from error
-    for topic in topics:
-        if topic != swimlane:
+    for position in positions:
+        if position.topic != swimlane:
             raise ConfigError(
-                f"the position is of topic {topic}, the swimlane is {swimlane}; expected the same"
+                f"the position is of topic {position.topic}, the swimlane is {swimlane}; expected "
+                "the same"
             )
 
 
@@ -123,8 +125,7 @@ def copy(
         stored = positions_of(client, from_id)
         before = positions_of(client, to_id)
         swimlanes = set(before) | set(TaskNodes(client).swimlanes(to_id))
-        # The partitions that count as set by an operator; the others continue where the target is.
-        chosen = None if partition is None else {partition}
+        chosen = chosen_partitions(partition)
         known = []
         texts = {}
         for swimlane, position in stored.items():

@@ -34,10 +34,10 @@ class Checked:
 
     def is_good(self, strict: bool) -> bool:
         """Whether there are no errors; `strict`: no warnings either."""
-        bad = {"error", "warning"} if strict else {"error"}
-        words: list[str] = [each.severity for each in self.diagnostics]
-        words += [each.outcome for each in self.results or ()]
-        return not bad.intersection(words)
+        bad = {"error"}
+        if strict:
+            bad.add("warning")
+        return bad.isdisjoint([*_severities(self.diagnostics), *_outcomes(self.results or ())])
 
 
 def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
@@ -84,7 +84,7 @@ def as_fields(checked: Checked, strict: bool) -> dict[str, Any]:
         findings.append({**where, "sentence": each.sentence})
     connections = None
     if checked.results is not None:
-        connections = [_result_fields(each) for each in checked.results]
+        connections = list(map(_result_fields, checked.results))
     return {
         "file": checked.place,
         "ok": checked.is_good(strict),
@@ -105,7 +105,7 @@ def _result_fields(result: CheckResult) -> dict[str, str]:
 def print_checked(checked: Checked) -> None:
     """Prints one or two tables, with colours on terminals only."""
     console = wide_console()
-    counts = _counted([each.severity for each in checked.diagnostics], Severity)
+    counts = _counted(_severities(checked.diagnostics), Severity)
     console.print(Text(f"{checked.place}: {counts}", "bold"))
     if checked.diagnostics:
         console.print(_diagnostic_table(checked.diagnostics))
@@ -116,17 +116,26 @@ def print_checked(checked: Checked) -> None:
 def print_results(what: str, results: list[CheckResult]) -> None:
     """Prints how many results have each outcome, and a table of them."""
     console = wide_console()
-    counts = _counted([each.outcome for each in results], Outcome)
+    counts = _counted(_outcomes(results), Outcome)
     console.print(Text(f"{what}: {counts}", "bold"))
     console.print(_result_table(results))
+
+
+def _severities(diagnostics: Iterable[Diagnostic]) -> list[str]:
+    return [each.severity for each in diagnostics]
+
+
+def _outcomes(results: Iterable[CheckResult]) -> list[str]:
+    return [each.outcome for each in results]
 
 
 def _counted(words: Sequence[str], all_words: Iterable[str]) -> str:
     counts = []
     for word in all_words:
         count = words.count(word)
-        plural = "" if word == "ok" or count == 1 else "s"
-        counts.append(f"{count} {word}{plural}")
+        if count != 1 and word != "ok":
+            word += "s"
+        counts.append(f"{count} {word}")
     return ", ".join(counts)
 
 
@@ -134,9 +143,8 @@ def _diagnostic_table(diagnostics: Iterable[Diagnostic]) -> Table:
     table = Table("line", "", "key", "finding", box=None, pad_edge=True)
     table.columns[2].overflow = "fold"
     for diagnostic in diagnostics:
-        line = str(diagnostic.line) if diagnostic.line else "-"
         table.add_row(
-            line,
+            str(diagnostic.line or "-"),
             Text(diagnostic.severity, STYLES[diagnostic.severity]),
             Text(diagnostic.key),
             Text(diagnostic.sentence),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -14,10 +15,13 @@ from cdcbus.tasks.process_identity import operator
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, stored_positions
+from cdcbus.tasks.zookeeper.task_configs import Dist
 from cdcbus.tasks.zookeeper.tasks import TASKS, TaskNodes
 from cdcbus.tasks.zookeeper.znode import get_node
 
 if TYPE_CHECKING:
+    from kazoo.client import KazooClient
+
     from cdcbus.tasks.control.bus_settings import BusSettings
 
 
@@ -33,29 +37,20 @@ if TYPE_CHECKING:
 def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> None:
     """Copy task ID to task NEW: the same text and the same positions, not started."""
     with bus_client(bus) as client:
-        nodes = TaskNodes(client)
         changed = {"taskId": new_id}
         if to_node is not None:
             changed["nodeId"] = to_node
-        dists = {}
-        for swimlane in nodes.swimlanes(task_id):
-            node = get_node(client, dist_path(task_id, swimlane))
-            if node is not None:
-                dists[swimlane] = {**node.usable().fields, **changed}
+        dists = _changed_dists(client, task_id, changed)
         if not dists:
             raise ConfigError(
                 f"there is no task {task_id} at {bus.zookeeper}; cdcbus task list shows all"
             )
-        if new_id in nodes.ids():
+        if new_id in TaskNodes(client).ids():
             raise ConfigError(
                 f"{TASKS}/{new_id} exists already; choose another id, or remove it: cdcbus task "
                 f"rm {new_id}"
             )
-        stored = {}
-        for path, text in stored_positions(client, task_id).items():
-            # A blank position is as good as none.
-            if text.strip():
-                stored[path.rpartition("/")[2]] = text
+        stored = _positions_by_swimlane(client, task_id)
         with audited(client, operator(), f"task clone {task_id}", f"task {new_id}"):
             # The text first: it fails where somebody has created the task meanwhile.
             DistNodes(client).put({new_id: dists}, is_replacing=False)
@@ -64,14 +59,11 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
                 # `save` expects the version that `load` has seen, here none.
                 store.load()
                 store.save(text)
-    if any(map(_server_id, dists.values())):
-        sentence = (
-            "both have the same consumer.source.slaveId, by which a source distinguishes its "
-            "readers: they cannot run at the same time"
-        )
+    if any(map(_has_server_id, dists.values())):
         click.secho(
-            f"warning: tasks {task_id} and {new_id}: {sentence}; change it by task export and "
-            "import",
+            f"warning: tasks {task_id} and {new_id}: both have the same consumer.source.slaveId, "
+            "by which a source distinguishes its readers: they cannot run at the same time; change "
+            "it by task export and import",
             fg="yellow",
             err=True,
         )
@@ -83,10 +75,33 @@ def clone(task_id: str, new_id: str, to_node: str | None, bus: BusSettings) -> N
     )
 
 
-def _server_id(dist: dict[str, object]) -> bool:
-    consumer = dist.get("consumer")
-    source = consumer.get("source") if isinstance(consumer, dict) else None
-    return isinstance(source, dict) and bool(source.get("slaveId"))
+def _changed_dists(
+    client: KazooClient, task_id: str, changed: Mapping[str, object]
+) -> dict[str, Dist]:
+    """The task's texts by swimlane, with these fields."""
+    dists = {}
+    for swimlane in TaskNodes(client).swimlanes(task_id):
+        node = get_node(client, dist_path(task_id, swimlane))
+        if node is not None:
+            dists[swimlane] = {**node.usable().fields, **changed}
+    return dists
+
+
+def _positions_by_swimlane(client: KazooClient, task_id: str) -> dict[str, str]:
+    found = {}
+    for path, text in stored_positions(client, task_id).items():
+        # A blank position is as good as none.
+        if text.strip():
+            _, _, swimlane = path.rpartition("/")
+            found[swimlane] = text
+    return found
+
+
+def _has_server_id(dist: Dist) -> bool:
+    match dist.get("consumer"):
+        case {"source": {"slaveId": server_id}}:
+            return bool(server_id)
+    return False
 
 
 @click.command()

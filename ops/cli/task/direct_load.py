@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import Mapping
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -95,9 +96,14 @@ def run(
         if as_json:
             print_json({"error": str(error), "tables": []})
         click.secho(str(error), fg="red", err=True)
-        sys.exit(INTERRUPTED if isinstance(error, Interrupted) else 1)
+        code = INTERRUPTED if isinstance(error, Interrupted) else 1
+        sys.exit(code)
+    _print_loaded(found, as_json)
+
+
+def _print_loaded(found: Mapping[TableId, TableProgress], as_json: bool) -> None:
     if as_json:
-        print_json({"error": "", "tables": [_fields(*each) for each in found.items()]})
+        print_json({"error": "", "tables": list(starmap(_fields, found.items()))})
         return
     for table, each in found.items():
         click.echo(
@@ -117,7 +123,9 @@ def _fields(table: TableId, progress: TableProgress) -> dict[str, Any]:
 
 def _rows_per_second(progress: TableProgress) -> float:
     seconds = _seconds(progress)
-    return progress.rows / seconds if seconds else 0.0
+    if not seconds:
+        return 0.0
+    return progress.rows / seconds
 
 
 def _seconds(progress: TableProgress) -> float:

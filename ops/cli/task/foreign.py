@@ -34,17 +34,18 @@ def write_task_files(
     them has errors: its file is written nevertheless, to be corrected."""
     if len(found) > 1 and (output is None or not output.is_dir()):
         raise click.UsageError(f"these are {len(found)} tasks; name a folder with --output")
-    converted = [(settings, settings.converted()) for settings in found]
-    ids = [made.keys["taskId"] for _, made in converted]
-    for task_id in ids:
-        if ids.count(task_id) > 1:
+    converted: dict[str, tuple[Settings, Conversion, Path]] = {}
+    for settings in found:
+        made = settings.converted()
+        task_id = made.keys["taskId"]
+        if task_id in converted:
             raise ConfigError(f"two of these tasks are called {task_id}; import them one by one")
-    files = [_file(made, output) for _, made in converted]
+        converted[task_id] = settings, made, _file(made, output)
     # All of them before the first is written.
-    for file in files:
+    for _, _, file in converted.values():
         refuse_existing(file, force)
     is_good = True
-    for (settings, made), file in zip(converted, files, strict=True):
+    for settings, made, file in converted.values():
         if offsets is not None:
             _take_over(made, settings, offsets)
         text = task_text(made, settings.tool)
@@ -64,7 +65,9 @@ def _file(made: Conversion, output: Path | None) -> Path:
     name = f"{made.keys['taskId']}.properties"
     if output is None:
         return Path(name)
-    return output / name if output.is_dir() else output
+    if output.is_dir():
+        return output / name
+    return output
 
 
 def _take_over(made: Conversion, settings: Settings, offsets: str) -> None:
@@ -78,7 +81,8 @@ def _take_over(made: Conversion, settings: Settings, offsets: str) -> None:
     if "consumer.snapshot" in made.keys:
         made.put("consumer.snapshot", "never")
     # These findings advise what has been done now.
-    made.found.found[:] = [each for each in made.found.found if "--offsets" not in each.sentence]
+    others = [each for each in made.found.found if "--offsets" not in each.sentence]
+    made.found.found[:] = others
     made.note(
         "--offsets",
         f"consumer.offset={start.offset}: stop {settings.tool} before the import, or it moves on",

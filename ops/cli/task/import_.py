@@ -93,12 +93,16 @@ def import_task(
     elif output is not None:
         _make_file(files, output, force, strict, bus)
     else:
-        # All are read before the first is stored: all are stored, or none.
-        read = []
-        for file in files:
-            inspection = inspect_task(file, bus.filling, sources=bus.source_lookup(file))
-            read.append((click.format_filename(file), inspection))
-        store(read, {}, force, strict, bus)
+        _import_files(files, force, strict, bus)
+
+
+def _import_files(files: tuple[Path, ...], force: bool, strict: bool, bus: BusSettings) -> None:
+    # All are read before the first is stored: all are stored, or none.
+    read = []
+    for file in files:
+        inspection = inspect_task(file, bus.filling, sources=bus.source_lookup(file))
+        read.append((click.format_filename(file), inspection))
+    store(read, {}, force, strict, bus)
 
 
 def _make_file(

@@ -56,7 +56,7 @@ def list_tasks(as_json: bool, bus: BusSettings) -> None:
         nodes = TaskNodes(client)
         found = [explained(client, status_of(nodes, task_id)) for task_id in nodes.ids()]
     if as_json:
-        print_json([as_fields(status) for status in found])
+        print_json(list(map(as_fields, found)))
     elif found:
         _print_list(found)
     else:
@@ -84,19 +84,25 @@ def _print_list(statuses: list[Status]) -> None:
 def _progress(stat: Stat | None) -> tuple[str, str, str, str]:
     if stat is None:
         return "", "", "", ""
-    seconds = "" if stat.lag_seconds is None else f"{stat.lag_seconds:.1f}"
+    seconds = ""
+    if stat.lag_seconds is not None:
+        seconds = f"{stat.lag_seconds:.1f}"
     rate = f"{stat.rows_per_second:,.1f}"
     return _number(stat.lag_records), seconds, rate, stat.last_row
 
 
 def _number(number: int | None) -> str:
     """Empty where the number is unknown."""
-    return "" if number is None else f"{number:,}"
+    if number is None:
+        return ""
+    return f"{number:,}"
 
 
 def _first_line(text: str) -> str:
     first, _, rest = text.partition("\n")
-    return f"{first} ..." if rest else first
+    if rest:
+        return f"{first} ..."
+    return first
 
 
 @click.command()

@@ -28,10 +28,11 @@ from cdcbus.tasks.editing.new_task import (
 
 def _options(command: Callable[..., Any]) -> Callable[..., Any]:
     def add(wrapped: Callable[..., Any], question: Question) -> Callable[..., Any]:
-        routes = "" if question.routes == ROUTES else f" For {' and '.join(question.routes)}."
-        return click.option(question.option, question.name, help=f"{question.text}.{routes}")(
-            wrapped
-        )
+        text = f"{question.text}."
+        if question.routes != ROUTES:
+            text += f" For {' and '.join(question.routes)}."
+        option = click.option(question.option, question.name, help=text)
+        return option(wrapped)
 
     # The decorator applied last is the first option in the help, so in reverse.
     return reduce(add, reversed(QUESTIONS), command)
@@ -130,4 +131,6 @@ def text_of(path: Path, answers: Answers, more: Mapping[str, str] | None = None)
 def _password(route: str) -> str:
     """What to do about the password that the file refers to."""
     variable = password_variable(route)
-    return f"set {variable}, then " if variable else ""
+    if not variable:
+        return ""
+    return f"set {variable}, then "

@@ -86,7 +86,9 @@ def _into_files(
     for name, source in tree.sources.items():
         pairs = {key: entry.written for key, entry in source.entries.items()}
         texts[folder / FOLDER / f"{name}.properties"] = javaproperties.dumps(pairs, timestamp=False)
-    positions = {task_id: folder / f"{task_id}.positions.json" for task_id in tree.positions}
+    positions = {}
+    for task_id in tree.positions:
+        positions[task_id] = folder / f"{task_id}.positions.json"
     # All files before the first is written.
     for file in (*texts, *positions.values()):
         refuse_existing(file, force)

@@ -32,8 +32,11 @@ def sparkline(numbers: Sequence[int]) -> str:
     most = max(numbers, default=0)
     line = ""
     for number in numbers:
+        if number <= 0:
+            line += "·"
+            continue
         # The largest number gets the full block, the smallest above 0 the lowest one.
-        line += "·" if number <= 0 else BLOCKS[(number * len(BLOCKS) - 1) // most]
+        line += BLOCKS[(number * len(BLOCKS) - 1) // most]
     return line
 
 
@@ -53,14 +56,17 @@ def _print_tables(tables: Sequence[TableCounts], rates: Sequence[TableRate]) -> 
     for name in _COUNTERS:
         if any(getattr(table, name) for table in tables):
             counters.append(name)
-    heading = [*counters, "rows/s"] if rates else counters
+    heading = list(counters)
+    if rates:
+        heading.append("rows/s")
     shown = tables[:TABLES_SHOWN]
     a_second = {(each.swimlane, each.table): each.rows_per_second for each in rates}
     rows = []
     for table in shown:
         counts = [f"{getattr(table, name):,}" for name in counters]
         if rates:
-            counts.append(f"{a_second.get((table.swimlane, table.table), 0.0):,.1f}")
+            rate = a_second.get((table.swimlane, table.table), 0.0)
+            counts.append(f"{rate:,.1f}")
         rows.append((f"  {table.swimlane}", *counts, table.table))
     click.echo(f"  since its start, {_of(len(shown), len(tables))}:")
     print_table(("  swimlane", *heading, "table"), rows)
@@ -71,8 +77,10 @@ def print_failures(failures: Sequence[Failure]) -> None:
     if shown:
         click.echo(f"  failures, {_of(len(shown), len(failures))}, the newest last:")
     for failure in shown:
-        again = f", {failure.times} times" if failure.times > 1 else ""
-        click.echo(f"  {failure.at} UTC, {failure.place}{again}: {failure.sentence}")
+        place = failure.place
+        if failure.times > 1:
+            place += f", {failure.times} times"
+        click.echo(f"  {failure.at} UTC, {place}: {failure.sentence}")
 
 
 def _lines(stat: Stat) -> Iterator[str]:
@@ -97,9 +105,13 @@ def _lines(stat: Stat) -> Iterator[str]:
         stages = [f"{stage} {ms:.0f} ms" for stage, ms in stat.stages_ms.items()]
         yield f"last batch: {', '.join(stages)}"
     yield f"{stat.rows:,} rows since its start, {stat.rows_per_second:,.1f} a second"
-    last_row = f"{stat.last_row} UTC" if stat.last_row else "at an unknown time"
+    last_row = "at an unknown time"
+    if stat.last_row:
+        last_row = f"{stat.last_row} UTC"
     yield f"last row committed {last_row}; reported at {stat.at} UTC"
 
 
 def _of(shown: int, known: int) -> str:
-    return "all" if shown == known else f"{shown} of {known}"
+    if shown == known:
+        return "all"
+    return f"{shown} of {known}"

@@ -87,7 +87,10 @@ def stop(
         # Any stopped state will do: a task that has stopped already does not stop again.
         orders = dict.fromkeys(task_ids, 0)
         ends = _await(nodes, orders, (State.STOPPED,), (), timeout_seconds, as_json)
-    missing = {each.task_id: each.reason for each, is_good in ends if not is_good}
+    missing = {}
+    for status, is_good in ends:
+        if not is_good:
+            missing[status.task_id] = status.reason
     _report_failures(ends, "has not stopped", missing, as_json)
 
 
@@ -100,8 +103,10 @@ def _start(
 ) -> None:
     with bus_client(bus) as client:
         nodes = TaskNodes(client)
-        before = {task_id: _existing(nodes, task_id, bus) for task_id in task_ids}
+        before = {}
         # All tasks before the first order is given.
+        for task_id in task_ids:
+            before[task_id] = _existing(nodes, task_id, bus)
         for status in before.values():
             refuse_by_hand(status)
         orders = {}
@@ -111,7 +116,10 @@ def _start(
         # wait.
         bad = (State.RETRYING, State.ERROR)
         ends = _await(nodes, orders, AT_WORK, bad, timeout_seconds, as_json)
-        missing = {each.task_id: _missing(client, each) for each, is_good in ends if not is_good}
+        missing = {}
+        for status, is_good in ends:
+            if not is_good:
+                missing[status.task_id] = _missing(client, status)
     _report_failures(ends, "", missing, as_json)
 
 
@@ -183,8 +191,10 @@ def _await(
 
 
 def _done(status: Status) -> str:
-    where = f" on node {status.node_id}" if status.state is State.WORKING else ""
-    return f"task {status.task_id} is {status.state}{where}"
+    sentence = f"task {status.task_id} is {status.state}"
+    if status.state is State.WORKING:
+        sentence += f" on node {status.node_id}"
+    return sentence
 
 
 def _missing(client: KazooClient, status: Status) -> str:
@@ -193,8 +203,9 @@ def _missing(client: KazooClient, status: Status) -> str:
         return status.reason
     from cdcbus.ops.services.scheduling import explained
 
-    if status.node_id:
-        log = f"; its log: {status.run.host}:{status.run.log}" if status.run else ""
-        sentence = "is starting it, which takes longer than this command waits"
-        return f"node {status.node_id} {sentence}{log}"
-    return f"{explained(client, status).reason}. It stays started"
+    if not status.node_id:
+        return f"{explained(client, status).reason}. It stays started"
+    sentence = f"node {status.node_id} is starting it, which takes longer than this command waits"
+    if status.run:
+        sentence += f"; its log: {status.run.host}:{status.run.log}"
+    return sentence
