@@ -48,7 +48,9 @@ def known_task(bus: WebBus, task_id: str) -> Status:
 
 def known_node(bus: WebBus, node_id: str) -> NodeInfo:
     """What is known about a node."""
-    info = BusNodes(bus.client).seen(node_id) if _is_name(node_id) else None
+    info = None
+    if _is_name(node_id):
+        info = BusNodes(bus.client).seen(node_id)
     if info is None:
         raise Refused(404, "there is no such node")
     return info

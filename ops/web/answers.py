@@ -41,7 +41,9 @@ def status_of_error(error: CdcError) -> int:
     # The same again would not help.
     if isinstance(error, PositionConflict):
         return 409
-    return 503 if policy_of(error).action is Action.RETRY else 409
+    if policy_of(error).action is Action.RETRY:
+        return 503
+    return 409
 
 
 def refusal(

@@ -77,7 +77,11 @@ router = APIRouter(
 @router.get("/tasks", summary="All tasks and their states")
 def tasks(bus: _Bus) -> list[Task]:
     nodes = TaskNodes(bus.client)
-    return [_task(explained(bus.client, status_of(nodes, task_id))) for task_id in nodes.ids()]
+    found = []
+    for task_id in nodes.ids():
+        status = explained(bus.client, status_of(nodes, task_id))
+        found.append(_task(status))
+    return found
 
 
 @router.get("/tasks/{task_id}", summary="One task, with its positions and its processes")
@@ -98,7 +102,9 @@ def task(task_id: str, bus: _Bus) -> TaskDetail:
 
 def _verified(bus: WebBus, task_id: str) -> api_models.LastVerify | None:
     last = VerifyNodes(bus.client).last(task_id)
-    return None if last is None else api_models.LastVerify(**last.to_fields())
+    if last is None:
+        return None
+    return api_models.LastVerify(**last.to_fields())
 
 
 @router.post("/tasks/{task_id}/start", status_code=202, summary="Start it on a node")
@@ -328,4 +334,6 @@ def _records(which: Letters) -> list[str] | None:
     # Exactly one of the two: an empty list must not stand for all.
     if bool(which.records) == which.all:
         raise Refused(422, 'name records as GET .../dlq lists them, or say "all": true')
-    return None if which.all else which.records
+    if which.all:
+        return None
+    return which.records

@@ -74,12 +74,16 @@ def make_app(bus: WebBus) -> FastAPI:
     app.include_router(porter.alarm_router)
     app.mount("/static", StaticFiles(directory=STATIC))
     app.add_middleware(auth.Guard, bus=bus)
+    _add_error_handlers(app)
+    return app
+
+
+def _add_error_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Refused, _on_refused)
     app.add_exception_handler(CdcError, _on_error)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(Exception, _on_unexpected)
-    return app
 
 
 def _on_refused(request: Request, error: Exception) -> Response:
@@ -95,10 +99,11 @@ def _on_error(request: Request, error: Exception) -> Response:
 def _on_invalid(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     # Not the other members of an error, which repeat what was sent.
-    places = {".".join(map(str, each["loc"])): each["msg"] for each in error.errors()}
-    return _answer(
-        request, 422, "; ".join(f"{place}: {message}" for place, message in places.items())
-    )
+    sentences: dict[str, str] = {}  # the last one of each place
+    for each in error.errors():
+        place = ".".join(map(str, each["loc"]))
+        sentences[place] = f"{place}: {each['msg']}"
+    return _answer(request, 422, "; ".join(sentences.values()))
 
 
 def _on_http(request: Request, error: Exception) -> Response:

@@ -168,7 +168,7 @@ class Guard:
         """The name that a program with the node's own token gives itself. It cannot be that of a
         person with a token of their own: the audit would blame them."""
         name = connection.headers.get("x-operator", "")
-        if not NAME.fullmatch(name) or any(name == each.name for each in self._bus.people):
+        if not NAME.fullmatch(name) or self._bus.is_person(name):
             return "token"
         return name
 
@@ -203,16 +203,21 @@ class Guard:
                 "this needs the token of this node: Authorization: Bearer TOKEN, or log in at "
                 "/login",
             )
-        raise Refused(403, NO_TOKEN if is_change else NO_WAY_IN)
+        if is_change:
+            raise Refused(403, NO_TOKEN)
+        raise Refused(403, NO_WAY_IN)
 
 
 def _check_rights(person: Person, path: str, is_change: bool) -> None:
     """Raises Refused for what the person may not do."""
     needed = Role.READ
     if is_change:
-        needed = Role.ADMINISTER if NODE_PATH.match(path) else Role.OPERATE
-    found = TASK_PATH.match(path)
-    task_id = found[1] if found else None
+        needed = Role.OPERATE
+        if NODE_PATH.match(path):
+            needed = Role.ADMINISTER
+    task_id = None
+    if found := TASK_PATH.match(path):
+        task_id = found[1]
     if person.may(needed, task_id):
         return
     # Pages of all tasks are open to those who have some. The page of new tasks checks the new id.
@@ -253,7 +258,9 @@ def person_of(bus: WebBus, given: str, connection: HTTPConnection) -> Person | N
     given_bytes = given.encode()
     right = [each for each in everybody if hmac.compare_digest(given_bytes, each.token.encode())]
     bus.guesses.note(client, bool(right), now)
-    return right[0] if right else None
+    if not right:
+        return None
+    return right[0]
 
 
 def session_of(bus: WebBus, connection: HTTPConnection) -> tuple[Session, Person] | None:
@@ -275,7 +282,9 @@ def session_of(bus: WebBus, connection: HTTPConnection) -> tuple[Session, Person
 
 def own_page(path: str) -> str:
     """The page to continue with: one of ours, whatever was asked for."""
-    return path if OWN_PATH.fullmatch(path) else "/"
+    if OWN_PATH.fullmatch(path):
+        return path
+    return "/"
 
 
 def _is_of(origin: str | None, host: str) -> bool:
@@ -308,7 +317,9 @@ async def _whole_body(connection: HTTPConnection, receive: Receive) -> Receive:
     whole: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replayed() -> Message:
-        return whole.pop() if whole else await receive()
+        if whole:
+            return whole.pop()
+        return await receive()
 
     return replayed
 

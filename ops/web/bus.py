@@ -44,7 +44,13 @@ class WebBus:
     @property
     def everybody(self) -> tuple[Person, ...]:
         """Everyone with a token; the node's own gives all rights."""
-        return self.people if self.token is None else (*self.people, Person("", self.token))
+        if self.token is None:
+            return self.people
+        return (*self.people, Person("", self.token))
+
+    def is_person(self, name: str) -> bool:
+        """Whether it is the name of one with a token of their own."""
+        return any(name == each.name for each in self.people)
 
     @property
     def has_way_in(self) -> bool:

@@ -35,8 +35,9 @@ def healthz(request: Request, bus: Annotated[WebBus, Depends(bus_of)]) -> JSONRe
     except CdcError as error:
         # ZooKeeper does not answer, which is a reason as well.
         reasons = [str(error)]
-    may_see_reasons = request.state.is_here or request.state.operator is not None
-    answer = {"status": "ok", "node": bus.node_id, "reasons": reasons if may_see_reasons else []}
+    answer: dict[str, object] = {"status": "ok", "node": bus.node_id, "reasons": []}
+    if request.state.is_here or request.state.operator is not None:
+        answer["reasons"] = reasons
     if not reasons:
         return JSONResponse(answer)
     answer["status"] = "failing"
@@ -73,9 +74,11 @@ def complaint(status: Status) -> str:
             f"cdcbus task logs {status.task_id}"
         )
     if stat.still_seconds >= STILL_SECONDS:
-        why = f": {status.reason}" if status.reason else ""
-        return (
+        sentence = (
             f"task {status.task_id} has lag, and has made no progress for "
-            f"{stat.still_seconds:.0f} s{why}"
+            f"{stat.still_seconds:.0f} s"
         )
+        if status.reason:
+            sentence += f": {status.reason}"
+        return sentence
     return ""

@@ -40,135 +40,127 @@ class Described:
 
 _TASK = ("task",)
 _TABLE = ("task", "swimlane", "table")
-METRICS = {
-    each.name: each
-    for each in (
-        Described(
-            "cdcbus_build_info", ("version", "node"), "1; the version of the node that answers."
-        ),
-        Described("cdcbus_node_up", ("node",), "1 if the node's process runs, else 0."),
-        Described("cdcbus_node_taking", ("node",), "1 if it takes tasks, 0 if it was drained."),
-        Described("cdcbus_node_swimlanes", ("node",), "Swimlanes that it runs now."),
-        Described("cdcbus_node_swimlane_limit", ("node",), "How many it runs at most."),
-        Described("cdcbus_node_silent_seconds", ("node",), "Since its last report."),
-        Described("cdcbus_task_state", ("task", "state"), "1 for the state that the task is in."),
-        Described("cdcbus_task_on_node", ("task", "node"), "1 for the node that runs it."),
-        Described(
-            "cdcbus_task_restarts",
-            _TASK,
-            "How often it was restarted after failures, since an operator started it.",
-        ),
-        Described("cdcbus_task_last_failure_timestamp_seconds", _TASK, "When it last failed."),
-        Described("cdcbus_task_silent_seconds", _TASK, "Since the last report of its process."),
-        Described("cdcbus_task_rows_total", _TASK, "Row changes that it has processed."),
-        Described("cdcbus_task_rows_per_second", _TASK, "Row changes per second, at present."),
-        Described(
-            "cdcbus_task_lag_records", _TASK, "Records between it and the end of its topics."
-        ),
-        Described("cdcbus_task_lag_bytes", _TASK, "Bytes between it and the end of its binlog."),
-        Described(
-            "cdcbus_task_lag_seconds",
-            _TASK,
-            "Age of the next row to process, by its commit at the source; 0 at the end.",
-        ),
-        Described(
-            "cdcbus_task_delay_seconds",
-            ("task", "stage", "quantile"),
-            "How long rows took from stage to stage, in the last minutes.",
-        ),
-        Described(
-            "cdcbus_task_stage_seconds",
-            ("task", "stage"),
-            "How long the stages of its last batch took.",
-        ),
-        Described(
-            "cdcbus_task_queued_bytes",
-            _TASK,
-            "Bytes of records that wait for Kafka; loader.source.queueBytes at most.",
-        ),
-        Described(
-            "cdcbus_task_batch_seconds",
-            _TASK,
-            "How long the batch in progress has been applied; 0 between batches.",
-        ),
-        Described("cdcbus_task_idle_seconds", _TASK, "Since the last rows arrived."),
-        Described(
-            "cdcbus_task_still_seconds",
-            _TASK,
-            "How long its position has not moved although there is more.",
-        ),
-        Described(
-            "cdcbus_task_skew_seconds",
-            _TASK,
-            "How far the source's clock is ahead, as far as is known.",
-        ),
-        Described(
-            "cdcbus_task_retention_seconds",
-            _TASK,
-            "How long its topics, or its binlog, keep what it has to read.",
-        ),
-        Described(
-            "cdcbus_task_kept_unread_ratio",
-            _TASK,
-            "Unread share of the bytes that its topics, or its binlog, keep; 1: all.",
-        ),
-        Described(
-            "cdcbus_task_late_records_total",
-            _TASK,
-            "Records left out since its start, because a process that had lost its fetch task's "
-            "lock sent them late.",
-        ),
-        Described(
-            "cdcbus_task_open_letters",
-            _TASK,
-            "Its dead letters that are neither replayed nor dropped, as a node last counted them.",
-        ),
-        Described("cdcbus_task_verify_timestamp_seconds", _TASK, "When its last verify ended."),
-        Described("cdcbus_task_verify_seconds", _TASK, "How long that took."),
-        Described(
-            "cdcbus_task_verified_tables",
-            ("task", "result"),
-            "Target tables of the last verify by its result: equal, different, changing, behind, "
-            "error.",
-        ),
-        Described(
-            "cdcbus_task_unequal_tables",
-            _TASK,
-            "Target tables that differ from the source, as far as its verifies know.",
-        ),
-        Described(
-            "cdcbus_task_verify_failed",
-            _TASK,
-            "1 if the last verify could not be done, or could not compare a table, else 0.",
-        ),
-        Described(
-            "cdcbus_table_rows_total",
-            (*_TABLE, "operation"),
-            "Row changes of a table, by operation at the source.",
-        ),
-        Described(
-            "cdcbus_table_rows_per_second",
-            _TABLE,
-            "Row changes of a table per second, in the last minute.",
-        ),
-        Described(
-            "cdcbus_table_failed_rows_total", _TABLE, "Of these, those that went to dead letters."
-        ),
-        Described(
-            "cdcbus_table_missed_rows_total",
-            _TABLE,
-            "Updates and deletes that hit no row of the target, also those that became inserts.",
-        ),
-        Described(
-            "cdcbus_table_dropped_rows_total", _TABLE, "Rows from which a column was left out."
-        ),
-        Described(
-            "cdcbus_table_superseded_rows_total",
-            _TABLE,
-            "Changes that another row blocked and a later change replaced.",
-        ),
-    )
-}
+_DESCRIBED = (
+    Described("cdcbus_build_info", ("version", "node"), "1; the version of the node that answers."),
+    Described("cdcbus_node_up", ("node",), "1 if the node's process runs, else 0."),
+    Described("cdcbus_node_taking", ("node",), "1 if it takes tasks, 0 if it was drained."),
+    Described("cdcbus_node_swimlanes", ("node",), "Swimlanes that it runs now."),
+    Described("cdcbus_node_swimlane_limit", ("node",), "How many it runs at most."),
+    Described("cdcbus_node_silent_seconds", ("node",), "Since its last report."),
+    Described("cdcbus_task_state", ("task", "state"), "1 for the state that the task is in."),
+    Described("cdcbus_task_on_node", ("task", "node"), "1 for the node that runs it."),
+    Described(
+        "cdcbus_task_restarts",
+        _TASK,
+        "How often it was restarted after failures, since an operator started it.",
+    ),
+    Described("cdcbus_task_last_failure_timestamp_seconds", _TASK, "When it last failed."),
+    Described("cdcbus_task_silent_seconds", _TASK, "Since the last report of its process."),
+    Described("cdcbus_task_rows_total", _TASK, "Row changes that it has processed."),
+    Described("cdcbus_task_rows_per_second", _TASK, "Row changes per second, at present."),
+    Described("cdcbus_task_lag_records", _TASK, "Records between it and the end of its topics."),
+    Described("cdcbus_task_lag_bytes", _TASK, "Bytes between it and the end of its binlog."),
+    Described(
+        "cdcbus_task_lag_seconds",
+        _TASK,
+        "Age of the next row to process, by its commit at the source; 0 at the end.",
+    ),
+    Described(
+        "cdcbus_task_delay_seconds",
+        ("task", "stage", "quantile"),
+        "How long rows took from stage to stage, in the last minutes.",
+    ),
+    Described(
+        "cdcbus_task_stage_seconds",
+        ("task", "stage"),
+        "How long the stages of its last batch took.",
+    ),
+    Described(
+        "cdcbus_task_queued_bytes",
+        _TASK,
+        "Bytes of records that wait for Kafka; loader.source.queueBytes at most.",
+    ),
+    Described(
+        "cdcbus_task_batch_seconds",
+        _TASK,
+        "How long the batch in progress has been applied; 0 between batches.",
+    ),
+    Described("cdcbus_task_idle_seconds", _TASK, "Since the last rows arrived."),
+    Described(
+        "cdcbus_task_still_seconds",
+        _TASK,
+        "How long its position has not moved although there is more.",
+    ),
+    Described(
+        "cdcbus_task_skew_seconds",
+        _TASK,
+        "How far the source's clock is ahead, as far as is known.",
+    ),
+    Described(
+        "cdcbus_task_retention_seconds",
+        _TASK,
+        "How long its topics, or its binlog, keep what it has to read.",
+    ),
+    Described(
+        "cdcbus_task_kept_unread_ratio",
+        _TASK,
+        "Unread share of the bytes that its topics, or its binlog, keep; 1: all.",
+    ),
+    Described(
+        "cdcbus_task_late_records_total",
+        _TASK,
+        "Records left out since its start, because a process that had lost its fetch task's "
+        "lock sent them late.",
+    ),
+    Described(
+        "cdcbus_task_open_letters",
+        _TASK,
+        "Its dead letters that are neither replayed nor dropped, as a node last counted them.",
+    ),
+    Described("cdcbus_task_verify_timestamp_seconds", _TASK, "When its last verify ended."),
+    Described("cdcbus_task_verify_seconds", _TASK, "How long that took."),
+    Described(
+        "cdcbus_task_verified_tables",
+        ("task", "result"),
+        "Target tables of the last verify by its result: equal, different, changing, behind, "
+        "error.",
+    ),
+    Described(
+        "cdcbus_task_unequal_tables",
+        _TASK,
+        "Target tables that differ from the source, as far as its verifies know.",
+    ),
+    Described(
+        "cdcbus_task_verify_failed",
+        _TASK,
+        "1 if the last verify could not be done, or could not compare a table, else 0.",
+    ),
+    Described(
+        "cdcbus_table_rows_total",
+        (*_TABLE, "operation"),
+        "Row changes of a table, by operation at the source.",
+    ),
+    Described(
+        "cdcbus_table_rows_per_second",
+        _TABLE,
+        "Row changes of a table per second, in the last minute.",
+    ),
+    Described(
+        "cdcbus_table_failed_rows_total", _TABLE, "Of these, those that went to dead letters."
+    ),
+    Described(
+        "cdcbus_table_missed_rows_total",
+        _TABLE,
+        "Updates and deletes that hit no row of the target, also those that became inserts.",
+    ),
+    Described("cdcbus_table_dropped_rows_total", _TABLE, "Rows from which a column was left out."),
+    Described(
+        "cdcbus_table_superseded_rows_total",
+        _TABLE,
+        "Changes that another row blocked and a later change replaced.",
+    ),
+)
+METRICS = {each.name: each for each in _DESCRIBED}
 Sample = tuple[str, tuple[str, ...], float | None]
 
 
@@ -280,8 +272,9 @@ class _Families(Collector):
 
 
 def _family(of: Described) -> CounterMetricFamily | GaugeMetricFamily:
-    family = CounterMetricFamily if of.name.endswith("_total") else GaugeMetricFamily
-    return family(of.name, of.meaning, labels=of.labels)
+    if of.name.endswith("_total"):
+        return CounterMetricFamily(of.name, of.meaning, labels=of.labels)
+    return GaugeMetricFamily(of.name, of.meaning, labels=of.labels)
 
 
 def _epoch(stamp: str) -> float | None:

@@ -128,7 +128,10 @@ def _of_java(command: str) -> str:
     machines = java_machines(os.getpid())
     if not machines:
         return "no task of this node runs on Spark just now\n"
-    return "\n".join(f"process {pid}, java\n\n{ask_java(pid, command)}" for pid in machines)
+    answers = []
+    for pid in machines:
+        answers.append(f"process {pid}, java\n\n{ask_java(pid, command)}")
+    return "\n".join(answers)
 
 
 def _lag(status: Status) -> str:
@@ -141,8 +144,12 @@ def _lag(status: Status) -> str:
 
 
 def _idle(status: Status) -> str:
-    return "" if status.stat is None else _seconds(status.stat.idle_seconds)
+    if status.stat is None:
+        return ""
+    return _seconds(status.stat.idle_seconds)
 
 
 def _seconds(number: float | None) -> str:
-    return "" if number is None else f"{number:.0f}s"
+    if number is None:
+        return ""
+    return f"{number:.0f}s"

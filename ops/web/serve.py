@@ -28,42 +28,81 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
     is a warning in the log, and the block runs without pages (None), as the rows matter more.
     Raises ConfigError where http.bind is open to other machines and there is no http.token, or
     where http.closed requires one."""
-    bind, token, people = settings.http_bind, settings.http_token, settings.http_people
-    oidc = settings.http_oidc
-    has_token = token is not None or bool(people) or oidc is not None
-    if bind is None:
+    # Read before anything is open, as both can be refused.
+    people, oidc = settings.http_people, settings.http_oidc
+    has_token = settings.http_token is not None or bool(people) or oidc is not None
+    if settings.http_bind is None:
         yield None
         return
-    host, port = bind
-    if not is_loopback(host) and not has_token:
-        raise ConfigError(
-            f"http.bind={host}:{port} is open to other machines; set http.token too, or bind to "
-            "127.0.0.1"
-        )
-    if settings.http_closed and not has_token:
-        raise ConfigError(
-            "http.closed=true requires a token for every page, but there is none; set http.token"
-        )
+    host, port = settings.http_bind
+    if not has_token:
+        _refuse_open(settings, host, port)
     # Bound here, as uvicorn would end the process where the port is in use.
     listening = _listen(host, port)
     if listening is None:
         yield None
         return
-    # a client of its own, so that pages do not slow down the node
-    client = connect(settings.zookeeper, auth=settings.zookeeper_auth)
-    # An address of IPv6 stands in brackets, or its port would be a part of it.
-    shown_host = f"[{host}]" if ":" in host else host
-    address = f"http://{shown_host}:{listening.getsockname()[1]}"
-    provider = None if oidc is None else Provider(oidc)
-    bus = WebBus(client, settings, node_id, token, host, people=people, provider=provider)
     try:
+        bus = _open_bus(settings, node_id, host)
+    except BaseException:
+        listening.close()
+        raise
+    address = _address(host, listening)
+    server = _server(bus)
+    thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
+    thread.start()
+    LOG.info("node %s serves %s", node_id, address)
+    try:
+        yield address
+    finally:
+        # Ends the streams first: a graceful shutdown would wait for them.
+        bus.ending.set()
+        server.should_exit = True
+        thread.join(2 * END_SECONDS)
+        bus.client.stop()
+        bus.client.close()
+
+
+def _refuse_open(settings: BusSettings, host: str, port: int) -> None:
+    """Raises ConfigError where the pages need a token."""
+    if not is_loopback(host):
+        raise ConfigError(
+            f"http.bind={host}:{port} is open to other machines; set http.token too, or bind to "
+            "127.0.0.1"
+        )
+    if settings.http_closed:
+        raise ConfigError(
+            "http.closed=true requires a token for every page, but there is none; set http.token"
+        )
+
+
+def _open_bus(settings: BusSettings, node_id: str, host: str) -> WebBus:
+    """The bus with a client of its own, so that pages do not slow down the node."""
+    provider = None
+    if settings.http_oidc is not None:
+        provider = Provider(settings.http_oidc)
+    people = settings.http_people
+    client = connect(settings.zookeeper, auth=settings.zookeeper_auth)
+    try:
+        bus = WebBus(
+            client,
+            settings,
+            node_id,
+            settings.http_token,
+            host,
+            people=people,
+            provider=provider,
+        )
         bus.ended_sessions.follow(client)
     except BaseException:
         # ZooKeeper may be unreachable: nothing stays open then.
         client.stop()
         client.close()
-        listening.close()
         raise
+    return bus
+
+
+def _server(bus: WebBus) -> uvicorn.Server:
     config = uvicorn.Config(
         make_app(bus),
         # Records go where the node's own go.
@@ -75,19 +114,15 @@ def serving(settings: BusSettings, node_id: str) -> Iterator[str | None]:
         lifespan="off",
         timeout_graceful_shutdown=END_SECONDS,
     )
-    server = uvicorn.Server(config)
-    thread = Thread(target=server.run, kwargs={"sockets": [listening]}, name="http", daemon=True)
-    thread.start()
-    LOG.info("node %s serves %s", node_id, address)
-    try:
-        yield address
-    finally:
-        # Ends the streams first: a graceful shutdown would wait for them.
-        bus.ending.set()
-        server.should_exit = True
-        thread.join(2 * END_SECONDS)
-        client.stop()
-        client.close()
+    return uvicorn.Server(config)
+
+
+def _address(host: str, listening: socket.socket) -> str:
+    # An address of IPv6 stands in brackets, or its port would be a part of it.
+    if ":" in host:
+        host = f"[{host}]"
+    _, port, *_ = listening.getsockname()
+    return f"http://{host}:{port}"
 
 
 def _listen(host: str, port: int) -> socket.socket | None:

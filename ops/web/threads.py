@@ -60,7 +60,9 @@ def ask_java(pid: int, command: str) -> str:
         beside = Path(f"/proc/{pid}/exe").readlink().with_name("jcmd")
     except OSError:
         return f"process {pid} has ended\n"
-    tool = str(beside) if beside.exists() else shutil.which("jcmd")
+    tool: str | None = str(beside)
+    if not beside.exists():
+        tool = shutil.which("jcmd")
     if tool is None:
         return (
             f"process {pid} cannot be asked: its Java has no jcmd; install a JDK of that "

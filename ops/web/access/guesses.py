@@ -61,12 +61,14 @@ class Guesses:
                 _put(self._known, client, None)
                 return
             self._left, self._at = self._allowed(now) - 1.0, now
+            count = 1
             before = self._wrong.get(client)
-            is_new = before is None or now - before.at > FORGET_SECONDS
-            count = 1 if is_new or before is None else before.count + 1
-            # The exponent is limited, as the count is not.
-            pause = min(LONGEST_SECONDS, 2.0 ** min(count - FREE_GUESSES, 10))
-            until = now + pause if count >= FREE_GUESSES else now
+            if before is not None and now - before.at <= FORGET_SECONDS:
+                count += before.count
+            until = now
+            if count >= FREE_GUESSES:
+                # The exponent is limited, as the count is not.
+                until += min(LONGEST_SECONDS, 2.0 ** min(count - FREE_GUESSES, 10))
             _put(self._wrong, client, _Wrong(count, now, until))
 
     def _allowed(self, now: float) -> float:

@@ -62,9 +62,10 @@ def way_in(connection: HTTPConnection) -> str:
     if connection.scope.get("http_version") == "1.0":
         return "by HTTP/1.0"
     # A browser says so, and no page can: then the page's address is that of a proxy.
-    page = headers.get("referer", "") if headers.get("sec-fetch-site") == "same-origin" else ""
-    if page and not is_loopback(host_name(page.partition("//")[2])):
-        return "from a page at another address"
+    if headers.get("sec-fetch-site") == "same-origin":
+        page = headers.get("referer", "")
+        if page and not is_loopback(host_name(page.partition("//")[2])):
+            return "from a page at another address"
     return ""
 
 
@@ -82,7 +83,9 @@ def client_of(connection: HTTPConnection) -> str:
     except ValueError:
         return "unknown"
     # A site has all addresses of its IPv6 network, so each of them would be a new client.
-    return str(address) if address.version == 4 else str(ip_network((int(address), 64), False))
+    if address.version == 6:
+        return str(ip_network((int(address), 64), False))
+    return str(address)
 
 
 def is_loopback(host: str) -> bool:

@@ -54,7 +54,9 @@ def read_cookie(token: str, cookie: str) -> Session | None:
     # From the right: a name may hold full stops, a key holds none.
     name, _, key = signed.rpartition(".")
     session = Session(name, key)
-    return session if time.time() < session.end else None
+    if time.time() >= session.end:
+        return None
+    return session
 
 
 class EndedSessions:

@@ -135,13 +135,14 @@ def versions_page(request: Request, task_id: str) -> Response:
     status = actions.known_task(bus, task_id)
     found = versions_of(bus.client, task_id)
     shown = []
+    before = ""
     for number, version in enumerate(found, 1):
-        # The oldest version has none before it to be compared with.
         change: Sequence[DiffLine] = ()
-        before = found[number - 2].text if number > 1 else ""
+        # The oldest version has none before it to be compared with.
         if before:
             change = difference(before, version.text)
         shown.append(ShownVersion(number, version, change))
+        before = version.text
     values = {
         "task_id": status.task_id,
         "versions": shown[::-1],

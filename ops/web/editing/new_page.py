@@ -122,7 +122,8 @@ def step(request: Request, sent: Annotated[Sent, Depends(sent_by)]) -> Response:
             # Nobody has answered these yet, so a wrong default is not marked as a mistake.
             unmarked = [replace(field, wrong="") for field in fields]
             return _page(request, each, answers, unmarked)
-        if any(field.wrong for field in _asked_at(each, fields, sent.route)):
+        asked = _asked_at(each, fields, sent.route)
+        if any(field.wrong for field in asked):
             return _page(request, each, answers, fields, status=422)
     bus = bus_of(request)
     if sent.at != TEXT:
@@ -184,6 +185,9 @@ def _page(
     **more: object,
 ) -> Response:
     route = answers.get("route", "")
+    variable = ""
+    if route:
+        variable = password_variable(route)
     values: Mapping[str, object] = {
         "at": at,
         "steps": [(each, TITLES[each]) for each in STEPS],
@@ -192,7 +196,7 @@ def _page(
         "route": route,
         "fields": _asked_at(at, fields, route),
         "refusal": refusal,
-        "variable": password_variable(route) if route else "",
+        "variable": variable,
         **more,
     }
     return page(request, "new.html", values, section="/", status=status)
@@ -209,9 +213,10 @@ def _text_page(
     work = _written(bus, answers, text)
     status = 200
     sentence = work.refusal
-    if refusal is not None:
-        status = refusal.status if isinstance(refusal, Refused) else status_of_error(refusal)
-        sentence = str(refusal)
+    if isinstance(refusal, Refused):
+        status, sentence = refusal.status, str(refusal)
+    elif refusal is not None:
+        status, sentence = status_of_error(refusal), str(refusal)
     results = None
     if with_systems and work.is_good:
         results = results_of(bus, work)

@@ -51,7 +51,9 @@ def opened(key: str, cookie: str) -> Attempt | None:
     if not hmac.compare_digest(signature.encode(), _signature(key, text).encode()):
         return None
     attempt = Attempt(**unpacked(text))
-    return attempt if time.time() < attempt.until else None
+    if time.time() >= attempt.until:
+        return None
+    return attempt
 
 
 def packed(value: object) -> str:

@@ -68,8 +68,11 @@ def _read(url: str, form: Mapping[str, str] | None, authorization: str, where: s
     headers = {"Accept": "application/json"}
     if authorization:
         headers["Authorization"] = authorization
+    body = None
+    if form is not None:
+        body = urlencode(form).encode()
     deadline = time.monotonic() + ANSWER_SECONDS
-    request = Request(url, None if form is None else urlencode(form).encode(), headers)
+    request = Request(url, body, headers)
     try:
         with build_opener(NoRedirects).open(request, timeout=ANSWER_SECONDS) as response:
             return read_within(response, deadline, ANSWER_BYTES)
@@ -100,10 +103,13 @@ def _code(error: HTTPError) -> str:
         answer = orjson.loads(error.read(ANSWER_BYTES))
     except (orjson.JSONDecodeError, OSError, HTTPException):
         return ""
-    return oauth_code(answer.get("error")) if isinstance(answer, dict) else ""
+    if not isinstance(answer, dict):
+        return ""
+    return oauth_code(answer.get("error"))
 
 
 def oauth_code(told: object) -> str:
     """The code, if it is a word that can be shown; else empty."""
-    is_word = isinstance(told, str) and told.replace("_", "").isalnum() and len(told) <= 60
-    return str(told) if is_word else ""
+    if isinstance(told, str) and told.replace("_", "").isalnum() and len(told) <= 60:
+        return told
+    return ""

@@ -76,7 +76,9 @@ def _check_party(claims: Mapping[str, Any], client_id: str) -> None:
     audience = claims["aud"]
     is_shared = isinstance(audience, list) and len(audience) > 1
     # Without `azp` only a token for this client alone is accepted.
-    if claims.get("azp", None if is_shared else client_id) != client_id:
+    if "azp" not in claims and not is_shared:
+        return
+    if claims.get("azp") != client_id:
         raise Refused(401, "the provider's ID token is for another client (azp)")
 
 
@@ -102,7 +104,9 @@ def claim(claims: Mapping[str, Any], path: str) -> Any:
         return claims[path]
     found: Any = claims
     for part in path.split("."):
-        found = found.get(part) if isinstance(found, dict) else None
+        if not isinstance(found, dict):
+            return None
+        found = found.get(part)
     return found
 
 
@@ -131,6 +135,7 @@ def values_of(claims: Mapping[str, Any], groups_claim: str) -> frozenset[str]:
     """The groups or roles that a claim names: a list, or a single one. Raises Refused for an
     address that may be somebody else's."""
     _check_email(claims, groups_claim)
-    found = claim(claims, groups_claim)
-    listed = found if isinstance(found, list) else [found]
+    listed = claim(claims, groups_claim)
+    if not isinstance(listed, list):
+        listed = [listed]
     return frozenset(each for each in listed if isinstance(each, str))

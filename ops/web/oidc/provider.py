@@ -88,7 +88,9 @@ class Provider:
         if not isinstance(endpoint, str) or not _is_safe(endpoint):
             return None
         fields = {"client_id": self.settings.client_id, "post_logout_redirect_uri": after}
-        return _with(endpoint, fields | ({"id_token_hint": id_token} if id_token else {}))
+        if id_token:
+            fields["id_token_hint"] = id_token
+        return _with(endpoint, fields)
 
     def check_issuer(self, said: str | None) -> None:
         """Raises Refused for a browser that comes from another provider (RFC 9207)."""
@@ -236,7 +238,8 @@ class Provider:
         settings = self.settings
         wanted = (settings.name_claim, settings.groups_claim)
         endpoint, access = self._described().get("userinfo_endpoint"), tokens.get("access_token")
-        if all(claim(claims, each) is not None for each in wanted) or not access or not endpoint:
+        has_all = all(claim(claims, each) is not None for each in wanted)
+        if has_all or not access or not endpoint:
             return claims
         if not isinstance(endpoint, str) or not _is_safe(endpoint):
             return claims
@@ -261,4 +264,5 @@ def _is_safe(endpoint: str) -> bool:
 
 
 def _with(endpoint: str, fields: Mapping[str, str]) -> str:
-    return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(fields)}"
+    separator = "&" if "?" in endpoint else "?"
+    return f"{endpoint}{separator}{urlencode(fields)}"

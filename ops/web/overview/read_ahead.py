@@ -62,7 +62,8 @@ def tasks_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
     nodes = []
     folders = []
     for task_id in task_ids:
-        nodes += [f"{TASKS}/{task_id}/{name}" for name in OF_A_TASK]
+        for name in OF_A_TASK:
+            nodes.append(f"{TASKS}/{task_id}/{name}")
         folders += [dist_path(task_id), lock_path(task_id)]
     # Two rounds: what is in the folders is known only after the first.
     ahead.read(nodes, folders)
@@ -73,7 +74,7 @@ def tasks_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
 def texts_ahead(client: KazooClient, task_ids: Sequence[str]) -> ReadAhead:
     """A client with the texts of these tasks only."""
     ahead = ReadAhead(client)
-    folders = [dist_path(task_id) for task_id in task_ids]
+    folders = list(map(dist_path, task_ids))
     ahead.read((), folders)
     ahead.read(_inside(ahead, folders))
     return ahead

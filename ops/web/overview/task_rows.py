@@ -118,10 +118,13 @@ class Overviews:
         rows = []
         for task_id in task_ids:
             task, tags = self._tasks.task_and_tags(task_id, client)
+            route = None
+            if task is not None:
+                route = route_of(task)
             known, _ = alarms.get(task_id)
             row = TaskRow(
                 status=explained(client, status_of(nodes, task_id)),
-                route=None if task is None else route_of(task),
+                route=route,
                 hour=hours[task_id],
                 alarms=[(rule, alarm.sentence) for rule, alarm in known.raised.items()],
                 is_silent=alarms.silence(task_id).is_on(now),
@@ -139,11 +142,12 @@ class Overviews:
             if now - read_at > HOURS_KNOWN_SECONDS:
                 old.append(task_id)
         client = ReadAhead(self._bus.client)
-        client.read(minutes_path(task_id) for task_id in old)
+        client.read(map(minutes_path, old))
         history = ThroughputHistory(client)
         for task_id in old:
-            minutes = history.read(task_id)
-            hour = last_hour(minutes, now) if minutes else ()
+            hour: Sequence[int] = ()
+            if minutes := history.read(task_id):
+                hour = last_hour(minutes, now)
             self._hours[task_id] = (now, hour)
         # Deleted tasks are forgotten.
         self._hours = {task_id: self._hours[task_id] for task_id in task_ids}
@@ -216,8 +220,9 @@ def _stat(name: str) -> Callable[[TaskRow], Any]:
     """Reads a figure that a task reports; None where it has reported nothing."""
 
     def read(row: TaskRow) -> Any:
-        stat = row.status.stat
-        return None if stat is None else getattr(stat, name)
+        if row.status.stat is None:
+            return None
+        return getattr(row.status.stat, name)
 
     return read
 
@@ -229,7 +234,9 @@ def _way(row: TaskRow) -> str:
 
 
 def _rows_in_hour(row: TaskRow) -> int | None:
-    return sum(row.hour) if row.hour else None
+    if not row.hour:
+        return None
+    return sum(row.hour)
 
 
 COLUMNS: Mapping[str, Callable[[TaskRow], Any]] = {

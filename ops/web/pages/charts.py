@@ -41,8 +41,9 @@ def line_chart(series: Series) -> Markup:
     top = ceiling(highest)
     description = f"From {moment(series, series.start)} to {moment(series, series.end)} UTC."
     for line in series.lines:
-        name = f"{line.name}: " if line.name else ""
-        summary = name + _summary(line.values, series.unit)
+        summary = _summary(line.values, series.unit)
+        if line.name:
+            summary = f"{line.name}: {summary}"
         description += f" {summary[:1].upper()}{summary[1:]}."
     description += _in_words(series)
     grid = Markup('<path class="grid" d="M0 0H100M0 50H100"/>')

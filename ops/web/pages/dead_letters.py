@@ -60,7 +60,9 @@ def letter_row(
         parts = original_of(each)
     elif isinstance(each, FetchLetter):
         original = original_of(each)
-        parts = {name: original[name] for name in PLACES if name in original}
+        for name in PLACES:
+            if name in original:
+                parts[name] = original[name]
     time = each.time[:19].replace("T", " ")
     changes: list[tuple[str, str, Sequence[FoundCell]]] = []
     unreadable = ""
@@ -129,12 +131,16 @@ def task_letters_page(request: Request, task_id: str, done: str = "") -> Respons
     )
     shows_cells = not bus.has_way_in or is_logged_in(request)
     task = actions.stored_task(bus, task_id)
-    reader = task.reader if isinstance(task, LoadTask) else None
+    reader, no_replay = None, ""
+    if isinstance(task, LoadTask):
+        reader = task.reader
+    else:
+        no_replay = NO_REPLAY
     values = {
         "task_id": task_id,
         "open": len(dead_letters),
         "letters": [letter_row(each, shows_cells, reader) for each in dead_letters[:SHOWN]],
-        "no_replay": NO_REPLAY if isinstance(task, FetchTask) else "",
+        "no_replay": no_replay,
         "done": DONE.get(done, ""),
     }
     return page(request, "task_letters.html", values, section="/letters")
@@ -169,4 +175,6 @@ def _chosen(records: Sequence[str], takes_all: bool) -> Sequence[str] | None:
     # An empty form must not stand for all of them.
     if not records and not takes_all:
         raise Refused(422, "no dead letter was chosen; go back and tick some")
-    return None if takes_all else records
+    if takes_all:
+        return None
+    return records

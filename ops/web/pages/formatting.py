@@ -37,7 +37,9 @@ def duration(seconds: float | None) -> str:
         if seconds >= size:
             rest = int(seconds % size) // smaller_size
             whole = f"{int(seconds // size)} {unit}"
-            return f"{whole} {rest} {smaller_unit}" if rest else whole
+            if not rest:
+                return whole
+            return f"{whole} {rest} {smaller_unit}"
     return NOTHING
 
 

@@ -51,7 +51,9 @@ def _level(state: State, seconds: float | None) -> str:
         return "bad"
     if state is State.RETRYING or lag >= LATE_SECONDS:
         return "warn"
-    return "good" if state is State.WORKING else ""
+    if state is State.WORKING:
+        return "good"
+    return ""
 
 
 def _address(q: str, zoom: int) -> str:

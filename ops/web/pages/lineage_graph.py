@@ -193,7 +193,9 @@ def _full(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         full: list[Station] = []
         for station in path:
-            place = last if station.kind == TARGET else column[station]
+            place = column[station]
+            if station.kind == TARGET:
+                place = last
             while len(full) < place:
                 # A name of its own, so that each line past a column has its own place.
                 full.append(Station(PASSED, f"{full[-1].name}→{station.name}", station.under))
@@ -324,7 +326,9 @@ def _width(station: Station, known: Mapping[str, TaskState]) -> float:
 
 
 def _height(station: Station) -> int:
-    return LINE if station.kind in (PASSED, ENDED) else HEIGHT
+    if station.kind in (PASSED, ENDED):
+        return LINE
+    return HEIGHT
 
 
 def _heading(number: int, column: Iterable[Station]) -> str:

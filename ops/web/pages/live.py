@@ -63,9 +63,11 @@ async def _events(
                 # The stream continues: the page keeps its last state, and says why.
                 yield event("away", str(error))
             else:
-                yield event(
-                    "parts", {name: html for name, html in found.items() if sent.get(name) != html}
-                )
+                changed = {}
+                for name, html in found.items():
+                    if sent.get(name) != html:
+                        changed[name] = html
+                yield event("parts", changed)
                 sent = found
             # In short steps, so that a node that ends does not wait for its streams.
             again = time.monotonic() + every_seconds

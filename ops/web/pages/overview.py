@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
@@ -54,13 +54,19 @@ class Asked:
     def query(self) -> str:
         return _query(asdict(self))
 
+    @property
+    def address(self) -> str:
+        return f"/?{self.query}"
+
     def by(self, column: str) -> str:
         """The address of the same tasks sorted by a column; a second click reverses the order."""
-        sort = f"-{column}" if self.sort == column else column
-        return f"/?{_query({**asdict(self), 'sort': sort})}"
+        sort = column
+        if self.sort == column:
+            sort = f"-{column}"
+        return replace(self, sort=sort).address
 
     def with_tag(self, tag: str) -> str:
-        return f"/?{_query({**asdict(self), 'tag': tag})}"
+        return replace(self, tag=tag).address
 
 
 def _query(fields: dict[str, str]) -> str:
@@ -76,7 +82,9 @@ AskedFor = Annotated[Asked, Depends(_asked)]
 
 @router.get("/")
 def overview_page(request: Request, asked: AskedFor, done: str = "", number: int = 0) -> Response:
-    note = _note(number, done) if done in DONE else ""
+    note = ""
+    if done in DONE:
+        note = _note(number, done)
     return _page(request, asked, note)
 
 
@@ -105,11 +113,15 @@ def change_chosen(
             refusals.append(f"{task_id}: {error}")
     # Also after refusals, as the other tasks have changed.
     shared(request).overviews.changed()
-    done = "told" if (what, seconds) == ("silence", OFF) else what
+    done = what
+    if (what, seconds) == ("silence", OFF):
+        done = "told"
     number = len(chosen) - len(refusals)
     # No redirect, which would lose the refusals.
     if refusals:
-        note = _note(number, done) if number else ""
+        note = ""
+        if number:
+            note = _note(number, done)
         return _page(request, asked, note, refusals)
     query = _query({**asdict(asked), "done": done, "number": str(number)})
     return RedirectResponse(f"/?{query}", 303)

@@ -68,7 +68,8 @@ def position_changes(bus: WebBus, task_id: str) -> list[tuple[str, Change]]:
     """The positions that operators have set, newest first, with their swimlanes."""
     found: list[tuple[str, Change]] = []
     for swimlane, changes in histories(bus.client, task_id).items():
-        found += [(swimlane, change) for change in changes]
+        for change in changes:
+            found.append((swimlane, change))
     return sorted(found, key=lambda each: each[1].at, reverse=True)
 
 
@@ -78,7 +79,8 @@ def settings(entries: Iterable[Entry]) -> list[Setting]:
     found = []
     for entry in entries:
         is_hidden = is_inline_secret(entry.key, find_key(entry.key), entry.written)
-        found.append(Setting(entry.key, MASK if is_hidden else entry.written, is_hidden))
+        shown = MASK if is_hidden else entry.written
+        found.append(Setting(entry.key, shown, is_hidden))
     return found
 
 

@@ -87,6 +87,9 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
         hours = history.read_hours(task_id) if span else ()
         charts = throughput_charts(history.read(task_id), now, hours, span, marks)
         found = TaskCharts(charts, _delay_charts(bus, task_id, charts, marks))
+    newest_marks: Sequence[Mark] = ()
+    if found.main:
+        newest_marks = found.main[0].marks[::-1]
     return {
         "status": status,
         "is_logged_in": is_logged_in(request),
@@ -96,7 +99,7 @@ def _task_values(request: Request, task_id: str, span: str) -> dict[str, Any]:
         "delay_charts": found.delays,
         "table_charts": found.tables,
         "no_prometheus": charted.why,
-        "marks": found.main[0].marks[::-1] if found.main else (),
+        "marks": newest_marks,
         "mark_words": WORDS,
         "rates": _table_rates(status),
         "places": details.places(bus, task_id),
@@ -158,8 +161,11 @@ def _task_text(request: Request, task_id: str) -> dict[str, Any]:
             "keeps_letters": False,
         }
     task = inspection.task
+    route = None
+    if task is not None:
+        route = route_of(task)
     return {
-        "route": None if task is None else route_of(task),
+        "route": route,
         "settings": details.settings(inspection.entries.values()),
         "findings": details.diagnostics_of(inspection),
         "damage": "",
@@ -189,8 +195,8 @@ def stop(request: Request, task_id: str) -> Response:
 def snapshot(
     request: Request, task_id: str, kind: WishKind, table: Annotated[str, Form()] = ""
 ) -> Response:
-    what = Wish(kind, (table,) if table else ())
-    ordered = actions.snapshot(bus_of(request), task_id, what, operator_of(request))
+    tables = (table,) if table else ()
+    ordered = actions.snapshot(bus_of(request), task_id, Wish(kind, tables), operator_of(request))
     done = "given-up" if ordered.gives_up else "snapshot"
     return RedirectResponse(task_address(task_id, f"?done={done}"), 303)
 
@@ -212,7 +218,7 @@ def _reset_page(
     refusal: CdcError | None = None,
 ) -> Response:
     bus = bus_of(request)
-    status = actions.known_task(bus, task_id)
+    known = actions.known_task(bus, task_id)
     targets = {}
     # After a refused reset its reason is shown, and nothing is looked up again.
     if to and refusal is None:
@@ -220,24 +226,23 @@ def _reset_page(
             targets = actions.reset_preview(bus, task_id, to, topic or None, _partition(partition))
         except CdcError as error:
             refusal = error
-    task = shared(request).tasks.task(task_id)
+    status, sentence = 200, ""
+    if refusal is not None:
+        status, sentence = status_of_error(refusal), str(refusal)
+    route = None
+    if (task := shared(request).tasks.task(task_id)) is not None:
+        route = route_of(task)
     values = {
-        "status": status,
-        "route": None if task is None else route_of(task),
+        "status": known,
+        "route": route,
         "places": details.places(bus, task_id),
         "to": to,
         "topic": topic,
         "partition": partition,
         "targets": targets,
-        "refusal": "" if refusal is None else str(refusal),
+        "refusal": sentence,
     }
-    return page(
-        request,
-        "reset.html",
-        values,
-        section="/",
-        status=200 if refusal is None else status_of_error(refusal),
-    )
+    return page(request, "reset.html", values, section="/", status=status)
 
 
 @router.post("/tasks/{task_id}/reset")

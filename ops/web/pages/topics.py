@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.ops.services.dead_letter_counts import dead_letter_topic_of
-from cdcbus.ops.services.row_view import is_wanted, printable, utc
+from cdcbus.ops.services.row_view import is_wanted, key_text, printable, utc
 from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, access_of
 from cdcbus.ops.web import actions
 from cdcbus.ops.web.answers import Refused
@@ -93,7 +93,9 @@ class TailRow:
 
 def topics_of(task: FetchTask | LoadTask) -> tuple[str, ...]:
     """The topics that a task writes or reads."""
-    return task.source.topics if isinstance(task, LoadTask) else (task.publish.topic,)
+    if isinstance(task, LoadTask):
+        return task.source.topics
+    return (task.publish.topic,)
 
 
 def clusters(
@@ -205,14 +207,14 @@ def tail(
 
 def _unreadable(record: KafkaRecord, error: ConversionError) -> TailRow:
     sentence = printable(str(error))
-    return TailRow(utc(record.time_ms), _place(record), _key(record), "", "", (), sentence)
+    return TailRow(utc(record.time_ms), _place(record), key_text(record), "", "", (), sentence)
 
 
 def _row(record: KafkaRecord, change: RowChange) -> TailRow:
     return TailRow(
         utc(record.time_ms),
         _place(record),
-        _key(record),
+        key_text(record),
         change.op.value,
         printable(str(change.table.id)),
         cells_of(change),
@@ -237,7 +239,9 @@ def cells_of(change: RowChange) -> list[CellChange]:
         is_unknown = name not in before
         is_changed = not is_unknown and before[name] != after[name]
         if is_changed or is_unknown or name in key:
-            was = _short(before[name]) if is_changed else None
+            was = None
+            if is_changed:
+                was = _short(before[name])
             cell = _short(after[name])
             found.append(CellChange(printable(name), cell, was, is_changed, name in key))
     return found
@@ -254,10 +258,6 @@ def _short(cell: Cell) -> Cell:
 
 def _place(record: KafkaRecord) -> str:
     return f"{record.partition}@{record.offset}"
-
-
-def _key(record: KafkaRecord) -> str:
-    return "" if record.key is None else printable(record.key.decode("utf-8", "replace"))
 
 
 @router.get("/topics")
@@ -302,7 +302,7 @@ def topic_page(
         return refused
     wanted = _Shown(topic, task or task_naming(request, topic), table, key, op, newest)
     live = f"/live/topics/{quote(topic, safe='')}?{wanted.query}"
-    values = {"ops": [each.value for each in Op], **_tail_values(request, wanted)}
+    values = {"ops": list(Op), **_tail_values(request, wanted)}
     return page(request, "topic.html", values, section="/topics", live=live)
 
 

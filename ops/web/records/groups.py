@@ -9,7 +9,7 @@ from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
 from confluent_kafka import TopicPartition as Partition
 from confluent_kafka.admin import AdminClient
 
-from cdcbus.ops.services.topics import ANSWER_SECONDS, Access, TopicLog
+from cdcbus.ops.services.topics import ANSWER_SECONDS, Access, TopicLog, end_offsets
 
 MOST_GROUPS = 200  # asked; each is a request to Kafka
 
@@ -41,7 +41,7 @@ class Groups:
 def groups_of(access: Access, topic: str) -> Groups:
     """Raises BusError where the topic itself cannot be asked for."""
     with TopicLog(access) as log:
-        ends = {number: end for number, (_, end) in log.bounds(topic).items()}
+        ends = end_offsets(log.bounds(topic))
     admin = AdminClient({**access.options, "bootstrap.servers": access.servers})
     partitions = [Partition(topic, number) for number in ends]
     rows = []

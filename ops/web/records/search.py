@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from cdcbus.ops.services.row_view import is_wanted, printable
-from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog
+from cdcbus.ops.services.row_view import is_wanted, key_text, printable
+from cdcbus.ops.services.topics import Access, KafkaRecord, TopicLog, first_offsets, unread
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.cells import FoundCell, cells_side_by_side
 from cdcbus.plugins.contracts import Converter
@@ -86,7 +86,7 @@ def look(access: Access, topic: str, sought: Sought, starts: Mapping[int, int]) 
             for number, offset in log.at_time(topic, sought.until + 1).items():
                 if number in ends:
                     ends[number] = min(ends[number], offset)
-        rest = {number: offset for number, offset in begin.items() if offset < ends[number]}
+        rest = unread(begin, ends)
         # A copy, as `rest` changes while the records are read.
         for record in log.records(topic, rest.copy(), ends):
             looked += 1
@@ -104,7 +104,7 @@ def look(access: Access, topic: str, sought: Sought, starts: Mapping[int, int]) 
                 break
         else:  # all was read, also where a partition's last offsets hold no records
             rest = {}
-    rest = {number: offset for number, offset in rest.items() if offset < ends[number]}
+    rest = unread(rest, ends)
     found.sort(key=lambda each: (each.time_ms, each.partition, each.offset))
     return Look(found, looked, unreadable, rest)
 
@@ -160,7 +160,7 @@ def _beginnings(
         return begin
     if sought.since is not None:
         return log.at_time(topic, sought.since)
-    return {number: low for number, (low, _) in bounds.items()}
+    return first_offsets(bounds)
 
 
 def _found(record: KafkaRecord, sought: Sought, converter: Converter) -> list[Found]:
@@ -180,9 +180,8 @@ def _one(
     cells: Sequence[FoundCell] = (),
     unreadable: str = "",
 ) -> Found:
-    key = "" if record.key is None else printable(record.key.decode("utf-8", "replace"))
     place = record.partition, record.offset, record.time_ms
-    return Found(*place, key, op, table, cells, unreadable)
+    return Found(*place, key_text(record), op, table, cells, unreadable)
 
 
 def _holds(change: RowChange, text: str) -> bool:

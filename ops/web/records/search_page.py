@@ -85,13 +85,16 @@ def find_page(request: Request, topic: str, asked: Annotated[Asked, Depends(_ask
     found = None
     if not asked.is_empty:
         found = look(access_of(task), topic, sought, places_of(asked.at))
+    following = ""
+    if found is not None and found.rest:
+        following = asked.query(places_text(found.rest))
     values: dict[str, Any] = {
         "topic": topic,
         "asked": asked,
         "task": task.task_id,
-        "ops": [each.value for each in Op],
+        "ops": list(Op),
         "found": found,
-        "next": asked.query(places_text(found.rest)) if found and found.rest else "",
+        "next": following,
         "utc": utc,
     }
     return page(request, "find.html", values, section="/topics")

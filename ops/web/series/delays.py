@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from cdcbus.ops.web.series.series import Line, Mark, Series
+from cdcbus.ops.web.series.series import Line, Mark, Series, within
 from cdcbus.tasks.runtime.delay_history import STEP_SECONDS, DelayStep, longest
 from cdcbus.tasks.runtime.throughput_history import HOUR_SECONDS
 
@@ -77,7 +77,7 @@ def charts_of_stages(
     """`stages`: by stage and share, `p50`, values at each step. In the order of a row's way."""
     slots = max((len(each["p50"]) for each in stages.values()), default=0)
     end = start + step * slots
-    inside = [mark for mark in marks if start <= mark.at <= end]
+    inside = within(marks, start, end)
     known = [stage for stage in STAGES if stage in stages]
     others = sorted(stages.keys() - STAGES.keys())  # of another version
     charts = []
@@ -86,7 +86,10 @@ def charts_of_stages(
         unit, factor = "seconds", 1
         if _highest(lines) < 1:
             unit, factor = "milliseconds", 1000
-        first, *rest = [Line(name, _times(lines[share], factor)) for share, name in SHARES.items()]
+        shown = []
+        for share, name in SHARES.items():
+            shown.append(Line(name, _times(lines[share], factor)))
+        first, *rest = shown
         title = STAGES.get(stage, stage.replace("_", " "))
         charts.append(Series(title, unit, start, step, first.values, inside, first.name, rest))
     return charts
@@ -101,4 +104,9 @@ def _highest(lines: Mapping[str, Values]) -> float:
 
 
 def _times(values: Values, factor: int) -> Values:
-    return [None if value is None else value * factor for value in values]
+    times: Values = []
+    for value in values:
+        if value is not None:
+            value *= factor
+        times.append(value)
+    return times

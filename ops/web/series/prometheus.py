@@ -113,7 +113,9 @@ class Prometheus:
             except (orjson.JSONDecodeError, AttributeError, OSError, HTTPException):
                 told = ""
         line = " ".join(told.split())[:200]
-        return f"answers {error.code}{': ' if line else ''}{line}"
+        if not line:
+            return f"answers {error.code}"
+        return f"answers {error.code}: {line}"
 
 
 def _series(body: bytes) -> list[Found] | None:

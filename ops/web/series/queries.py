@@ -12,7 +12,7 @@ from typing import Final
 
 from cdcbus.ops.web.series.delays import charts_of_stages, empty_lines
 from cdcbus.ops.web.series.prometheus import Found, Prometheus
-from cdcbus.ops.web.series.series import Mark, Series
+from cdcbus.ops.web.series.series import Mark, Series, within
 
 POINTS: Final = 240
 LEAST_STEP_SECONDS: Final = 15
@@ -69,7 +69,7 @@ def task_charts(
     """The charts of a task; None where Prometheus has nothing about it in this time. Raises
     NoAnswer."""
     chosen = selector(task_id, prometheus.match)
-    inside = [mark for mark in marks if span.start <= mark.at <= span.end]
+    inside = within(marks, span.start, span.end)
     main = []
     for title, unit, query in (
         ("Rows", "a second", f"max(rate(cdcbus_task_rows_total{chosen}[{span.window}]))"),
@@ -97,8 +97,8 @@ def task_charts(
 
 def selector(task_id: str, match: str, more: str = "") -> str:
     """`{task="...",...}`."""
-    parts = [f"task={quoted(task_id)}", match, more]
-    return f"{{{','.join(part for part in parts if part)}}}"
+    parts = filter(None, (f"task={quoted(task_id)}", match, more))
+    return f"{{{','.join(parts)}}}"
 
 
 def quoted(text: str) -> str:
@@ -110,7 +110,11 @@ def quoted(text: str) -> str:
 def any_of(names: Sequence[str]) -> str:
     """A regular expression of exactly these names. RE2 accepts a backslash only before ASCII
     punctuation."""
-    return "|".join(re.sub(r"([!-/:-@\[-^`{-~ ])", r"\\\1", name) for name in names)
+    return "|".join(map(_escaped, names))
+
+
+def _escaped(name: str) -> str:
+    return re.sub(r"([!-/:-@\[-^`{-~ ])", r"\\\1", name)
 
 
 def _tables(prometheus: Prometheus, chosen: str, span: Span, marks: Sequence[Mark]) -> list[Series]:
@@ -139,7 +143,9 @@ def _rows(found: Found) -> float:
 
 
 def _highest(metric: str, chosen: str, span: Span, by: str = "") -> str:
-    grouped = f"max by ({by})" if by else "max"
+    grouped = "max"
+    if by:
+        grouped = f"max by ({by})"
     return f"{grouped} (max_over_time({metric}{chosen}[{span.window}]))"
 
 

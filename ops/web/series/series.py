@@ -19,6 +19,11 @@ class Mark:
     number: int = 0
 
 
+def within(marks: Sequence[Mark], start: int, end: int) -> list[Mark]:
+    """The marks of this time."""
+    return [mark for mark in marks if start <= mark.at <= end]
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
     """One more line of a chart."""

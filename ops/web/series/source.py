@@ -65,7 +65,9 @@ class ChartSource:
     @property
     def shown(self) -> str:
         """The address of Prometheus; empty without one."""
-        return self._prometheus.url if self._prometheus else ""
+        if self._prometheus is None:
+            return ""
+        return self._prometheus.url
 
     def charts(self, task_id: str, seconds: int, now: float, marks: Sequence[Mark]) -> Charted:
         """The charts of the last `seconds`. Never raises for what Prometheus does."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cdcbus.ops.web.series.series import Mark, Series, Values
+from cdcbus.ops.web.series.series import Mark, Series, Values, within
 from cdcbus.tasks.runtime.throughput_history import (
     HOUR_SECONDS,
     KEPT_SECONDS,
@@ -46,7 +46,10 @@ class _Steps:
         values: list[float | None] = []
         for number in range(self.count):
             minute = self.known.get(self.start + number * self.seconds)
-            values.append(None if minute is None else getattr(minute, field))
+            if minute is None:
+                values.append(None)
+            else:
+                values.append(getattr(minute, field))
         return values
 
 
@@ -69,7 +72,7 @@ def throughput_charts(
         steps = _by_minute(_smallest_window(minutes, now), minutes, now)
     else:
         return []
-    inside = [mark for mark in marks if steps.start <= mark.at <= steps.end]
+    inside = within(marks, steps.start, steps.end)
     a_step, of_lag = "a minute", ""
     if steps.seconds == HOUR_SECONDS:
         a_step, of_lag = "an hour", ", the most in each hour"

@@ -45,8 +45,10 @@ def login_form(bus: WebBus, next: str, refusal: str = "", status: int = 200) -> 
         ways += PROVIDER.format(next=quote(own_page(next)), host=html.escape(bus.provider.host))
     if bus.everybody or bus.provider is None:
         ways += TOKEN.format(sentence=OR_BY_TOKEN if ways else BY_TOKEN, next=after)
-    shown = f'<div class="note bad" role="alert"><p>{html.escape(refusal)}</p></div>'
-    return HTMLResponse(LOGIN.format(refusal=shown if refusal else "", ways=ways), status)
+    note = ""
+    if refusal:
+        note = f'<div class="note bad" role="alert"><p>{html.escape(refusal)}</p></div>'
+    return HTMLResponse(LOGIN.format(refusal=note, ways=ways), status)
 
 
 @router.get("/login")
@@ -73,7 +75,7 @@ def login(
     if person is None:
         return login_form(bus, next, "This is not the token of this node.", 401)
     # The node's token has no name, but must not borrow a person's: the audit would name that one.
-    if name != person.name and (person.name or any(name == each.name for each in bus.people)):
+    if name != person.name and (person.name or bus.is_person(name)):
         return login_form(bus, next, "This name and this token are not of one person.", 401)
     answer = RedirectResponse(own_page(next), 303)
     keep_session(request, answer, new_session(name, time.time()).cookie(person.token))
@@ -93,7 +95,8 @@ def logout(request: Request) -> Response:
     if found is not None and found[1].is_from_provider and bus.provider is not None:
         after = f"{address_of(request, bus.provider)}/login"
         end = bus.provider.end_address(request.cookies.get(HINT, ""), after)
-        answer = onward(end, f"Also log out at {bus.provider.host}") if end else answer
+        if end:
+            answer = onward(end, f"Also log out at {bus.provider.host}")
         answer.delete_cookie(HINT, path="/logout", httponly=True, samesite="strict")
     answer.delete_cookie(COOKIE, httponly=True, samesite="strict", secure=is_tls(request))
     return answer

@@ -32,4 +32,5 @@ def address_of(connection: HTTPConnection, provider: Provider) -> str:
     if provider.settings.address is not None:
         return provider.settings.address
     host = connection.headers.get("host", "")
-    return f"{'https' if is_tls(connection) else 'http'}://{host}"
+    scheme = "https" if is_tls(connection) else "http"
+    return f"{scheme}://{host}"
