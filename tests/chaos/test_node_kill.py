@@ -12,7 +12,7 @@ from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.task_status import State
-from tests.support.bus import fetch_text, load_text, open_bus, postgresql_schema
+from tests.support.bus import Bus, fetch_text, load_text, open_bus, postgresql_schema
 from tests.support.changing import KEYS, changing
 from tests.support.waiting import wait_until
 
@@ -57,36 +57,7 @@ def test_tables_are_equal_after_each_node_was_killed(
         bus("task", "start", "fetch", "load", "--timeout", PATIENCE_SECONDS)
         with changing(source, name):
             for _ in range(2):
-                rows = bus.json("task", "status", "load")["progress"]["rows"]
-                wait_until(
-                    lambda: bus.json("task", "status", "load")["progress"]["rows"] != rows,
-                    "load",
-                    PATIENCE_SECONDS,
-                )
-                victim, shared = bus.status("load").node_id, bus.runner("load")
-                os.kill(bus.nodes[victim].pid, signal.SIGKILL)
-                bus.nodes[victim].wait()
-                killed = time.time()
-                wait_until(
-                    lambda: not Path(f"/proc/{shared}").exists(),
-                    "its consumer tasks to end with it",
-                )
-                for task_id in ("load", "fetch"):
-                    wait_until(
-                        lambda: bus.status(task_id).node_id not in ("", victim),
-                        f"another node to take {task_id}",
-                    )
-                    # by ZooKeeper's clock, not when it was seen
-                    taken = bus.client.get(f"/datas/task/{task_id}/claim")[1].created - killed
-                    assert taken < TAKEN_SECONDS, task_id
-                    print(f"{task_id} was taken {taken:.1f} s after the kill")
-                wait_until(
-                    lambda: bus.status("load").state is State.WORKING,
-                    "it to work",
-                    PATIENCE_SECONDS,
-                )
-                print(f"the consumer task works again {time.time() - killed:.1f} s after the kill")
-                bus.node(victim)
+                kill_holder(bus)
         source_cursor.execute("SELECT id, n FROM t ORDER BY id")
         wanted = list(source_cursor.fetchall())
         assert len(wanted) > KEYS // 4
@@ -105,3 +76,31 @@ def test_tables_are_equal_after_each_node_was_killed(
             "the replay to end",
             PATIENCE_SECONDS,
         )
+
+
+def kill_holder(bus: Bus) -> None:
+    """Kills the node that has the consumer task; returns when another one has both tasks, and the
+    killed one runs again."""
+    rows = bus.json("task", "status", "load")["progress"]["rows"]
+    wait_until(
+        lambda: bus.json("task", "status", "load")["progress"]["rows"] != rows,
+        "load",
+        PATIENCE_SECONDS,
+    )
+    victim, shared = bus.status("load").node_id, bus.runner("load")
+    os.kill(bus.nodes[victim].pid, signal.SIGKILL)
+    bus.nodes[victim].wait()
+    killed = time.time()
+    wait_until(lambda: not Path(f"/proc/{shared}").exists(), "its consumer tasks to end with it")
+    for task_id in ("load", "fetch"):
+        wait_until(
+            lambda: bus.status(task_id).node_id not in ("", victim),
+            f"another node to take {task_id}",
+        )
+        # by ZooKeeper's clock, not when it was seen
+        taken = bus.client.get(f"/datas/task/{task_id}/claim")[1].created - killed
+        assert taken < TAKEN_SECONDS, task_id
+        print(f"{task_id} was taken {taken:.1f} s after the kill")
+    wait_until(lambda: bus.status("load").state is State.WORKING, "it to work", PATIENCE_SECONDS)
+    print(f"the consumer task works again {time.time() - killed:.1f} s after the kill")
+    bus.node(victim)

@@ -200,14 +200,12 @@ def test_the_package_is_installed_whole_and_not_linked(image: Image) -> None:
 def packaged() -> set[str]:
     """What the installed package has to hold: all of the checkout that belongs to it, and what is
     compiled."""
-    wanted = {
-        str(path.relative_to(ROOT)).removeprefix("ops/package/")
-        for folder in ("plugins", "producer", "consumer", "tasks", "ops")
-        for path in (ROOT / folder).rglob("*")
-        if path.is_file()
-        and path.suffix not in SOURCES
-        and not is_ignored(str(path.relative_to(ROOT)))
-    }
+    wanted = set()
+    for folder in ("plugins", "producer", "consumer", "tasks", "ops"):
+        for path in (ROOT / folder).rglob("*"):
+            name = str(path.relative_to(ROOT))
+            if path.is_file() and path.suffix not in SOURCES and not is_ignored(name):
+                wanted.add(name.removeprefix("ops/package/"))
     if native.compiled is not None:  # there is a compiler
         wanted |= {"producer/publish/_native.abi3.so", "producer/snapshot/_images.abi3.so"}
     return wanted | {"plugins/converters/protobuf/canal.desc"}
@@ -254,11 +252,10 @@ with spark_session(task, Event()) as (spark, _):
         flags=re.MULTILINE,
     )
     mapped = [place for place in places if place.partition("\n")[0].endswith(str(archive))]
-    own_kb = sum(
-        int(kb)
-        for place in mapped
-        for kb in re.findall(r"^Private_Dirty: +([0-9]+) kB", place, re.MULTILINE)
-    )
+    own_kb = 0
+    for place in mapped:
+        counts = re.findall(r"^Private_Dirty: +([0-9]+) kB", place, re.MULTILINE)
+        own_kb += sum(map(int, counts))
     assert mapped and own_kb * 1024 < archive.stat().st_size / 3
     assert "already" in image.run(["cdcbus", "prepare"]).stdout
 
@@ -452,12 +449,8 @@ def target_rows(connection: psycopg.Connection[Any]) -> dict[str, list[tuple[Any
     found = {}
     for table, columns in tables("postgresql").items():
         cast = [f"{column}::text" if column == "preferences" else column for column in columns]
-        found[table] = [
-            comparable(row)
-            for row in connection.execute(
-                f"SELECT {', '.join(cast)} FROM {table} ORDER BY 1, 2".encode()
-            )
-        ]
+        sql = f"SELECT {', '.join(cast)} FROM {table} ORDER BY 1, 2"
+        found[table] = list(map(comparable, connection.execute(sql.encode())))
     return found
 
 

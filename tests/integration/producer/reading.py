@@ -107,17 +107,16 @@ def changes_of(batches: list[Batch]) -> list[RowChange]:
     """The row changes, numbered within their transactions."""
     changes: list[RowChange] = []
     row = 0
-    for rows in (
-        part
-        for batch in batches
-        for part in (*batch.closed, *batch.opened)
-        if isinstance(part, Rows)
-    ):
-        row = 0 if rows.is_first else row
-        found = rows.changes(row)
-        assert_generated_alike(rows, row, found)
-        changes += found
-        row += len(found)
+    for batch in batches:
+        for rows in (*batch.closed, *batch.opened):
+            if not isinstance(rows, Rows):
+                continue
+            if rows.is_first:
+                row = 0
+            found = rows.changes(row)
+            assert_generated_alike(rows, row, found)
+            changes += found
+            row += len(found)
     return changes
 
 

@@ -235,14 +235,10 @@ def test_a_trigger_that_refuses_makes_no_letters(
     with applying(server, task, dead_letters) as applier:
         with pytest.raises(TargetError, match=r"places: .*trigger"):
             applier.apply(TopicPartition("shop", 0), inserts, count, 1)
-        server.execute(
-            "DROP TRIGGER "
-            + (
-                "refuse ON {schema}.places"
-                if isinstance(server, PostgresqlServer)
-                else "{schema}.refuse"
-            )
-        )
+        if isinstance(server, PostgresqlServer):
+            server.execute("DROP TRIGGER refuse ON {schema}.places")
+        else:
+            server.execute("DROP TRIGGER {schema}.refuse")
         applier.apply(TopicPartition("shop", 0), inserts, count, 1)
     assert server.rows("SELECT COUNT(*) FROM {schema}.places") == [(count,)]
     assert dead_letters == []

@@ -329,11 +329,7 @@ def apply_by_chance(server: TargetServer, people: People) -> set[str]:
     ]
     with Partitions(server, partitions, task_of(server), letters.extend) as applying:
         done, waiting = applying.done, set[int]()
-        while left := [
-            partition
-            for partition in range(len(partitions))
-            if done[partition] < len(partitions[partition])
-        ]:
+        while left := unfinished(partitions, done):
             if waiting < {*left}:
                 partition = dice.choice([each for each in left if each not in waiting])
                 before = done[partition]
@@ -360,34 +356,30 @@ def apply_by_chance(server: TargetServer, people: People) -> set[str]:
     return {str((change.after or change.before or {})["email"]) for change in refused}
 
 
+def unfinished(partitions: Sequence[Records], done: Sequence[int]) -> list[int]:
+    """The partitions that have records left."""
+    left = []
+    for number, partition in enumerate(partitions):
+        if done[number] < len(partition):
+            left.append(number)
+    return left
+
+
 def together(
     applying: Partitions, partitions: Sequence[Records], left: Sequence[int], dice: random.Random
 ) -> bool:
     """As far as batches go that end anywhere. Whether that got on."""
-    driver, done = applying.appliers[0], applying.done
-    ends = {
-        partition: dice.randint(done[partition] + 1, len(partitions[partition]))
-        for partition in left
-    }
-    for partition in left:
-        if TopicPartition("shop", partition) in applying.appliers[partition].seen:
-            driver.seen[TopicPartition("shop", partition)] = applying.appliers[partition].seen[
-                TopicPartition("shop", partition)
-            ]
-    found = driver.apply_together(
-        [
-            (
-                TopicPartition("shop", partition),
-                partitions[partition][done[partition] : ends[partition]],
-                ends[partition],
-                1,
-            )
-            for partition in left
-        ]
-    )
-    for (_, partition), (end, _) in found.items():
-        done[partition] = end
-        applying.appliers[partition].seen[TopicPartition("shop", partition)] = driver.seen[
-            TopicPartition("shop", partition)
-        ]
+    appliers, done = applying.appliers, applying.done
+    driver = appliers[0]
+    parts = []
+    for number in left:
+        partition = TopicPartition("shop", number)
+        if partition in appliers[number].seen:
+            driver.seen[partition] = appliers[number].seen[partition]
+        end = dice.randint(done[number] + 1, len(partitions[number]))
+        parts.append((partition, partitions[number][done[number] : end], end, 1))
+    found = driver.apply_together(parts)
+    for partition, (end, _) in found.items():
+        done[partition.partition] = end
+        appliers[partition.partition].seen[partition] = driver.seen[partition]
     return bool(found)

@@ -330,9 +330,9 @@ def test_keys_that_only_the_server_can_tell_are_one_are_refused(
         "k",
         (Op.DELETE, {"k": OTHER.get(own, "1999-12-31"), "v": "3"}, None),
     )
-    parts = (
-        [[one, two, third, *crowd(count)]] if batches == 1 else [[one, *crowd(count)], [two, third]]
-    )
+    parts = [[one, two, third, *crowd(count)]]
+    if batches == 2:
+        parts = [[one, *crowd(count)], [two, third]]
     dead_letters: list[DeadLetter] = []
     with applying(server, task, dead_letters) as applier:
         end = 0

@@ -97,13 +97,10 @@ def records(partition: Sequence[tuple[bytes, RowChange, int]], converter: str) -
 
 def interleavings(*lengths: int) -> list[tuple[int, ...]]:
     """All orders in which partitions of so many records can be applied one by one."""
-    return sorted(
-        set(
-            itertools.permutations(
-                [partition for partition, length in enumerate(lengths) for _ in range(length)]
-            )
-        )
-    )
+    numbers: list[int] = []
+    for partition, length in enumerate(lengths):
+        numbers += [partition] * length
+    return sorted(set(itertools.permutations(numbers)))
 
 
 class Partitions:
@@ -120,16 +117,16 @@ class Partitions:
         self._partitions, self._task = partitions, task
         self.done = [0] * len(partitions)
         self._loaders = [make_loader("JdbcBatch", server.target()) for _ in partitions]
-        self.appliers = [
-            PartitionApplier(
+        self.appliers = []
+        for loader in self._loaders:
+            applier = PartitionApplier(
                 task,
                 CONVERTERS[task.converter],
                 loader,
                 put_dead_letters=put_dead_letters,
                 read_on=self._read_on,
             )
-            for loader in self._loaders
-        ]
+            self.appliers.append(applier)
         self.appliers[0].applied_offsets()  # as the driver
         for partition, applier in enumerate(self.appliers[1:], 1):
             applier.begin(TopicPartition("shop", partition), None)
@@ -190,23 +187,13 @@ def assert_ends(
     which a few orders are tried only."""
     partitions = [*source.partitions.values()]
     orders = interleavings(*map(len, partitions))
-    for order in (orders[0], orders[len(orders) // 2], orders[-1]) if padding else orders:
+    if padding:
+        orders = [orders[0], orders[len(orders) // 2], orders[-1]]
+    for order in orders:
         server.execute(f"DELETE FROM {{schema}}.{table}")
         padded = []
         for number, partition in enumerate(partitions):
-            more = [
-                (
-                    partition[0][0],
-                    RowChange(
-                        source.table,
-                        Op.INSERT,
-                        None,
-                        pad(source.table, 1000 * (number + 1) + row, partition[0][1]),
-                    ),
-                    T0,
-                )
-                for row in range(padding)
-            ]
+            more = pads(source.table, number, partition, padding)
             padded.append(records([*more, *partition], task.converter))
         server.execute("DROP TABLE IF EXISTS {schema}.cdcbus_position")
         for (name,) in server.rows(VERSION_TABLES):
@@ -221,6 +208,18 @@ def assert_ends(
         found = server.rows(f"SELECT {columns} FROM {{schema}}.{table} ORDER BY 1")
         assert [row for row in found if not is_pad(row[0])] == expected, order
         assert len(found) - len(expected) == padding * len(partitions)
+
+
+def pads(
+    table: Table, number: int, partition: Sequence[tuple[bytes, RowChange, int]], count: int
+) -> list[tuple[bytes, RowChange, int]]:
+    """So many rows more for a partition, with keys that no other one has."""
+    key, like, _ = partition[0]
+    found = []
+    for row in range(count):
+        after = pad(table, 1000 * (number + 1) + row, like)
+        found.append((key, RowChange(table, Op.INSERT, None, after), T0))
+    return found
 
 
 def pad(table: Table, number: int, like: RowChange) -> dict[str, Cell]:
@@ -349,16 +348,7 @@ def test_two_rows_in_two_partitions_that_are_one_at_the_target_are_refused_once_
     source.change(Op.INSERT, None, {"email": other, "v": "2"})
     partitions = []
     for at, partition in enumerate(source.partitions.values()):
-        more = [
-            (
-                partition[0][0],
-                RowChange(
-                    USERS, Op.INSERT, None, pad(USERS, 1000 * (at + 1) + row, partition[0][1])
-                ),
-                T0,
-            )
-            for row in range(padding)
-        ]
+        more = pads(USERS, at, partition, padding)
         partitions.append(records([*more, *partition], "canalRow"))
     with Partitions(any_server, partitions, task_of(any_server)) as applying:
         applying.apply(0, padding + 1)
@@ -367,11 +357,10 @@ def test_two_rows_in_two_partitions_that_are_one_at_the_target_are_refused_once_
         left = partitions[1][padding:]
         with pytest.raises(TargetRejected, match="two source rows would become one"):
             applying.appliers[1].apply(TopicPartition("shop", 1), left, padding + 1, 1, padding + 1)
-    found = {
-        str(row[0]).rstrip(): row[1]
-        for row in any_server.rows("SELECT email, v FROM {schema}.users")
-        if not is_pad(row[0])
-    }
+    found = {}
+    for email, v in any_server.rows("SELECT email, v FROM {schema}.users"):
+        if not is_pad(email):
+            found[str(email).rstrip()] = v
     assert found == {one: 1}
 
 

@@ -189,29 +189,18 @@ def apply_together(
 ) -> None:
     """Partitions that wait for each other, to their ends, as the driver does."""
     driver = appliers[-1]
-    driver.seen |= {
-        TopicPartition("shop", partition): appliers[partition].seen[
-            TopicPartition("shop", partition)
-        ]
-        for partition in left
-        if TopicPartition("shop", partition) in appliers[partition].seen
-    }
-    parts = [
-        (
-            TopicPartition("shop", partition),
-            partitions[partition][done[partition] :],
-            len(partitions[partition]),
-            1,
-        )
-        for partition in left
-    ]
+    parts = []
+    for number in left:
+        partition = TopicPartition("shop", number)
+        if partition in appliers[number].seen:
+            driver.seen[partition] = appliers[number].seen[partition]
+        whole = partitions[number]
+        parts.append((partition, whole[done[number] :], len(whole), 1))
     together = driver.apply_together(parts)
     assert together, "no partition gets on"
-    for (_, partition), (end, _) in together.items():
-        done[partition] = end
-        appliers[partition].seen[TopicPartition("shop", partition)] = driver.seen[
-            TopicPartition("shop", partition)
-        ]
+    for partition, (end, _) in together.items():
+        done[partition.partition] = end
+        appliers[partition.partition].seen[partition] = driver.seen[partition]
 
 
 @TRIED
@@ -260,46 +249,48 @@ def test_rows_end_as_the_source_has_left_them_whichever_partition_is_ahead(
         partition: PartitionApplier(task, CONVERTERS[converter], loader, read_on=read_on)
         for partition, loader in loaders.items()
     }
-    done, is_told, waiting = dict.fromkeys(partitions, 0), False, set[int]()
     try:
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(prepare, "MIN_RECORDS", least)
-            while left := sorted(
-                partition for partition, end in done.items() if end < len(partitions[partition])
-            ):
-                if waiting == {*left}:
-                    apply_together(appliers, partitions, done, left)
-                    waiting.clear()
-                    continue
-                partition = data.draw(st.sampled_from(left))
-                begin = done[partition]
-                end = data.draw(st.integers(begin + 1, len(partitions[partition])))
-                if (
-                    history.grown is not None
-                    and not is_told
-                    and end > history.grown.get(partition, 0)
-                ):
-                    # as the driver does before such a batch
-                    appliers[-1].scatter("partitions were added")
-                    is_told = True
-                try:
-                    appliers[partition].apply(
-                        TopicPartition("shop", partition), partitions[partition][begin:end], end, 1
-                    )
-                    done[partition] = end
-                except PartitionWaits as one:
-                    done[partition] = one.end
-                    waiting |= {partition}
-                if done[partition] > begin:
-                    waiting.clear()
+            apply_as_drawn(data, history, appliers, partitions)
     finally:
         for loader in loaders.values():
             loader.close()
-    found: list[Row] = [
-        dict(zip(("k", "grp", "v"), map(str, row), strict=True))
-        for row in server.rows(f"SELECT k, grp, v FROM {{schema}}.{history.kind}")
-    ]
+    found: list[Row] = []
+    for row in server.rows(f"SELECT k, grp, v FROM {{schema}}.{history.kind}"):
+        found.append(dict(zip(("k", "grp", "v"), map(str, row), strict=True)))
     assert sorted(map(repr, found)) == sorted(map(repr, history.rows.values()))
+
+
+def apply_as_drawn(
+    data: st.DataObject,
+    history: History,
+    appliers: dict[int, PartitionApplier],
+    partitions: dict[int, Records],
+) -> None:
+    """All partitions to their ends, in batches of any size, whichever is ahead."""
+    done, is_told, waiting = dict.fromkeys(partitions, 0), False, set[int]()
+    while left := sorted(number for number, end in done.items() if end < len(partitions[number])):
+        if waiting == {*left}:
+            apply_together(appliers, partitions, done, left)
+            waiting.clear()
+            continue
+        number = data.draw(st.sampled_from(left))
+        begin = done[number]
+        end = data.draw(st.integers(begin + 1, len(partitions[number])))
+        if history.grown is not None and not is_told and end > history.grown.get(number, 0):
+            # as the driver does before such a batch
+            appliers[-1].scatter("partitions were added")
+            is_told = True
+        try:
+            part = partitions[number][begin:end]
+            appliers[number].apply(TopicPartition("shop", number), part, end, 1)
+            done[number] = end
+        except PartitionWaits as one:
+            done[number] = one.end
+            waiting |= {number}
+        if done[number] > begin:
+            waiting.clear()
 
 
 def test_an_update_ahead_of_its_insert_brings_the_row_also_where_updates_do_not_insert(

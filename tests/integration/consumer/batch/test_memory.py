@@ -55,20 +55,18 @@ def peaks_megabytes(session: int) -> dict[str, float]:
     found: dict[str, float] = {}
     for folder in Path("/proc").iterdir():
         try:
-            is_ours = folder.name.isdigit() and os.getsid(int(folder.name)) == session
-            status, command = (
-                (folder / name).read_text() if is_ours else "" for name in ("status", "cmdline")
-            )
+            if not folder.name.isdigit() or os.getsid(int(folder.name)) != session:
+                continue
+            status = (folder / "status").read_text()
+            command = (folder / "cmdline").read_text()
         except (FileNotFoundError, ProcessLookupError):
             continue
         if peak := re.search(r"VmHWM:\s+(\d+) kB", status):
-            program = (
-                "java"
-                if "Name:\tjava" in status
-                else "worker"
-                if "pyspark.worker" in command
-                else "python"
-            )
+            program = "python"
+            if "Name:\tjava" in status:
+                program = "java"
+            elif "pyspark.worker" in command:
+                program = "worker"
             found[program] = max(found.get(program, 0.0), int(peak[1]) / 1024)
     return found
 

@@ -54,11 +54,9 @@ class SmallTarget:
 
     @property
     def url(self) -> str:
-        kind, database = (
-            ("postgresql", self.at.database)
-            if self._server is POSTGRESQL
-            else ("mysql", self._schema)
-        )
+        kind, database = "mysql", self._schema
+        if self._server is POSTGRESQL:
+            kind, database = "postgresql", self.at.database
         return f"jdbc:{kind}://{self.at.host}:{self.at.port}/{database}"
 
     def make_room(self) -> None:

@@ -183,13 +183,10 @@ def test_what_was_committed_is_the_offset_beside_the_change_number(
     group = Consumer(
         {"bootstrap.servers": transactional.source.servers, "group.id": f"cdcbus-{topic}"}
     )
+    partitions = [confluent_kafka.TopicPartition(topic, number) for number in range(2)]
     with closing(group):
-        assert [
-            found.offset
-            for found in group.committed(
-                [confluent_kafka.TopicPartition(topic, number) for number in range(2)], timeout=30
-            )
-        ] == [7, 4]
+        committed = group.committed(partitions, timeout=30)
+    assert [each.offset for each in committed] == [7, 4]
     assert forwarding(transactional).applied_offsets() == [
         AppliedOffset(topic, 0, 7, 55, epoch=1),
         AppliedOffset(topic, 1, 4, 56, epoch=1),

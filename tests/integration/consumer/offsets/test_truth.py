@@ -105,12 +105,8 @@ class Process:
         """Of each partition what comes before its end."""
         for number, end in enumerate(ends):
             partition = TopicPartition(self.world.task.task_id, number)
-            records = records_of(
-                [
-                    (offset, record(partition, offset))
-                    for offset in range(self.offsets[partition], end)
-                ]
-            )
+            offsets = range(self.offsets[partition], end)
+            records = records_of([(offset, record(partition, offset)) for offset in offsets])
             self.applier.apply(partition, records, end, self.positions.position_version(partition))
             self.offsets[partition] = end
         if saves:
@@ -266,11 +262,10 @@ def test_a_target_replaced_by_an_empty_one_is_refused_until_a_position_is_set(
 ) -> None:
     world.start().apply(10, 20, 30)
     world.sql("DELETE FROM {schema}.seen")
-    world.sql(
-        "DELETE FROM {schema}.cdcbus_position"
-        if table_is_there
-        else "DROP TABLE {schema}.cdcbus_position"
-    )
+    if table_is_there:
+        world.sql("DELETE FROM {schema}.cdcbus_position")
+    else:
+        world.sql("DROP TABLE {schema}.cdcbus_position")
     with pytest.raises(
         TargetReplaced,
         match=rf"committed up to 10 there.*cdcbus offset reset {world.task.task_id} --to PLACE",

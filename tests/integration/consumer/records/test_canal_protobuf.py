@@ -23,8 +23,10 @@ TYPES = {
 
 def columns(*cells: str | None, old: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     """An image of as many columns as there are cells, as canal writes it."""
-    return [
-        {
+    found = []
+    for index, (name, cell) in enumerate(zip(TYPES, cells, strict=False)):
+        mysql_type, sql_type = TYPES[name]
+        column = {
             "index": index,
             "name": name,
             "isKey": name == "id",
@@ -34,10 +36,8 @@ def columns(*cells: str | None, old: dict[str, Any] | None = None) -> list[dict[
             "mysqlType": mysql_type,
             "sqlType": sql_type,
         }
-        for index, ((name, (mysql_type, sql_type)), cell) in enumerate(
-            zip(TYPES.items(), cells, strict=False)
-        )
-    ]
+        found.append(column)
+    return found
 
 
 def inserted(*cells: str | None) -> dict[str, Any]:

@@ -174,10 +174,5 @@ def test_a_fetch_process_that_is_paused_with_records_in_its_queue_loses_no_row(
     assert rows["source"] == rows["postgresql"] == rows["mariadb"]
     assert [row[:2] for row in rows["source"]] == [(number, 2) for number in range(1, ROWS + 1)]
     for load in loads:
-        told = [
-            int(count)
-            for count in re.findall(
-                r" (\d+) records from offset \d+ on are left out", load.log.read_text()
-            )
-        ]
-        assert sum(told) == came_late
+        told = re.findall(r" (\d+) records from offset \d+ on are left out", load.log.read_text())
+        assert sum(map(int, told)) == came_late

@@ -149,11 +149,10 @@ class Replica:
 
     def shaped(self, rows: Rows) -> Rows:
         """As columns where there are many, as executors bring them."""
-        return (
-            ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
-            if len(rows) > 200
-            else rows
-        )
+        if len(rows) <= 200:
+            return rows
+        columns = [pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)]
+        return ColumnRows(columns)
 
     def expected(self) -> list[tuple[object, ...]]:
         return sorted(

@@ -162,11 +162,10 @@ def test_fewer_connections_than_wanted_are_a_warning(
             caplog.text,
         )
     finally:
-        server.query(
-            f"DROP ROLE {server.task_id}"
-            if server.kind == "postgresql"
-            else f"DROP USER {server.task_id}@127.0.0.1"
-        )
+        if server.kind == "postgresql":
+            server.query(f"DROP ROLE {server.task_id}")
+        else:
+            server.query(f"DROP USER {server.task_id}@127.0.0.1")
 
 
 @pytest.mark.parametrize("retries", [0, 2])

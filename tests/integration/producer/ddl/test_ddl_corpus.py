@@ -115,14 +115,12 @@ class Grammar:
 
     def text(self) -> str:
         """A string."""
-        label = self.rng.choice(
-            [
-                label
-                for label in self.labels
-                if encoded(self.client, label) is not None
-                and (label.isascii() or not self.is_plain)
-            ]
-        )
+        possible = []
+        for label in self.labels:
+            is_allowed = label.isascii() or not self.is_plain
+            if is_allowed and encoded(self.client, label) is not None:
+                possible.append(label)
+        label = self.rng.choice(possible)
         if "NO_BACKSLASH" not in self.mode:
             label = label.replace("\\", "\\\\")
         if "ANSI" in self.mode or self.mode == "ORACLE" or self.rng.random() < 0.7:
@@ -132,49 +130,42 @@ class Grammar:
     def name(self, name: str) -> str:
         if re.fullmatch(r"\w*[a-z]\w*", name, re.ASCII) and self.rng.random() < 0.5:
             return name
-        return (
-            f'"{name}"'
-            if ("ANSI" in self.mode or self.mode == "ORACLE") and self.rng.random() < 0.5
-            else f"`{name}`"
-        )
+        if ("ANSI" in self.mode or self.mode == "ORACLE") and self.rng.random() < 0.5:
+            return f'"{name}"'
+        return f"`{name}`"
 
     def new(self) -> str:
         """A column's name, that no other has."""
-        return self.name(
-            self.rng.choice(NAMES[self.client])
-            + (str(self.count) if self.rng.random() < 0.8 else "")
-        )
+        name = self.rng.choice(NAMES[self.client])
+        if self.rng.random() < 0.8:
+            name += str(self.count)
+        return self.name(name)
 
     def old(self) -> str:
         """A column that is there; mostly one that is in no key."""
-        keyed = (
-            {name for key in self.table.uniques for name in key.columns}
-            if self.table and self.rng.random() < 0.95
-            else set()
-        )
-        names = (
-            [column.name for column in self.table.columns if column.name not in keyed]
-            if self.table
-            else []
-        )
-        return self.rng.choice(
-            [name for name in names if encoded(self.client, name) is not None] or ["id"]
-        )
+        names = []
+        if self.table:
+            keyed = set[str]()
+            if self.rng.random() < 0.95:
+                for key in self.table.uniques:
+                    keyed.update(key.columns)
+            for column in self.table.columns:
+                if column.name not in keyed and encoded(self.client, column.name) is not None:
+                    names.append(column.name)
+        return self.rng.choice(names or ["id"])
 
     def short(self) -> str:
         """A column that a key is made of mostly."""
         long = ("text", "blob", "geo", "poi", "vec", "json")
         columns = self.table.columns if self.table else ()
-        names = [
-            c.name
-            for c in columns
-            if encoded(self.client, c.name) is not None and not any(word in c.type for word in long)
-        ]
-        return (
-            self.name(self.rng.choice(names or ["id"]))
-            if self.rng.random() < 0.995
-            else self.name(self.old())
-        )
+        names = []
+        for column in columns:
+            is_long = any(word in column.type for word in long)
+            if not is_long and encoded(self.client, column.name) is not None:
+                names.append(column.name)
+        if self.rng.random() < 0.995:
+            return self.name(self.rng.choice(names or ["id"]))
+        return self.name(self.old())
 
     def type(self) -> str:
         family = self.rng.random()
@@ -185,16 +176,14 @@ class Grammar:
         if family < 0.4:
             return self.pick(NUMBERS)
         if family < 0.5:
-            return self.pick(
-                BYTES
-                + (
-                    "|UUID|INET6|INET4|VECTOR(3)"
-                    if self.is_mariadb
-                    else "|VECTOR(3)|GEOMCOLLECTION|JSON"
-                )
-            )
+            own = "|VECTOR(3)|GEOMCOLLECTION|JSON"
+            if self.is_mariadb:
+                own = "|UUID|INET6|INET4|VECTOR(3)"
+            return self.pick(BYTES + own)
+        if family < 0.53:
+            return self.pick(NATIONALS)
         if family < 0.55:
-            return self.pick(NATIONALS) if family < 0.53 else "JSON"
+            return "JSON"
         charset = self.pick(CHARSETS)
         self.is_plain = bool(charset) and "utf8" not in charset and self.rng.random() < 0.995
         found = self.pick(TEXTS)
@@ -206,10 +195,8 @@ class Grammar:
         if self.rng.random() < 0.05:
             more += self.pick(SERVER_ATTRIBUTES[self.is_mariadb])
         if self.rng.random() < 0.04:
-            return (
-                f"{name} {self.type() if self.rng.random() < 0.005 else self.pick(NUMBERS)}{more} "
-                "UNIQUE" + self.pick("| KEY")
-            )
+            type_ = self.type() if self.rng.random() < 0.005 else self.pick(NUMBERS)
+            return f"{name} {type_}{more} UNIQUE{self.pick('| KEY')}"
         if self.rng.random() < 0.03:
             default = self.rng.choice(["1", "-1.5", "(1 + 1)", "NULL"])
             return (
@@ -273,16 +260,12 @@ class Grammar:
         return self.rng.choice(kinds)()
 
     def drop_index(self) -> str:
-        names = (
-            [unique.name for unique in self.table.uniques if unique.name != "PRIMARY"]
-            if self.table
-            else []
-        )
-        return (
-            f"DROP {self.pick('INDEX|KEY')} {self.name(self.rng.choice(names))}"
-            if names
-            else "FORCE"
-        )
+        names = []
+        if self.table:
+            names = [unique.name for unique in self.table.uniques if unique.name != "PRIMARY"]
+        if not names:
+            return "FORCE"
+        return f"DROP {self.pick('INDEX|KEY')} {self.name(self.rng.choice(names))}"
 
     def create(self) -> str:
         columns = [self.column(self.new()) for _ in range(self.rng.randrange(1, 5))]
@@ -314,11 +297,10 @@ class Grammar:
             return f"CREATE UNIQUE INDEX u{self.count} ON t ({self.short()})"
         if kind < 0.2 or len(self.table.columns) > 14 or self.table.columns[-1].name == "row_end":
             return "DROP TABLE t"
-        words = self.pick(
-            "TABLE|TABLE|TABLE|ONLINE TABLE|IGNORE TABLE|TABLE IF EXISTS"
-            if self.is_mariadb
-            else "TABLE"
-        )
+        choices = "TABLE"
+        if self.is_mariadb:
+            choices = "TABLE|TABLE|TABLE|ONLINE TABLE|IGNORE TABLE|TABLE IF EXISTS"
+        words = self.pick(choices)
         actions = [self.action() for _ in range(self.rng.choice([1, 1, 2, 3]))]
         if self.rng.random() < 0.9:  # what happens to a column twice over is for the server to say
             actions = [action for action in actions if "EXISTS" not in action] or actions[:1]
@@ -466,9 +448,10 @@ def _alike(made: TableSchema, found: TableSchema) -> bool:
     """Whether the keys are the same, up to names that the server chose."""
 
     def keys(table: TableSchema) -> list[tuple[str, tuple[str, ...], bool]]:
-        return [
-            ("" if not known.name else key.name, key.columns, key.is_whole)
-            for key, known in zip(table.uniques, made.uniques, strict=False)
-        ]
+        found = []
+        for key, known in zip(table.uniques, made.uniques, strict=False):
+            name = key.name if known.name else ""
+            found.append((name, key.columns, key.is_whole))
+        return found
 
     return len(made.uniques) == len(found.uniques) and keys(made) == keys(found)

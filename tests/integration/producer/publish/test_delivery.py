@@ -296,11 +296,9 @@ def test_partial_updates_of_json_give_whole_documents(
             f"UPDATE t SET v = {patch}, x = {number}, w = JSON_SET(w, '$.w', {number})"
         )
         source_cursor.execute("SELECT id, n, v, w, x FROM t ORDER BY id")
-        names = ("id", "n", "v", "w", "x")
-        expected += [
-            {key: None if cell is None else str(cell) for key, cell in zip(names, row, strict=True)}
-            for row in source_cursor.fetchall()
-        ]
+        for row in source_cursor.fetchall():
+            cells = [None if cell is None else str(cell) for cell in row]
+            expected.append(dict(zip(("id", "n", "v", "w", "x"), cells, strict=True)))
     end = position(source_cursor)
     source_cursor.execute(f"SHOW BINLOG EVENTS IN '{start.file}' FROM {start.pos}")
     assert sum(row[2] == "Update_rows_partial" for row in source_cursor.fetchall()) >= len(PATCHES)

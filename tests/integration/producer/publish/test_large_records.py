@@ -57,11 +57,9 @@ def publishing(task: FetchTask, dead_letter_topic: str = "", **options: str) -> 
 
 def insert(cursor: Cursor) -> None:
     """Rows of which 3 and 6 are too large, in two transactions."""
+    lengths = {2: 150_000, 3: 300_000, 6: 300_000}
     for first in (1, 5):
-        rows = [
-            (number, "x" * (300_000 if number in (3, 6) else 150_000 if number == 2 else 10))
-            for number in range(first, first + 4)
-        ]
+        rows = [(number, "x" * lengths.get(number, 10)) for number in range(first, first + 4)]
         cursor.executemany("INSERT INTO t VALUES (%s, %s)", rows)
 
 

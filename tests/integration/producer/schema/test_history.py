@@ -443,12 +443,12 @@ def test_tables_with_system_versions_that_are_altered(
 
 def _untimed(change: RowChange) -> object:
     """All but the cells that hold a row's times."""
-    row = {
-        name: cell
-        for name, cell in (change.after or change.before or {}).items()
-        if not name.startswith("row_")
-    }
-    return change.op, change.table.key, [column.name for column in change.table.columns], row
+    row = {}
+    for name, cell in (change.after or change.before or {}).items():
+        if not name.startswith("row_"):
+            row[name] = cell
+    names = [column.name for column in change.table.columns]
+    return change.op, change.table.key, names, row
 
 
 def test_sql_modes_are_those_of_the_session(course: Course) -> None:
@@ -761,9 +761,10 @@ def test_the_text_of_ddl_means_what_the_server_makes_of_it(
             made: TableSchema | None = before
             for change in changes(step.sql.encode(), name, session):
                 assert isinstance(change, Altered | Created)
-                made = (
-                    None if made is None or change.actions is None else apply(made, change.actions)
-                )
+                if made is not None and change.actions is not None:
+                    made = apply(made, change.actions)
+                else:
+                    made = None
             if made is not None:
                 assert essence(made) == essence(after), step.sql
             before = after
@@ -773,11 +774,9 @@ def essence(table: TableSchema) -> object:
     """What rows show of a table: a type's display width is not in it."""
 
     def type_(text: str, data_type: str) -> str:
-        return (
-            text
-            if data_type in ("enum", "set", "decimal")
-            else data_type + " unsigned" * ("unsigned" in text)
-        )
+        if data_type in ("enum", "set", "decimal"):
+            return text
+        return data_type + " unsigned" * ("unsigned" in text)
 
     columns = [
         (c.name, type_(c.type, c.data_type), c.charset.replace("utf8mb3", "utf8"), c.is_nullable)
@@ -855,19 +854,18 @@ def test_rows_are_decoded_as_with_full_metadata(
 
     task = fetch_task(source, name)
     statements: list[tuple[str, bool]] = []
+
+    def execute(sql: str, is_read: bool) -> None:
+        with suppress(pymysql.MySQLError):  # not every one is possible
+            source_cursor.execute(sql)
+            statements.append((sql, is_read))
+
     fresh()
     with global_variable(source, "binlog_row_metadata", "FULL"):
         start = position(source_cursor)
         for number, (ddl, first, second, is_read) in enumerate(steps):
-            for is_ddl in (True, False):
-                sql = (
-                    ddl.format(*pick(source_cursor, first, second), n=number)
-                    if is_ddl
-                    else insert(source_cursor)
-                )
-                with suppress(pymysql.MySQLError):  # not every one is possible
-                    source_cursor.execute(sql)
-                    statements.append((sql, is_read))
+            execute(ddl.format(*pick(source_cursor, first, second), n=number), is_read)
+            execute(insert(source_cursor), is_read)
         expected = read(task, start, position(source_cursor))
     fresh()
     with global_variable(source, "binlog_row_metadata", "NO_LOG" if is_mariadb else "MINIMAL"):

@@ -6,8 +6,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, nullcontext, suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from pymysql.cursors import Cursor
@@ -256,11 +257,9 @@ def test_a_binlog_that_is_reset_under_a_running_task_is_noticed(
     positions = MemoryPositions()
     server.execute("FLUSH BINARY LOGS", "FLUSH BINARY LOGS")
     task = replace(task, on_position_lost=rule)
-    ends = (
-        pytest.raises(PositionLost, match="does not hold mysql-bin")
-        if rule is None
-        else nullcontext()
-    )
+    ends: AbstractContextManager[Any] = nullcontext()
+    if rule is None:
+        ends = pytest.raises(PositionLost, match="does not hold mysql-bin")
     with ends, Running(task, positions) as running:
         running.until(lambda: running.progress.position is not None)
         running.until_stored(server.execute(*inserts(name, 1, 2)))

@@ -227,14 +227,14 @@ def test_a_chunk_is_a_range_of_the_key_and_is_not_sorted(
     with reading(source) as reader:
         selected = described(reader, TableId(name, "t"))
         assert selected.key is not None
-        after = tuple(
-            text
-            if text[0] != "'" or column.kind == "quoted"
-            else f"_utf8mb4 x'{text[1:-1].encode().hex()}'"
-            for text, column in zip(key, selected.key.columns, strict=True)
-        )
+        after = []
+        for text, column in zip(key, selected.key.columns, strict=True):
+            if text[0] == "'" and column.kind != "quoted":
+                text = f"_utf8mb4 x'{text[1:-1].encode().hex()}'"
+            after.append(text)
         until = reader.greatest(selected, "")
-        sql = page(selected.table.table.id, selected.expressions, selected.key, after, until, 50)
+        table_id = selected.table.table.id
+        sql = page(table_id, selected.expressions, selected.key, tuple(after), until, 50)
     source_cursor.execute("FLUSH STATUS")
     source_cursor.execute(sql)
     assert len(source_cursor.fetchall()) == 50

@@ -169,16 +169,18 @@ def test_the_server_is_named_again_once_all_of_a_gtid_set_is_behind(
     found: list[BinlogPosition] = []
     with BinlogSource(task) as source:
         for batch in source.batches(source.locate(replace(first, server_uuid=ELSEWHERE))):
-            found += [batch.edge] if batch.edge else []
+            if batch.edge:
+                found.append(batch.edge)
             if found and (found[-1].file, found[-1].pos) == (end.file, end.pos):
                 break
     assert found[-1] == end
     for place in found[:-1]:
-        assert numbers(task, place, end) == [
-            n
-            for n in range(6)
-            if edge(transactions[n]).pos > place.pos or edge(transactions[n]).file > place.file
-        ]
+        later = []
+        for number in range(6):
+            known = edge(transactions[number])
+            if known.pos > place.pos or known.file > place.file:
+                later.append(number)
+        assert numbers(task, place, end) == later
 
 
 def test_a_position_of_another_server_without_gtids_goes_on_a_minute_before_its_time(

@@ -66,8 +66,9 @@ class GuardedKafka:
         )
         for done in self.admin.delete_acls([everything]).values():
             done.result(30)
-        bindings = [
-            AclBinding(
+        bindings = []
+        for kind, name, operation in rights:
+            binding = AclBinding(
                 kind,
                 name,
                 ResourcePatternType.LITERAL,
@@ -76,10 +77,10 @@ class GuardedKafka:
                 operation,
                 AclPermissionType.ALLOW,
             )
-            for kind, name, operation in rights
-        ]
-        for made in self.admin.create_acls(bindings).values() if bindings else ():
-            made.result(30)
+            bindings.append(binding)
+        if bindings:
+            for made in self.admin.create_acls(bindings).values():
+                made.result(30)
 
 
 @pytest.fixture(scope="module")

@@ -38,11 +38,10 @@ class Sides:
 
     def files(self) -> list[Path]:
         """Fetch tasks first."""
-        return [
-            self._file(kind, own, other)
-            for kind in (self._fetch, self._load)
-            for own, other in ((self.a, self.b), (self.b, self.a))
-        ]
+        files = []
+        for kind in (self._fetch, self._load):
+            files += [self._file(kind, self.a, self.b), self._file(kind, self.b, self.a)]
+        return files
 
     def _file(self, kind: Callable[[str, str], dict[str, str]], own: str, other: str) -> Path:
         keys = kind(own, other)

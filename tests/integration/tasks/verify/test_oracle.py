@@ -107,10 +107,9 @@ def test_what_the_loader_writes_is_equal_and_each_planted_difference_is_found(
     assert found.code == 1, found.output
     counts = found.table["different"], found.table["missing"], found.table["extra"]
     assert counts == (len(PLANTS), 2, 1)
-    examples = [
-        (example["key"], example["columns"])
-        for numbers in ("BETWEEN 1 AND 6", "BETWEEN 7 AND 12")
-        for example in verified(shop, "--where", f"id {numbers}").table["examples"]
-    ]
+    examples = []
+    for numbers in ("BETWEEN 1 AND 6", "BETWEEN 7 AND 12"):
+        for example in verified(shop, "--where", f"id {numbers}").table["examples"]:
+            examples.append((example["key"], example["columns"]))
     wanted = [({"ID": str(number)}, [column]) for number, column in enumerate(PLANTS, 1)]
     assert sorted(examples, key=lambda example: int(example[0]["ID"])) == wanted
