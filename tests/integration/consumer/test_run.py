@@ -160,10 +160,9 @@ def test_a_bounded_replay_goes_on_while_one_partition_has_reached_its_end_and_ha
 ) -> None:
     shop.create("orders", ORDERS)
     fetch = start_fetch(shop)
-    in_partition = [
-        [number for number in range(40_000) if partition_of(f"{number}_".encode(), 3) == partition]
-        for partition in range(3)
-    ]
+    in_partition: list[list[int]] = [[], [], []]
+    for number in range(40_000):
+        in_partition[partition_of(f"{number}_".encode(), 3)].append(number)
     ids = [*in_partition[0][:10_000], *in_partition[1][:400], *in_partition[2][:400]]
     shop.cursor.executemany("INSERT INTO orders VALUES (%s, 'x', 1)", [(number,) for number in ids])
     wait_applied(shop, fetch)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import Event, Thread
 from typing import Any, Self
 
@@ -11,6 +11,8 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from cdcbus.plugins.contracts import PositionStore, SchemaStore
 from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.plugins.registry import make_converter
+from cdcbus.plugins.rowchange import RowChange
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.progress import Progress
@@ -88,6 +90,15 @@ def high_watermark(kafka: str, topic: str, partition: int = 0) -> int:
         return int(consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)[1])
     finally:
         consumer.close()
+
+
+def row_changes(messages: Sequence[Message], converter: str) -> list[RowChange]:
+    """What a converter reads of records."""
+    reader = make_converter(converter)
+    changes: list[RowChange] = []
+    for message in messages:
+        changes += reader.from_bytes(message.value() or b"")
+    return changes
 
 
 def messages(kafka: str, topic: str) -> list[Message]:

@@ -161,11 +161,9 @@ def _exact(server: str) -> str:
 
 
 def _coarse(server: str) -> str:
-    return (
-        "VARCHAR(9) COLLATE {schema}.ci"
-        if server == "postgresql"
-        else "VARCHAR(9) COLLATE utf8mb4_general_ci"
-    )
+    if server == "postgresql":
+        return "VARCHAR(9) COLLATE {schema}.ci"
+    return "VARCHAR(9) COLLATE utf8mb4_general_ci"
 
 
 def records(partition: list[Logged], converter: str) -> Records:

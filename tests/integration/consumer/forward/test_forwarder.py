@@ -240,9 +240,10 @@ def test_of_two_processes_the_older_one_can_commit_no_more(
         BusUnavailable,
         match=f"another process has taken over the Kafka transactions cdcbus-{topic}-{topic}-0",
     ):
-        old.applied_offsets() if is_reading else old.apply(
-            TopicPartition(topic, 0), batch(insert(2)), 2, 5
-        )
+        if is_reading:
+            old.applied_offsets()
+        else:
+            old.apply(TopicPartition(topic, 0), batch(insert(2)), 2, 5)
     new.apply(TopicPartition(topic, 0), batch(insert(3)), 2, 5)
     seen(transactional, [1, 3])
 

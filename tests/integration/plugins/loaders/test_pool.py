@@ -61,11 +61,10 @@ class Server:
         return [number for (number,) in self.query(sql)]
 
     def kill(self, number: int) -> None:
-        self.query(
-            f"SELECT pg_terminate_backend({number}, 5000)"
-            if self.kind == "postgresql"
-            else f"KILL {number}"
-        )
+        if self.kind == "postgresql":
+            self.query(f"SELECT pg_terminate_backend({number}, 5000)")
+        else:
+            self.query(f"KILL {number}")
 
     def query(self, sql: str) -> list[tuple[int, ...]]:
         at = self.at

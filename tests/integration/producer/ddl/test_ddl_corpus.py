@@ -231,11 +231,7 @@ class Grammar:
             ),
             lambda: f"RENAME COLUMN {old} TO {new}",
             lambda: f"ADD {self.pick(unique)} ({self.short()}{self.pick('|||| DESC')})",
-            lambda: (
-                f"ADD UNIQUE p{self.count} ({old}({self.rng.choice([3, 9])}))"
-                if self.rng.random() < 0.05
-                else "FORCE"
-            ),
+            lambda: self.prefix_index(old),
             lambda: f"ADD {self.pick('INDEX|KEY k{n}|FULLTEXT KEY')} ({old})",
             lambda: self.pick(
                 "ALTER id SET DEFAULT 3|COMMENT {0}|ENGINE=InnoDB|FORCE|ALGORITHM=COPY|ADD CHECK "
@@ -258,6 +254,12 @@ class Grammar:
                 lambda: f"CHANGE IF EXISTS {self.rng.choice([old, new])} {self.column(self.new())}",
             ]
         return self.rng.choice(kinds)()
+
+    def prefix_index(self, column: str) -> str:
+        """Rarely, as most columns have no prefix."""
+        if self.rng.random() >= 0.05:
+            return "FORCE"
+        return f"ADD UNIQUE p{self.count} ({column}({self.rng.choice([3, 9])}))"
 
     def drop_index(self) -> str:
         names = []

@@ -118,9 +118,9 @@ class Play:
             "id",
             *self._example.columns,
         ]
-        by_op = {
-            op: {self._number(change): change for change in changes if change.op is op} for op in Op
-        }
+        by_op: dict[Op, dict[int, RowChange]] = {op: {} for op in Op}
+        for change in changes:
+            by_op[change.op][self._number(change)] = change
         assert len(changes) == sum(map(len, by_op.values()))
         assert set(by_op[Op.INSERT]) == set(by_op[Op.DELETE]) == set(range(len(self.inserted)))
         for number, (first, second) in enumerate(zip(self.inserted, self.updated, strict=True)):

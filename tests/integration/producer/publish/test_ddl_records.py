@@ -12,11 +12,10 @@ from pymysql.cursors import Cursor
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import UnreadableEvent
-from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import DdlConfig
 from tests.integration.producer.reading import connect, ddl_of, fetch_task, position, read_batches
-from tests.integration.producer.running import Running, canal, messages
+from tests.integration.producer.running import Running, canal, messages, row_changes
 
 pytestmark = pytest.mark.integration
 
@@ -56,11 +55,7 @@ def test_a_truncate_stands_in_its_topic_between_the_rows_before_it_and_after_it(
         fetch_task(source, name, servers=kafka, converter=converter), positions
     ) as running:
         running.until_stored(position(source_cursor))
-    changes = [
-        change
-        for message in messages(kafka, name)
-        for change in make_converter(converter).from_bytes(message.value() or b"")
-    ]
+    changes = row_changes(messages(kafka, name), converter)
     assert [change.op for change in changes] == ["INSERT", "INSERT", "TRUNCATE", "INSERT", "DELETE"]
     assert {change.table.id for change in changes} == {TableId(name, "t")}
     assert running.progress.done == len(changes)

@@ -21,7 +21,7 @@ from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.config import DdlConfig, FetchTask, RowTransform, SnapshotMode
 from tests.integration.producer.reading import fetch_task, position
-from tests.integration.producer.running import Running, canal, messages
+from tests.integration.producer.running import Running, canal, messages, row_changes
 from tests.integration.producer.snapshot.following import SnapshotRunning
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
@@ -99,11 +99,7 @@ def test_rows_come_under_target_names_and_never_with_what_is_masked(
             *(f"{hashed(f'pan-{number}')}_".encode() for number in (1, 2, 4)),
             b"null_",
         }
-    changes = [
-        change
-        for message in found
-        for change in make_converter(converter).from_bytes(message.value() or b"")
-    ]
+    changes = row_changes(found, converter)
     assert {change.table.id for change in changes} == {TableId("STORE", "CARDS")}
 
     def made(owner: str) -> str:

@@ -65,10 +65,8 @@ def table(cursor: Cursor, name: str, key: tuple[str, ...]) -> Table:
     names = [column[0] for column in cursor.description or ()]
     found = {}
     for row in cursor.fetchall():
-        texts = {
-            name: None if value is None else str(value)
-            for name, value in zip(names, row, strict=True)
-        }
+        cells = [None if value is None else str(value) for value in row]
+        texts = dict(zip(names, cells, strict=True))
         found[tuple(str(texts[each]) for each in key)] = texts
     return found
 

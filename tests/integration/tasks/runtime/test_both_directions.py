@@ -85,11 +85,10 @@ class Sides:
 
     def sent(self, own: str) -> list[tuple[str, str]]:
         """Table and operation of each row change in a topic."""
-        return [
-            (record["table"], record["type"])
-            for record in published(self.kafka, own)
-            for _ in record["data"] or ()
-        ]
+        found = []
+        for record in published(self.kafka, own):
+            found += [(record["table"], record["type"])] * len(record["data"] or ())
+        return found
 
     def rows(self, own: str) -> dict[int, str]:
         self.cursor.execute(f"SELECT id, name FROM {own}.orders")

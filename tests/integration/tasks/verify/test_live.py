@@ -72,9 +72,8 @@ def running(shop: Shop, target: str, transaction: str = "false") -> Iterator[Cal
     """Both tasks, tables that are equal, and a source that changes them; runs SQL at the
     target."""
     types = ALL_TYPES | ONLY_AS_ROWS
-    mysql, postgresql = (
-        ", ".join(f"{name} {kinds[place]}" for name, kinds in types.items()) for place in (0, 1)
-    )
+    mysql = ", ".join(f"{name} {kind}" for name, (kind, _) in types.items())
+    postgresql = ", ".join(f"{name} {kind}" for name, (_, kind) in types.items())
     shop.create("wide", mysql, postgresql)
     shop.create("names", "name VARCHAR(30) PRIMARY KEY, n INT")
     shop.create("words", "word VARCHAR(9)")

@@ -4,6 +4,7 @@ each plant stays where it is."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
 from typing import Any
 
 import pytest
@@ -130,9 +131,8 @@ def cells(given: str | tuple[str, str]) -> tuple[str, str]:
 def fill(shop: Shop, target: str, types: dict[str, tuple[str, str]]) -> None:
     """Row 0 is all NULL, the others are full."""
     place = int(target == "postgresql")
-    mysql, postgresql = (
-        ", ".join(f"{name} {kinds[n]}" for name, kinds in types.items()) for n in (0, 1)
-    )
+    mysql = ", ".join(f"{name} {kind}" for name, (kind, _) in types.items())
+    postgresql = ", ".join(f"{name} {kind}" for name, (_, kind) in types.items())
     shop.create("wide", mysql, postgresql)
     names = [name for name in types if name != "id"]
 
@@ -196,10 +196,12 @@ def test_no_two_rows_have_one_text_and_both_servers_give_it(shop: Shop) -> None:
     """However their cells are joined."""
     columns = ("a VARCHAR(9)", "n INT", "b VARCHAR(9)")
     shop.create("odd", ", ".join(columns))
-    rows = [(a, n, b) for a in ODD_CELLS for n in (None, 1) for b in ODD_CELLS]
-    written = ", ".join(
-        f"({', '.join('NULL' if cell is None else repr(cell) for cell in row)})" for row in rows
-    )
+    rows = list(product(ODD_CELLS, (None, 1), ODD_CELLS))
+    tuples = []
+    for row in rows:
+        literals = ["NULL" if cell is None else repr(cell) for cell in row]
+        tuples.append(f"({', '.join(literals)})")
+    written = ", ".join(tuples)
     shop.cursor.execute(f"INSERT INTO odd VALUES {written}")
     shop.postgresql(f"INSERT INTO {shop.name}.odd VALUES {written}")
     pairs = []
