@@ -111,13 +111,13 @@ def subject_of(group: Sequence[Entry]) -> str:
 
 def _what_of(entry: Entry) -> str:
     cause, kind = entry.cause, entry.notice.kind
-    # Else the cause is a server that is away.
-    is_rule = cause == entry.notice.rule
-    if kind is Kind.CLEARED:
-        end = "is over" if is_rule else "is back"
-        return f"{cause} {end}"
-    if is_rule:
+    if cause == entry.notice.rule:
+        if kind is Kind.CLEARED:
+            return f"{cause} is over"
         return cause
+    # The cause is a server that is away.
+    if kind is Kind.CLEARED:
+        return f"{cause} is back"
     if kind is Kind.REPEATED:
         return f"{cause} is still away"
     return f"{cause} is away"

@@ -95,7 +95,7 @@ def snapshots_of(client: KazooClient, task_id: str) -> Snapshots:
     """The snapshots of a task. Raises ConfigError for a task that cannot have any: a consumer task
     without a direct load, or an unknown one."""
     load = direct_load(client, task_id)
-    # The progress of a direct load has a name of its own, as no swimlane makes it.
+    # A direct load has a name in the place of a swimlane.
     path = snapshot_path(task_id, NAME if load else _swimlane(client, task_id))
     tables = list(starmap(TableSnapshot, tables_of(client, path).items()))
     return Snapshots(tables, list(wishes_of(client, path).values()), load)

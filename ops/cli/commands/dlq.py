@@ -105,7 +105,7 @@ def show(
     from cdcbus.tasks.control.uses import kafka_and_target_of, kafka_of, named_task
 
     uses = kafka_of
-    # Without it the target's login is not needed.
+    # The target's login is needed only to look at the target.
     if looks_at_target:
         uses = kafka_and_target_of
     task = named_task(word, bus, uses)
