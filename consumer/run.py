@@ -31,14 +31,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING
 
 from cdcbus.consumer.batch.batch_applier import BatchApplier
 from cdcbus.consumer.batch.batch_size import BatchSize
 from cdcbus.consumer.batch.progress import Progress, is_done, shown
-from cdcbus.consumer.batch.sink import make_applier
+from cdcbus.consumer.batch.sink import Applier, make_applier
 from cdcbus.consumer.batch.spark_beside import SparkBeside
 from cdcbus.consumer.batch.tail import follow
 from cdcbus.consumer.batch.topic_watch import TopicWatch, leader_epochs
@@ -82,77 +82,6 @@ def run(
     length of a block, once a backlog needs one; None: the task starts its own application.
     """
     task = bounded(task)
-    progress = Progress()
-    size = BatchSize(task.task_id, task.max_records_per_batch)
-    name = f"task {task.task_id}"
-
-    def start() -> tuple[Starts, bool]:
-        """Returns where to begin, and whether in the bulk gear."""
-        reached = NOWHERE
-        passed = NOTHING_PASSED
-        if positions.has_begun:
-            reached = progress.next_offsets
-            passed = progress.last
-        with TopicLogs(task) as logs:
-            # Before the logs are compared: a leader elected later has another epoch.
-            progress.leader_epochs = leader_epochs(task.source, logs.all_partitions())
-            starts = find_starts(task, logs, applier, stores, reached, passed)
-            progress.begin(task.task_id, starts)
-            progress.begun = begun_before(logs, starts.offsets, task.converter)
-            ahead, record_bytes = logs.ahead(starts.offsets)
-        if record_bytes:
-            size.saw(1, record_bytes)
-        return starts, size.is_backlog(ahead) and is_spark_up()
-
-    def attempt() -> None:
-        starts, is_bulk = first.pop() if first else start()
-        if not applier.is_dry_run:
-            take_over(applier, positions, starts)
-        watch = TopicWatch(task, starts.topic_ids, progress)
-        status.reading(shown(progress.next_offsets))
-        report(progress)
-        try:
-            with closing(BatchApplier(task, applier, positions, progress, report)) as batches:
-                read(batches, watch, is_bulk)
-        except LogRefilled:
-            keep(starts, watch.logs.found)
-            raise
-
-    def read(batches: BatchApplier, watch: TopicWatch, is_bulk: bool) -> None:
-        def is_over() -> bool:
-            return stop.is_set() or is_done(task, progress)
-
-        with batches.saved_in_the_end():
-            while not is_over():
-                if not is_bulk:
-                    follow(task, batches, size, watch, stop, is_spark_up)
-                is_bulk = False
-                if not is_over():
-                    # Imported here, as it brings PySpark, which only a backlog needs.
-                    from cdcbus.consumer.batch.bulk import stream_backlog
-
-                    LOG.info("%s: Spark reads a backlog, %s", name, shown(progress.next_offsets))
-                    stream_backlog(task, spark, applier, batches, size, watch, status, stop)
-                    LOG.info("%s: Spark leaves off, %s", name, shown(progress.next_offsets))
-
-    def is_spark_up() -> bool:
-        """Starts Spark unless it has been started; returns whether it is up. Called when a backlog
-        has built up. A dry run never uses executors."""
-        if applier.is_dry_run:
-            return False
-        spark.start(len(progress.next_offsets))
-        return spark.is_ready
-
-    def keep(starts: Starts, found: Refilled | None) -> None:
-        """Stores the record that the log no longer holds, so that the next start refuses, too.
-        Otherwise it would compare the records applied since, which the log still holds."""
-        if found and not applier.is_dry_run:
-            last = {**progress.last, found.partition: found.last}
-            with suppress(CdcError):
-                take_over(
-                    applier, positions, replace(starts, offsets=progress.next_offsets, last=last)
-                )
-
     with (
         dead_letters_of(task) as dead_letters,
         closing(make_applier(task, stop, dead_letters.put if dead_letters else None)) as applier,
@@ -161,6 +90,109 @@ def run(
         if dead_letters and not applier.is_dry_run:
             dead_letters.open()
         applier.check_targets()
-        positions = StoredPositions(stores, is_dry_run=applier.is_dry_run)
-        first = [start()]
-        keep_trying(status, attempt, lambda: progress.done, stop)
+        running = _Running(task, stores, applier, spark, stop, status, report)
+        # Outside the attempts: an error here ends the task, one of theirs may be waited out.
+        running.first = running.find_start()
+        keep_trying(status, running.attempt, lambda: running.progress.done, stop)
+
+
+@dataclass(slots=True)
+class _Running:
+    """A task that runs: one attempt after the other, with the progress of them all."""
+
+    task: LoadTask
+    stores: Mapping[str, PositionStore]
+    applier: Applier
+    spark: SparkBeside
+    stop: Event
+    status: TaskStatus
+    report: Callable[[Progress], None]
+    progress: Progress = field(default_factory=Progress)
+    size: BatchSize = field(init=False)
+    positions: StoredPositions = field(init=False)
+    # Where the first attempt begins, and whether in the bulk gear; None for the later ones.
+    first: tuple[Starts, bool] | None = None
+
+    def __post_init__(self) -> None:
+        self.size = BatchSize(self.task.task_id, self.task.max_records_per_batch)
+        self.positions = StoredPositions(self.stores, is_dry_run=self.applier.is_dry_run)
+
+    def attempt(self) -> None:
+        """Takes the partitions over and reads until the task is over. Whatever it raises, the next
+        attempt finds anew where to begin."""
+        starts, is_bulk = self.first or self.find_start()
+        self.first = None
+        if not self.applier.is_dry_run:
+            take_over(self.applier, self.positions, starts)
+        watch = TopicWatch(self.task, starts.topic_ids, self.progress)
+        self.status.reading(shown(self.progress.next_offsets))
+        self.report(self.progress)
+        batches = BatchApplier(self.task, self.applier, self.positions, self.progress, self.report)
+        try:
+            with closing(batches), batches.saved_in_the_end():
+                self._read(batches, watch, is_bulk)
+        except LogRefilled:
+            self._keep_refilled(starts, watch.logs.found)
+            raise
+
+    def find_start(self) -> tuple[Starts, bool]:
+        """Fences the predecessor; returns where to begin, and whether in the bulk gear."""
+        task = self.task
+        progress = self.progress
+        reached = NOWHERE
+        passed = NOTHING_PASSED
+        if self.positions.has_begun:
+            reached = progress.next_offsets
+            passed = progress.last
+        with TopicLogs(task) as logs:
+            # Before the logs are compared: a leader elected later has another epoch.
+            progress.leader_epochs = leader_epochs(task.source, logs.all_partitions())
+            starts = find_starts(task, logs, self.applier, self.stores, reached, passed)
+            progress.begin(task.task_id, starts)
+            progress.begun = begun_before(logs, starts.offsets, task.converter)
+            ahead, record_bytes = logs.ahead(starts.offsets)
+        if record_bytes:
+            self.size.saw(1, record_bytes)
+        return starts, self.size.is_backlog(ahead) and self._is_spark_up()
+
+    def _read(self, batches: BatchApplier, watch: TopicWatch, is_bulk: bool) -> None:
+        """Reads in one gear after the other, each from where the other has stopped."""
+        while not self._is_over():
+            if not is_bulk:
+                follow(self.task, batches, self.size, watch, self.stop, self._is_spark_up)
+            is_bulk = False
+            if not self._is_over():
+                self._stream_backlog(batches, watch)
+
+    def _is_over(self) -> bool:
+        return self.stop.is_set() or is_done(self.task, self.progress)
+
+    def _stream_backlog(self, batches: BatchApplier, watch: TopicWatch) -> None:
+        # Imported here, as it brings PySpark, which only a backlog needs.
+        from cdcbus.consumer.batch.bulk import stream_backlog
+
+        task = self.task
+        progress = self.progress
+        LOG.info("task %s: Spark reads a backlog, %s", task.task_id, shown(progress.next_offsets))
+        stream_backlog(
+            task, self.spark, self.applier, batches, self.size, watch, self.status, self.stop
+        )
+        LOG.info("task %s: Spark leaves off, %s", task.task_id, shown(progress.next_offsets))
+
+    def _is_spark_up(self) -> bool:
+        """Starts Spark unless it has been started; returns whether it is up. Called when a backlog
+        has built up. A dry run never uses executors."""
+        if self.applier.is_dry_run:
+            return False
+        self.spark.start(len(self.progress.next_offsets))
+        return self.spark.is_ready
+
+    def _keep_refilled(self, starts: Starts, found: Refilled | None) -> None:
+        """Stores the record that the log no longer holds, so that the next start refuses, too.
+        Otherwise it would compare the records applied since, which the log still holds."""
+        if found is None or self.applier.is_dry_run:
+            return
+        last = {**self.progress.last, found.partition: found.last}
+        refused = replace(starts, offsets=self.progress.next_offsets, last=last)
+        with suppress(CdcError):
+            take_over(self.applier, self.positions, refused)
