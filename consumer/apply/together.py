@@ -21,7 +21,7 @@ from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.writer import count_superseded
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.mapped_change import MappedChange
-from cdcbus.consumer.offsets.held import HeldOffsets
+from cdcbus.consumer.offsets.held import HeldOffsets, by_partition
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import AppliedOffset, Loader, TargetTable
@@ -176,6 +176,6 @@ class Together:
             resolver.resolve()
             for offset in done:
                 transaction.store_offset(offset, self.held.get(offset.topic_partition))
-        self.held.by_partition |= {offset.topic_partition: offset for offset in done}
+        self.held.by_partition |= by_partition(done)
         resolver.report.add(report)
         return resolver.report

@@ -8,8 +8,8 @@ tasks at different offsets.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from operator import methodcaller
 from time import monotonic
-from types import TracebackType
 from typing import Any
 
 import confluent_kafka
@@ -17,9 +17,10 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.kafka_client import at_offsets, make_client
 from cdcbus.consumer.offsets.topic_logs import LIBRARY_LOG
 from cdcbus.consumer.records.records import Records
-from cdcbus.plugins.errors import BusError, BusUnavailable, ConfigError
+from cdcbus.plugins.errors import BusError, BusUnavailable
 from cdcbus.plugins.kafka.client_errors import Refusals
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
@@ -88,28 +89,13 @@ class KafkaReader:
             "error_cb": self._troubles,
             "logger": LIBRARY_LOG,
         }
-        try:
-            self._consumer = Consumer(options)
-        except KafkaException as error:
-            raise ConfigError(
-                f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
-            ) from error
-        self._consumer.assign(
-            [
-                confluent_kafka.TopicPartition(*partition, offset)
-                for partition, offset in offsets.items()
-            ]
-        )
+        self._consumer = make_client(Consumer, options)
+        self._consumer.assign(at_offsets(offsets))
 
     def __enter__(self) -> KafkaReader:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
     def read(
@@ -181,24 +167,23 @@ class KafkaReader:
 
     def add(self, partitions: Iterable[TopicPartition]) -> None:
         """Reads these partitions as well, from their beginning."""
-        new = list(partitions)
-        self._next |= dict.fromkeys(new, 0)
-        self._consumer.incremental_assign(
-            [confluent_kafka.TopicPartition(*partition, 0) for partition in new]
-        )
+        new = dict.fromkeys(partitions, 0)
+        self._next |= new
+        self._consumer.incremental_assign(at_offsets(new))
 
     def ahead(self) -> int:
         """The number of offsets that Kafka holds after those read, according to its last
         responses."""
-        return sum(
-            max(0, end - self._next[partition]) for partition, end in self._known_ends().items()
-        )
+        count = 0
+        for partition, end in self._known_ends().items():
+            count += max(0, end - self._next[partition])
+        return count
 
     def _with_more(self, first: list[Any]) -> list[Any]:
         """Adds the messages that the client holds, without waiting, up to READ_BYTES or `most`; the
         rest stays in the client."""
         messages = list(first)
-        bytes_ = sum(len(message.value() or b"") for message in first)
+        bytes_ = _value_bytes(first)
         while len(messages) < self._most and bytes_ < READ_BYTES:
             fitting = READ_BYTES * len(messages) // max(1, bytes_)
             count = max(1, min(fitting, self._most) - len(messages))
@@ -206,24 +191,23 @@ class KafkaReader:
             if not more:
                 break
             messages += more
-            bytes_ += sum(len(message.value() or b"") for message in more)
+            bytes_ += _value_bytes(more)
         return messages
 
     def _of_others(self, messages: list[Any]) -> list[Any]:
         """Waits for messages of the partitions that hold some and are missing in `messages`; at
         most OTHERS_SECONDS."""
-        lacking = {
-            partition
-            for partition, end in self._known_ends().items()
-            if end != self._next[partition]
-        }
-        lacking -= {(message.topic(), message.partition()) for message in messages}
+        lacking: set[tuple[str, int]] = set()
+        for partition, end in self._known_ends().items():
+            if end != self._next[partition]:
+                lacking.add(partition)
+        lacking -= _partitions(messages)
         found: list[Any] = []
         deadline = monotonic() + OTHERS_SECONDS
         while lacking and (left := deadline - monotonic()) > 0:
             if (message := self._consumer.poll(left)) is not None:
                 found += self._with_more([message])
-                lacking -= {(each.topic(), each.partition()) for each in found}
+                lacking -= _partitions(found)
         return found
 
     def _known_ends(self) -> dict[TopicPartition, int]:
@@ -237,18 +221,16 @@ class KafkaReader:
         return ends
 
     def _records(self, messages: list[Any]) -> Records:
+        """The records of one partition as columns."""
+        offsets = _column(messages, "offset", pa.int64())
+        values = _column(messages, "value", pa.binary())
+        times = pa.array([message.timestamp()[1] for message in messages], pa.int64())
         keys = headers = None
         if len(self._next) > 1:
-            keys = pa.array([message.key() for message in messages], pa.binary())
+            keys = _column(messages, "key", pa.binary())
         if self._with_headers:
-            headers = pa.array([_headers(message) for message in messages], _HEADERS)
-        return Records(
-            pa.array([message.offset() for message in messages], pa.int64()),
-            pa.array([message.value() for message in messages], pa.binary()),
-            headers,
-            keys,
-            pa.array([message.timestamp()[1] for message in messages], pa.int64()),
-        )
+            headers = pa.array(list(map(_headers, messages)), _HEADERS)
+        return Records(offsets, values, headers, keys, times)
 
     def _wrong(self, partition: TopicPartition, error: KafkaError) -> BusError:
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
@@ -260,6 +242,19 @@ class KafkaReader:
 
     def _unavailable(self, error: KafkaError) -> BusError:
         return self._troubles.unanswered(self._consumer, self._servers, KafkaException(error))
+
+
+def _column(messages: Iterable[Any], method: str, kind: pa.DataType) -> pa.Array:
+    """What this method of each message returns."""
+    return pa.array(list(map(methodcaller(method), messages)), kind)
+
+
+def _value_bytes(messages: Iterable[Any]) -> int:
+    return sum(len(message.value() or b"") for message in messages)
+
+
+def _partitions(messages: Iterable[Any]) -> set[tuple[str, int]]:
+    return {(message.topic(), message.partition()) for message in messages}
 
 
 def _headers(message: Any) -> list[dict[str, Any]] | None:

@@ -25,6 +25,7 @@ from cdcbus.consumer.forward.outlet import (
     conflict,
     epoch_of,
 )
+from cdcbus.consumer.offsets.held import by_partition
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
@@ -109,7 +110,7 @@ class Forwarder:
                 outlet.start()
             return []
         found = self._offsets(Outlet.begin_epoch)
-        self.seen = {offset.topic_partition: offset for offset in found}
+        self.seen = by_partition(found)
         return found
 
     def committed_offsets(self) -> list[AppliedOffset]:

@@ -13,9 +13,8 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
-from cdcbus.consumer.offsets.known import NOTHING_PASSED, NOWHERE
+from cdcbus.consumer.offsets.known import NOTHING_PASSED, NOWHERE, of_topic
 from cdcbus.plugins.contracts import NO_MARK, Landmark, Mark, PositionStore
 from cdcbus.plugins.errors import PositionConflict
 from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
@@ -115,17 +114,17 @@ class StoredPositions:
             return []
         moved = []
         for topic, store in self._stores.items():
-            offsets = _of_topic(topic, next_offsets)
-            if offsets == _of_topic(topic, self._saved):
+            offsets = of_topic(topic, next_offsets)
+            if offsets == of_topic(topic, self._saved):
                 continue
-            named = _of_topic(topic, self._unread) | offsets
+            named = of_topic(topic, self._unread) | offsets
             # As in porter, the stored offset is that of the last record applied.
             text = kafka_positions_to_json(
                 KafkaPosition(topic, number, offset - 1) for number, offset in named.items()
             )
             mark = self._marks.get(topic, NO_MARK)
             if not mark.is_kept:
-                mark = replace(mark, last=_of_topic(topic, last))
+                mark = replace(mark, last=of_topic(topic, last))
             moved.append((store, text, mark))
         return moved
 
@@ -137,11 +136,3 @@ class StoredPositions:
         for store, text, mark in moved:
             store.save(text, mark)
         self._saved = next_offsets
-
-
-def _of_topic(topic: str, of_partitions: Mapping[TopicPartition, Any]) -> dict[int, Any]:
-    return {
-        partition.partition: each
-        for partition, each in of_partitions.items()
-        if partition.topic == topic
-    }

@@ -9,6 +9,10 @@ from cdcbus.plugins.contracts import AppliedOffset, Landmark
 from cdcbus.plugins.positions import TopicPartition
 
 
+def by_partition(offsets: Iterable[AppliedOffset]) -> dict[TopicPartition, AppliedOffset]:
+    return {offset.topic_partition: offset for offset in offsets}
+
+
 class HeldOffsets:
     """The offsets in the target, as far as they are known. A transaction that finds another offset
     of its partition in the target is undone."""
@@ -19,7 +23,7 @@ class HeldOffsets:
     def set(self, offsets: Iterable[AppliedOffset]) -> None:
         """Replaces all offsets: the target holds these, and no others."""
         # A new dict, not a cleared one, as threads of other partitions read it meanwhile.
-        self.by_partition = {offset.topic_partition: offset for offset in offsets}
+        self.by_partition = by_partition(offsets)
 
     def get(self, partition: TopicPartition) -> AppliedOffset | None:
         """The partition's offset; None: the target holds none."""
@@ -28,7 +32,8 @@ class HeldOffsets:
     def next_offsets(self) -> list[tuple[TopicPartition, int]]:
         """The next offset of each partition, as a copy: threads of other partitions can change the
         offsets meanwhile."""
-        return [(partition, held.next_offset) for partition, held in [*self.by_partition.items()]]
+        copied = list(self.by_partition.items())
+        return [(partition, held.next_offset) for partition, held in copied]
 
     def after(
         self,

@@ -3,23 +3,22 @@ from the same brokers."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from contextlib import suppress
 from threading import Lock
 from typing import Any
 
-import confluent_kafka
 from confluent_kafka import IsolationLevel, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
 
 from cdcbus.consumer.config import TopicConfig
+from cdcbus.consumer.offsets.kafka_client import as_client_takes
+from cdcbus.consumer.offsets.topic_logs import LIBRARY_LOG
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.positions import TopicPartition
 
 _EARLIEST = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-_LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 _CLIENTS: dict[tuple[tuple[str, str], ...], AdminClient] = {}
 _MAKING = Lock()
 
@@ -30,7 +29,7 @@ def admin_of(source: TopicConfig) -> AdminClient:
     key = tuple(sorted(options.items()))
     with _MAKING:
         if key not in _CLIENTS:
-            _CLIENTS[key] = AdminClient(dict[str, Any](options), logger=_LIBRARY_LOG)
+            _CLIENTS[key] = AdminClient(dict[str, Any](options), logger=LIBRARY_LOG)
         return _CLIENTS[key]
 
 
@@ -40,20 +39,18 @@ def bounds_of(
     """Of each partition the first offset that Kafka holds, and the end. Tasks of one process can
     ask concurrently. Raises BusUnavailable where Kafka does not answer for all of them."""
     admin = admin_of(source)
-    asked = [confluent_kafka.TopicPartition(*partition) for partition in partitions]
+    asked = as_client_takes(partitions)
+    earliest = dict.fromkeys(asked, _EARLIEST)
+    latest = dict.fromkeys(asked, _LATEST)
+    found: dict[TopicPartition, tuple[int, int]] = {}
     try:
         # Both requests are in flight together: an unavailable broker is waited for only once.
-        firsts, ends = [
-            admin.list_offsets(dict.fromkeys(asked, place), request_timeout=answer_seconds)
-            for place in (_EARLIEST, _LATEST)
-        ]
-        return {
-            TopicPartition(each.topic, each.partition): (
-                firsts[each].result().offset,
-                ends[each].result().offset,
-            )
-            for each in asked
-        }
+        firsts = admin.list_offsets(earliest, request_timeout=answer_seconds)
+        ends = admin.list_offsets(latest, request_timeout=answer_seconds)
+        for each in asked:
+            first = firsts[each].result().offset
+            end = ends[each].result().offset
+            found[TopicPartition(each.topic, each.partition)] = first, end
     except KafkaException as error:
         with suppress(KafkaException):
             # Without new metadata the client would query the old leader for minutes.
@@ -61,6 +58,7 @@ def bounds_of(
         raise BusUnavailable(
             f"Kafka at {source.servers} does not tell the bounds of topics: {error.args[0].str()}"
         ) from error
+    return found
 
 
 def ends_of(
@@ -70,7 +68,7 @@ def ends_of(
     Partitions about which Kafka does not answer are missing; where the leader has moved, the next
     call finds the new one. Raises KafkaException."""
     admin = admin_of(source)
-    asked = {confluent_kafka.TopicPartition(*partition): _LATEST for partition in partitions}
+    asked = dict.fromkeys(as_client_takes(partitions), _LATEST)
     answers = admin.list_offsets(
         asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=answer_seconds
     )

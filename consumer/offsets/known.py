@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, Landmark, Mark, PositionStore
 from cdcbus.plugins.errors import PositionError
 from cdcbus.plugins.positions import TopicPartition, kafka_positions_from_json
 
+Each = TypeVar("Each")
 NOWHERE: Mapping[TopicPartition, int] = {}
 NOTHING_PASSED: Mapping[TopicPartition, Landmark] = {}
 
@@ -129,14 +131,13 @@ def known_partitions(
         mark = store.written.mark
         before = _stored(topic, store.written.position, store.path)
         # Only where all partitions agree; otherwise the differences show which were edited.
-        is_same_text = all(before.get(number) == offset for number, offset in node.items())
+        is_same_text = node.items() <= before.items()
         is_set_again = is_same_text and not store.is_own
 
-    partitions = {TopicPartition(topic, number) for number in (*node, *before)}
-    partitions |= {partition for partition in (*targets, *reached) if partition.topic == topic}
+    numbers = {*node, *before, *of_topic(topic, targets), *of_topic(topic, reached)}
     known: dict[TopicPartition, Known] = {}
-    for partition in partitions:
-        number = partition.partition
+    for number in numbers:
+        partition = TopicPartition(topic, number)
         target = targets.get(partition)
         known[partition] = Known(
             node=node.get(number),
@@ -157,14 +158,24 @@ def _stored(topic: str, text: str | None, path: str) -> dict[int, int]:
     """The next offsets in a stored position, by partition number. Raises PositionError."""
     if text is None or text == "[]":
         return {}
+    found: dict[int, int] = {}
     try:
-        positions = kafka_positions_from_json(text)
-        wrong = [position.topic for position in positions if position.topic != topic]
-        if wrong:
-            raise PositionError(f"it names topic {wrong[0]}, the task reads {topic}")
+        for position in kafka_positions_from_json(text):
+            if position.topic != topic:
+                raise PositionError(f"it names topic {position.topic}, the task reads {topic}")
+            found[position.partition] = position.next_offset
     except PositionError as error:
         raise PositionError(
             f"{path} holds no usable position: {error}. Set it (cdcbus offset reset ID --to PLACE) "
             "and start again"
         ) from error
-    return {position.partition: position.next_offset for position in positions}
+    return found
+
+
+def of_topic(topic: str, of_partitions: Mapping[TopicPartition, Each]) -> dict[int, Each]:
+    """What belongs to a topic's partitions, by partition number."""
+    return {
+        partition.partition: each
+        for partition, each in of_partitions.items()
+        if partition.topic == topic
+    }

@@ -63,8 +63,11 @@ def refilled(
     logs: TopicLogs, last: Mapping[TopicPartition, Landmark], ends: Mapping[TopicPartition, int]
 ) -> Refilled | None:
     """Returns the first partition whose log was filled again. `last`: the last record read before
-    `ends`. Raises BusError."""
-    begins = {partition: landmark.offset for partition, landmark in last.items()}
+    `ends`; partitions without an end are left out. Raises BusError."""
+    begins: dict[TopicPartition, int] = {}
+    for partition, landmark in last.items():
+        if partition in ends:
+            begins[partition] = landmark.offset
     if not begins:
         return None
     for partition, found in logs.landmarks(begins, ends):
@@ -76,11 +79,6 @@ def refilled(
 def same_logs(task: LoadTask, logs: TopicLogs, starts: Starts) -> None:
     """Raises LogRefilled where a log that the task continues to read was filled again since;
     BusError."""
-    last = {
-        partition: landmark
-        for partition, landmark in starts.last.items()
-        if partition in starts.offsets
-    }
-    found = refilled(logs, last, starts.offsets)
+    found = refilled(logs, starts.last, starts.offsets)
     if found:
         raise found.error(task)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.offsets.held import by_partition
 from cdcbus.consumer.offsets.known import NOTHING_PASSED, NOWHERE, Known, known_partitions
 from cdcbus.consumer.offsets.start_rule import first_offset
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
@@ -59,7 +60,7 @@ def starting_offsets(
     ConfigError, BusRejected, BusUnavailable.
     """
     starts = Starts(topic_ids={**topic_ids})
-    targets = {offset.topic_partition: offset for offset in applied}
+    targets = by_partition(applied)
     for topic, store in stores.items():
         # Loaded once: a later edit is noticed when the position is written.
         text = store.load()

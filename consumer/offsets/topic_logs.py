@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from time import monotonic, sleep
-from types import TracebackType
 from typing import NamedTuple
 
 import confluent_kafka
 from confluent_kafka import Consumer, KafkaError, KafkaException
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.kafka_client import at_offsets, make_client
 from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.errors import (
     BusError,
@@ -49,39 +50,28 @@ class TopicLogs:
         self._topics = source.topics
         self._ask_seconds = ask_seconds
         self._refusals = Refusals()
-        try:
-            self._consumer = Consumer(
-                {
-                    **source.look_up_options,
-                    "bootstrap.servers": source.servers,
-                    "group.id": source.group or f"cdcbus-{task.task_id}",
-                    "enable.auto.commit": False,
-                    "enable.partition.eof": True,
-                    # How long a broker waits for more records: for an empty partition it answers
-                    # only after that.
-                    "fetch.wait.max.ms": FETCH_WAIT_MS,
-                    # The client fetches no more ahead, as a look needs only a sample.
-                    "queued.min.messages": SAMPLE_RECORDS,
-                    # How soon the client fetches again once the queue is below that.
-                    "fetch.queue.backoff.ms": FETCH_WAIT_MS,
-                    "error_cb": self._refusals,
-                    "logger": LIBRARY_LOG,
-                }
-            )
-        except KafkaException as error:
-            raise ConfigError(
-                f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
-            ) from error
+        options = {
+            **source.look_up_options,
+            "bootstrap.servers": source.servers,
+            "group.id": source.group or f"cdcbus-{task.task_id}",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            # How long a broker waits for more records: for an empty partition it answers only after
+            # that.
+            "fetch.wait.max.ms": FETCH_WAIT_MS,
+            # The client fetches no more ahead, as a look needs only a sample.
+            "queued.min.messages": SAMPLE_RECORDS,
+            # How soon the client fetches again once the queue is below that.
+            "fetch.queue.backoff.ms": FETCH_WAIT_MS,
+            "error_cb": self._refusals,
+            "logger": LIBRARY_LOG,
+        }
+        self._consumer = make_client(Consumer, options)
 
     def __enter__(self) -> TopicLogs:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -109,7 +99,7 @@ class TopicLogs:
         """Every partition of every topic of the task, read or not. Raises BusError."""
         found: list[TopicPartition] = []
         for topic in self._topics:
-            found += [TopicPartition(topic, number) for number in self.partitions(topic)]
+            found += map(partial(TopicPartition, topic), self.partitions(topic))
         return found
 
     def cluster(self) -> str:
@@ -192,12 +182,7 @@ class TopicLogs:
         order. Removes each partition from `ends` once it has; those left were not reached in
         time."""
         deadline = monotonic() + self._ask_seconds
-        self._consumer.assign(
-            [
-                confluent_kafka.TopicPartition(*partition, begin)
-                for partition, begin in begins.items()
-            ]
-        )
+        self._consumer.assign(at_offsets(begins))
         found: list[LogRecord] = []
         while ends:
             message = self._consumer.poll(max(0, deadline - monotonic()))
@@ -300,7 +285,7 @@ def partitions_of(task: LoadTask, logs: TopicLogs, topic: str) -> list[TopicPart
     """The partitions of a topic that the task reads. Raises ConfigError when a chosen one does
     not exist."""
     numbers = chosen_partitions(task.source, topic, logs.partitions(topic))
-    return [TopicPartition(topic, number) for number in numbers]
+    return list(map(partial(TopicPartition, topic), numbers))
 
 
 def chosen_partitions(source: TopicConfig, topic: str, partitions: Sequence[int]) -> Sequence[int]:

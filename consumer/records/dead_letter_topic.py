@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from threading import Lock
-from types import TracebackType
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -16,6 +15,8 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.consumer.config import LoadTask, OnError
+from cdcbus.consumer.offsets.kafka_client import make_client
+from cdcbus.consumer.offsets.topic_logs import LIBRARY_LOG
 from cdcbus.consumer.records.dead_letters import (
     DeadLetter,
     OpenDeadLetter,
@@ -25,9 +26,9 @@ from cdcbus.consumer.records.dead_letters import (
     replayed_record,
 )
 from cdcbus.consumer.records.outdated import find_outdated
-from cdcbus.consumer.records.record_reader import LIBRARY_LOG, RecordReader
+from cdcbus.consumer.records.record_reader import RecordReader
 from cdcbus.plugins.epoch import without_epoch
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, DataError
 from cdcbus.plugins.kafka.client_errors import Refusals
 
 LOG = logging.getLogger(__name__)
@@ -57,19 +58,13 @@ class DeadLetterTopic:
         # The records of the open letters, as far as known.
         self._open: set[str] = set()
         self._lock = Lock()
-        try:
-            self._producer = Producer(
-                {
-                    **self._options,
-                    "acks": "all",
-                    "enable.idempotence": True,
-                    "compression.type": "lz4",
-                }
-            )
-        except KafkaException as error:
-            raise ConfigError(
-                f"settings of the Kafka client (kafka.*): {error.args[0].str()}"
-            ) from error
+        options = {
+            **self._options,
+            "acks": "all",
+            "enable.idempotence": True,
+            "compression.type": "lz4",
+        }
+        self._producer = make_client(Producer, options)
 
     @property
     def task_id(self) -> str:
@@ -78,12 +73,7 @@ class DeadLetterTopic:
     def __enter__(self) -> DeadLetterTopic:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._producer.purge()
 
     def open(self) -> None:
@@ -99,10 +89,9 @@ class DeadLetterTopic:
             records = self._within_limit(dead_letters)
             now = _now()
             originals = self._reader.originals(dead_letters)
-            messages = [
-                self._message(dead_letter, now, original)
-                for dead_letter, original in zip(dead_letters, originals, strict=True)
-            ]
+            messages = []
+            for dead_letter, original in zip(dead_letters, originals, strict=True):
+                messages.append(self._message(dead_letter, now, original))
             self._send(messages)
             self._open = records
         for dead_letter in dead_letters:
@@ -138,8 +127,9 @@ class DeadLetterTopic:
         for message in self._reader.all_records(self._config.topic):
             key = message.key() or b""
             if key.startswith(own):
+                # A later record takes the place of an earlier one; without a value it resolves it.
                 found[key] = None if message.value() is None else read_letter(message)
-        return sorted((each for each in found.values() if each), key=_by_row)
+        return sorted(filter(None, found.values()), key=_by_row)
 
     def replay(self, dead_letters: Iterable[OpenDeadLetter]) -> None:
         """Appends the original records to their partitions, in order, each acknowledged before its

@@ -84,8 +84,8 @@ def is_late(begun: Begun, offset: int, value: bytes | None, converter: str) -> b
         return False
     kind = found[0].as_py()
     _learn(begun, kind, offset)
-    epoch, _, task = kind.decode().partition("-")
-    return any(other > epoch and first < offset for other, first in begun[task].items())
+    later_began = _later_began(begun, kind)
+    return later_began is not None and later_began < offset
 
 
 def _learn(begun: Begun, kind: bytes, offset: int) -> None:
@@ -100,8 +100,14 @@ def _late(
 ) -> pa.BooleanArray | None:
     """Whether each record is of this epoch and follows the beginning of a later one; None where no
     later epoch has begun."""
+    later_began = _later_began(begun, kind)
+    if later_began is None:
+        return None
+    return pc.and_(pc.equal(found, kind), pc.greater(records.offsets, later_began))
+
+
+def _later_began(begun: Begun, kind: bytes) -> int | None:
+    """The first offset of a later epoch of the same fetch task; None where none has begun."""
     epoch, _, task = kind.decode().partition("-")
     later = [first for other, first in begun[task].items() if other > epoch]
-    if not later:
-        return None
-    return pc.and_(pc.equal(found, kind), pc.greater(records.offsets, min(later)))
+    return min(later, default=None)

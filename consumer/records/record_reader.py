@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import groupby
@@ -18,7 +17,6 @@ from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.kafka.client_errors import Refusals
 from cdcbus.plugins.positions import TopicPartition
 
-LIBRARY_LOG = logging.getLogger("cdcbus.librdkafka")
 WAIT_SECONDS: Final = 30.0
 # Skipping this much is cheaper than a seek, as one fetch returns as much anyway.
 NEAR_BYTES: Final = 1 << 20
