@@ -10,7 +10,8 @@ from time import monotonic
 
 from cdcbus.consumer.apply.lookahead import TRUNCATED, ReadOn
 from cdcbus.consumer.apply.row_order import source_place
-from cdcbus.consumer.merge.mapped_change import Key, MappedChange
+from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.merge.whole_row import Key
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Op, TableId

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 
-from cdcbus.consumer.merge.mapped_change import Key, MappedChange
+from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.merge.whole_row import Key
 from cdcbus.consumer.records.records import Record
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.positions import TopicPartition

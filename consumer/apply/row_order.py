@@ -12,7 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from cdcbus.consumer.apply.writer import count_superseded
-from cdcbus.consumer.merge.mapped_change import Key, MappedChange
+from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.merge.whole_row import Key
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.plugins.contracts import (
     VERSION,

@@ -9,18 +9,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import itemgetter
 
 from cdcbus.consumer.merge.key_move import moved
 from cdcbus.consumer.merge.keyless_fold import merge_keyless
-from cdcbus.consumer.merge.whole_row import columns_missing
+from cdcbus.consumer.merge.whole_row import (
+    Key,
+    cells_of,
+    columns_missing,
+    holds_less_of_key,
+    in_order,
+    width_of,
+)
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
-from cdcbus.plugins.loaders.cells.canonical import exactly, folded, holding, holds_less
+from cdcbus.plugins.loaders.cells.canonical import exactly, folded, holding
 from cdcbus.plugins.loaders.cells.equal_keys import folds
-from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, Table
+from cdcbus.plugins.rowchange import Op, Row, RowChange
 
-Key = tuple[Cell, ...]
 # Whether its rows may be inserted, and their columns.
 _Group = tuple[bool, tuple[str, ...]]
 
@@ -79,6 +84,7 @@ class _Fold:
     truncate: bool = False
     left_out: int = 0
     nets: dict[Key, _Net] = field(default_factory=dict)
+    cells: Callable[[Row], Key] = field(init=False)
     key_of: Callable[[Row], Key] = field(init=False)
     is_folding: bool = field(init=False)
     in_full: dict[Key, Key] = field(default_factory=dict)
@@ -86,9 +92,10 @@ class _Fold:
     say: Callable[[Key], Key] | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """`in_full`: each inserted key as the source has it, where the target rounds keys;
-        `rounded`: the keys of which the target holds less."""
-        cells = _cells(self.table.key)
+        """`cells`: those of a row's key; `key_of`: the key as the target holds it. `in_full`: each
+        inserted key as the source has it, where the target rounds keys; `rounded`: the keys of
+        which the target holds less."""
+        cells = self.cells = cells_of(self.table.key)
         hold = holding(self.table, self.table.key)
         self.is_folding = folds(self.table)
         self.key_of = lambda row: hold(cells(row))
@@ -111,7 +118,7 @@ class _Fold:
         differs only at the source."""
         if self.say is None:
             return
-        full = self.say(tuple(row[name] for name in self.table.key))
+        full = self.say(self.cells(row))
         known = self.nets.get(key)
         is_taken = known is not None and known.row is not None
         if is_taken and self.in_full.get(key, full) != full:
@@ -120,13 +127,8 @@ class _Fold:
                 "columns round them"
             )
         self.in_full[key] = full
-        if self.say(key) != full or self.may_round(change.table):
+        if self.say(key) != full or holds_less_of_key(self.table, change.table):
             self.rounded.add(key)
-
-    def may_round(self, source: Table) -> bool:
-        """Whether the target holds less of a key than the source's types can express."""
-        key = [column for column in source.columns if column.name in self.table.key]
-        return any(holds_less(self.table.columns[each.name], each.mysql_type) for each in key)
 
     def clear(self, key: Key) -> None:
         known = self.nets.get(key)
@@ -212,46 +214,47 @@ class _Fold:
     def tell_apart(self) -> None:
         """Raises DataError where keys may be equal at the target: one by one, the target decides
         whether they are."""
-        written = [
-            tuple(cell and folded(cell) for cell in key)
-            for key, net in self.nets.items()
-            if net.row is not None
-        ]
-        if len(set(written)) < len(written):
-            raise DataError(
-                f"table {self.table.id}: keys that differ in the source may be equal at the "
-                "target, so they are applied one by one"
-            )
+        written: set[Key] = set()
+        for key, net in self.nets.items():
+            if net.row is None:
+                continue
+            as_equal = tuple(cell and folded(cell) for cell in key)
+            if as_equal in written:
+                raise DataError(
+                    f"table {self.table.id}: keys that differ in the source may be equal at the "
+                    "target, so they are applied one by one"
+                )
+            written.add(as_equal)
 
     def batch(self) -> TableBatch:
         """The net effect as a batch. It deletes the deleted keys, and also those deleted in between
         whose new row leaves columns open, as the old row may have filled them."""
         if self.is_folding:
             self.tell_apart()
-        width = sum(not column.is_generated for column in self.table.columns.values())
-        deletes = {
-            key: net
-            for key, net in self.nets.items()
-            if net.is_cleared and (net.row is None or len(net.row) < width)
-        }
+        width = width_of(self.table)
+        deletes: list[Key] = []
+        passing = 0
         groups: dict[_Group, list[Row]] = {}
         expected = Counter[_Group]()
         for key, net in self.nets.items():
+            is_deleted = net.is_cleared and (net.row is None or len(net.row) < width)
+            if is_deleted:
+                deletes.append(key)
+                passing += net.is_born
             if net.row is None:
                 continue
             # The key as the target holds it, so that its row is found.
-            net.row = {**net.row, **dict(zip(self.table.key, key, strict=True))}
-            group = net.may_insert, tuple(net.row)
-            groups.setdefault(group, []).append(net.row)
+            row = {**net.row, **dict(zip(self.table.key, key, strict=True))}
+            group = net.may_insert, tuple(row)
+            groups.setdefault(group, []).append(row)
             # A row that stays, and whose insert is not among the changes, exists at the target.
-            expected[group] += not (net.is_born or self.truncate or key in deletes)
-        passing = sum(net.is_born for net in deletes.values())
+            expected[group] += not (net.is_born or self.truncate or is_deleted)
         writes = self.writes(groups, expected)
         fresh = [] if self.truncate else [key for key in self.rounded if self.nets[key].is_born]
         return TableBatch(
             self.table,
             self.truncate,
-            [*deletes],
+            deletes,
             writes,
             passing=passing,
             left_out=self.left_out,
@@ -264,22 +267,14 @@ class _Fold:
         rows: dict[_Group, list[Key]] = {}
         should_be_there = Counter[_Group]()
         for (may_insert, names), members in groups.items():
-            columns = tuple(name for name in self.table.columns if name in names)
-            rows.setdefault((may_insert, columns), []).extend(map(_cells(columns), members))
+            columns = in_order(self.table, names)
+            rows.setdefault((may_insert, columns), []).extend(map(cells_of(columns), members))
             should_be_there[may_insert, columns] += expected[may_insert, names]
-        return [
-            Writes(columns, cells, may_insert, should_be_there[may_insert, columns])
-            for (may_insert, columns), cells in rows.items()
-        ]
-
-
-def _cells(columns: Sequence[str]) -> Callable[[Row], Key]:
-    """A function that returns these columns' cells of a row, as a tuple even for a single
-    column."""
-    if len(columns) == 1:
-        [only] = columns
-        return lambda row: (row[only],)
-    return itemgetter(*columns)
+        writes: list[Writes] = []
+        for group, cells in rows.items():
+            may_insert, columns = group
+            writes.append(Writes(columns, cells, may_insert, should_be_there[group]))
+        return writes
 
 
 def _differ(row: Row, image: Row) -> bool:

@@ -3,7 +3,7 @@ Pure."""
 
 from __future__ import annotations
 
-from cdcbus.consumer.merge.whole_row import columns_missing
+from cdcbus.consumer.merge.whole_row import cells_of, columns_missing, in_order
 from cdcbus.plugins.contracts import Moves, TableBatch, TargetTable, Writes
 from cdcbus.plugins.loaders.cells.canonical import exactly, holding
 from cdcbus.plugins.loaders.cells.equal_keys import folds
@@ -30,17 +30,18 @@ def moved(change: RowChange, table: TargetTable, *, insert_on_update: bool) -> T
     if is_fixed or table.is_key_deferrable or folds(table) or exactly(table, table.key):
         return None
     hold = holding(table, table.key)
+    key_of = cells_of(table.key)
     try:
         # What an image lacks of the key has not changed.
-        old = hold(tuple({**after, **before}[name] for name in table.key))
-        new = hold(tuple(row[name] for name in table.key))
+        old = hold(key_of({**after, **before}))
+        new = hold(key_of(row))
     except KeyError:
         return None
     if old == new or None in old or None in new:
         return None
     brought = {**row, **dict(zip(table.key, new, strict=True))}
-    columns = tuple(name for name in table.columns if name in brought)
-    cells = tuple(brought[name] for name in columns)
+    columns = in_order(table, brought)
+    cells = cells_of(columns)(brought)
     # A source that checks each row at once, as MySQL and MariaDB do, can never give a row the key
     # of another one. Others, as Oracle, check at the statement's end: there a row under the new key
     # may be one that gets a new key next.

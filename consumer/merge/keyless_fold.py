@@ -6,13 +6,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from cdcbus.consumer.merge.whole_row import columns_missing
+from cdcbus.consumer.merge.whole_row import Key, columns_missing, in_order, source_columns_missing
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetTable
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.loaders.cells.canonical import holding
-from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
-
-Cells = tuple[Cell, ...]
+from cdcbus.plugins.rowchange import Op, Row, RowChange
 
 
 def merge_keyless(
@@ -33,7 +31,7 @@ def merge_keyless(
             continue
         before = None if change.op is Op.INSERT else _whole(change, table)
         after = None if change.op is Op.DELETE else {**(before or {}), **(change.after or {})}
-        columns = tuple(name for name in table.columns if name in (after or before or {}))
+        columns = in_order(table, after or before or {})
         if not runs or runs[-1].columns != columns:
             runs.append(_Run(columns, table))
         runs[-1].add(before, after)
@@ -42,7 +40,7 @@ def merge_keyless(
 
 def _whole(change: RowChange, table: TargetTable) -> Row:
     before = change.before or {}
-    missing = [column.name for column in change.table.columns if column.name not in before]
+    missing = source_columns_missing(change.table, before)
     if change.op is Op.UPDATE and not change.table.has_old_rows:
         # What the source did not log is in neither image: by the rest another row would be found.
         missing = columns_missing(change, table, before)
@@ -62,9 +60,9 @@ class _Run:
         self.columns = columns
         self._hold = holding(table, columns)
         # Each pair is the row to delete and the row to insert.
-        self._pairs: list[list[Cells | None]] = []
+        self._pairs: list[list[Key | None]] = []
         # Pairs by the row that they insert: a later change of an equal row takes one of them.
-        self._ending: dict[Cells, list[list[Cells | None]]] = defaultdict(list)
+        self._ending: dict[Key, list[list[Key | None]]] = defaultdict(list)
 
     def add(self, before: Row | None, after: Row | None) -> None:
         """Adds a change from one row to another. The old row is one that an earlier change has
@@ -80,7 +78,7 @@ class _Run:
         if new is not None:
             self._ending[new].append(pair)
 
-    def _cells(self, row: Row | None) -> Cells | None:
+    def _cells(self, row: Row | None) -> Key | None:
         """A row's cells as the target holds them, so that its row is found."""
         return None if row is None else self._hold(tuple(row[name] for name in self.columns))
 

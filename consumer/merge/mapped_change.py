@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
-from cdcbus.consumer.merge.whole_row import columns_missing
+from cdcbus.consumer.merge.whole_row import Key, cells_of, columns_missing
 from cdcbus.plugins.loaders.cells.canonical import holding
-from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange, TableId
+from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.plugins.transform.plan import Plan
-
-Key = tuple[Cell, ...]
 
 
 class MappedChange(NamedTuple):
@@ -48,9 +47,10 @@ class MappedChange(NamedTuple):
         before, after = change.before or {}, change.after or {}
         try:
             hold = holding(self.plan.target, names)
+            key_of = cells_of(names)
             # A column that an image lacks has not changed.
-            old = hold(_key({**after, **before}, names))
-            new = hold(_key({**before, **after}, names))
+            old = hold(key_of({**after, **before}))
+            new = hold(key_of({**before, **after}))
         except KeyError:
             return ()
         return (old,) if old == new else (old, new)
@@ -58,7 +58,7 @@ class MappedChange(NamedTuple):
     @property
     def has_insert(self) -> bool:
         """Whether it can insert a row where updates must not."""
-        return any(change.op is Op.INSERT for change in self.changes)
+        return Op.INSERT in map(attrgetter("op"), self.changes)
 
     @property
     def is_full(self) -> bool:
@@ -105,10 +105,6 @@ def makes_void(later: MappedChange, step: MappedChange, *, may_insert: bool) -> 
         or not step.has_insert
     )
     return later.is_full and brought <= later.change.after.keys() and brings_row
-
-
-def _key(row: Row, names: Sequence[str]) -> Key:
-    return tuple(row[name] for name in names)
 
 
 class SameRow:

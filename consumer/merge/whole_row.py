@@ -1,18 +1,59 @@
-"""Finds which columns an image lacks to be a whole row. Pure."""
+"""Columns and cells of a row: which of them an image has, and which it lacks to be a whole row.
+Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Container, Sequence
+from operator import itemgetter
+
 from cdcbus.plugins.contracts import TargetTable
-from cdcbus.plugins.rowchange import Row, RowChange
+from cdcbus.plugins.loaders.cells.canonical import holds_less
+from cdcbus.plugins.rowchange import Cell, Row, RowChange, Table
+
+Key = tuple[Cell, ...]
 
 
 def columns_missing(change: RowChange, target: TargetTable, row: Row) -> list[str]:
     """The columns that a row of a mapped change lacks to be whole: of the source's columns, or,
     where records do not describe all of them, of the target's writable columns."""
     if change.table.is_described:
-        return [column.name for column in change.table.columns if column.name not in row]
+        return source_columns_missing(change.table, row)
     return [
         name
         for name, column in target.columns.items()
         if not column.is_generated and name not in row
     ]
+
+
+def source_columns_missing(source: Table, row: Row) -> list[str]:
+    """The source's columns that a row lacks."""
+    return [column.name for column in source.columns if column.name not in row]
+
+
+def in_order(target: TargetTable, names: Container[str]) -> tuple[str, ...]:
+    """Those of the target's columns that have one of these names, in its order."""
+    return tuple(name for name in target.columns if name in names)
+
+
+def width_of(target: TargetTable) -> int:
+    """The number of the target's writable columns."""
+    return sum(not column.is_generated for column in target.columns.values())
+
+
+def cells_of(columns: Sequence[str]) -> Callable[[Row], Key]:
+    """A function that returns these columns' cells of a row, as a tuple even for a single column.
+    It raises KeyError for a column that the row lacks."""
+    if len(columns) == 1:
+        [only] = columns
+        return lambda row: (row[only],)
+    return itemgetter(*columns)
+
+
+def holds_less_of_key(target: TargetTable, source: Table) -> bool:
+    """Whether the target holds less of a key than the types of the source, under the target's
+    names, can express."""
+    for column in source.columns:
+        name = column.name
+        if name in target.key and holds_less(target.columns[name], column.mysql_type):
+            return True
+    return False
