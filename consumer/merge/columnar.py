@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import starmap
+from operator import attrgetter, itemgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -50,6 +52,21 @@ class NetColumns:
     row_at_a_time: list[int] = field(default_factory=list)
     first_commit_ms: int = 0
     last_commit_ms: int = 0
+
+    def add(self, batch: TableBatch, members: Sequence[tuple[RowGroup, Plan]]) -> None:
+        """Adds the net effect of groups on one target table."""
+        ops: Counter[Op] = Counter()
+        dropped = 0
+        firsts: list[int] = []
+        for group, plan in members:
+            ops[group.op] += len(group.records)
+            if plan.dropped:
+                dropped += len(group.records)
+            commits_us = pc.min_max(group.commit_us).as_py()
+            firsts.append(commits_us["min"] // 1000)
+            self.last_commit_ms = max(self.last_commit_ms, commits_us["max"] // 1000)
+        self.first_commit_ms = earliest(self.first_commit_ms, min(firsts))
+        self.tables[batch.table.id] = NetTable(batch, ops, dropped)
 
 
 def net_columns(
@@ -96,12 +113,7 @@ def net_columns(
             for group, _ in members:
                 row_at_a_time.update(group.records.to_pylist())
             continue
-        net.tables[target] = _counted(batch, members)
-        times = [pc.min_max(group.commit_us).as_py() for group, _ in members]
-        first_us = min(each["min"] for each in times)
-        last_us = max(each["max"] for each in times)
-        net.first_commit_ms = earliest(net.first_commit_ms, first_us // 1000)
-        net.last_commit_ms = max(net.last_commit_ms, last_us // 1000)
+        net.add(batch, members)
     net.row_at_a_time = sorted(row_at_a_time)
     return net
 
@@ -110,7 +122,7 @@ def _all_by_columns(
     group: RowGroup, plans: Sequence[Plan], is_in_order: Callable[[RowGroup, Plan], bool]
 ) -> bool:
     """Whether every plan can take the group's rows by columns."""
-    return not any(_needs_look(group, plan) or not is_in_order(group, plan) for plan in plans)
+    return all(not _needs_look(group, plan) and is_in_order(group, plan) for plan in plans)
 
 
 def _merged(members: Sequence[tuple[RowGroup, Plan]]) -> TableBatch | None:
@@ -118,20 +130,10 @@ def _merged(members: Sequence[tuple[RowGroup, Plan]]) -> TableBatch | None:
     cell cannot be mapped, whose record only the row-at-a-time path names."""
     _, first_plan = members[0]
     try:
-        mapped = [_mapped(group, plan) for group, plan in members]
+        mapped = list(starmap(_mapped, members))
     except DataError:
         return None
     return merge_columns(mapped, first_plan.target)
-
-
-def _counted(batch: TableBatch, members: Sequence[tuple[RowGroup, Plan]]) -> NetTable:
-    ops: Counter[Op] = Counter()
-    dropped = 0
-    for group, plan in members:
-        ops[group.op] += len(group.records)
-        if plan.dropped:
-            dropped += len(group.records)
-    return NetTable(batch, ops, dropped)
 
 
 def _hold_many_rows(records: Records, reader: Converter) -> bool:
@@ -163,15 +165,15 @@ def _few_of_a_kind(
             continue
         if len(changes) != 1 or changes[0].op is Op.TRUNCATE:
             others.append(place)
-            sources.update(change.table.id for change in changes)
+            for change in changes:
+                sources.add(change.table.id)
             continue
         [change] = changes
         kind = change.table, change.op, tuple(change.before or ()), tuple(change.after or ())
         of_kind_places, of_kind_changes = kinds.setdefault(kind, ([], []))
         of_kind_places.append(place)
         of_kind_changes.append(change)
-    groups = [_group(of_kind, changes) for of_kind, changes in kinds.values()]
-    return groups, others, sources
+    return list(starmap(_group, kinds.values())), others, sources
 
 
 def _group(places: Sequence[int], changes: Sequence[RowChange]) -> RowGroup:
@@ -181,19 +183,23 @@ def _group(places: Sequence[int], changes: Sequence[RowChange]) -> RowGroup:
         first.table,
         first.op,
         pa.array(places, pa.int64()),
-        _columns([change.before for change in changes]),
-        _columns([change.after for change in changes]),
+        _columns(list(map(attrgetter("before"), changes))),
+        _columns(list(map(attrgetter("after"), changes))),
         pa.array(commits, pa.int64()),
     )
 
 
-def _columns(rows: Sequence[Row | None]) -> dict[str, pa.Array] | None:
+def _columns(images: Sequence[Row | None]) -> dict[str, pa.Array] | None:
     """The columns of rows that all have the same ones; None without rows."""
-    if rows[0] is None:
+    if images[0] is None:
         return None
     # The changes are of one kind, so either all have the image or none has.
-    images = [row for row in rows if row is not None]
-    return {name: pa.array([row[name] for row in images], pa.string()) for name in rows[0]}
+    rows = [image for image in images if image is not None]
+    columns: dict[str, pa.Array] = {}
+    for name in images[0]:
+        cells = list(map(itemgetter(name), rows))
+        columns[name] = pa.array(cells, pa.string())
+    return columns
 
 
 def _needs_look(group: RowGroup, plan: Plan) -> bool:

@@ -7,23 +7,18 @@ changes are not handled here, and take the row-at-a-time path. Both paths give t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcbus.consumer.merge.whole_row import holds_less_of_key, in_order, width_of
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
-from cdcbus.plugins.loaders.cells.canonical import (
-    exact_of,
-    folded,
-    held_column,
-    hold_of,
-    holds_less,
-    is_rounded,
-)
+from cdcbus.plugins.loaders.cells.canonical import folded, held_column, is_rounded
 from cdcbus.plugins.rowchange import Op
 
 
@@ -31,107 +26,116 @@ def merge_columns(groups: Sequence[RowGroup], table: TargetTable) -> TableBatch 
     """The net effect of the groups, whose rows are mapped (target names) and all of this table; an
     update of a row that the target lacks inserts it. None when the last change of each key does not
     determine it."""
-    if not table.key or not _have_key(groups, table):
+    if not table.key:
         return None
-    # Rows whose rounded keys are equal can only be distinguished row by row.
-    if any(_may_round(group, table) for group in groups):
+    held: list[RowGroup] = []
+    for group in groups:
+        with_held_key = _with_held_key(group, table)
+        if with_held_key is None:
+            return None
+        held.append(with_held_key)
+    names = _columns_written(held, table)
+    if names is None:
         return None
-    if any(hold_of(table.columns[name]) for name in table.key):
-        groups = [_as_held(group, table) for group in groups]
-    if not all(_keeps_key(group, table) for group in groups):
-        return None
-    # Rows with different columns would have to be merged cell by cell, not by their last change.
-    written = {frozenset(group.after) for group in groups if group.after is not None}
-    if len(written) > 1:
-        return None
-    brought = next(iter(written), table.key)
-    names = tuple(name for name in table.columns if name in brought)
-    # A row that was deleted and inserted again gets the target's defaults in open columns.
-    has_deletes = any(group.after is None for group in groups)
-    width = sum(not column.is_generated for column in table.columns.values())
-    if written and has_deletes and len(names) < width:
-        return None
-    folding = [name for name in table.key if table.columns[name].is_folding]
-    if any(_may_be_equal(groups, name) for name in folding):
-        return None
-    last, passing, expected = _last_of_each_key(groups, table, names)
+    for name in table.key:
+        if table.columns[name].is_folding and _may_be_equal(held, name):
+            return None
+    last, passing, expected = _last_of_each_key(held, table, names)
     is_delete = last.column("is_delete")
     deleted = _matches(last, is_delete)
     kept = _matches(last, pc.invert(is_delete))
-    deletes = _cells_of(deleted, [names.index(name) for name in table.key])
-    writes = _cells_of(kept, range(len(names)))
-    are_new = all(group.op is Op.INSERT for group in groups)
-    parts = [Writes(names, writes, expected=expected, are_new=are_new)] if len(writes) else []
-    return TableBatch(table, deletes=deletes, writes=parts, passing=passing)
+    deletes = _cells_of(deleted, map(names.index, table.key))
+    writes: list[Writes] = []
+    if len(kept):
+        rows = _cells_of(kept, range(len(names)))
+        are_new = _ops_of(held) == {Op.INSERT}
+        writes.append(Writes(names, rows, expected=expected, are_new=are_new))
+    return TableBatch(table, deletes=deletes, writes=writes, passing=passing)
 
 
-def _have_key(groups: Sequence[RowGroup], table: TargetTable) -> bool:
+def _with_held_key(group: RowGroup, table: TargetTable) -> RowGroup | None:
+    """The group with its key as the target holds it; None where rows lack a part of their key or
+    change it, or where the target rounds it: rows whose rounded keys are equal can only be
+    distinguished row by row."""
+    if not _has_key(group, table) or _may_round(group, table):
+        return None
+    before = _with_held(group.before, table)
+    after = _with_held(group.after, table)
+    if group.op is Op.UPDATE:
+        # Without its before image an update may have moved the row.
+        if before is None or after is None:
+            return None
+        for name in table.key:
+            if not before[name].equals(after[name]):
+                return None
+    return replace(group, before=before, after=after)
+
+
+def _has_key(group: RowGroup, table: TargetTable) -> bool:
     """Whether all images present have the whole key."""
-    key = set(table.key)
-    for group in groups:
-        for image in (group.before, group.after):
-            if image and not key <= image.keys():
+    for image in (group.before, group.after):
+        if image is None:
+            continue
+        for name in table.key:
+            if name not in image or image[name].null_count:
                 return False
     return True
 
 
-def _cells_of(rows: pa.Table, places: Sequence[int]) -> ColumnRows:
-    """The rows' columns with these numbers, as in `_last_of_each_key`."""
-    return ColumnRows([rows.column(str(place)).combine_chunks() for place in places])
-
-
 def _may_round(group: RowGroup, table: TargetTable) -> bool:
     """Whether the target holds less of a key than the source."""
-    sources = {column.name: column.mysql_type for column in group.table.columns}
-    columns = [table.columns[name] for name in table.key]
-    if group.after is None or not any(map(exact_of, columns)):
+    if group.after is None:
         return False
-    for column in columns:
-        # First by the types alone, which needs no look at the cells.
-        if holds_less(column, sources.get(column.name, "")):
-            return True
-        if is_rounded(column, group.after[column.name]):
-            return True
-    return False
+    # First by the types alone, which needs no look at the cells.
+    if holds_less_of_key(table, group.table):
+        return True
+    return any(is_rounded(table.columns[name], group.after[name]) for name in table.key)
 
 
-def _as_held(group: RowGroup, table: TargetTable) -> RowGroup:
-    """The group with its key as the target holds it."""
-    return replace(group, before=_held(group.before, table), after=_held(group.after, table))
-
-
-def _held(image: Mapping[str, pa.Array] | None, table: TargetTable) -> dict[str, pa.Array] | None:
+def _with_held(
+    image: Mapping[str, pa.Array] | None, table: TargetTable
+) -> Mapping[str, pa.Array] | None:
+    """An image with its key as the target holds it."""
     if image is None:
         return None
-    key = {name: held_column(table.columns[name], image[name]) for name in table.key}
-    return {**image, **key}
+    held = dict(image)
+    for name in table.key:
+        held[name] = held_column(table.columns[name], image[name])
+    return held
+
+
+def _columns_written(groups: Sequence[RowGroup], table: TargetTable) -> tuple[str, ...] | None:
+    """The columns of all rows that are written, in the table's order; of the key, where all are
+    deleted. None where they differ, or leave open what a former row may have filled."""
+    written: set[frozenset[str]] = set()
+    for group in groups:
+        if group.after is not None:
+            written.add(frozenset(group.after))
+    if not written:
+        return in_order(table, table.key)
+    # Rows with different columns would have to be merged cell by cell, not by their last change.
+    if len(written) > 1:
+        return None
+    names = in_order(table, *written)
+    # A row that was deleted and inserted again gets the target's defaults in open columns.
+    if Op.DELETE in _ops_of(groups) and len(names) < width_of(table):
+        return None
+    return names
+
+
+def _ops_of(groups: Sequence[RowGroup]) -> set[Op]:
+    return set(map(attrgetter("op"), groups))
 
 
 def _may_be_equal(groups: Sequence[RowGroup], name: str) -> bool:
     """Whether different texts in this column can be equal at the target."""
     columns: list[pa.Array] = []
     for group in groups:
-        columns += [image[name] for image in (group.before, group.after) if image]
+        for image in (group.before, group.after):
+            if image is not None:
+                columns.append(image[name])
     cells = pc.unique(pa.concat_arrays(columns)).to_pylist()
-    return len({folded(cell) for cell in cells}) < len(cells)
-
-
-def _keeps_key(group: RowGroup, table: TargetTable) -> bool:
-    """Whether its rows have the whole key, and keep it."""
-    before = group.before
-    after = group.after
-    for image in (before, after):
-        if image is None:
-            continue
-        for name in table.key:
-            if name not in image or image[name].null_count:
-                return False
-    if group.op is not Op.UPDATE:
-        return True
-    # Without its before image an update may have moved the row.
-    if before is None or after is None:
-        return False
-    return all(before[name].equals(after[name]) for name in table.key)
+    return len(set(map(folded, cells))) < len(cells)
 
 
 def _last_of_each_key(
@@ -141,12 +145,14 @@ def _last_of_each_key(
     delete has those of the key only. Also returns how many keys begin with an insert and end with a
     delete, and how many do neither."""
     rows = pa.concat_tables([_numbered(group, table, names) for group in groups])
-    by_key = rows.group_by([str(names.index(name)) for name in table.key], use_threads=False)
-    if all(group.op is groups[0].op for group in groups):
+    key = [str(names.index(name)) for name in table.key]
+    by_key = rows.group_by(key, use_threads=False)
+    ops = _ops_of(groups)
+    if len(ops) == 1:
         # Only inserts, only updates or only deletes: no key begins in one way and ends in another.
         lasts = by_key.aggregate([("place", "max")]).column("place_max")
         passing = 0
-        expected = len(lasts) if groups[0].op is Op.UPDATE else 0
+        expected = len(lasts) if Op.UPDATE in ops else 0
     else:
         places = by_key.aggregate([("place", "max"), ("place", "min")])
         lasts = places.column("place_max")
@@ -166,15 +172,22 @@ def _numbered(group: RowGroup, table: TargetTable, names: Sequence[str]) -> pa.T
     """A group as a table of places, whether they are deletes, and cells by the number of their
     column, so that no column of the target can have the name of one of the first two."""
     count = len(group.records)
+    is_delete = pa.repeat(pa.scalar(group.after is None, pa.bool_()), count)
+    cells: list[pa.Array] = []
     if group.after is not None:
-        cells = [group.after[name] for name in names]
+        cells += map(group.after.__getitem__, names)
     else:
         key = group.before or {}
         no_cells = pa.nulls(count, pa.string())
-        cells = [key[name] if name in table.key else no_cells for name in names]
-    is_delete = pa.repeat(pa.scalar(group.after is None, pa.bool_()), count)
-    numbers = [str(place) for place in range(len(names))]
+        for name in names:
+            cells.append(key[name] if name in table.key else no_cells)
+    numbers = map(str, range(len(names)))
     return pa.table([group.records, is_delete, *cells], ["place", "is_delete", *numbers])
+
+
+def _cells_of(rows: pa.Table, places: Iterable[int]) -> ColumnRows:
+    """The rows' columns with these numbers."""
+    return ColumnRows([rows.column(str(place)).combine_chunks() for place in places])
 
 
 def _matches(rows: pa.Table, are_chosen: pa.ChunkedArray) -> pa.Table:
