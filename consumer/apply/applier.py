@@ -137,15 +137,15 @@ class PartitionApplier:
 
     def take_over(self, offsets: Sequence[AppliedOffset]) -> None:
         """Stores all offsets in one transaction, in the epoch that `applied_offsets` has begun."""
-        known_topics = {partition.topic for partition in self.seen}
-        new = sorted({each.topic_partition for each in offsets} - self.seen.keys())
-        grown = [partition.topic for partition in new if partition.topic in known_topics]
-        if grown:
-            # A key's partition depends on the number of partitions, so a row's later changes may be
-            # in another one.
-            self.scatter(f"partitions were added to topic {grown[0]}")
         in_order = sorted(offsets, key=attrgetter("topic_partition"))
-        taken = [self._held.taken_over(offset) for offset in in_order]
+        known_topics = set(map(attrgetter("topic"), self.seen))
+        for offset in in_order:
+            if offset.topic_partition not in self.seen and offset.topic in known_topics:
+                # A key's partition depends on the number of partitions, so a row's later changes
+                # may be in another one.
+                self.scatter(f"partitions were added to topic {offset.topic}")
+                break
+        taken = list(map(self._held.taken_over, in_order))
         with self._loader.transaction() as transaction:
             for offset in taken:
                 transaction.store_offset(offset, self.seen.get(offset.topic_partition))

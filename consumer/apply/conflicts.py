@@ -270,11 +270,8 @@ class ConflictResolver:
             self._deferred = []
             for each in deferred:
                 self._deferred += self._retry(each.step)
-            # Compared by the identity of their changes, as a step that holds earlier changes is a
-            # new object.
-            before = [id(each.step.change) for each in deferred]
-            now = [id(each.step.change) for each in self._deferred]
-            if now == before and not self._make_room() and not self._leave_out_any():
+            is_no_help = _identities(self._deferred) == _identities(deferred)
+            if is_no_help and not self._make_room() and not self._leave_out_any():
                 self._give_up_deferred(*self._deferred.pop(0))
 
     def _leave_out_any(self) -> bool:
@@ -368,8 +365,9 @@ class ConflictResolver:
         self.send_to_dead_letters(steps, error)
         for step in steps:
             # Changes of earlier records that this step holds are not to blame, and are retried.
-            others = [each for each in step.held if each.offset != step.offset]
-            self._deferred += [_Deferred(each, RowConflict(str(error))) for each in others]
+            for held in step.held:
+                if held.offset != step.offset:
+                    self._deferred.append(_Deferred(held, RowConflict(str(error))))
 
     def send_to_dead_letters(
         self, steps: Sequence[MappedChange], error: DataError | TargetRejected
@@ -390,10 +388,19 @@ class ConflictResolver:
     def _first_open(self, step: MappedChange) -> int:
         """The offset before which everything is applied, given that this step, the deferred ones
         and those not yet reached are not."""
-        waiting = [step, *(other for other, _ in self._deferred)]
-        for each in self._steps[self._done :]:
-            waiting += each.held
-        return min(min(each.offsets) for each in waiting)
+        offsets = step.offsets
+        for deferred, _ in self._deferred:
+            offsets |= deferred.offsets
+        for later in self._steps[self._done :]:
+            for held in later.held:
+                offsets |= held.offsets
+        return min(offsets)
+
+
+def _identities(deferred: Sequence[_Deferred]) -> list[int]:
+    """What two lists of the same steps have in common: their changes, as a step that has come to
+    hold earlier changes is a new object."""
+    return [id(each.step.change) for each in deferred]
 
 
 def _blocked_reason(partition: TopicPartition, step: MappedChange, reason: RowConflict) -> str:

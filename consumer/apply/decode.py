@@ -86,10 +86,10 @@ class Decoder:
             table = change.table
             if id(table) not in known:
                 known[id(table)] = table, self._plans.of(table)
-            steps += [
-                (MappedChange(offset, plan, plan.map(change), (), came_ms), change)
-                for plan in known[id(table)][1]
-            ]
+            _, plans = known[id(table)]
+            for plan in plans:
+                step = MappedChange(offset, plan, plan.map(change), (), came_ms)
+                steps.append((step, change))
         return steps
 
     def steps_to(self, target: TableId, offset: int, value: bytes) -> list[MappedChange]:
@@ -117,5 +117,6 @@ class Decoder:
         """The target tables of these source tables."""
         targets: set[TableId] = set()
         for source in sources:
-            targets.update(route.target for route in self._plans.routes(source))
+            for route in self._plans.routes(source):
+                targets.add(route.target)
         return targets

@@ -56,10 +56,14 @@ class _Read:
     def make_room(self) -> None:
         """Drops the deletes of all rows that were not asked for, except truncates."""
         self.begin = self.next_offset
-        kept = {*self.asked, TRUNCATED}
-        self.offsets = {keys: found for keys, found in self.offsets.items() if keys in kept}
-        left = [offset for found in self.offsets.values() for offset in found]
-        self.places = {offset: self.places[offset] for offset in left}
+        kept: dict[tuple[Key, ...], list[int]] = {}
+        places: dict[int, str] = {}
+        for keys in self.offsets.keys() & {*self.asked, TRUNCATED}:
+            kept[keys] = self.offsets[keys]
+            for offset in kept[keys]:
+                places[offset] = self.places[offset]
+        self.offsets = kept
+        self.places = places
 
     def add(self, step: MappedChange) -> None:
         """Adds a delete of one row, or a truncate."""
@@ -71,10 +75,11 @@ class _Read:
     def has(self, keys: tuple[Key, ...], offset: int, after: str, before: str) -> bool:
         """Whether the row with these keys is deleted at or after an offset, from the place `after`
         to before `before`. A truncate deletes all rows."""
-        for found in (self.offsets.get(each, []) for each in (keys, TRUNCATED)):
-            places = (self.places[each] for each in found[bisect_left(found, offset) :])
-            if any(after <= place < before for place in places):
-                return True
+        for deleted in (keys, TRUNCATED):
+            found = self.offsets.get(deleted, [])
+            for each in found[bisect_left(found, offset) :]:
+                if after <= self.places[each] < before:
+                    return True
         return False
 
 
@@ -125,11 +130,12 @@ class Deletes:
             if read is None or not read.has_all(step, offset):
                 read = self._read[where] = _Read(step.plan.target, offset, offset)
             # A caller repeats its question, and those about `others`, until the answer is known.
-            read.asked = {
-                each.keys: min(offset, read.asked.get(each.keys, offset))
-                for each in (step, *others)
-                if each.plan.target.id == step.plan.target.id and read.has_all(each, offset)
-            }
+            asked: dict[tuple[Key, ...], int] = {}
+            for each in (step, *others):
+                is_of_table = each.plan.target.id == step.plan.target.id
+                if is_of_table and read.has_all(each, offset):
+                    asked[each.keys] = min(offset, read.asked.get(each.keys, offset))
+            read.asked = asked
 
             def is_known() -> bool:
                 return read.beyond >= before or read.has(step.keys, offset, after, before)

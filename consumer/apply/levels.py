@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, repeat
 from operator import attrgetter
 
 from cdcbus.consumer.merge.mapped_change import MappedChange
@@ -18,12 +18,14 @@ def in_source_order(
 ) -> list[tuple[TopicPartition, MappedChange]]:
     """Merges the steps by their place in the binlog, or else by their commit time; steps of one
     partition keep their order. A key change is a delete before an insert."""
-    origins: list[Origin] = []
+    servers = set[int]()
+    files = set[str]()
     for _, steps in partitions:
-        origins += [step.change.origin for step in steps]
-    is_one_server = len({origin.server_id for origin in origins}) <= 1
+        for step in steps:
+            servers.add(step.change.origin.server_id)
+            files.add(_file_number(step.change.origin))
     # Places of two servers' binlogs have no order, nor those of files without a number.
-    is_one_log = is_one_server and all(_file_number(origin).isdigit() for origin in origins)
+    is_one_log = len(servers) <= 1 and all(map(str.isdigit, files))
 
     def place(
         record: tuple[TopicPartition, list[MappedChange]],
@@ -40,7 +42,7 @@ def in_source_order(
         records.append([(partition, list(of_record)) for _, of_record in by_offset])
     ordered: list[tuple[TopicPartition, MappedChange]] = []
     for partition, of_record in merge(*records, key=place):
-        ordered += [(partition, step) for step in of_record]
+        ordered += zip(repeat(partition), of_record, strict=False)
     return ordered
 
 
@@ -68,7 +70,9 @@ def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
         else:
             ids = [(table, key) for key in step.keys or ((),)]
             touched = [*_unique_values(step)]
-            level = max(base, *(rows.get(each, 0) for each in ids))
+            level = base
+            for row in ids:
+                level = max(level, rows.get(row, 0))
             for value in touched:
                 last, owner = values.get(value, (-1, None))
                 level = max(level, last if owner in ids else last + 1)
@@ -77,7 +81,7 @@ def levels(steps: Sequence[MappedChange]) -> list[list[MappedChange]]:
         while len(found) <= level:
             found.append([])
         found[level].append(step)
-    return [level for level in found if level]
+    return list(filter(None, found))
 
 
 def middle_of(steps: Sequence[MappedChange]) -> int:

@@ -103,10 +103,11 @@ def key_columns_of(plan: Plan) -> _Choice:
 def is_one_of_many(plan: Plan) -> bool:
     """Whether the target's key treats different texts of the source as equal, as its columns hold
     less of them."""
-    types = {plan.names.get(column.name): column.mysql_type for column in plan.source.columns}
-    return any(
-        holds_less(plan.target.columns[name], types.get(name, "")) for name in plan.target.key
-    )
+    for column in plan.source.columns:
+        name = plan.names.get(column.name)
+        if name in plan.target.key and holds_less(plan.target.columns[name], column.mysql_type):
+            return True
+    return False
 
 
 def choices_of(columns: _Choice) -> list[_Choice]:
@@ -138,7 +139,7 @@ def _table_key(plan: Plan) -> bytes:
 
 def _are_equal(keys: pa.Array, image: Mapping[str, pa.Array], columns: _Choice, plan: Plan) -> bool:
     """Whether each key is the text of these columns of its row."""
-    if not all(name in image for name in columns):
+    if not image.keys() >= set(columns):
         return False
     if not columns:
         is_empty = (pc.max(pc.binary_length(keys)).as_py() or 0) == 0

@@ -10,7 +10,7 @@ from time import perf_counter
 from cdcbus.consumer.apply.decode import Decoder
 from cdcbus.consumer.apply.scattered import ScatteredTables
 from cdcbus.consumer.merge.columnar import MIN_RECORDS, NetColumns, net_columns
-from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.merge.mapped_change import MappedChange, target_tables
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Records
@@ -38,7 +38,7 @@ class Prepared:
 
     def tables(self) -> dict[TableId, TargetTable]:
         """The target tables as the rows were mapped for them."""
-        found = {step.plan.target.id: step.plan.target for step in self.steps}
+        found = target_tables(self.steps)
         if self.net:
             for name, net in self.net.tables.items():
                 found[name] = net.batch.table

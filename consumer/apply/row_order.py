@@ -9,6 +9,7 @@ however often a part comes again, the row ends as the source left it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from cdcbus.consumer.apply.writer import count_superseded
@@ -141,11 +142,7 @@ def _newest_of(
     row's own delete as well: that makes the overtaken changes before it obsolete. A delete matches
     its own row only, so it is never too late, nor too early: where another partition still holds
     one, it is applied along with the row that needs it."""
-    keys = sorted(
-        {step.keys[0] for step in steps if len(step.keys) == 1 and None not in step.keys[0]},
-        key=str,
-    )
-    known = _known(transaction, versions, keys)
+    known = _known(transaction, versions, _keys_of(steps))
     texts = texts_of(steps[0].plan.target)
     # The target's row -> the newest of its changes among the steps.
     now: dict[str, tuple[RowVersion, Key]] = {}
@@ -183,18 +180,32 @@ def _newest_of(
             kept.append(step)
         else:
             overtaken.setdefault(key, []).append(Overtaken(step, stored))
-    if now:
-        rows = [(*key, str(version.came_ms), version.place or "-") for version, key in now.values()]
-        transaction.write(
-            TableBatch(versions, writes=[Writes((*versions.key, *VERSION), rows)], respells=True)
-        )
-    # The write above leaves the text of an existing key as it is.
     known_texts = {each.row: each.texts for each in known.values()}
-    renamed = [key for row, (_, key) in now.items() if known_texts[row] != texts(key)]
+    rows: list[Key] = []
+    renamed: list[Key] = []
+    for row, (version, key) in now.items():
+        rows.append((*key, str(version.came_ms), version.place or "-"))
+        if known_texts[row] != texts(key):
+            renamed.append(key)
+    if rows:
+        written = Writes((*versions.key, *VERSION), rows)
+        transaction.write(TableBatch(versions, writes=[written], respells=True))
+    # The write above leaves the text of an existing key as it is.
     if renamed:
-        writes = [Writes(versions.key, renamed, may_insert=False)]
-        transaction.write(TableBatch(versions, writes=writes, respells=True))
-    return kept, [each for of_row in overtaken.values() for each in of_row]
+        respelling = Writes(versions.key, renamed, may_insert=False)
+        transaction.write(TableBatch(versions, writes=[respelling], respells=True))
+    return kept, list(chain.from_iterable(overtaken.values()))
+
+
+def _keys_of(steps: Sequence[MappedChange]) -> list[Key]:
+    """The keys of the rows that steps change, in an order that all partitions share; without those
+    of steps that change several rows, and without NULLs."""
+    found = set[Key]()
+    for step in steps:
+        keys = step.keys
+        if len(keys) == 1 and None not in keys[0]:
+            found.add(keys[0])
+    return sorted(found, key=str)
 
 
 def is_there(version: RowVersion) -> bool:

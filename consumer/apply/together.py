@@ -20,7 +20,7 @@ from cdcbus.consumer.apply.row_order import overtaken_reason
 from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.writer import count_superseded
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.merge.mapped_change import MappedChange, target_tables
 from cdcbus.consumer.offsets.held import HeldOffsets, by_partition
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.records import Records
@@ -62,16 +62,21 @@ class Together:
         Returns the end that each has reached, with its report; nothing where that does not help,
         so that `PartitionApplier.apply` has to report why. Raises as that does, except DataError,
         TargetRejected and PartitionWaits."""
+        ends: dict[TopicPartition, int] = {}
+        decoded: list[tuple[TopicPartition, list[MappedChange]]] = []
+        reports: list[BatchReport] = []
         try:
-            decoded = [self._decoded(partition, records) for partition, records, _, _ in partitions]
-        except DataError as error:
-            if isinstance(error, UnmappedColumn):
-                raise
+            for partition, records, end, _ in partitions:
+                steps, decoding = self._decoded(partition, records)
+                ends[partition] = end
+                decoded.append((partition, steps))
+                reports.append(decoding)
+        except UnmappedColumn:
+            raise
+        except DataError:
             return {}
-        ends = {partition: end for partition, _, end, _ in partitions}
-        of_partitions = zip(ends, (steps for steps, _ in decoded), strict=True)
-        merged = in_source_order([*of_partitions])
-        tables = {step.plan.target.id: step.plan.target for _, step in merged}
+        merged = in_source_order(decoded)
+        tables = target_tables(map(itemgetter(1), merged))
         versions, _ = self.scattered.version_tables(tables)
         # First as it is, then with constraints checked immediately, then cut where that attempt was
         # blocked.
@@ -97,7 +102,7 @@ class Together:
             except (DataError, RowConflict, TargetRejected):
                 continue
             else:
-                return self._reports_together(partitions, decoded, ends, report)
+                return self._reports_together(partitions, reports, ends, report)
         return {}
 
     def _decoded(
@@ -109,16 +114,15 @@ class Together:
     def _reports_together(
         self,
         partitions: Sequence[tuple[TopicPartition, Records, int, int]],
-        decoded: Sequence[tuple[list[MappedChange], BatchReport]],
+        decoded: Sequence[BatchReport],
         ends: dict[TopicPartition, int],
         report: BatchReport,
     ) -> dict[TopicPartition, tuple[int, BatchReport]]:
-        """The end and report of each partition; the counts of everything written are in the first
-        partition's report."""
+        """The end and report of each partition. `decoded`: the reports of its decoding; the counts
+        of everything written are in the first partition's report."""
         found: dict[TopicPartition, tuple[int, BatchReport]] = {}
-        for (partition, records, end, _), (_, of_all) in zip(partitions, decoded, strict=True):
+        for (partition, records, end, _), of_partition in zip(partitions, decoded, strict=True):
             applied = records.before(ends[partition])
-            of_partition = of_all
             if ends[partition] < end:
                 # Counted again, without the records after the end, which come again.
                 _, of_partition = self._decoded(partition, applied)

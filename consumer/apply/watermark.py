@@ -87,10 +87,20 @@ def _head(
     task: LoadTask, converter: Converter, logs: TopicLogs, partition: TopicPartition, offset: int
 ) -> _Head | None:
     """The next record of a partition; None after the last one."""
-    records = () if is_beyond(task, offset) else logs.records(partition, offset)
-    return next(
-        (_head_of(converter, partition, came_ms, value) for _, came_ms, value in records), None
-    )
+    record = _next_record(task, logs, partition, offset)
+    if record is None:
+        return None
+    _, came_ms, value = record
+    return _head_of(converter, partition, came_ms, value)
+
+
+def _next_record(
+    task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: int
+) -> tuple[int, int, bytes | None] | None:
+    """The next record of a partition as `TopicLogs.records` gives it; None after the last one."""
+    if is_beyond(task, offset):
+        return None
+    return next(logs.records(partition, offset), None)
 
 
 def _head_of(
@@ -109,26 +119,17 @@ def _head_of(
 def read_before_ms(task: LoadTask, next_offsets: Mapping[TopicPartition, int]) -> int:
     """The time, in epoch milliseconds, before which no unread record arrived in Kafka, allowing for
     IN_FLIGHT_SECONDS; 0 where the task does not read all partitions. Raises BusError."""
-    all_there_ms = int(time.time() * 1000)
+    before_ms = int(time.time() * 1000)
     with TopicLogs(task) as logs:
         partitions = logs.all_partitions()
         if not next_offsets.keys() >= set(partitions):
             return 0
-        came_ms = [
-            _came_next_ms(task, logs, partition, next_offsets[partition])
-            for partition in partitions
-        ]
-    return min([all_there_ms, *(each for each in came_ms if each is not None)]) - int(
-        IN_FLIGHT_SECONDS * 1000
-    )
-
-
-def _came_next_ms(
-    task: LoadTask, logs: TopicLogs, partition: TopicPartition, offset: int
-) -> int | None:
-    """When the next record of a partition arrived in Kafka; None after the last one."""
-    left = () if is_beyond(task, offset) else logs.records(partition, offset)
-    return next((came_ms for _, came_ms, _ in left), None)
+        for partition in partitions:
+            record = _next_record(task, logs, partition, next_offsets[partition])
+            if record is not None:
+                _, came_ms, _ = record
+                before_ms = min(before_ms, came_ms)
+    return before_ms - int(IN_FLIGHT_SECONDS * 1000)
 
 
 def read_on(task: LoadTask, partition: TopicPartition, offset: int) -> Iterator[Record]:

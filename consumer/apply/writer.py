@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
+from operator import attrgetter
 from time import perf_counter
 
 from cdcbus.consumer.config import LoadTask
@@ -34,7 +37,7 @@ def write_net(
     batches += [net_of(task, table_steps, report) for table_steps in tables.values()]
     # Stable: tables of the same weight stay in the order of their first change.
     batches.sort(key=lambda batch: task.weight(batch.table.id))
-    counts = {batch.table.id: Counts() for batch in batches}
+    counts: defaultdict[TableId, Counts] = defaultdict(Counts)
     for batch in _phases(batches):
         started = perf_counter()
         counts[batch.table.id].add(transaction.write(batch))
@@ -51,7 +54,7 @@ def net_of(task: LoadTask, steps: Sequence[MappedChange], report: BatchReport) -
     """The net effect of steps to one table; adds counts and times to the report."""
     started = perf_counter()
     table = steps[-1].plan.target
-    changes = [change for step in steps for change in step.changes]
+    changes = list(_changes_of(steps))
     # Only of tables whose rows have changes in several partitions.
     is_scattered = any(step.stands_for_row for step in steps)
     may_insert = task.insert_on_update_error or is_scattered
@@ -60,6 +63,11 @@ def net_of(task: LoadTask, steps: Sequence[MappedChange], report: BatchReport) -
     table_report.missed += batch.left_out
     table_report.merge_ms += (perf_counter() - started) * 1000
     return batch
+
+
+def _changes_of(steps: Iterable[MappedChange]) -> Iterator[RowChange]:
+    """All changes of the steps, in order."""
+    return chain.from_iterable(map(attrgetter("changes"), steps))
 
 
 def with_unique_emptied(step: MappedChange) -> TableBatch:
@@ -104,5 +112,5 @@ def count_superseded(report: BatchReport, step: MappedChange, changes: Sequence[
 def count_applied(report: BatchReport, steps: Sequence[MappedChange], counts: Counts) -> None:
     """Counts steps to one table that were written, with the target's counts of them."""
     table = report.table(steps[0].plan.target.id)
-    table.add_applied((change for step in steps for change in step.changes), counts)
+    table.add_applied(_changes_of(steps), counts)
     table.dropped += sum(len(step.changes) for step in steps if step.plan.dropped)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
 from cdcbus.consumer.merge.whole_row import Key, cells_of, columns_missing
+from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.loaders.cells.canonical import holding
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.plugins.transform.plan import Plan
@@ -105,6 +106,11 @@ def makes_void(later: MappedChange, step: MappedChange, *, may_insert: bool) -> 
         or not step.has_insert
     )
     return later.is_full and brought <= later.change.after.keys() and brings_row
+
+
+def target_tables(steps: Iterable[MappedChange]) -> dict[TableId, TargetTable]:
+    """The target tables as the steps were mapped for them."""
+    return {step.plan.target.id: step.plan.target for step in steps}
 
 
 class SameRow:
