@@ -169,19 +169,23 @@ class BatchApplier:
         # No goals where the rest of a bounded replay is in partitions without new records.
         outcomes = apply(goals) if goals else []
         batch = BatchReport()
+        by_swimlane: list[tuple[str, BatchReport]] = []
         for outcome in outcomes:
             batch.add(outcome.report)
+            by_swimlane.append((outcome.partition.topic, outcome.report))
         self._unlogged.add(batch)
         self._log()
-        by_swimlane = [(outcome.partition.topic, outcome.report) for outcome in outcomes]
         self.progress.add(batch, by_swimlane)
+        has_moved = False
+        waiting: list[Outcome] = []
         for outcome in outcomes:
             self.progress.move(outcome.partition, outcome.end, outcome.last)
+            has_moved |= outcome.end > known.get(outcome.partition, 0)
+            if outcome.waits:
+                waiting.append(outcome)
         self._report(self.progress)
         self._forget_versions()
-        waiting = [outcome for outcome in outcomes if outcome.waits]
         if waiting:
-            has_moved = any(outcome.end > known.get(outcome.partition, 0) for outcome in outcomes)
             self._wait_for_others(waiting, is_held=has_moved or is_held)
         return waiting
 
@@ -226,7 +230,8 @@ class BatchApplier:
         others."""
         outcomes: dict[TopicPartition, Outcome] = {}
         for partition in goals:
-            outcomes[partition] = Outcome(partition, self.progress.next_offsets.get(partition, 0))
+            begin = self.progress.next_offsets.get(partition, 0)
+            outcomes[partition] = Outcome(partition, begin)
         is_alone = len(goals) == 1
         before: list[int] | None = None
         while goals:
@@ -248,7 +253,8 @@ class BatchApplier:
         for outcome in outcomes.values():
             if outcome.error:
                 raise outcome.error
-            outcome.report.came(*partitions.get(outcome.partition, NO_RECORDS).kafka_times())
+            records = partitions.get(outcome.partition, NO_RECORDS)
+            outcome.report.came(*records.kafka_times())
         return [*outcomes.values()]
 
     def _apply_each(
@@ -262,13 +268,12 @@ class BatchApplier:
         calls = []
         for partition, end in goals.items():
             records = partitions.get(partition, NO_RECORDS)
-            calls.append(
-                partial(self._apply_partition, outcomes[partition], records, end, is_hasty)
-            )
+            outcome = outcomes[partition]
+            calls.append(partial(self._apply_partition, outcome, records, end, is_hasty))
         if len(calls) == 1:
             calls[0]()
             return
-        futures = [self._partitions.submit(call) for call in calls]
+        futures = list(map(self._partitions.submit, calls))
         # For all of them, even if one has failed: none may continue once its batch is abandoned.
         wait(futures)
         for future in futures:
@@ -288,7 +293,8 @@ class BatchApplier:
         for partition, end in goals.items():
             records = partitions.get(partition, NO_RECORDS)
             left, late[partition] = self._left(outcomes[partition], records, end)
-            parts.append((partition, left, end, self._positions.position_version(partition)))
+            version = self._positions.position_version(partition)
+            parts.append((partition, left, end, version))
         try:
             done = self._applier.apply_together(parts)
         except TargetUnavailable as error:

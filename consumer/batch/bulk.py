@@ -31,6 +31,7 @@ from cdcbus.consumer.spark.executor_health import ExecutorWatch
 from cdcbus.consumer.spark.kafka_stream import begin_at, end_offsets, kafka_stream
 from cdcbus.consumer.spark.spark_errors import JVM_ENDED, jvm_ended, query_error, spark_error
 from cdcbus.plugins.log_context import TASK_AT_WORK
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.task_status import TaskStatus
 
 LOG = logging.getLogger(__name__)
@@ -177,7 +178,9 @@ class _MicroBatches:
         new = sorted(ends.keys() - progress.next_offsets.keys())
         if new:
             self._batches.scatter(new)
-        count = sum(end - progress.next_offsets[partition] for partition, end in ends.items())
+        count = 0
+        for partition, end in ends.items():
+            count += end - progress.next_offsets[partition]
         if self._size.is_rest(count):
             self.ended.set()
             return
@@ -196,32 +199,37 @@ class _MicroBatches:
 
     def _apply(self, frame: DataFrame, goals: Goals) -> list[Outcome]:
         progress = self._batches.progress
-        known, begun = progress.next_offsets, progress.begun
-        spans = {
-            partition: Span(
-                known.get(partition, 0),
+        spans: dict[TopicPartition, Span] = {}
+        for partition, end in goals.items():
+            spans[partition] = Span(
+                progress.next_offsets.get(partition, 0),
                 end,
                 self._batches.position_version(partition),
                 progress.low_watermarks.get(partition, 0),
                 len(goals) > 1,
-                begun.get(partition, {}),
+                progress.begun.get(partition, {}),
             )
-            for partition, end in goals.items()
-        }
         # This is Spark's thread, not the one that started the query.
         frame.sparkSession.sparkContext.setLocalProperty(POOL, self._task.task_id)
         outcomes = self._executors.apply(frame, spans)
-        begun.update((outcome.partition, outcome.begun) for outcome in outcomes if outcome.begun)
+        for outcome in outcomes:
+            if outcome.begun:
+                progress.begun[outcome.partition] = outcome.begun
         if not any(outcome.waits for outcome in outcomes):
             self._learn(outcomes, goals)
         return outcomes
 
     def _learn(self, outcomes: list[Outcome], goals: Goals) -> None:
         known = self._batches.progress.next_offsets
-        count = sum(outcome.end - known.get(outcome.partition, 0) for outcome in outcomes)
-        value_bytes = sum(outcome.value_bytes for outcome in outcomes)
-        is_cut = any(outcome.end < goals[outcome.partition] for outcome in outcomes)
-        seconds = max((outcome.seconds for outcome in outcomes), default=0.0)
+        count = value_bytes = 0
+        seconds = 0.0
+        is_cut = False
+        for outcome in outcomes:
+            count += outcome.end - known.get(outcome.partition, 0)
+            value_bytes += outcome.value_bytes
+            # Partitions run side by side.
+            seconds = max(seconds, outcome.seconds)
+            is_cut |= outcome.end < goals[outcome.partition]
         # A query continues after the whole batch, and its batch size is fixed at its start.
         if self._size.learn(count, value_bytes, is_cut, seconds) or is_cut:
             self.ended.set()

@@ -94,11 +94,10 @@ class Executors:
         executor's error; then only the target knows how far each partition has been applied."""
         frame.sparkSession.conf.set("spark.sql.execution.arrow.maxBytesPerBatch", str(ARROW_BYTES))
         self._applier.let_go()
-        seen = {
-            partition: offset
-            for partition, offset in self._applier.seen.items()
-            if partition in spans
-        }
+        seen: dict[TopicPartition, AppliedOffset] = {}
+        for partition, offset in self._applier.seen.items():
+            if partition in spans:
+                seen[partition] = offset
         apply = partial(apply_partition, self._task, dict(spans), seen)
         rows = map_in_arrow(frame, apply).collect()
         outcomes: list[Outcome] = [pickle.loads(row.outcome) for row in rows]
@@ -175,21 +174,26 @@ def apply_partition(
                 f"task {task.task_id}: {partition} failed on an executor: "
                 f"{type(error).__name__} at {where}"
             )
-    yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(outcome)], pa.binary())], ["outcome"])
+    pickled_outcome = pa.array([pickle.dumps(outcome)], pa.binary())
+    yield pa.RecordBatch.from_arrays([pickled_outcome], ["outcome"])
 
 
 def _slices(batches: Iterable[pa.RecordBatch], most: int) -> Iterator[pa.Table]:
     """Yields the records in order, in slices that fit into one transaction. The first slices are
     small, so that reading, decoding and writing soon run side by side."""
     parts: list[pa.RecordBatch] = []
+    count = bytes_ = 0
     slice_bytes = min(FIRST_SLICE_BYTES, SLICE_BYTES)
     for batch in batches:
         for start in range(0, len(batch), most):
-            parts.append(batch.slice(start, most))
-            count = sum(len(part) for part in parts)
-            if count >= most or sum(part.nbytes for part in parts) >= slice_bytes:
+            part = batch.slice(start, most)
+            parts.append(part)
+            count += len(part)
+            bytes_ += part.nbytes
+            if count >= most or bytes_ >= slice_bytes:
                 yield pa.Table.from_batches(parts)
                 parts = []
+                count = bytes_ = 0
                 slice_bytes = min(2 * slice_bytes, SLICE_BYTES)
     if parts:
         yield pa.Table.from_batches(parts)
@@ -249,8 +253,8 @@ def _apply_slices(
         if outcome.end != begin or outcome.waits:
             return
         apply = prepared.result()
-        version = span.position_version
-        outcome.take(partial(apply, end, version, span.low_watermark, span.is_hasty), end, records)
+        write_it = partial(apply, end, span.position_version, span.low_watermark, span.is_hasty)
+        outcome.take(write_it, end, records)
         outcome.report.late += late
 
     with ThreadPoolExecutor(1, "prepare") as preparing, ThreadPoolExecutor(1, "write") as writing:

@@ -26,7 +26,7 @@ from cdcbus.consumer.forward.outlet import (
     epoch_of,
 )
 from cdcbus.consumer.offsets.held import by_partition
-from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_read
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Header, Records
@@ -158,17 +158,14 @@ class Forwarder:
         self.close()
 
     def _offsets(self, look: Callable[[Outlet], AppliedOffset | None]) -> list[AppliedOffset]:
-        partitions: list[TopicPartition] = []
         with TopicLogs(self._task) as logs:
-            for topic in self._task.source.topics:
-                partitions += partitions_of(self._task, logs, topic)
+            partitions = partitions_read(self._task, logs)
 
         def look_at(partition: TopicPartition) -> AppliedOffset | None:
             return look(self._outlet(partition))
 
         with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as pool:
-            found = list(pool.map(look_at, partitions))
-        return [offset for offset in found if offset]
+            return list(filter(None, pool.map(look_at, partitions)))
 
     def prepare(
         self, partition: TopicPartition, records: Records
@@ -317,7 +314,8 @@ class Forwarder:
 
     def _looking_outlet(self) -> Outlet:
         """An outlet for metadata only."""
-        return Outlet(replace(self._config, transactional_id=""), NO_PARTITION, self._stop)
+        config = replace(self._config, transactional_id="")
+        return Outlet(config, NO_PARTITION, self._stop)
 
 
 def _count(report: BatchReport, made: Sequence[Made]) -> None:

@@ -181,10 +181,10 @@ class Outlet(KafkaWriter[_Large]):
 
     def dead_letters(self) -> list[DeadLetter]:
         """The letters of records that were too large."""
-        return [
-            DeadLetter(*self._partition, offset, reason)
-            for offset, reason in self.too_large.items()
-        ]
+        letters: list[DeadLetter] = []
+        for offset, reason in self.too_large.items():
+            letters.append(DeadLetter(*self._partition, offset, reason))
+        return letters
 
     def commit(
         self, end_offset: int, position_version: int, last: Landmark | None

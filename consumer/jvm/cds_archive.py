@@ -63,14 +63,14 @@ def make_archive(file: Path) -> None:
                 os.utime(file.parent)
             return
         _training_run(part / file.name)
-        others = [
-            other
-            for other in file.parent.parent.iterdir()
-            if other.is_dir() and other.suffix != part.suffix
-        ]
+        others: list[Path] = []
+        for other in file.parent.parent.iterdir():
+            if other.is_dir() and other.suffix != part.suffix:
+                others.append(other)
         # Another installation may make an archive and remove these at the same time.
         with suppress(FileNotFoundError):
-            for other in sorted(others, key=lambda folder: folder.stat().st_mtime)[: 1 - KEPT]:
+            others.sort(key=lambda folder: folder.stat().st_mtime)
+            for other in others[: 1 - KEPT]:
                 shutil.rmtree(other, ignore_errors=True)
 
 

@@ -7,7 +7,7 @@ import time
 from dataclasses import replace
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_read
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import AfterOffset, AtTime
@@ -25,9 +25,8 @@ def bounded(task: LoadTask) -> LoadTask:
         )
     ends: dict[TopicPartition, int] = {}
     with TopicLogs(task) as logs:
-        for topic in task.source.topics:
-            for partition in partitions_of(task, logs, topic):
-                ends[partition] = _end(task, logs, partition)
+        for partition in partitions_read(task, logs):
+            ends[partition] = _end(task, logs, partition)
     return replace(task, ends=ends)
 
 

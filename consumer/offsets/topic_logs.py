@@ -150,14 +150,7 @@ class TopicLogs:
     def newest(self, partitions: Iterable[TopicPartition], count: int) -> list[LogRecord]:
         """The records at the last `count` offsets of each partition, in order. Records that do not
         arrive in time are left out. Raises BusError."""
-        begins: dict[TopicPartition, int] = {}
-        ends: dict[TopicPartition, int] = {}
-        for partition in partitions:
-            low, end = self.bounds(partition)
-            if low < end:
-                begins[partition] = max(low, end - count)
-                ends[partition] = end
-        return self._read(begins, ends)
+        return self._before(dict.fromkeys(partitions), count)
 
     def landmarks(
         self, begins: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
@@ -206,16 +199,21 @@ class TopicLogs:
     def before(self, offsets: Mapping[TopicPartition, int], count: int) -> list[LogRecord]:
         """The records at the `count` offsets before these, in order. Records that do not arrive in
         time are left out. Raises BusError."""
+        return self._before(offsets, count)
+
+    def _before(self, offsets: Mapping[TopicPartition, int | None], count: int) -> list[LogRecord]:
+        """The records before these offsets; None stands for the end."""
         begins: dict[TopicPartition, int] = {}
         ends: dict[TopicPartition, int] = {}
         for partition, offset in offsets.items():
-            if offset <= 0:
+            if offset == 0:
                 continue
             low, high = self.bounds(partition)
-            begin = max(low, offset - count)
-            if begin < min(offset, high):
+            end = high if offset is None else offset
+            begin = max(low, end - count)
+            if begin < min(end, high):
                 begins[partition] = begin
-                ends[partition] = offset
+                ends[partition] = end
         return self._read(begins, ends)
 
     def first(self, partition: TopicPartition, offset: int) -> tuple[int, bytes | None] | None:
@@ -286,6 +284,14 @@ def partitions_of(task: LoadTask, logs: TopicLogs, topic: str) -> list[TopicPart
     not exist."""
     numbers = chosen_partitions(task.source, topic, logs.partitions(topic))
     return list(map(partial(TopicPartition, topic), numbers))
+
+
+def partitions_read(task: LoadTask, logs: TopicLogs) -> list[TopicPartition]:
+    """The partitions of all topics that the task reads. Raises as `partitions_of`."""
+    found: list[TopicPartition] = []
+    for topic in task.source.topics:
+        found += partitions_of(task, logs, topic)
+    return found
 
 
 def chosen_partitions(source: TopicConfig, topic: str, partitions: Sequence[int]) -> Sequence[int]:
