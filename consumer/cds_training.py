@@ -18,6 +18,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from cdcbus.consumer.batch.executor_batch import map_in_arrow
 from cdcbus.consumer.config import LoadTask, TopicConfig
@@ -66,13 +67,15 @@ def _read_batches(spark: SparkSession, scratch: Path) -> None:
     def read(frame: DataFrame, _: int) -> None:
         map_in_arrow(frame, _outcome).collect()
 
-    stream = (
-        spark.readStream.format("rate-micro-batch")
-        .options(rowsPerBatch="32", numPartitions="1")
-        .load()
-    )
+    source = spark.readStream.format("rate-micro-batch")
+    stream = source.options(rowsPerBatch="32", numPartitions="1").load()
     writer = stream.selectExpr(*COLUMNS).writeStream.foreachBatch(read).trigger(availableNow=True)
-    writer.option("checkpointLocation", (scratch / "batches").as_uri()).start().awaitTermination()
+    _run_to_end(writer, scratch / "batches")
+
+
+def _run_to_end(writer: DataStreamWriter, checkpoint: Path) -> None:
+    query = writer.option("checkpointLocation", checkpoint.as_uri()).start()
+    query.awaitTermination()
 
 
 def _outcome(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -86,7 +89,7 @@ def _look_for_kafka(spark: SparkSession, scratch: Path, task: LoadTask) -> None:
     stream = kafka_stream(spark, task, offsets, 1)
     writer = stream.writeStream.foreachBatch(lambda frame, number: None)
     with suppress(StreamingQueryException):
-        writer.option("checkpointLocation", (scratch / "kafka").as_uri()).start().awaitTermination()
+        _run_to_end(writer, scratch / "kafka")
 
 
 def _load(java: Any, jars: Iterable[Path]) -> None:

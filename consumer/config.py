@@ -140,7 +140,8 @@ class LoadTask:
         if self.regexes and not matches_any(name, self.regexes):
             return False
         includes = TableList(self.includes, self.include_patterns)
-        return is_selected(name, includes, TableList(self.excludes, self.exclude_patterns))
+        excludes = TableList(self.excludes, self.exclude_patterns)
+        return is_selected(name, includes, excludes)
 
     @property
     def named_tables(self) -> frozenset[str]:
@@ -149,4 +150,5 @@ class LoadTask:
 
     def weight(self, table: TableId) -> int:
         """The rank of a target table inside a batch; 0 unless the task file sets one."""
-        return self.weights.get(str(table).upper(), self.weights.get(table.table.upper(), 0))
+        by_table = self.weights.get(table.table.upper(), 0)
+        return self.weights.get(str(table).upper(), by_table)

@@ -22,9 +22,9 @@ from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.together import Together
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.held import HeldOffsets
-from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
-from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.records.records import PartitionPart, Records
 from cdcbus.consumer.transform.target_plans import TargetPlans
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader
 from cdcbus.plugins.positions import TopicPartition
@@ -78,9 +78,9 @@ class PartitionApplier:
         older = OlderChanges(task, self._scattered, self._held, read_on, decoder.steps_to)
         deletes = Deletes(read_on, decoder.steps_to)
         self._preparer = Preparer(
-            converter,
-            decoder,
-            self._scattered,
+            converter=converter,
+            decoder=decoder,
+            scattered=self._scattered,
             # By columns, no processor sees the rows, and an update always inserts a missing row.
             is_by_columns=is_merging and process is None and task.insert_on_update_error,
             has_dead_letters=put_dead_letters is not None,
@@ -185,15 +185,13 @@ class PartitionApplier:
             end_offset, position_version, low_watermark, is_hasty
         )
 
-    def prepare(
-        self, partition: TopicPartition, records: Records
-    ) -> Callable[[int, int, int, bool], BatchReport]:
+    def prepare(self, partition: TopicPartition, records: Records) -> WritePrepared:
         """Does what needs no transaction: decodes, maps, and merges columns. The function returned
         does the rest, once the records before these are applied. Both together are `apply`."""
         return partial(self._write, self._preparer.prepared(partition, records))
 
     def apply_together(
-        self, partitions: Sequence[tuple[TopicPartition, Records, int, int]]
+        self, partitions: Sequence[PartitionPart]
     ) -> dict[TopicPartition, tuple[int, BatchReport]]:
         """See `Together.apply`."""
         return self._together.apply(partitions)

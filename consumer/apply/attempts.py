@@ -165,12 +165,12 @@ class Attempts:
         steps, overtaken = self.older.without(transaction, prepared.versions, steps, superseded)
         dead_letters = None if prepared.dead_letters is None else [*prepared.dead_letters]
         resolver = ConflictResolver(
-            self.task,
-            self.look_ahead,
-            transaction,
-            part,
-            steps,
-            dead_letters,
+            task=self.task,
+            look_ahead=self.look_ahead,
+            transaction=transaction,
+            part=part,
+            steps=steps,
+            dead_letters=dead_letters,
             is_merging=self.is_merging,
             is_sure=attempt.is_sure,
             is_logged=is_logged,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 from time import perf_counter
@@ -82,50 +82,40 @@ class _Deferred(NamedTuple):
     reason: RowConflict
 
 
+@dataclass(slots=True, kw_only=True)
 class ConflictResolver:
-    """Applies the steps of one part of a partition, in one transaction. `_done` counts the steps
-    applied so far. Changes blocked by another row are deferred, and retried after all others."""
+    """Applies the steps of one part of a partition, in one transaction. Changes blocked by another
+    row are deferred, and retried after all others."""
 
-    def __init__(
-        self,
-        task: LoadTask,
-        look_ahead: LookAhead,
-        transaction: LoadTransaction,
-        part: PartitionSlice,
-        steps: list[MappedChange],
-        dead_letters: list[DeadLetter] | None,
-        *,
-        is_merging: bool,
-        is_sure: bool,
-        is_logged: bool,
-    ) -> None:
-        """`dead_letters`: None where there must be none. `is_merging`: see Loader. `is_sure`: the
-        rows are known to be mapped for the target's tables as they are now. `is_logged`: it has
-        been logged that the net effect is refused."""
-        self._task = task
-        self._look_ahead = look_ahead
-        self._transaction = transaction
-        self._part = part
-        self._steps = steps
-        self._dead_letters = dead_letters
-        self._is_merging = is_merging
-        self._is_sure = is_sure
-        self._is_logged = is_logged
-        self._done = 0
-        self._deferred: list[_Deferred] = []
-        self._same_row: SameRow | None = None
-        self.report = BatchReport()
-        """The report on everything applied."""
+    task: LoadTask
+    look_ahead: LookAhead
+    transaction: LoadTransaction
+    part: PartitionSlice
+    steps: list[MappedChange]
+    # None where there must be none.
+    dead_letters: list[DeadLetter] | None
+    # See Loader.
+    is_merging: bool
+    # The rows are known to be mapped for the target's tables as they are now.
+    is_sure: bool
+    # It has been logged that the net effect is refused.
+    is_logged: bool
+    # On everything applied.
+    report: BatchReport = field(default_factory=BatchReport)
+    # The number of steps applied so far.
+    done: int = 0
+    deferred: list[_Deferred] = field(default_factory=list)
+    same_row: SameRow | None = None
 
     def resolve(self) -> None:
         """Applies everything that the target accepts; the rest becomes dead letters, or is raised
         as DataError or TargetRejected where there must be none. Raises Blocked, RetryWithout,
         SchemaStale, and errors that pass with time."""
-        if self._is_merging:
-            self._resolve_part(0, len(self._steps))
+        if self.is_merging:
+            self._resolve_part(0, len(self.steps))
         else:
             begin = 0
-            for _, record in groupby(self._steps, attrgetter("offset")):
+            for _, record in groupby(self.steps, attrgetter("offset")):
                 end = begin + len(list(record))
                 self._resolve_record(begin, end)
                 begin = end
@@ -137,7 +127,7 @@ class ConflictResolver:
         on its way. Raises as `resolve`."""
         steps = [step for step, _ in overtaken]
         for step, by in overtaken:
-            found = deletes.find(self._part.partition, self._part.end_offset, step, steps)
+            found = deletes.find(self.part.partition, self.part.end_offset, step, steps)
             if not found:
                 self._refuse_overtaken(
                     step, is_sure=found is not None and are_all_there(by.came_ms)
@@ -147,62 +137,62 @@ class ConflictResolver:
     def _refuse_overtaken(self, step: MappedChange, *, is_sure: bool) -> NoReturn:
         reason = overtaken_reason(step)
         if not is_sure:
-            raise Blocked(step.offset, _blocked_reason(self._part.partition, step, reason))
-        if not self._is_sure:
+            raise Blocked(step.offset, _blocked_reason(self.part.partition, step, reason))
+        if not self.is_sure:
             raise SchemaStale from reason
-        if self._dead_letters is not None:
+        if self.dead_letters is not None:
             raise RetryWithout(step.offset, reason)
-        refuse(None, self._part.partition, step.offset, reason)
+        refuse(None, self.part.partition, step.offset, reason)
         raise reason
 
     def _resolve_part(self, begin: int, end: int) -> None:
         if begin == end:
             return
-        steps = self._steps[begin:end]
+        steps = self.steps[begin:end]
         try:
-            with self._transaction.savepoint():
-                report = write_net(self._task, self._transaction, steps)
+            with self.transaction.savepoint():
+                report = write_net(self.task, self.transaction, steps)
         except (DataError, TargetRejected) as error:
-            is_whole = len(steps) == len(self._steps)
+            is_whole = len(steps) == len(self.steps)
             if is_whole and isinstance(error, RowConflict):
                 # Halves of a long chain of rows that wait for each other would be many.
                 if self._resolve_levels():
                     return
-                if self._part.is_hasty:
-                    reason = _blocked_reason(self._part.partition, steps[0], error)
-                    raise Blocked(self._part.begin, reason) from None
+                if self.part.is_hasty:
+                    reason = _blocked_reason(self.part.partition, steps[0], error)
+                    raise Blocked(self.part.begin, reason) from None
             middle = middle_of(steps)
             if middle == 0:
                 self._resolve_record(begin, end)
                 return
-            if not self._is_logged:
+            if not self.is_logged:
                 LOG.info(
                     "task %s: %s is applied in halves: %s",
-                    self._task.task_id,
-                    self._part.partition,
+                    self.task.task_id,
+                    self.part.partition,
                     error,
                 )
-                self._is_logged = True
+                self.is_logged = True
             self._resolve_part(begin, begin + middle)
             self._resolve_part(begin + middle, end)
             return
         self.report.add(report)
-        self._done = end
+        self.done = end
 
     def _resolve_levels(self) -> bool:
         """Applies all steps level by level; returns whether the target accepts them."""
-        parts = levels(self._steps)
+        parts = levels(self.steps)
         report = BatchReport()
         if len(parts) < 2:
             return False
         try:
-            with self._transaction.savepoint():
+            with self.transaction.savepoint():
                 for part in parts:
-                    report.add(write_net(self._task, self._transaction, part))
+                    report.add(write_net(self.task, self.transaction, part))
         except (DataError, TargetRejected):
             return False
         self.report.add(report)
-        self._done = len(self._steps)
+        self.done = len(self.steps)
         return True
 
     def _resolve_record(self, begin: int, end: int) -> None:
@@ -211,25 +201,25 @@ class ConflictResolver:
         report = BatchReport()
         blocked: list[tuple[int | None, _Deferred]] = []
         try:
-            with self._transaction.savepoint():
+            with self.transaction.savepoint():
                 for place in range(begin, end):
-                    for each in self._write_row(self._steps[place], report):
+                    for each in self._write_row(self.steps[place], report):
                         at = self._next_of_row(place, each.step)
                         if at is not None and at < end:
-                            self._steps[at] = self._steps[at].holding(each.step)
+                            self.steps[at] = self.steps[at].holding(each.step)
                         else:
                             blocked.append((at, each))
         except (DataError, TargetRejected) as error:
-            self._give_up(self._steps[begin:end], error)
-            self._done = end
+            self._give_up(self.steps[begin:end], error)
+            self.done = end
             return
         self.report.add(report)
-        self._done = end
+        self.done = end
         for at, each in blocked:
             if at is None:
-                self._deferred.append(each)
+                self.deferred.append(each)
             else:
-                self._steps[at] = self._steps[at].holding(each.step)
+                self.steps[at] = self.steps[at].holding(each.step)
 
     def _write_row(self, step: MappedChange, report: BatchReport) -> list[_Deferred]:
         """Writes one row. Returns the parts of the step that another row blocks and that can wait
@@ -239,11 +229,11 @@ class ConflictResolver:
         was killed: the target is ahead of them, and a later change of this row follows. Or the
         other row's change is in another partition.
         """
-        batch = net_of(self._task, [step], report)
+        batch = net_of(self.task, [step], report)
         started = perf_counter()
         try:
-            with self._transaction.savepoint():
-                counts = self._transaction.write(batch)
+            with self.transaction.savepoint():
+                counts = self.transaction.write(batch)
         except RowConflict as reason:
             if step.held and self._is_void(step, step):
                 # The held changes need not be written, as this change sets the whole row.
@@ -266,49 +256,49 @@ class ConflictResolver:
         """Retries deferred changes as long as that helps. Then a change is left out where the
         partition has a later one of the same row after the batch; else it waits for other
         partitions, or is refused."""
-        while deferred := self._deferred:
-            self._deferred = []
+        while deferred := self.deferred:
+            self.deferred = []
             for each in deferred:
-                self._deferred += self._retry(each.step)
-            is_no_help = _identities(self._deferred) == _identities(deferred)
+                self.deferred += self._retry(each.step)
+            is_no_help = _identities(self.deferred) == _identities(deferred)
             if is_no_help and not self._make_room() and not self._leave_out_any():
-                self._give_up_deferred(*self._deferred.pop(0))
+                self._give_up_deferred(*self.deferred.pop(0))
 
     def _leave_out_any(self) -> bool:
         """Leaves out a deferred change if possible; returns whether one was left out. Other
         partitions are waited for first, as the change that is needed is often on its way there."""
-        first, reason = self._deferred[0]
+        first, reason = self.deferred[0]
         begin = self._first_open(first)
-        if begin > self._part.begin and first.offset >= self._part.low_watermark:
+        if begin > self.part.begin and first.offset >= self.part.low_watermark:
             return False
         try:
-            return any(self._leave_out(each) for each in [*self._deferred])
+            return any(self._leave_out(each) for each in [*self.deferred])
         except NotYet:
-            raise Blocked(begin, _blocked_reason(self._part.partition, first, reason)) from None
+            raise Blocked(begin, _blocked_reason(self.part.partition, first, reason)) from None
 
     def _make_room(self) -> bool:
         """Writes rows that wait for each other by setting their nullable unique columns to NULL in
         between; returns whether that worked."""
         report = BatchReport()
-        deferred = self._deferred
+        deferred = self.deferred
         try:
-            with self._transaction.savepoint():
+            with self.transaction.savepoint():
                 for step, _ in deferred:
-                    self._transaction.write(with_unique_emptied(step))
+                    self.transaction.write(with_unique_emptied(step))
                 for step, reason in deferred:
                     if self._write_row(step, report):
                         raise reason
         except (DataError, TargetRejected):
             return False
         self.report.add(report)
-        self._deferred = []
+        self.deferred = []
         return True
 
     def _give_up_deferred(self, step: MappedChange, reason: DataError | TargetRejected) -> None:
-        of_record = [each.change for each in self._steps if each.offset == step.offset]
+        of_record = [each.change for each in self.steps if each.offset == step.offset]
         is_alone = of_record == [step.change]
-        may_wait = isinstance(reason, RowConflict) and step.offset >= self._part.low_watermark
-        makes_dead_letters = self._is_sure and self._dead_letters is not None
+        may_wait = isinstance(reason, RowConflict) and step.offset >= self.part.low_watermark
+        makes_dead_letters = self.is_sure and self.dead_letters is not None
         # A dead letter is a whole record, so the parts of it that were applied must be undone.
         if makes_dead_letters and not may_wait and not is_alone:
             raise RetryWithout(step.offset, reason)
@@ -317,7 +307,7 @@ class ConflictResolver:
     def _retry(self, step: MappedChange) -> list[_Deferred]:
         report = BatchReport()
         try:
-            with self._transaction.savepoint():
+            with self.transaction.savepoint():
                 blocked = self._write_row(step, report)
         except (DataError, TargetRejected) as error:
             self._give_up_deferred(step, error)
@@ -331,49 +321,49 @@ class ConflictResolver:
         that other rows need. A later full change makes the blocked one obsolete even where that is
         not possible."""
         step = blocked.step
-        others = (other.step for other in self._deferred)
-        part = self._part
-        for later in self._look_ahead.later(part.partition, part.end_offset, step, others):
+        others = (other.step for other in self.deferred)
+        part = self.part
+        for later in self.look_ahead.later(part.partition, part.end_offset, step, others):
             is_truncated = later[0].change.op is Op.TRUNCATE
             is_void = self._is_void(step, later[0])
             becoming = later if is_void else [step, *later]
             # Written even where the change is obsolete: the row may hold values that others need.
             if is_truncated or self._becomes(becoming) or is_void:
-                self._deferred.remove(blocked)
+                self.deferred.remove(blocked)
                 count_superseded(self.report, step, step.changes)
                 return True
         return False
 
     def _is_void(self, step: MappedChange, later: MappedChange) -> bool:
-        return makes_void(later, step, may_insert=self._task.insert_on_update_error)
+        return makes_void(later, step, may_insert=self.task.insert_on_update_error)
 
     def _becomes(self, later: Sequence[MappedChange]) -> bool:
         try:
-            with self._transaction.savepoint():
-                self._transaction.write(net_of(self._task, later, BatchReport()))
+            with self.transaction.savepoint():
+                self.transaction.write(net_of(self.task, later, BatchReport()))
         except (DataError, TargetRejected):
             return False
         return True
 
     def _give_up(self, steps: Sequence[MappedChange], error: DataError | TargetRejected) -> None:
         """Gives up steps of one record: raises Blocked or SchemaStale, or makes a dead letter."""
-        if isinstance(error, RowConflict) and steps[0].offset >= self._part.low_watermark:
-            reason = _blocked_reason(self._part.partition, steps[0], error)
+        if isinstance(error, RowConflict) and steps[0].offset >= self.part.low_watermark:
+            reason = _blocked_reason(self.part.partition, steps[0], error)
             raise Blocked(self._first_open(steps[0]), reason)
-        if isinstance(error, TargetRejected) and not self._is_sure:
+        if isinstance(error, TargetRejected) and not self.is_sure:
             raise SchemaStale from error
         self.send_to_dead_letters(steps, error)
         for step in steps:
             # Changes of earlier records that this step holds are not to blame, and are retried.
             for held in step.held:
                 if held.offset != step.offset:
-                    self._deferred.append(_Deferred(held, RowConflict(str(error))))
+                    self.deferred.append(_Deferred(held, RowConflict(str(error))))
 
     def send_to_dead_letters(
         self, steps: Sequence[MappedChange], error: DataError | TargetRejected
     ) -> None:
         """Makes a dead letter of the record with these steps."""
-        refuse(self._dead_letters, self._part.partition, steps[0].offset, error)
+        refuse(self.dead_letters, self.part.partition, steps[0].offset, error)
         for step in steps:
             failed = self.report.table(step.plan.target.id)
             failed.rows += 1
@@ -381,17 +371,17 @@ class ConflictResolver:
 
     def _next_of_row(self, place: int, step: MappedChange) -> int | None:
         """The index of the next step of the same row; None without one."""
-        if self._same_row is None:
-            self._same_row = SameRow(self._steps)
-        return self._same_row.after(place, step)
+        if self.same_row is None:
+            self.same_row = SameRow(self.steps)
+        return self.same_row.after(place, step)
 
     def _first_open(self, step: MappedChange) -> int:
         """The offset before which everything is applied, given that this step, the deferred ones
         and those not yet reached are not."""
         offsets = step.offsets
-        for deferred, _ in self._deferred:
+        for deferred, _ in self.deferred:
             offsets |= deferred.offsets
-        for later in self._steps[self._done :]:
+        for later in self.steps[self.done :]:
             for held in later.held:
                 offsets |= held.offsets
         return min(offsets)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from time import monotonic
 
-from cdcbus.consumer.apply.lookahead import TRUNCATED, ReadOn
+from cdcbus.consumer.apply.lookahead import TRUNCATED, ReadOn, StepsTo
 from cdcbus.consumer.apply.row_order import source_place
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.merge.whole_row import Key
@@ -86,10 +86,7 @@ class _Read:
 class Deletes:
     """Finds deletes of rows. Thread-safe."""
 
-    def __init__(
-        self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[MappedChange]]
-    ) -> None:
-        """`steps_to`: the steps of a record to a target table."""
+    def __init__(self, read_on: ReadOn, steps_to: StepsTo) -> None:
         self._read_on, self._steps_to = read_on, steps_to
         self._read: dict[tuple[TopicPartition, TableId], _Read] = {}
         self._reading = Lock()

@@ -21,6 +21,8 @@ LOOK_SECONDS = 5.0
 
 ReadOn = Callable[[TopicPartition, int], Iterator[Record]]
 """The records of a partition from an offset on, up to its present end."""
+StepsTo = Callable[[TableId, int, bytes], list[MappedChange]]
+"""The steps to a target table of a record, given its offset and value."""
 
 
 def no_future(_partition: TopicPartition, _offset: int) -> Iterator[Record]:
@@ -90,10 +92,7 @@ class _Seen:
 class LookAhead:
     """Looks for later changes of rows. Threads can query different partitions side by side."""
 
-    def __init__(
-        self, read_on: ReadOn, steps_to: Callable[[TableId, int, bytes], list[MappedChange]]
-    ) -> None:
-        """`steps_to`: the steps of a record to a target table."""
+    def __init__(self, read_on: ReadOn, steps_to: StepsTo) -> None:
         self._read_on = read_on
         self._steps_to = steps_to
         self._seen: dict[tuple[TopicPartition, TableId], _Seen] = {}

@@ -45,24 +45,16 @@ class Prepared:
         return found
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Preparer:
     """Does the part of applying a partition that needs no transaction. Thread-safe."""
 
-    def __init__(
-        self,
-        converter: Converter,
-        decoder: Decoder,
-        scattered: ScatteredTables,
-        *,
-        is_by_columns: bool,
-        has_dead_letters: bool,
-    ) -> None:
-        """`is_by_columns`: a large number of records can be merged by columns."""
-        self._converter = converter
-        self._decoder = decoder
-        self._scattered = scattered
-        self._is_by_columns = is_by_columns
-        self._has_dead_letters = has_dead_letters
+    converter: Converter
+    decoder: Decoder
+    scattered: ScatteredTables
+    # Whether a large number of records can be merged by columns.
+    is_by_columns: bool
+    has_dead_letters: bool
 
     def prepared(self, partition: TopicPartition, records: Records) -> Prepared:
         """Prepares records. Raises DataError for a record that cannot be read, unless it becomes a
@@ -72,11 +64,11 @@ class Preparer:
         dead_letters = self._dead_letters()
         net = self._net_columns(records)
         one_by_one = records.take(net.row_at_a_time) if net else records
-        steps = self._decoder.steps(partition, one_by_one, report, dead_letters)
+        steps = self.decoder.steps(partition, one_by_one, report, dead_letters)
         report.decode_ms = (perf_counter() - started) * 1000
         prepared = Prepared(partition, records, net, steps, report, dead_letters)
         # The steps can show that rows of a table are scattered, unlike the columns.
-        if net and self._scattered.is_any_shown(net.tables):
+        if net and self.scattered.is_any_shown(net.tables):
             return self.in_rows(prepared)
         return self._ordered(prepared)
 
@@ -87,7 +79,7 @@ class Preparer:
         # With a new report and new dead letters, as all records are decoded again.
         report = BatchReport(records=len(records), decode_ms=prepared.report.decode_ms)
         dead_letters = self._dead_letters()
-        steps = self._decoder.steps(partition, records, report, dead_letters)
+        steps = self.decoder.steps(partition, records, report, dead_letters)
         return self._ordered(Prepared(partition, records, None, steps, report, dead_letters))
 
     def _ordered(self, prepared: Prepared) -> Prepared:
@@ -97,21 +89,21 @@ class Preparer:
             return prepared
         # A row without a key cannot be distinguished from others, so it has no version.
         tables = {name: table for name, table in prepared.tables().items() if table.key}
-        versions, alone = self._scattered.version_tables(tables)
+        versions, alone = self.scattered.version_tables(tables)
         return replace(prepared, versions=versions, alone=alone)
 
     def _net_columns(self, records: Records) -> NetColumns | None:
-        if len(records) < MIN_RECORDS or not self._is_by_columns:
+        if len(records) < MIN_RECORDS or not self.is_by_columns:
             return None
         keys = records.keys
 
         def is_in_order(group: RowGroup, plan: Plan) -> bool:
-            return self._scattered.is_in_order(group, plan, keys)
+            return self.scattered.is_in_order(group, plan, keys)
 
-        decoder = self._decoder
+        decoder = self.decoder
         net = net_columns(
             records,
-            self._converter,
+            self.converter,
             decoder.column_plans,
             decoder.targets,
             is_in_order,
@@ -120,4 +112,4 @@ class Preparer:
         return net if net.tables else None
 
     def _dead_letters(self) -> list[DeadLetter] | None:
-        return [] if self._has_dead_letters else None
+        return [] if self.has_dead_letters else None

@@ -149,10 +149,11 @@ def _newest_of(
     overtaken: dict[Key, list[Overtaken]] = {}
     kept: list[MappedChange] = []
     for step in steps:
-        if len(step.keys) != 1 or step.keys[0] not in known:
+        keys = step.keys
+        if len(keys) != 1 or keys[0] not in known:
             kept.append(step)
             continue
-        key = step.keys[0]
+        [key] = keys
         row, stored, spelled = known[key]
         if row in now:
             stored, newest_key = now[row]
@@ -180,6 +181,19 @@ def _newest_of(
             kept.append(step)
         else:
             overtaken.setdefault(key, []).append(Overtaken(step, stored))
+    if now:
+        _write_versions(transaction, versions, now, known, texts)
+    return kept, list(chain.from_iterable(overtaken.values()))
+
+
+def _write_versions(
+    transaction: LoadTransaction,
+    versions: TargetTable,
+    now: Mapping[str, tuple[RowVersion, Key]],
+    known: Mapping[Key, KnownRow],
+    texts: Callable[[Key], Key],
+) -> None:
+    """Writes the newest change of each row, and the key's texts where it has brought new ones."""
     known_texts = {each.row: each.texts for each in known.values()}
     rows: list[Key] = []
     renamed: list[Key] = []
@@ -187,14 +201,12 @@ def _newest_of(
         rows.append((*key, str(version.came_ms), version.place or "-"))
         if known_texts[row] != texts(key):
             renamed.append(key)
-    if rows:
-        written = Writes((*versions.key, *VERSION), rows)
-        transaction.write(TableBatch(versions, writes=[written], respells=True))
+    written = Writes((*versions.key, *VERSION), rows)
+    transaction.write(TableBatch(versions, writes=[written], respells=True))
     # The write above leaves the text of an existing key as it is.
     if renamed:
         respelling = Writes(versions.key, renamed, may_insert=False)
         transaction.write(TableBatch(versions, writes=[respelling], respells=True))
-    return kept, list(chain.from_iterable(overtaken.values()))
 
 
 def _keys_of(steps: Sequence[MappedChange]) -> list[Key]:

@@ -7,12 +7,12 @@ The target keeps a version table for each of them: see row_order.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import pyarrow as pa
 
 from cdcbus.consumer.apply.deletes import Deletes
-from cdcbus.consumer.apply.lookahead import ReadOn
+from cdcbus.consumer.apply.lookahead import ReadOn, StepsTo
 from cdcbus.consumer.apply.placing import Placing
 from cdcbus.consumer.apply.row_order import Overtaken, newest
 from cdcbus.consumer.apply.writer import count_superseded
@@ -126,7 +126,7 @@ class OlderChanges:
         tables: ScatteredTables,
         held: HeldOffsets,
         read_on: ReadOn,
-        steps_to: Callable[[TableId, int, bytes], list[MappedChange]],
+        steps_to: StepsTo,
     ) -> None:
         self._task = task
         self._tables = tables

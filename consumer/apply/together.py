@@ -23,7 +23,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.mapped_change import MappedChange, target_tables
 from cdcbus.consumer.offsets.held import HeldOffsets, by_partition
 from cdcbus.consumer.records.batch_report import BatchReport
-from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.records.records import PartitionPart, Records
 from cdcbus.plugins.contracts import AppliedOffset, Loader, TargetTable
 from cdcbus.plugins.errors import DataError, RowConflict, TargetRejected, UnmappedColumn
 from cdcbus.plugins.positions import TopicPartition
@@ -40,6 +40,23 @@ class _JointConflictResolver(ConflictResolver):
         raise Blocked(self._first_open(steps[0]), str(error))
 
 
+def _cut(
+    merged: Sequence[tuple[TopicPartition, MappedChange]],
+    index: int,
+    ends: dict[TopicPartition, int],
+) -> list[tuple[TopicPartition, MappedChange]]:
+    """The changes before an index; moves the ends of partitions there."""
+    # Backwards, so that each partition ends before its first change that is cut off.
+    for partition, step in reversed(merged[index:]):
+        ends[partition] = step.offset
+    kept: list[tuple[TopicPartition, MappedChange]] = []
+    for partition, step in merged[:index]:
+        # Without a cut record's changes before the cut: a record is never torn.
+        if step.offset < ends[partition]:
+            kept.append((partition, step))
+    return kept
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Together:
     """Applies several partitions in source order. Thread-safe."""
@@ -54,7 +71,7 @@ class Together:
     is_merging: bool
 
     def apply(
-        self, partitions: Sequence[tuple[TopicPartition, Records, int, int]]
+        self, partitions: Sequence[PartitionPart]
     ) -> dict[TopicPartition, tuple[int, BatchReport]]:
         """Applies partitions, each with its records, end and position_version, in source order and
         in one transaction, as far as the target accepts them.
@@ -91,12 +108,7 @@ class Together:
                     self.task.task_id,
                     blocked.reason,
                 )
-                # Backwards, so that each partition ends before its first change that is cut off.
-                for partition, step in reversed(merged[blocked.offset :]):
-                    ends[partition] = step.offset
-                before = merged[: blocked.offset]
-                # Also without a cut record's changes before the cut: a record is never torn.
-                merged = [each for each in before if each[1].offset < ends[each[0]]]
+                merged = _cut(merged, blocked.offset, ends)
                 if not merged:
                     return {}
             except (DataError, RowConflict, TargetRejected):
@@ -113,7 +125,7 @@ class Together:
 
     def _reports_together(
         self,
-        partitions: Sequence[tuple[TopicPartition, Records, int, int]],
+        partitions: Sequence[PartitionPart],
         decoded: Sequence[BatchReport],
         ends: dict[TopicPartition, int],
         report: BatchReport,
@@ -134,7 +146,7 @@ class Together:
 
     def _write_together(
         self,
-        partitions: Sequence[tuple[TopicPartition, Records, int, int]],
+        partitions: Sequence[PartitionPart],
         merged: Sequence[tuple[TopicPartition, MappedChange]],
         ends: dict[TopicPartition, int],
         versions: dict[TableId, TargetTable],
@@ -167,12 +179,12 @@ class Together:
                     raise Blocked(step.offset, str(overtaken_reason(step)))
                 count_superseded(report, step, step.changes)
             resolver = _JointConflictResolver(
-                self.task,
-                LookAhead(no_future, self.decoder.steps_to),
-                transaction,
-                part,
-                steps,
-                None,
+                task=self.task,
+                look_ahead=LookAhead(no_future, self.decoder.steps_to),
+                transaction=transaction,
+                part=part,
+                steps=steps,
+                dead_letters=None,
                 is_merging=self.is_merging,
                 is_sure=True,
                 is_logged=False,

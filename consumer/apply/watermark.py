@@ -113,7 +113,8 @@ def _head_of(
         changes = []
     if not changes:
         return _Head(partition, RowVersion(came_ms), 0)
-    return _Head(partition, RowVersion(came_ms, place_of(changes[0])), changes[0].origin.server_id)
+    version = RowVersion(came_ms, place_of(changes[0]))
+    return _Head(partition, version, changes[0].origin.server_id)
 
 
 def read_before_ms(task: LoadTask, next_offsets: Mapping[TopicPartition, int]) -> int:

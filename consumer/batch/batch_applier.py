@@ -21,7 +21,7 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.late import without_late
-from cdcbus.consumer.records.records import NO_RECORDS, Records, count_before
+from cdcbus.consumer.records.records import NO_RECORDS, PartitionPart, Records, count_before
 from cdcbus.plugins.errors import PositionError, TargetUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.positions import TopicPartition
@@ -288,7 +288,7 @@ class BatchApplier:
         """Applies partitions that wait for each other in one transaction, together with those that
         were refused for another reason. Returns whether they made progress: then the rest is better
         read again, together with the records that it lacks."""
-        parts: list[tuple[TopicPartition, Records, int, int]] = []
+        parts: list[PartitionPart] = []
         late: dict[TopicPartition, Int64Array] = {}
         for partition, end in goals.items():
             records = partitions.get(partition, NO_RECORDS)

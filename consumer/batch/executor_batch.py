@@ -35,7 +35,7 @@ from cdcbus.consumer.batch.batch_size import TURN_BYTES, TURN_SECONDS
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.sink import Applier, make_applier
 from cdcbus.consumer.config import LoadTask, OnError
-from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.batch_report import WritePrepared
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.late import Begun, without_late
@@ -244,7 +244,7 @@ def _apply_slices(
 
     def write(
         records: Records,
-        prepared: Future[Callable[[int, int, int, bool], BatchReport]],
+        prepared: Future[WritePrepared],
         begin: int,
         end: int,
         late: int = 0,

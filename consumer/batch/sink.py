@@ -12,9 +12,9 @@ from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.apply.watermark import read_on
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.forward.forwarder import Forwarder
-from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
-from cdcbus.consumer.records.records import Records
+from cdcbus.consumer.records.records import PartitionPart, Records
 from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
@@ -95,16 +95,14 @@ class Applier(Protocol):
         ...
 
     def apply_together(
-        self, partitions: Sequence[tuple[TopicPartition, Records, int, int]]
+        self, partitions: Sequence[PartitionPart]
     ) -> dict[TopicPartition, tuple[int, BatchReport]]:
         """Applies partitions that wait for each other, each with its records, end and
         position_version, in one transaction. Returns the end that each reached with its report, or
         nothing where that does not help."""
         ...
 
-    def prepare(
-        self, partition: TopicPartition, records: Records
-    ) -> Callable[[int, int, int, bool], BatchReport]:
+    def prepare(self, partition: TopicPartition, records: Records) -> WritePrepared:
         """Does `apply` in two halves: prepares these records while the ones before them are being
         applied, and returns a function that does the rest."""
         ...
@@ -121,16 +119,16 @@ def make_applier(
 ) -> Applier:
     """Makes a task's applier, from the task alone; it connects at first use. `put_dead_letters`:
     see `DeadLetterTopic.put`. Raises ConfigError."""
-    converter, process = task.reader, make_processor(task.processor)
+    converter = task.reader
+    process = make_processor(task.processor)
     if isinstance(task.target, JdbcTarget):
-        loader, partitions_at_once = make_loader(task.loader, task.target), task.target.pool_size
         return PartitionApplier(
             task,
             converter,
-            loader,
+            make_loader(task.loader, task.target),
             process,
             put_dead_letters,
-            partitions_at_once,
+            task.target.pool_size,
             partial(read_on, task),
         )
     return Forwarder(task, task.target, converter, process, put_dead_letters, stop)

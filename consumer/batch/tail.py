@@ -39,8 +39,11 @@ def follow(
             is_from_all = size.is_held or len(progress.next_offsets) == 1
             partitions, ends = reader.read(WAIT_SECONDS, from_all=is_from_all)
             if ends:
-                count = sum(map(len, partitions.values()))
-                size.saw(count, sum(records.values.nbytes for records in partitions.values()))
+                count = bytes_ = 0
+                for records in partitions.values():
+                    count += len(records)
+                    bytes_ += records.values.nbytes
+                size.saw(count, bytes_)
                 if not batches.apply_records(partitions, ends, is_held=not is_from_all):
                     size.hold()
                     reader.go_back(progress.next_offsets)
@@ -53,5 +56,6 @@ def follow(
                 if new := watch.new_partitions():
                     batches.scatter(new)
                     reader.add(new)
-            if (ends or is_time_to_look) and size.is_backlog(reader.ahead()) and is_too_much():
+            is_news = ends or is_time_to_look
+            if is_news and size.is_backlog(reader.ahead()) and is_too_much():
                 return

@@ -27,9 +27,9 @@ from cdcbus.consumer.forward.outlet import (
 )
 from cdcbus.consumer.offsets.held import by_partition
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_read
-from cdcbus.consumer.records.batch_report import BatchReport
+from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
-from cdcbus.consumer.records.records import Header, Records
+from cdcbus.consumer.records.records import Header, PartitionPart, Records
 from cdcbus.consumer.transform.change_filter import ChangeFilter
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Counts
 from cdcbus.plugins.errors import (
@@ -167,14 +167,12 @@ class Forwarder:
         with ThreadPoolExecutor(PARTITIONS_AT_ONCE) as pool:
             return list(filter(None, pool.map(look_at, partitions)))
 
-    def prepare(
-        self, partition: TopicPartition, records: Records
-    ) -> Callable[[int, int, int, bool], BatchReport]:
+    def prepare(self, partition: TopicPartition, records: Records) -> WritePrepared:
         """Returns `apply` itself: sending needs no preparation."""
         return partial(self.apply, partition, records)
 
     def apply_together(
-        self, _partitions: Sequence[tuple[TopicPartition, Records, int, int]]
+        self, _partitions: Sequence[PartitionPart]
     ) -> dict[TopicPartition, tuple[int, BatchReport]]:
         """Returns nothing, and is never needed: no partition waits for another."""
         return {}
@@ -248,7 +246,8 @@ class Forwarder:
             carried = [(name, text) for name, text in headers if not name.startswith(OURS)]
             try:
                 # A list, so that no row is sent of a record with an error in its last row.
-                yield from list(self._made_of(offset, value, carried, outlet, report, came_ms or 0))
+                made = self._made_of(offset, value, carried, outlet, report, came_ms or 0)
+                yield from list(made)
             except (DataError, UnreadableEvent) as error:
                 if self._put_dead_letters is None:
                     raise type(error)(f"record {partition}@{offset}: {error}") from error

@@ -18,6 +18,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import quoteattr
@@ -80,11 +81,8 @@ class JarSet:
     def folder(self) -> Path:
         """The folder of the jars, once they are fetched."""
         text = "\n".join([*map(str, self.coordinates), "without", *sorted(self.without)])
-        return (
-            cache_folder()
-            / "jars"
-            / f"{self.coordinates[0].name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-        )
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        return cache_folder() / "jars" / f"{self.coordinates[0].name}-{digest}"
 
     def jars(self) -> list[Path]:
         """The jars by name; call `fetch` first."""
@@ -119,10 +117,9 @@ def resolve(
 
 def kafka_connector_jars(console: "Console | None" = None) -> list[Path]:
     """The jars of Spark's Kafka source, for the installed pyspark, that pyspark does not ship."""
-    source = Coordinate(
-        "org.apache.spark", "spark-sql-kafka-0-10_2.13", importlib.metadata.version("pyspark")
-    )
-    shipped = sorted({_artifact(jar) for jar in pyspark_jars()})
+    version = importlib.metadata.version("pyspark")
+    source = Coordinate("org.apache.spark", "spark-sql-kafka-0-10_2.13", version)
+    shipped = sorted(set(map(_artifact, pyspark_jars())))
     jar_set = JarSet("Spark's Kafka source", (source,), tuple(shipped), megabytes=10)
     fetch([jar_set], console)
     return jar_set.jars()
@@ -174,17 +171,16 @@ def fetch(jar_sets: Sequence[JarSet], console: "Console | None" = None) -> None:
 
     Raises ConfigError when there is no Java, CdcError when a download fails; complete sets stay.
     """
-    missing = sorted(
-        {each for each in jar_sets if not each.folder.is_dir()}, key=lambda each: each.folder
-    )
+    missing = sorted(set(jar_sets), key=attrgetter("folder"))
+    missing = [each for each in missing if not each.folder.is_dir()]
     if not missing:
         return
     # Checked before anything is announced.
     java()
     console = console or _stderr()
-    total = sum(each.megabytes for each in missing)
+    total = sum(map(attrgetter("megabytes"), missing))
     size = f"about {total} MB, once; " if total else ""
-    labels = ", ".join(each.label for each in missing)
+    labels = ", ".join(map(attrgetter("label"), missing))
     _say(console, f"downloading {labels} from {_place()} ({size}kept in {cache_folder()})")
     with _progress(console) as progress, ExitStack() as downloads:
         waiting: dict[_Download, ExitStack] = {}
@@ -307,18 +303,19 @@ def failure(log: str) -> str:
 
 def _module(jar_set: JarSet) -> str:
     """The set as an Ivy module."""
-    dependencies = "".join(
-        f"<dependency org={quoteattr(each.organisation)} name={quoteattr(each.name)} "
-        f"rev={quoteattr(each.version)}"
-        ' conf="default->default"/>'
-        for each in jar_set.coordinates
-    )
-    excludes = "".join(f"<exclude module={quoteattr(name)}/>" for name in jar_set.without)
+    dependencies = ""
+    for each in jar_set.coordinates:
+        dependencies += (
+            f"<dependency org={quoteattr(each.organisation)} name={quoteattr(each.name)} "
+            f'rev={quoteattr(each.version)} conf="default->default"/>'
+        )
+    for name in jar_set.without:
+        dependencies += f"<exclude module={quoteattr(name)}/>"
     return (
         '<ivy-module version="2.0"><info organisation="cdcbus" '
         f"module={quoteattr(jar_set.coordinates[0].name)}/>"
         '<configurations><conf name="default"/></configurations>'
-        f"<dependencies>{dependencies}{excludes}</dependencies></ivy-module>\n"
+        f"<dependencies>{dependencies}</dependencies></ivy-module>\n"
     )
 
 
@@ -327,15 +324,8 @@ def _command(work: Path, part: Path) -> list[str]:
     if ivy is None:
         raise ConfigError(f"no Ivy in {_pyspark_folder()}: install pyspark again")
     return [
-        *(
-            str(java()),
-            "-jar",
-            str(ivy),
-            "-settings",
-            str(work / "settings.xml"),
-            "-cache",
-            str(work / "cache"),
-        ),
+        *(str(java()), "-jar", str(ivy)),
+        *("-settings", str(work / "settings.xml"), "-cache", str(work / "cache")),
         *("-ivy", str(work / "ivy.xml"), "-confs", "default", "-types", "jar", "bundle"),
         *("-retrieve", f"{part}/[artifact]-[revision](-[classifier]).[ext]"),
     ]
@@ -371,8 +361,9 @@ def _java(home: str | None, path: str | None) -> Path:
         if home:
             where = f"JAVA_HOME is {home}, which has no bin/java"
         raise ConfigError(f"{where}: {advice}")
-    said = subprocess.run([found, "-version"], capture_output=True, text=True, check=False).stderr
-    version = java_version(said)
+    command = [found, "-version"]
+    answer = subprocess.run(command, capture_output=True, text=True, check=False)
+    version = java_version(answer.stderr)
     if version is None or version < OLDEST_JAVA:
         raise ConfigError(
             f"{found} is Java {version or 'of an unknown version'}, which is too old: {advice}"

@@ -18,12 +18,10 @@ def package_zip(folder: Path) -> Path:
     with ZipFile(file, "w", ZIP_DEFLATED) as zipped:
         zipped.write(_folder("cdcbus") / "__init__.py", Path("cdcbus", "__init__.py"))
         for package in PACKAGES:
-            for source in sorted(
-                found for found in _folder(package).rglob("*.*") if _is_code(found)
-            ):
-                zipped.write(
-                    source, Path(*package.split("."), source.relative_to(_folder(package)))
-                )
+            root = _folder(package)
+            for source in sorted(filter(_is_code, root.rglob("*.*"))):
+                inside = source.relative_to(root)
+                zipped.write(source, Path(*package.split("."), inside))
     return file
 
 

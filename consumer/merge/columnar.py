@@ -169,7 +169,8 @@ def _few_of_a_kind(
                 sources.add(change.table.id)
             continue
         [change] = changes
-        kind = change.table, change.op, tuple(change.before or ()), tuple(change.after or ())
+        columns = tuple(change.before or ()), tuple(change.after or ())
+        kind = change.table, change.op, *columns
         of_kind_places, of_kind_changes = kinds.setdefault(kind, ([], []))
         of_kind_places.append(place)
         of_kind_changes.append(change)
@@ -213,7 +214,9 @@ def _needs_look(group: RowGroup, plan: Plan) -> bool:
 def _mapped(group: RowGroup, plan: Plan) -> RowGroup:
     if plan.is_same:
         return group
-    return replace(group, before=_image(group.before, plan), after=_image(group.after, plan))
+    before = _image(group.before, plan)
+    after = _image(group.after, plan)
+    return replace(group, before=before, after=after)
 
 
 def _image(image: Mapping[str, pa.Array] | None, plan: Plan) -> dict[str, pa.Array] | None:

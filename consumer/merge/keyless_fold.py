@@ -30,7 +30,9 @@ def merge_keyless(
             runs.clear()
             continue
         before = None if change.op is Op.INSERT else _whole(change, table)
-        after = None if change.op is Op.DELETE else {**(before or {}), **(change.after or {})}
+        after = None
+        if change.op is not Op.DELETE:
+            after = {**(before or {}), **(change.after or {})}
         columns = in_order(table, after or before or {})
         if not runs or runs[-1].columns != columns:
             runs.append(_Run(columns, table))

@@ -4,7 +4,7 @@ start."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple
 
@@ -163,3 +163,7 @@ class BatchReport:
             parts.append(f"{self.late} late")
         parts += [f"{table} {report}" for table, report in self.tables.items()]
         return "; ".join(parts)
+
+
+WritePrepared = Callable[[int, int, int, bool], BatchReport]
+"""Applies what was prepared, given the last four parameters of `Applier.apply`."""

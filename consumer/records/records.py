@@ -130,6 +130,9 @@ def count_before(offsets: pa.Array, end: int) -> int:
     return bisect_left(offsets, end, key=methodcaller("as_py"))
 
 
+PartitionPart = tuple[TopicPartition, Records, int, int]
+"""A partition, its records, the offset where they end, and the version of its stored position."""
+
 NO_RECORDS = Records(pa.array([], pa.int64()), pa.array([], pa.binary()))
 
 

@@ -211,8 +211,8 @@ def _no_start(name: str, master: str, error: Py4JJavaError) -> CdcError:
         first_line, _, _ = str(cause.toString()).partition("\n")
         reasons[first_line] = None
     sentence = f"{name}: Spark does not start with spark.master={master}: {': '.join(reasons)}"
-    is_wrong = any(words in sentence for words in _WRONG_SETTINGS) and _GIVEN_UP not in sentence
-    if is_wrong or not is_cluster(master):
+    is_wrong = any(words in sentence for words in _WRONG_SETTINGS)
+    if (is_wrong and _GIVEN_UP not in sentence) or not is_cluster(master):
         return CdcError(sentence)
     return SparkUnavailable(
         f"{sentence}; check that the cluster runs, can be reached from here and has room"

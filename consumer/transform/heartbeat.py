@@ -13,7 +13,7 @@ def read_beat(change: RowChange) -> tuple[str, float] | None:
     seconds by the source's clock; None for a row without a valid time."""
     cells = {name.lower(): cell for name, cell in (change.after or {}).items()}
     try:
-        seconds = datetime.fromisoformat(cells.get("beat_at") or "").replace(tzinfo=UTC).timestamp()
+        beat_at = datetime.fromisoformat(cells.get("beat_at") or "")
     except ValueError:
         return None
-    return cells.get("server_id") or "", seconds
+    return cells.get("server_id") or "", beat_at.replace(tzinfo=UTC).timestamp()

@@ -50,9 +50,10 @@ class TargetPlans:
         if known:
             return known
         columns = route.columns(table)
-        is_dropping = self._task.schema_change is SchemaChange.IGNORE
+        wish = self._task.schema_change
+        is_dropping = wish is SchemaChange.IGNORE
         # A rule without forceMatched may drop columns, so nothing is added for it.
-        is_evolving = self._task.schema_change is SchemaChange.EVOLVE and route.rule.force_matched
+        is_evolving = wish is SchemaChange.EVOLVE and route.rule.force_matched
         try:
             if is_evolving and (lacking(target, columns) or too_narrow(target, columns)):
                 target = self._evolved(target, columns)
