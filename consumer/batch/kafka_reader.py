@@ -112,8 +112,7 @@ class KafkaReader:
         if not messages:
             first = self._consumer.poll(wait_seconds)
             if first is None:
-                if self._troubles.is_cut_off:
-                    raise self._unavailable(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+                self._check_connection()
                 return {}, {}
             self._troubles.is_cut_off = False
             messages = [first]
@@ -121,6 +120,25 @@ class KafkaReader:
         if from_all and len(self._next) > 1:
             messages += self._of_others(messages)
         self._last = messages
+        by_partition, ends = self._by_partition(messages)
+        found = dict[TopicPartition, Records]()
+        for where, of_partition in by_partition.items():
+            partition = TopicPartition(*where)
+            ends[partition] = max(ends.get(partition, 0), of_partition[-1].offset() + 1)
+            found[partition] = self._records(of_partition)
+        self._next |= ends
+        return found, ends
+
+    def _check_connection(self) -> None:
+        """Raises BusUnavailable where no broker can be reached."""
+        if self._troubles.is_cut_off:
+            raise self._unavailable(KafkaError(KafkaError._ALL_BROKERS_DOWN))
+
+    def _by_partition(
+        self, messages: list[Any]
+    ) -> tuple[dict[tuple[str, int], list[Any]], dict[TopicPartition, int]]:
+        """The records of each partition, and the ends that partitions have told. Raises BusError
+        for a message that tells an error."""
         # Keyed by plain tuples: making a NamedTuple for each record takes longer than the rest of
         # the loop.
         by_partition = dict[tuple[str, int], list[Any]]()
@@ -134,13 +152,7 @@ class KafkaReader:
                 ends[TopicPartition(*where)] = message.offset()
             else:
                 raise self._wrong(TopicPartition(*where), error)
-        found = dict[TopicPartition, Records]()
-        for where, of_partition in by_partition.items():
-            partition = TopicPartition(*where)
-            ends[partition] = max(ends.get(partition, 0), of_partition[-1].offset() + 1)
-            found[partition] = self._records(of_partition)
-        self._next |= ends
-        return found, ends
+        return by_partition, ends
 
     def go_back(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Reads partitions again from these offsets, where they have been read further. Raises
