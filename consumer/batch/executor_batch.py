@@ -12,17 +12,18 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import partial
 from itertools import chain
 from threading import Event
 from time import monotonic
 from traceback import walk_tb
-from typing import Any
+from typing import Any, NamedTuple
+from uuid import uuid4
 
 import pyarrow as pa
 from pyspark import InheritableThread
@@ -67,6 +68,15 @@ class Span:
     begun: Begun = field(default_factory=dict)
 
 
+class TaskRun(NamedTuple):
+    """A task as executors receive it."""
+
+    # New each time that the driver begins to use executors: their Python workers outlive a task's
+    # run, and the target can be altered in between.
+    run_id: str
+    task: bytes
+
+
 def warm_up(spark: SparkSession, partitions: int) -> None:
     """Starts Python workers for these partitions while Spark starts the query, which takes a second
     or two. Returns immediately; an error is left to the first batch to report."""
@@ -85,7 +95,7 @@ class Executors:
 
     def __init__(self, task: LoadTask, applier: Applier) -> None:
         """`applier` is the driver's, for what needs no executor."""
-        self._task = pickle.dumps(task)
+        self._run = TaskRun(uuid4().hex, pickle.dumps(task))
         self._applier = applier
 
     def apply(self, frame: DataFrame, spans: Mapping[TopicPartition, Span]) -> list[Outcome]:
@@ -98,17 +108,18 @@ class Executors:
         for partition, offset in self._applier.seen.items():
             if partition in spans:
                 seen[partition] = offset
-        apply = partial(apply_partition, self._task, dict(spans), seen)
+        apply = partial(apply_partition, self._run, dict(spans), seen)
         rows = map_in_arrow(frame, apply).collect()
         outcomes: list[Outcome] = [pickle.loads(row.outcome) for row in rows]
         for outcome in outcomes:
             for name, level, text in outcome.log:
                 logging.getLogger(name).log(level, "%s", text)
         for outcome in outcomes:
-            if outcome.error:
-                raise outcome.error
             if outcome.seen:
                 self._applier.seen[outcome.partition] = outcome.seen
+        for outcome in outcomes:
+            if outcome.error:
+                raise outcome.error
         # Partitions without an outcome have transaction markers only, which Spark does not return:
         # the driver moves their offsets.
         for partition in spans.keys() - {outcome.partition for outcome in outcomes}:
@@ -142,14 +153,14 @@ def no_outcome(_: Iterable[int]) -> Iterator[bytes]:
 
 
 def apply_partition(
-    pickled: bytes,
+    run: TaskRun,
     spans: Mapping[TopicPartition, Span],
     seen: Mapping[TopicPartition, AppliedOffset],
     batches: Iterable[pa.RecordBatch],
 ) -> Iterator[pa.RecordBatch]:
     """Applies one partition's records, and yields one row with its pickled `Outcome`, errors
     included; nothing where there are no records or the partition has no span."""
-    task: LoadTask = pickle.loads(pickled)
+    task: LoadTask = pickle.loads(run.task)
     slices = _slices(batches, task.max_records_per_batch)
     first = next(slices, None)
     if first is None:
@@ -163,7 +174,7 @@ def apply_partition(
     with _kept_log(outcome.log):
         try:
             all_slices = chain([first], slices)
-            _apply(_applier(pickled), outcome, span, seen, all_slices, task.converter)
+            _apply(_applier(run, task), outcome, span, seen, all_slices, task.converter)
         except CdcError as error:
             outcome.error = error
         except Exception as error:
@@ -287,10 +298,25 @@ def _apply_slices(
     outcome.seconds = monotonic() - began
 
 
-@lru_cache(TASKS)
-def _applier(pickled: bytes) -> Applier:
-    task: LoadTask = pickle.loads(pickled)
+_appliers = OrderedDict[str, tuple[TaskRun, Applier]]()
 
+
+def _applier(run: TaskRun, task: LoadTask) -> Applier:
+    """The applier of this run of the task. What a former run knew of the target, such as its
+    columns and keys, can have changed."""
+    former_run, applier = _appliers.pop(task.task_id, (None, None))
+    if applier is None or former_run != run:
+        if applier is not None:
+            applier.close()
+        applier = _new_applier(task)
+    _appliers[task.task_id] = run, applier
+    if len(_appliers) > TASKS:
+        _, (_, oldest) = _appliers.popitem(last=False)
+        oldest.close()
+    return applier
+
+
+def _new_applier(task: LoadTask) -> Applier:
     def put_dead_letters(dead_letters: Sequence[DeadLetter]) -> None:
         with DeadLetterTopic(task) as topic:
             # Counts the open ones, as other executors may have put some meanwhile.

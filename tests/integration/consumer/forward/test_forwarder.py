@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.consumer.batch import executor_batch
-from cdcbus.consumer.batch.executor_batch import Span
+from cdcbus.consumer.batch.executor_batch import Span, TaskRun
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.forward.forwarder import Forwarder
@@ -383,9 +383,12 @@ def on_executor(
     """Applies a partition's offsets 0 to 25, with a forwarder that nobody else has."""
 
     def run(task: LoadTask, read: Iterable[pa.RecordBatch]) -> Outcome:
-        monkeypatch.setattr(executor_batch, "_applier", lambda _: forwarding(task))
+        monkeypatch.setattr(executor_batch, "_applier", lambda *_: forwarding(task))
         [found] = executor_batch.apply_partition(
-            pickle.dumps(task), {TopicPartition(task.task_id, 1): Span(0, 26, 7)}, {}, read
+            TaskRun("first", pickle.dumps(task)),
+            {TopicPartition(task.task_id, 1): Span(0, 26, 7)},
+            {},
+            read,
         )
         outcome: Outcome = pickle.loads(found.column("outcome")[0].as_py())
         return outcome

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import logging
 import pickle
+from collections import OrderedDict
 from collections.abc import Iterable
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.batch import executor_batch
-from cdcbus.consumer.batch.executor_batch import Span, apply_partition
+from cdcbus.consumer.batch.executor_batch import TASKS, Executors, Span, TaskRun, apply_partition
 from cdcbus.consumer.batch.outcome import Outcome
+from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.records import same_in_all
 from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark
 from cdcbus.plugins.errors import OffsetConflict, TargetRejected
@@ -30,6 +35,7 @@ from tests.unit.consumer.apply.test_applier import (
 )
 
 RECORDS = 20
+RUN = TaskRun("first", pickle.dumps(TASK))
 
 
 def batches(sizes: Iterable[int], first: int = 0) -> list[pa.RecordBatch]:
@@ -65,9 +71,9 @@ def applied(
 ) -> Outcome:
     made = Made(*(parent(Op.INSERT, row(str(number), f"v{number}")) for number in range(RECORDS)))
     applier = PartitionApplier(TASK, made, loader)
-    monkeypatch.setattr(executor_batch, "_applier", lambda _: applier)
+    monkeypatch.setattr(executor_batch, "_applier", lambda *_: applier)
     spans = {**dict.fromkeys(others, Span(0, 1, 7)), PARTITION: span}
-    [batch] = apply_partition(pickle.dumps(TASK), spans, {PARTITION: seen} if seen else {}, read)
+    [batch] = apply_partition(RUN, spans, {PARTITION: seen} if seen else {}, read)
     outcome = pickle.loads(batch.column("outcome")[0].as_py())
     assert isinstance(outcome, Outcome)
     return outcome
@@ -114,7 +120,7 @@ def test_a_partition_that_nothing_is_wanted_of_has_no_outcome() -> None:
     assert (
         list(
             apply_partition(
-                pickle.dumps(TASK),
+                RUN,
                 {TopicPartition("other", 0): Span(0, RECORDS, 7)},
                 {},
                 batches((5,)),
@@ -204,4 +210,44 @@ def test_an_error_that_is_not_known_is_told_by_its_place_without_its_text(
 
 
 def test_a_partition_without_records_has_no_outcome() -> None:
-    assert list(apply_partition(pickle.dumps(TASK), {}, {}, [])) == []
+    assert list(apply_partition(RUN, {}, {}, [])) == []
+
+
+class Opened:
+    """Appliers that are made and closed."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made: list[str] = []
+        self.closed: list[int] = []
+        monkeypatch.setattr(executor_batch, "make_applier", self._make)
+        monkeypatch.setattr(executor_batch, "_appliers", OrderedDict())
+
+    def _make(self, task: LoadTask, *_: object) -> Any:
+        number = len(self.made)
+        self.made.append(task.task_id)
+        return SimpleNamespace(number=number, close=lambda: self.closed.append(number))
+
+
+def test_what_a_run_knew_of_the_target_is_forgotten_in_the_next_run_of_the_same_task(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    opened = Opened(monkeypatch)
+    first = executor_batch._applier(RUN, TASK)
+    assert executor_batch._applier(RUN, TASK) is first
+    second = executor_batch._applier(RUN._replace(run_id="second"), TASK)
+    assert second is not first
+    assert opened.closed == [0]
+
+
+def test_each_use_of_executors_is_another_run() -> None:
+    driver: Any = None
+    assert Executors(TASK, driver)._run != Executors(TASK, driver)._run
+
+
+def test_only_the_appliers_of_the_last_tasks_stay_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = Opened(monkeypatch)
+    for number in range(TASKS + 2):
+        executor_batch._applier(RUN, replace(TASK, task_id=str(number)))
+        executor_batch._applier(RUN, replace(TASK, task_id="0"))
+    assert opened.made == [str(number) for number in range(TASKS + 2)]
+    assert opened.closed == [1, 2]
