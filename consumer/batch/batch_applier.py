@@ -91,6 +91,7 @@ class BatchApplier:
         """Does the same by calling `apply` with the goal of each partition. `is_held`: partitions
         that wait for each other are not an error, as they are applied in another way next."""
         self.progress.batch_since = time.time()
+        self.progress.received.update(ends)
         self._is_torn = True
         try:
             waiting = self._apply(apply, ends, is_held=is_held)

@@ -61,50 +61,70 @@ class TopicWatch:
 
 
 class _Stall:
-    """Detects a reader that receives nothing although Kafka holds records, as when a broker
-    hangs."""
+    """Detects a partition of which nothing is received although Kafka holds records, as when its
+    broker hangs. Each partition counts by itself: others can go on."""
 
     def __init__(self, task: LoadTask, progress: Progress) -> None:
         self._task = task
         self._progress = progress
-        self._offsets: Mapping[TopicPartition, int] = {}
-        # When the offsets last moved, and when Kafka was last queried.
-        self._since = monotonic()
-        self._looked_at = self._since
-        self._is_suspect = False
+        self._offsets: dict[TopicPartition, int] = {}
+        # When each partition last moved, and when Kafka was last queried.
+        self._since: dict[TopicPartition, float] = {}
+        self._looked_at = monotonic()
+        # Partitions of which Kafka held more at the last look.
+        self._suspects = frozenset[TopicPartition]()
 
     def look(self) -> BusUnavailable | None:
-        """Returns the error where Kafka held more twice in a row, STALL_SECONDS apart, and no
-        record was read in between."""
+        """Returns the error where Kafka held more of a partition twice in a row, STALL_SECONDS
+        apart, and nothing was received of it in between."""
         now = monotonic()
-        if self._offsets != self._progress.next_offsets or self._progress.batch_since:
-            self._offsets = self._progress.next_offsets
-            self._since = now
-            self._is_suspect = False
-        if now - max(self._since, self._looked_at) < STALL_SECONDS:
+        self._note_moves(now)
+        still = {
+            partition: offset
+            for partition, offset in self._offsets.items()
+            if now - self._since[partition] >= STALL_SECONDS
+        }
+        if not still or now - self._looked_at < STALL_SECONDS:
             return None
         self._looked_at = now
-        was_suspect = self._is_suspect
-        behind = self._behind()
-        self._is_suspect = bool(behind)
-        if not (behind and was_suspect):
+        behind = self._behind(still)
+        stalled = [partition for partition in behind if partition in self._suspects]
+        self._suspects = frozenset(behind)
+        if not stalled:
             return None
+        first = stalled[0]
         return BusUnavailable(
-            f"Kafka at {self._task.source.servers} gives no records of {behind[0]}, although it "
-            f"has some, or does not answer, for {STALL_SECONDS:g} s"
+            f"Kafka at {self._task.source.servers} gives no records of {first} at offset "
+            f"{still[first]}, although it has some, or does not answer, for {STALL_SECONDS:g} s"
         )
 
-    def _behind(self) -> list[str]:
+    def _note_moves(self, now: float) -> None:
+        offsets = self._progress.next_offsets
+        moved = {
+            partition
+            for partition, offset in offsets.items()
+            # A batch in progress can be any partition's. Records that wait for another partition
+            # are received again and again, at the same offset.
+            if self._progress.batch_since
+            or partition in self._progress.received
+            or self._offsets.get(partition) != offset
+        }
+        self._progress.received.clear()
+        self._offsets = dict(offsets)
+        self._since.update(dict.fromkeys(moved, now))
+        self._suspects -= moved
+
+    def _behind(self, still: Mapping[TopicPartition, int]) -> list[TopicPartition]:
         """Partitions of which Kafka holds more, or about which it does not answer."""
         try:
-            ends = ends_of(self._task.source, self._offsets, ANSWER_SECONDS)
+            ends = ends_of(self._task.source, still, ANSWER_SECONDS)
         except KafkaException:
             ends = {}
         found = []
-        for partition, offset in sorted(self._offsets.items()):
+        for partition, offset in sorted(still.items()):
             end = ends.get(partition)
             if (end is None or end.offset > offset) and not is_beyond(self._task, offset):
-                found.append(f"{partition} at offset {offset}")
+                found.append(partition)
         return found
 
 

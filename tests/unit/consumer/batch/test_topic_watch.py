@@ -107,6 +107,26 @@ def test_a_task_that_has_all_asks_seldom_and_is_not_stalled(kafka: Kafka) -> Non
     assert kafka.asked_ends == 10
 
 
+def test_a_partition_that_stalls_is_told_while_others_go_on(kafka: Kafka) -> None:
+    watch, progress = watching(kafka, 0)
+    progress.next_offsets = {ONE: 0, TWO: 3}
+    kafka.ends = {ONE: 1000, TWO: 9}
+    found = []
+    for _ in range(int(3 * STALL_SECONDS)):
+        progress.move(ONE, progress.next_offsets[ONE] + 1, None)
+        found += looks(watch, kafka, 1)
+    assert "gives no records of orders[1] at offset 3" in str(found[0])
+
+
+def test_a_partition_whose_records_wait_for_another_one_is_not_stalled(kafka: Kafka) -> None:
+    watch, progress = watching(kafka, 0)
+    progress.next_offsets = {ONE: 0, TWO: 3}
+    kafka.ends = {ONE: 1000, TWO: 9}
+    for _ in range(int(5 * STALL_SECONDS)):
+        progress.received.update((ONE, TWO))
+        assert looks(watch, kafka, 1) == []
+
+
 def test_records_in_between_a_batch_at_work_and_the_end_of_a_replay_are_no_stall(
     kafka: Kafka,
 ) -> None:
