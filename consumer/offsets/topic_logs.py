@@ -27,8 +27,13 @@ LIBRARY_LOG.setLevel(logging.CRITICAL)
 ASK_SECONDS = 10.0
 FETCH_WAIT_MS = 5
 SAMPLE_RECORDS = 100
-# The group's coordinator is moving: soon another broker, or the same one, takes over.
-MOVING = (KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_LOAD_IN_PROGRESS)
+# The group's coordinator starts, stops or moves: soon another broker, or the same one, takes over.
+# None of them says that the group has no offset.
+MOVING = (
+    KafkaError.NOT_COORDINATOR,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+)
 
 
 class LogRecord(NamedTuple):
@@ -56,6 +61,9 @@ class TopicLogs:
             "group.id": source.group or f"cdcbus-{task.task_id}",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            # The default would go to the end from an offset that Kafka no longer holds, as if no
+            # record followed.
+            "auto.offset.reset": "error",
             # How long a broker waits for more records: for an empty partition it answers only after
             # that.
             "fetch.wait.max.ms": FETCH_WAIT_MS,
@@ -127,6 +135,8 @@ class TopicLogs:
             )
         except KafkaException as error:
             raise self._unavailable(error) from error
+        if found.error is not None:
+            raise self._unavailable(KafkaException(found.error))
         return found.offset if found.offset >= 0 else None
 
     def committed(self, partition: TopicPartition) -> int | None:
@@ -138,11 +148,11 @@ class TopicLogs:
                 (found,) = self._consumer.committed(
                     [confluent_kafka.TopicPartition(*partition)], timeout=self._ask_seconds
                 )
+                if found.error is not None:
+                    raise KafkaException(found.error)
                 return found.offset if found.offset >= 0 else None
             except KafkaException as error:
                 code = error.args[0].code()
-                if code == KafkaError.COORDINATOR_NOT_AVAILABLE:
-                    return None
                 if code not in MOVING or monotonic() > deadline:
                     raise self._unavailable(error) from error
                 sleep(0.1)
@@ -163,7 +173,6 @@ class TopicLogs:
             raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
         landmarks: list[tuple[TopicPartition, Landmark]] = []
         for partition, offset, _, came_ms in found:
-            # A consumer whose offset is out of range begins elsewhere.
             if begins[partition] <= offset < ends[partition]:
                 landmarks.append((partition, Landmark(offset, came_ms)))
         return landmarks
@@ -184,7 +193,8 @@ class TopicLogs:
             partition = TopicPartition(str(message.topic()), message.partition() or 0)
             error = message.error()
             if error is not None:
-                if error.code() != KafkaError._PARTITION_EOF:
+                # The second: Kafka has deleted the first of them meanwhile.
+                if error.code() not in (KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET):
                     raise self._unavailable(KafkaException(error))
                 ends.pop(partition, None)
                 continue
@@ -233,7 +243,8 @@ class TopicLogs:
         self, partition: TopicPartition, offset: int
     ) -> Iterator[tuple[int, int, bytes | None]]:
         """Yields the records from an offset up to the partition's present end: offset, time of
-        arrival in Kafka in epoch milliseconds, value. Raises BusError."""
+        arrival in Kafka in epoch milliseconds, value. Raises BusError, also where Kafka no longer
+        holds the offset."""
         self._consumer.assign([confluent_kafka.TopicPartition(*partition, offset)])
         try:
             while True:
