@@ -17,6 +17,7 @@ from cdcbus.plugins.positions import BinlogPosition, TopicPartition, kafka_posit
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.between import is_nothing_between
+from cdcbus.producer.source.run_end import covers
 from cdcbus.tasks.control.source_of import Feed
 from cdcbus.tasks.zookeeper.positions import position_path
 
@@ -28,10 +29,12 @@ Ends = Mapping[str, BinlogCoordinates]
 
 @dataclass(slots=True)
 class Moment:
-    """The ends of the sources at a moment, by the place of their fetch tasks. `topic_ends`: where
-    the topics ended once the fetch tasks had published everything up to these; None before."""
+    """The ends of the sources at a moment, by the place of their fetch tasks, and the GTIDs that
+    they had executed, where they say. `topic_ends`: where the topics ended once the fetch tasks had
+    published everything up to these; None before."""
 
     source_ends: Ends
+    source_gtids: Mapping[str, str] = field(default_factory=dict)
     topic_ends: Mapping[TopicPartition, int] | None = None
     passed: set[TopicPartition] = field(default_factory=set)
 
@@ -55,10 +58,12 @@ class Lag:
 
     def now(self) -> Moment:
         ends = {}
+        gtids = {}
         for feed in self._feeds:
             end = servers.latest_position(self._connections[feed.place])
             ends[feed.place] = BinlogCoordinates(end.file, end.pos)
-        return Moment(ends)
+            gtids[feed.place] = end.gtid
+        return Moment(ends, gtids)
 
     def source_ms(self, feed: Feed) -> int:
         """The time of a source's clock, in epoch milliseconds."""
@@ -80,7 +85,7 @@ class Lag:
             # Without an offset nothing is applied; only an empty partition has passed then.
             offset = applied.get(partition, self._logs.bounds(partition)[0])
             # Transaction markers, which are not records, may follow the last record.
-            if offset < end and self._logs.first(partition, offset) is not None:
+            if offset < end and next(self._logs.records(partition, offset), None) is not None:
                 return False
             # Offsets only grow, so a partition that has passed is not looked at again.
             moment.passed.add(partition)
@@ -115,12 +120,21 @@ class Lag:
             if not stored:
                 return False
             position = BinlogPosition.from_json(stored)
-            place = BinlogCoordinates(position.file, position.pos)
-            end = moment.source_ends[feed.place]
-            # An idle source ends in a new file, to which no transaction moves the stored position.
-            if place < end and not is_nothing_between(self._connections[feed.place], place, end):
+            if not self._has_reached(feed, position, moment):
                 return False
         return True
+
+    def _has_reached(self, feed: Feed, position: BinlogPosition, moment: Moment) -> bool:
+        connection = self._connections[feed.place]
+        if position.server_uuid not in ("", servers.identity(connection)):
+            # The fetch task reads another server, as after a failover. Places in the binlogs of two
+            # servers have no common order, only their GTIDs have.
+            gtids = moment.source_gtids.get(feed.place, "")
+            return bool(gtids and position.gtid) and covers(position.gtid, gtids, is_mariadb=False)
+        place = BinlogCoordinates(position.file, position.pos)
+        end = moment.source_ends[feed.place]
+        # An idle source ends in a new file, to which no transaction moves the stored position.
+        return place >= end or is_nothing_between(connection, place, end)
 
     def _applied(self) -> dict[TopicPartition, int]:
         # Committed with the rows, while ZooKeeper's copy is up to a second older.

@@ -4,6 +4,7 @@ each plant stays where it is."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -14,12 +15,13 @@ from pymysql.err import OperationalError
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import TargetColumn
 from cdcbus.producer.ddl.table_schema import TableColumn
+from cdcbus.producer.server.connection import latest_position
 from cdcbus.tasks.verify import compare, repair
 from cdcbus.tasks.verify.checksums import Digest, mysql_row, postgresql_row
 from cdcbus.tasks.verify.lag import Lag
 from cdcbus.tasks.verify.pairs import Pair, pair_of
 from cdcbus.tasks.verify.sides import SourceSide
-from tests.integration.tasks.verify.verifying import arrive, source_of, verify, verify_still
+from tests.integration.tasks.verify.verifying import arrive, source_of, store, verify, verify_still
 from tests.support.shop import Shop
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
@@ -396,6 +398,24 @@ def test_rows_that_have_not_arrived_are_behind_not_different(shop: Shop) -> None
     found = verify(shop, "postgresql", patience="1")
     assert (found.code, found.table["result"]) == (1, "behind"), found.output
     assert (found.table["behind"], found.table["missing"]) == (1, 0)
+
+
+@pytest.mark.parametrize("has_read", [False, True], ids=["not yet", "all"])
+def test_a_place_in_the_binlog_of_another_server_tells_nothing_but_its_gtids(
+    shop: Shop, has_read: bool
+) -> None:
+    """As after a failover, when the source's address leads to the former server."""
+    shop.create("orders", "id INT PRIMARY KEY")
+    connection: Any = shop.cursor.connection
+    shop.cursor.execute("INSERT INTO orders VALUES (1)")
+    end = latest_position(connection)
+    has_gtids = bool(end.gtid)
+    gtid = end.gtid if has_read else "00000000-0000-0000-0000-000000000001:1"
+    other = replace(end, file="mysql-bin.999999", server_uuid="another", gtid=gtid)
+    store(shop, other)
+    found = verify(shop, "postgresql", patience="1")
+    is_known = has_gtids and has_read
+    assert found.table["result"] == ("different" if is_known else "behind"), found.output
 
 
 def test_the_patience_runs_once_while_the_tasks_are_stopped(shop: Shop) -> None:

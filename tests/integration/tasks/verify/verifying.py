@@ -10,6 +10,7 @@ from click.testing import CliRunner
 
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.server.connection import latest_position
 from tests.support.shop import Shop
 
@@ -24,8 +25,13 @@ def source_of(shop: Shop) -> Database:
 def arrive(shop: Shop) -> None:
     """As if the fetch task had published all that is committed."""
     connection: Any = shop.cursor.connection
+    store(shop, latest_position(connection))
+
+
+def store(shop: Shop, position: BinlogPosition) -> None:
+    """As the fetch task's position."""
     path = f"/datas/task/{shop.name}-fetch/position/{shop.name}"
-    data = latest_position(connection).to_json().encode()
+    data = position.to_json().encode()
     if shop.zookeeper.exists(path):
         shop.zookeeper.set(path, data)
     else:

@@ -54,6 +54,10 @@ def test_a_load_whose_offsets_are_gone_is_given_up(offset: int) -> None:
         run._check_held(LOAD, DirectLoad({ONE: offset}, {"shop": "new"}, {}))
 
 
+def test_an_id_that_kafka_leaves_out_once_is_no_other_topic() -> None:
+    run._check_held(LOAD, DirectLoad({ONE: 150}, {"shop": "new", "orders": "its"}, {}))
+
+
 def test_a_load_whose_topic_was_made_anew_is_given_up() -> None:
     with pytest.raises(PositionLost, match="were recreated while it was loaded"):
         run._check_held(LOAD, DirectLoad({ONE: 150}, {"shop": "old"}, {}))
