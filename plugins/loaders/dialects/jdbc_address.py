@@ -13,6 +13,7 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.mysql_tls import BY_ITSELF, MysqlTls
 
 Arguments = dict[str, Any]
+HALF_LOGIN: Final = re.compile("//[^=@]*[/?][^=]*@")
 HOST: Final = re.compile(r"(\[[^\]]+\]|[^:\[\]()=]*)(?::(\d+))?")
 
 
@@ -58,6 +59,8 @@ class Parts:
 
 def parts_of(rest: str, target: JdbcTarget, default_port: int) -> Parts:
     """`rest`: the target's address after its prefix. Raises ConfigError."""
+    if HALF_LOGIN.match(rest):
+        raise refused(target, "its user or password holds / or ?: write these as %2F and %3F")
     address, _, query = rest.partition("?")
     # PostgreSQL's short form: a database on this machine
     if not address.startswith("//"):
@@ -100,5 +103,7 @@ def refused(target: JdbcTarget, why: str) -> ConfigError:
 
 def without_parameters(url: str) -> str:
     """The address for messages: parameters, and the text before an @, may hold a password."""
+    # A login with / or ? in it is refused, and must not be shown either.
+    url = re.sub(r"^((?:\w+:)*//)[^=@]*[/?][^=]*@", r"\1", url, flags=re.DOTALL)
     address = re.split("[?;]", url, maxsplit=1)[0]
     return re.sub(r"^((?:\w+:)*(?://)?).*@", r"\1", address, flags=re.DOTALL)

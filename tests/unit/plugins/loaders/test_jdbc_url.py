@@ -138,3 +138,21 @@ def test_loaders_are_known_by_name_and_address() -> None:
     make_loader("JdbcSingle", JdbcTarget("jdbc:oracle:thin:@h/svc")).close()
     # connects at first use only
     make_loader("JdbcBatch", JdbcTarget("jdbc:mysql://no.such.host.invalid/d")).close()
+
+
+@pytest.mark.parametrize("prefix", ["jdbc:mysql", "jdbc:mariadb", "jdbc:postgresql"])
+@pytest.mark.parametrize("password", ["SEC/RET", "1234/RET", "SEC?RET", "1234?RET", "S/E?CRET@X"])
+def test_a_password_that_would_end_the_address_is_refused_and_not_shown(
+    prefix: str, password: str
+) -> None:
+    with pytest.raises(ConfigError, match="write these as %2F and %3F") as refused:
+        read_url(JdbcTarget(f"{prefix}://root:{password}@h/d?connectTimeout=5"))
+    for part in ("RET", "SEC", "1234", "root"):
+        assert part not in str(refused.value)
+    assert f"{prefix}://h/d" in str(refused.value)
+
+
+@pytest.mark.parametrize("query", ["user=a@b&password=c@d", "user=a@b", "applicationName=x/y@z"])
+def test_an_at_sign_in_a_parameter_is_no_login(query: str) -> None:
+    read = read_url(JdbcTarget(f"jdbc:postgresql://h/d?{query}"))
+    assert read.shown == "postgresql://h:5432/d"
