@@ -30,7 +30,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from threading import Event
 from typing import TYPE_CHECKING
@@ -55,6 +55,7 @@ from cdcbus.consumer.take_over import find_starts, take_over
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import CdcError, LogRefilled
+from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.task_status import TaskStatus
 
 if TYPE_CHECKING:
@@ -193,6 +194,23 @@ class _Running:
         if found is None or self.applier.is_dry_run:
             return
         last = {**self.progress.last, found.partition: found.last}
-        refused = replace(starts, offsets=self.progress.next_offsets, last=last)
-        with suppress(CdcError):
-            take_over(self.applier, self.positions, refused)
+        try:
+            offsets = self._offsets_by_now()
+            take_over(self.applier, self.positions, replace(starts, offsets=offsets, last=last))
+        except CdcError as error:
+            LOG.warning(
+                "task %s: that the log was refilled could not be stored, so the next start may not "
+                "notice it: %s",
+                self.task.task_id,
+                error,
+            )
+
+    def _offsets_by_now(self) -> dict[TopicPartition, int]:
+        """How far each partition has been applied. Where a batch failed in one partition, the
+        target can hold more of others."""
+        offsets = dict(self.progress.next_offsets)
+        for applied in self.applier.applied_offsets():
+            partition = applied.topic_partition
+            if partition in offsets:
+                offsets[partition] = max(offsets[partition], applied.next_offset)
+        return offsets

@@ -17,7 +17,7 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.landmarks import Refilled
 from cdcbus.consumer.offsets.start_offsets import Starts
-from cdcbus.plugins.contracts import JdbcTarget, Landmark
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget, Landmark
 from cdcbus.plugins.errors import (
     DataError,
     LogRefilled,
@@ -61,6 +61,7 @@ class World:
         self.wrong: Exception | None = None
         self.logs = self
         self.found: Refilled | None = None
+        self.applied: list[AppliedOffset] = []
         self.progress = Progress()
         monkeypatch.setattr(consumer, "make_applier", lambda *_: self)
         monkeypatch.setattr(consumer, "SparkBeside", lambda *_: self)
@@ -124,6 +125,9 @@ class World:
 
     def ahead(self, _: Mapping[TopicPartition, int]) -> tuple[int, int]:
         return self.left, 100
+
+    def applied_offsets(self) -> list[AppliedOffset]:
+        return self.applied
 
     def check_targets(self) -> None:
         pass
@@ -272,6 +276,31 @@ def test_a_log_that_was_filled_anew_is_noted_so_that_the_next_start_refuses_too(
     assert len(world.taken) == kept
     if kept:
         assert (world.taken[1].offsets, world.taken[1].last) == ({ONE: 150}, {ONE: last})
+
+
+def test_of_a_log_that_was_filled_anew_no_offset_goes_back(world: World) -> None:
+    """A batch that failed in one partition had moved another one."""
+    last = Landmark(120, 5)
+    world.found = Refilled(ONE, last, 121, Landmark(120, 9))
+    world.applied = [AppliedOffset(*ONE, 170, 1), AppliedOffset("other", 0, 9, 1)]
+    world.steps = [raising(LogRefilled("filled anew"), moved_to(150))]
+    with pytest.raises(LogRefilled):
+        world.run()
+    assert world.taken[1].offsets == {ONE: 170}
+
+
+def test_that_a_log_was_filled_anew_and_could_not_be_noted_is_told(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def away() -> list[AppliedOffset]:
+        raise TargetUnavailable("away")
+
+    world.found = Refilled(ONE, Landmark(120, 5), 121, Landmark(120, 9))
+    monkeypatch.setattr(world, "applied_offsets", away)
+    world.steps = [raising(LogRefilled("filled anew"), moved_to(150))]
+    with pytest.raises(LogRefilled):
+        world.run()
+    assert "the next start may not notice it: away" in caplog.text
 
 
 def test_who_leads_the_logs_is_asked_before_they_are_compared_with_what_was_read(
