@@ -63,9 +63,11 @@ class NetColumns:
             if plan.dropped:
                 dropped += len(group.records)
             commits_us = pc.min_max(group.commit_us).as_py()
-            firsts.append(commits_us["min"] // 1000)
+            # 0 stands for an unknown time.
+            if commits_us["min"]:
+                firsts.append(commits_us["min"] // 1000)
             self.last_commit_ms = max(self.last_commit_ms, commits_us["max"] // 1000)
-        self.first_commit_ms = earliest(self.first_commit_ms, min(firsts))
+        self.first_commit_ms = earliest(self.first_commit_ms, min(firsts, default=0))
         self.tables[batch.table.id] = NetTable(batch, ops, dropped)
 
 

@@ -27,12 +27,13 @@ def verify_task(task_id: str, throttle: int, bus: BusSettings) -> None:
     with opened(task_id, bus, None) as both:
         nodes = VerifyNodes(both.zookeeper)
         begun = patiently(lambda: nodes.begun(task_id))
+        begun_at = begun.stamp if begun else now()
         options = Options(patience=PATIENCE_SECONDS, throttle=throttle)
         reports = [report for report, _ in verify(both, options)]
         found = last_verify(
             reports,
             patiently(lambda: nodes.last(task_id)),
-            begun.stamp if begun else now(),
+            begun_at,
             now(),
             f"node {os.environ.get(NODE_VARIABLE, '?')}",
         )
