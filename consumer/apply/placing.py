@@ -10,7 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from cdcbus.plugins.loaders.cells.canonical import holds_less
+from cdcbus.plugins.loaders.cells.canonical import holds_less, is_spelled_freely
 from cdcbus.plugins.rowchange import Row, RowChange, TableId
 from cdcbus.plugins.transform.plan import Plan
 from cdcbus.plugins.transform.route import MAX_PLANS
@@ -102,10 +102,14 @@ def key_columns_of(plan: Plan) -> _Choice:
 
 def is_one_of_many(plan: Plan) -> bool:
     """Whether the target's key treats different texts of the source as equal, as its columns hold
-    less of them."""
+    less of them, or only the value that they spell."""
     for column in plan.source.columns:
         name = plan.names.get(column.name)
-        if name in plan.target.key and holds_less(plan.target.columns[name], column.mysql_type):
+        if name not in plan.target.key:
+            continue
+        own = plan.target.columns[name]
+        # By the types: the first record seen may be the newer of two that spell one key.
+        if holds_less(own, column.mysql_type) or is_spelled_freely(own, column.mysql_type):
             return True
     return False
 

@@ -1,6 +1,7 @@
 """Cells as a target column stores them: two texts of one number or time become the same text. Pure.
 
-Numbers and times are rounded to the column's digits, FLOAT to its own precision, BINARY is padded.
+Numbers and times are rounded to the column's digits, FLOAT to its own precision, BINARY is padded,
+UUIDs and addresses are spelled in one way.
 Texts are unchanged: the collation decides which are equal, see `folded`. An unreadable cell is
 unchanged, too, for the target to refuse.
 """
@@ -13,7 +14,9 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
+from ipaddress import ip_address, ip_interface, ip_network
 from typing import Final
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -37,6 +40,7 @@ FROM_2000: Final = frozenset(("timestamp without time zone", "timestamp with tim
 FILLED_UP: Final = frozenset(("char", "bpchar"))
 """Types in which trailing blanks are insignificant."""
 CLOCKS: Final = frozenset(("time", "time without time zone"))
+UUID_TEXT: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
 CLOCK: Final = re.compile(r"(-?)([0-9]+):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
 MOMENT: Final = re.compile(
@@ -68,6 +72,9 @@ def hold_of(column: TargetColumn) -> Hold | None:
         return lambda cell: cell.rstrip(" ")
     if column.type == "binary" and column.length is not None:
         return lambda cell: cell.ljust(column.length or 0, "\0")
+    if column.type in SPELLINGS:
+        spell = SPELLINGS[column.type]
+        return lambda cell: _spelled(spell, cell)
     return None
 
 
@@ -101,7 +108,7 @@ def exact_of(column: TargetColumn) -> Hold | None:
         return lambda cell: _clock(cell, 6)
     if column.type in SINGLE:
         return _double
-    if column.type in ("date", "binary") or column.type in FILLED_UP:
+    if column.type in ("date", "binary", *FILLED_UP, *SPELLINGS):
         return str  # all of the cell, as it is
     return None
 
@@ -144,12 +151,21 @@ LOSING: Final = {
 """Target types, and the source types of which they do not keep everything."""
 
 
+def is_spelled_freely(column: TargetColumn, source_type: str) -> bool:
+    """Whether the source's column, of this MySQL type, holds texts of which the target's column
+    stores only the value: `01` and `1` in a number, or a UUID in capitals."""
+    is_exact = column.type in FILLED_UP or column.type == "binary"
+    return TEXTS.match(source_type) is not None and not is_exact and hold_of(column) is not None
+
+
 def is_rounded(column: TargetColumn, cells: pa.Array) -> bool:
     """Whether the column stores less than one of the cells says."""
     hold = hold_of(column)
     exact = exact_of(column)
     if hold is None or exact is None or column.type == "binary":
         return False
+    if column.type in SPELLINGS:
+        return not held_column(column, cells).equals(cells)
     for cell in pc.unique(cells).to_pylist():
         if cell is not None and exact(hold(cell)) != exact(cell):
             return True
@@ -161,6 +177,8 @@ def held_column(column: TargetColumn, cells: pa.Array) -> pa.Array:
     recognized by one check of all of them."""
     hold = hold_of(column)
     if hold is None or (column.type in WHOLE and _are_whole(cells)):
+        return cells
+    if column.type == "uuid" and pc.all(pc.match_substring_regex(cells, UUID_TEXT)).as_py():
         return cells
     known = cells.dictionary_encode()
     distinct = known.dictionary.to_pylist()
@@ -200,6 +218,29 @@ def _day(cell: str) -> str:
     if MOMENT.fullmatch(cell):
         return cell[:10]
     return cell
+
+
+def _spelled(spell: Callable[[str], object], cell: str) -> str:
+    try:
+        return str(spell(cell))
+    except ValueError:
+        return cell
+
+
+def _hardware_address(cell: str) -> str:
+    digits = re.sub("[-:.]", "", cell).lower()
+    return ":".join(digits[place : place + 2] for place in range(0, len(digits), 2))
+
+
+SPELLINGS: Final[dict[str, Callable[[str], object]]] = {
+    "uuid": UUID,
+    "inet": ip_interface,
+    "cidr": ip_network,
+    **dict.fromkeys(("inet4", "inet6"), ip_address),
+    **dict.fromkeys(("macaddr", "macaddr8"), _hardware_address),
+}
+"""Types with several texts for one value, and a function that makes one of them."""
+TEXTS: Final = re.compile(r"(?:var)?char|(?:tiny|medium|long)?text|enum", re.IGNORECASE)
 
 
 def _double(cell: str) -> str:

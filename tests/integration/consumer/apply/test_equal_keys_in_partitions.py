@@ -88,6 +88,7 @@ def assert_ends(
     expected: list[tuple[object, ...]],
     table: str = "users",
     most: int = 10,
+    columns: str = "*",
 ) -> None:
     """In whichever order the partitions are applied record by record; of many orders in some."""
     partitions = [*source.partitions.values()]
@@ -99,7 +100,9 @@ def assert_ends(
             for number in order:
                 applying.apply(number, 1)
             applying.finish()
-        assert server.rows(f"SELECT * FROM {{schema}}.{table} ORDER BY v") == expected, order
+        assert server.rows(f"SELECT {columns} FROM {{schema}}.{table} ORDER BY v") == expected, (
+            order
+        )
 
 
 def both_there() -> Source:

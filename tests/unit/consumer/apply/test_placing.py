@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pytest
 
@@ -45,3 +47,31 @@ def test_a_row_whose_key_changes_was_in_another_partition(key: bytes, old: str) 
     change = RowChange(ORDERS, Op.UPDATE, {"id": old}, {"id": "7", "a": "9"})
     assert Placing().is_row_by_key(plan(), key, change) is (old == "7")
     assert Placing().is_row_by_key(plan(), b"Orders", change)
+
+
+def plan_of(source_type: str, target_type: str) -> Plan:
+    [route] = Mapper(()).routes(ORDERS.id)
+    source = replace(ORDERS, columns=(Column("id", source_type), Column("a", "int")))
+    columns = {"id": TargetColumn("id", target_type), "a": TargetColumn("a", "integer")}
+    return route.plan(source, TargetTable(ORDERS.id, columns, ("id",)))
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "is_by_key"),
+    [
+        ("char(36)", "uuid", False),
+        ("uuid", "uuid", True),  # a source that spells them in one way
+        ("varchar(9)", "bigint", False),
+        ("int", "bigint", True),
+        ("varchar(40)", "inet", False),
+        ("varchar(40)", "character varying", True),
+    ],
+)
+def test_rows_whose_key_can_be_spelled_in_several_ways_are_in_several_partitions(
+    source: str, target: str, is_by_key: bool
+) -> None:
+    change = RowChange(ORDERS, Op.INSERT, None, {"id": "17", "a": "9"})
+    made = plan_of(source, target)
+    assert Placing().is_row_by_key(made, b"17_", change) is is_by_key
+    image = {"id": pa.array(["17"]), "a": pa.array(["9"])}
+    assert Placing().is_by_key(made, pa.array([b"17_"]), image) is is_by_key

@@ -28,6 +28,16 @@ CASES = [
     (TargetColumn("c", "date"), "2024-02-29 10:00:00", "2024-02-29"),
     (TargetColumn("c", "numeric", 5, scale=-1), "15", "20"),
     (
+        TargetColumn("c", "uuid"),
+        "{A0EEBC99-9C0B4EF8-BB6D6BB9BD380A11}",
+        "a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11",
+    ),
+    (TargetColumn("c", "uuid"), "no uuid", "no uuid"),
+    (TargetColumn("c", "inet"), "10.0.0.1", "10.0.0.1/32"),
+    (TargetColumn("c", "inet6"), "0:0::1", "::1"),
+    (TargetColumn("c", "cidr"), "10.0.0.0", "10.0.0.0/32"),
+    (TargetColumn("c", "macaddr"), "08002b-010203", "08:00:2b:01:02:03"),
+    (
         TargetColumn("c", "timestamp without time zone", 0),
         "1999-12-31 23:59:58.5",
         "1999-12-31 23:59:58",
