@@ -14,6 +14,8 @@ from enum import StrEnum
 
 from cdcbus.plugins.rowchange import TableId
 
+CHUNK_BYTES = 8_000_000
+FIRST_ROWS = 1_000
 Bound = tuple[str, ...]
 """A place between rows: a literal, made by `literal`, for each column of the key."""
 

@@ -19,11 +19,16 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
-from cdcbus.producer.snapshot.chunks import MOST_ROWS, Bound, rows_for
+from cdcbus.producer.snapshot.chunks import (
+    CHUNK_BYTES,
+    FIRST_ROWS,
+    MOST_ROWS,
+    Bound,
+    rows_for,
+)
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.producer.snapshot.reader import ChunkReader
-from cdcbus.producer.snapshot.snapshots import CHUNK_BYTES, FIRST_ROWS
 from cdcbus.tasks.direct.chunk_loader import altered, load_chunk
 from cdcbus.tasks.direct.course import Chunk, Course, Loaded
 

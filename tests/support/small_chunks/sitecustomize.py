@@ -1,6 +1,6 @@
 """On the path of a fetch task's process: a small table has many chunks in its snapshot."""
 
-from cdcbus.producer.snapshot import snapshots
+from cdcbus.producer.snapshot import chunks
 
-snapshots.FIRST_ROWS = 40
-snapshots.CHUNK_BYTES = 8_000
+chunks.FIRST_ROWS = 40
+chunks.CHUNK_BYTES = 8_000

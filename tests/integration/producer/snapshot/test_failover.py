@@ -12,7 +12,7 @@ import pytest
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import SnapshotMode
-from cdcbus.producer.snapshot import snapshots
+from cdcbus.producer.snapshot import chunk_thread
 from cdcbus.producer.snapshot.reader import ChunkReader
 from cdcbus.tasks.local.memory import MemoryPositions
 from tests.integration.producer.reading import connect, fetch_task
@@ -45,8 +45,8 @@ def test_the_other_server_is_read_from_the_last_chunk_on(
 ) -> None:
     """Rows change on both, before and behind the place where the snapshot is."""
     make_topic(name, 3)
-    monkeypatch.setattr(snapshots, "FIRST_ROWS", 100)
-    monkeypatch.setattr(snapshots, "CHUNK_BYTES", 1_000)
+    monkeypatch.setattr(chunk_thread, "FIRST_ROWS", 100)
+    monkeypatch.setattr(chunk_thread, "CHUNK_BYTES", 1_000)
     caplog.set_level("INFO", "cdcbus.producer")
     with (
         private_mariadb() as first,

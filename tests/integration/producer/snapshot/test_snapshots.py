@@ -22,8 +22,8 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.config import DdlConfig, FetchTask, SnapshotMode
+from cdcbus.producer.snapshot import chunk_thread
 from cdcbus.producer.snapshot import reader as readers
-from cdcbus.producer.snapshot import snapshots
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import (
     MemorySnapshots,
@@ -55,8 +55,8 @@ def task(source: Database, kafka: str, name: str, make_topic: Callable[..., str]
 @pytest.fixture
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """So that a small table has many."""
-    monkeypatch.setattr(snapshots, "FIRST_ROWS", 100)
-    monkeypatch.setattr(snapshots, "CHUNK_BYTES", 10_000)
+    monkeypatch.setattr(chunk_thread, "FIRST_ROWS", 100)
+    monkeypatch.setattr(chunk_thread, "CHUNK_BYTES", 10_000)
 
 
 def table(cursor: Cursor, name: str, key: tuple[str, ...]) -> Table:

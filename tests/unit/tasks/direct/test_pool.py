@@ -23,10 +23,9 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.server.connection import Server
-from cdcbus.producer.snapshot.chunks import Bound
+from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, FIRST_ROWS, Bound
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
-from cdcbus.producer.snapshot.snapshots import CHUNK_BYTES, FIRST_ROWS
 from cdcbus.tasks.direct import pool
 from cdcbus.tasks.direct.course import Chunk, Course, Loaded
 from cdcbus.tasks.direct.pool import Sourced, first_rows, load_all

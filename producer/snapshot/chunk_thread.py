@@ -1,0 +1,256 @@
+"""The thread that reads the tables of snapshots, chunk by chunk, in parallel with the stream."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from threading import Condition, Thread
+from typing import Final
+
+import pymysql
+
+from cdcbus.plugins.errors import SourceUnavailable, UnreadableEvent
+from cdcbus.producer.config import FetchTask
+from cdcbus.producer.server.connection import Server
+from cdcbus.producer.snapshot.chunk_sender import LOOK_SECONDS, Chunk, ChunkSender
+from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, FIRST_ROWS, Bound, checked, rows_for
+from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.producer.snapshot.courses import Course, Courses, now_ms
+from cdcbus.producer.snapshot.progress import TableState
+from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader, Read
+from cdcbus.producer.snapshot.refusals import AWAY, final_state, passes, refusal
+
+LOG = logging.getLogger(__name__)
+CHUNKS_AHEAD = 3
+"""The most chunks that wait for the stream."""
+TRIES: Final = 5  # attempts to read a table without a key while nobody changes it
+AGAIN_SECONDS: Final = (0.5, 1.0, 2.0, 5.0, 10.0)
+_TOO_BUSY: Final = (
+    f"the table has no key, and was changed each of the {TRIES} times that it was read: give it a "
+    "primary key, or start its snapshot again when nobody writes to it"
+)
+
+
+class ChunkThread:
+    """Reads tables until the sender `is_over`. It holds `changed` where it touches what the
+    stream's thread uses, and never while it asks the source. `failure`: what ended it."""
+
+    def __init__(
+        self,
+        task: FetchTask,
+        server: Server,
+        changed: Condition,
+        courses: Courses,
+        sender: ChunkSender,
+    ) -> None:
+        self._task, self._server = task, server
+        self._changed, self._courses, self._sender = changed, courses, sender
+        self._reader: ChunkReader | None = None
+        self._thread: Thread | None = None
+        self.failure: BaseException | None = None
+
+    def start(self) -> None:
+        """Begins to read; nothing on a second call."""
+        if self._thread is None:
+            self._thread = Thread(target=self._run, name="snapshot", daemon=True)
+            self._thread.start()
+
+    def interrupt(self) -> None:
+        """Ends the statement that the source is answering. The caller holds `changed`."""
+        if self._reader is not None:
+            self._reader.interrupt()
+
+    def join(self) -> None:
+        """Waits for the thread's end."""
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        failures = 0
+        while not self._sender.is_over:
+            reader = None
+            try:
+                reader = self._reader = ChunkReader(self._task.source, self._server)
+                while self._is_on():
+                    self._step(reader)
+                    failures = 0
+            except (SourceUnavailable, OSError, EOFError, *AWAY) as error:
+                pause = AGAIN_SECONDS[min(failures, len(AGAIN_SECONDS) - 1)]
+                failures += 1
+                LOG.warning("the snapshot is retried in %g s: %s", pause, error)
+                with self._changed:
+                    self._sender.close_unread()
+                    self._changed.wait_for(lambda: self._sender.is_over, pause)
+            except BaseException as error:
+                with self._changed:
+                    self.failure = error
+                return
+            finally:
+                self._reader = None
+                if reader is not None:
+                    reader.close()
+
+    def _is_on(self) -> bool:
+        with self._changed:
+            return not self._sender.is_over
+
+    def _step(self, reader: ChunkReader) -> None:
+        """Takes up operators' wishes, reads a chunk, or waits for something to do."""
+        with self._changed:
+            wishes = list(self._courses.to_find)
+        if wishes:
+            accepted = self._courses.accepted(reader.tables())
+            with self._changed:
+                for wish in wishes:
+                    self._courses.begin(wish, accepted)
+        with self._changed:
+            course = self._courses.next_to_read()
+            if course is None or len(self._sender.chunks) >= CHUNKS_AHEAD:
+                self._changed.wait(LOOK_SECONDS)
+                return
+        try:
+            if course.selected is None:
+                self._describe(reader, course)
+            else:
+                self._read(reader, course, course.selected)
+        except (CannotTell, UnreadableEvent) as error:
+            self._fail(course, TableState.FAILED, str(error))
+        except pymysql.Error as error:
+            self._judge(error, reader, course)
+
+    def _judge(self, error: pymysql.Error, reader: ChunkReader, course: Course) -> None:
+        """Ends the table's snapshot by an error of the server, or has the table described again.
+        Raises an error that may pass."""
+        if end := final_state(error):
+            self._fail(course, *end)
+        elif passes(error):
+            raise error
+        elif not self._is_outdated(reader, course):
+            self._fail(course, TableState.FAILED, refusal(error, course.progress.where))
+
+    def _is_outdated(self, reader: ChunkReader, course: Course) -> bool:
+        """Whether the table was altered since it was described; then it is described again."""
+        if (was := course.selected) is None:
+            return False
+        now = reader.describe(course.table)
+        if now is not None and (now.expressions, now.key) == (was.expressions, was.key):
+            return False
+        with self._changed:
+            self._sender.close_unread()
+            course.selected = None
+            course.rewind(course.latest.after)
+        return True
+
+    def _fail(self, course: Course, state: TableState, reason: str) -> None:
+        LOG.warning("the snapshot of %s ends: %s", course.table, reason)
+        with self._changed:
+            self._sender.close_unread()
+            self._courses.rest(course, state, reason)
+
+    # Describing a table.
+
+    def _describe(self, reader: ChunkReader, course: Course) -> None:
+        with self._changed:
+            altered = self._sender.alterations(course.table)
+        window = self._sender.open(course.table, ("",))
+        if window is None or window.begun is None:
+            return
+        reader.settle(window.begun, lambda: self._sender.is_over)
+        reader.end()
+        with self._changed:
+            self._sender.close(window)
+        selected = reader.describe(course.table)
+        if selected is None:
+            self._fail(course, TableState.DROPPED, "the table no longer exists, or is not readable")
+            return
+        after, until = _bounds(reader, course, selected)
+        known_rows, row_bytes = reader.estimate(course.table)
+        progress = course.progress
+        estimated = progress.estimated_rows
+        if not progress.started_ms:
+            estimated = known_rows
+        with self._changed:
+            if not course.is_wanted:  # described again once it is, with all that is noted here
+                return
+            course.selected, course.altered = selected, altered
+            course.after = after
+            course.most_rows = min(FIRST_ROWS, CHUNK_BYTES // max(row_bytes, 1)) or 1
+            begun = replace(
+                course.progress,
+                state=TableState.RUNNING,
+                until=until,
+                estimated_rows=estimated,
+                started_ms=progress.started_ms or now_ms(),
+            )
+            self._courses.update(course, begun)
+        LOG.info("the snapshot of %s continues %s", course.table, _how(selected))
+
+    # Reading its rows.
+
+    def _read(self, reader: ChunkReader, course: Course, selected: SelectedTable) -> None:
+        # As they are now: the stream's thread may rewind the table while it is read.
+        turn, after, altered = course.turn, course.after, course.altered
+        if selected.key is None and course.tries >= TRIES:
+            self._fail(course, TableState.FAILED, _TOO_BUSY)
+            return
+        course.tries += 1
+        window = self._sender.open(course.table, selected.key_names)
+        if window is None or window.begun is None:
+            return
+        reader.settle(window.begun, lambda: self._sender.is_over)
+        if self._sender.is_over:
+            return
+        read, is_last = _rows(reader, course, selected, after)
+        with self._changed:
+            if course.turn != turn or not course.is_wanted:
+                self._sender.close(window)
+                return
+            course.after, course.is_read = read.last or after, is_last
+            self._sender.chunks.append(
+                Chunk(course, turn, altered, selected, window, after, read, is_last)
+            )
+            self._sender.send_due()
+
+
+def _bounds(
+    reader: ChunkReader, course: Course, selected: SelectedTable
+) -> tuple[Bound | None, Bound | None]:
+    """The keys after which, and up to which, a table is read."""
+    after, until = course.after, course.progress.until
+    if selected.key is None:
+        return after, until
+    if after is not None and not _fits(selected, after):
+        after, until = None, None  # the table's key has changed
+    if until is None or not _fits(selected, until):
+        until = reader.greatest(selected, course.progress.where)
+    return after, until
+
+
+def _fits(selected: SelectedTable, bound: Bound) -> bool:
+    """Whether a stored bound can belong to the table's key."""
+    key = selected.key
+    if key is None or len(bound) != len(key.columns):
+        return False
+    try:
+        return all(map(checked, key.columns, bound))
+    except ValueError:
+        return False
+
+
+def _rows(
+    reader: ChunkReader, course: Course, selected: SelectedTable, after: Bound | None
+) -> tuple[Read, bool]:
+    """The next rows of a table, and whether they are its last."""
+    progress = course.progress
+    if selected.key is None:
+        return reader.table(selected, progress.where), True
+    wanted = course.most_rows
+    read = reader.chunk(selected, after, progress.until, wanted, progress.where)
+    course.most_rows = rows_for(CHUNK_BYTES, read.count, read.bytes)
+    return read, read.count < wanted and not read.is_cut
+
+
+def _how(selected: SelectedTable) -> str:
+    if selected.key is None:
+        return "by one consistent read, as it has no key"
+    return f"by {', '.join(selected.key_names)}"

@@ -1,0 +1,63 @@
+"""What the errors of a server mean for the snapshot of a table."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pymysql
+
+from cdcbus.producer.snapshot.progress import TableState
+
+AWAY: Final = (pymysql.OperationalError, pymysql.InterfaceError)
+_OF_CLIENT: Final = range(2000, 3000)  # the driver's own codes: no connection, or a lost one
+_PASSING: Final = {
+    *(1205, 1213, 1020, 1180, 1412, 1615),  # locks, a changed row, a table altered meanwhile
+    *(1927, 4031, 1152, 1158, 1159, 1160, 1161),  # killed, idle, network
+    *(1040, 1041, 1037, 1038, 1203, 1226),  # connections, memory, limits of a user
+    *(1021, 1114, 1026, 1030, 1016, 1023),  # disk, files, the storage engine
+    *(1053, 1079, 1047, 1317, 1969, 3024),  # shutdown, cluster not ready, interrupted, time limits
+    *(1045, 1129, 1130, 1251, 1698, 1862),  # logins
+}
+_NO_COLUMN: Final = 1054  # a message that names no cells
+_GONE: Final = {1146, 1049}
+_REFUSED: Final = {1142, 1143, 1044, 1370}
+
+
+def final_state(error: pymysql.Error) -> tuple[TableState, str] | None:
+    """The state, and its reason, of a table that is gone or that the user may not read."""
+    code = _code(error)
+    if code in _GONE:
+        return TableState.DROPPED, "the table no longer exists"
+    if code in _REFUSED:
+        return TableState.FAILED, f"the user may not read it ({code})"
+    return None
+
+
+def passes(error: pymysql.Error) -> bool:
+    """Whether the same statement may be answered later. The driver's classes do not tell: an
+    unknown column is an OperationalError, too."""
+    code = _code(error)
+    is_of_server = code >= 1000 and code not in _OF_CLIENT
+    return isinstance(error, AWAY) and (not is_of_server or code in _PASSING)
+
+
+def refusal(error: pymysql.Error, where: str) -> str:
+    """Why a table cannot be read; `where`: the condition of its start."""
+    code = _code(error)
+    said = str(code)
+    if code == _NO_COLUMN:
+        said = f"{code}: {error.args[1]}"
+    if not where:
+        return f"the server refuses to read it ({said})"
+    return (
+        f"the server refuses to read it with the condition of its start ({said}): start its "
+        "snapshot again, with a condition that holds for its columns"
+    )
+
+
+def _code(error: pymysql.Error) -> int:
+    """The error's number; the driver raises some without any."""
+    if not error.args:
+        return 0
+    code: int = error.args[0]
+    return code

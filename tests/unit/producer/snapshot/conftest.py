@@ -1,0 +1,12 @@
+"""What the tests of snapshots share."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.producer.snapshot.world import World
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    return World(monkeypatch)

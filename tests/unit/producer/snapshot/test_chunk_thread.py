@@ -1,0 +1,185 @@
+"""What is read of tables, in which steps, and what happens when it cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pymysql
+import pytest
+
+from cdcbus.plugins.errors import (
+    SourceUnavailable,
+    UnreadableEvent,
+)
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import (
+    SnapshotMode,
+)
+from cdcbus.producer.snapshot.chunk_thread import CHUNKS_AHEAD, TRIES
+from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, Bound
+from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.producer.snapshot.progress import (
+    TableProgress,
+    TableState,
+    WishKind,
+)
+from cdcbus.producer.snapshot.reader import CannotTell
+from cdcbus.producer.source.row_events import Batch
+from tests.unit.producer.snapshot.world import ITEMS, ORDERS, World, inserts, selected
+
+
+def test_wide_rows_are_read_in_few_at_once(world: World) -> None:
+    world.row_bytes = CHUNK_BYTES
+    world.run()
+    assert world.asked[0][2] == 1
+    assert world.ids() == [1, 2, 3, 4, 5]
+
+
+def test_reading_begins_at_a_boundary_of_the_stream(world: World) -> None:
+    world.begin()
+    world.passes(Batch([], None, list(inserts(9))))()
+    world.high = 300
+    world.run(world.reaches(300))
+    assert set(world.settled) == {300}
+    assert world.ids() == [1, 2, 3, 4, 5]
+
+
+def test_no_more_chunks_are_read_ahead_than_may_wait(world: World) -> None:
+    world.row_bytes = CHUNK_BYTES
+    world.rows = {ORDERS: list(range(1, 1_000))}
+    world.high = 200
+    seen: list[int] = []
+    world.run(lambda: seen.append(len(world.asked)), world.reaches(200), world.acknowledge)
+    assert seen == [CHUNKS_AHEAD]
+    assert world.ids() == list(range(1, 1_000))
+
+
+def test_a_table_paused_while_it_is_described_is_read_whole_once_resumed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    describe, pause = world.describe, [world.wish(WishKind.PAUSE)]
+
+    def described(table: TableId) -> SelectedTable | None:
+        if pause:
+            pause.pop()()
+        return describe(table)
+
+    monkeypatch.setattr(world, "describe", described)
+    world.run(world.wish(WishKind.RESUME))
+    done = world.progress()
+    assert (done.state, done.until, done.estimated_rows) == (TableState.DONE, ("5",), 5)
+    assert done.started_ms
+
+
+@pytest.mark.parametrize("after", [("2", "3"), ("1 OR 1=1",)])
+def test_a_stored_bound_of_another_key_begins_the_table_anew(world: World, after: Bound) -> None:
+    world.store.tables[ORDERS] = TableProgress(
+        TableState.RUNNING, 2, after=after, until=after, started_ms=1
+    )
+    world.run()
+    assert world.ids() == [1, 2, 3, 4, 5]
+    assert world.progress().until == ("5",)
+
+
+def test_a_table_without_a_key_is_read_again_when_it_was_changed_meanwhile(world: World) -> None:
+    world.without_key = {ORDERS}
+    world.during = [world.brings(100, 6)]
+    world.run()
+    assert world.ids() == [1, 2, 3, 4, 5]
+
+
+def test_a_table_without_a_key_that_never_rests_fails_and_sends_nothing(world: World) -> None:
+    world.without_key = {ORDERS}
+    world.during = [world.brings(100, number) for number in range(TRIES)]
+    world.run()
+    assert world.ids() == []
+    assert world.progress().state is TableState.FAILED
+    assert f"each of the {TRIES} times" in world.progress().reason
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "reason"),
+    [
+        (pymysql.ProgrammingError(1146, "x"), TableState.DROPPED, "no longer exists"),
+        (pymysql.OperationalError(1142, "x"), TableState.FAILED, "may not read it (1142)"),
+        (pymysql.ProgrammingError(1064, "x"), TableState.FAILED, "refuses to read it (1064)"),
+        (pymysql.ProgrammingError(), TableState.FAILED, "refuses to read it (0)"),
+        (
+            pymysql.OperationalError(1054, "Unknown column 'x' in 'WHERE'"),
+            TableState.FAILED,
+            "refuses to read it (1054: Unknown column 'x' in 'WHERE')",
+        ),
+        (pymysql.OperationalError(1525, "secret"), TableState.FAILED, "refuses to read it (1525)"),
+        (UnreadableEvent("odd"), TableState.FAILED, "odd"),
+        (CannotTell("silent"), TableState.FAILED, "silent"),
+    ],
+)
+def test_a_table_that_cannot_be_read_holds_up_no_other(
+    world: World, error: Exception, state: TableState, reason: str
+) -> None:
+    world.rows = {ITEMS: [1], ORDERS: [2]}
+    world.errors = {"chunk": [error]}
+    world.run()
+    assert (world.progress(ITEMS).state, world.ids(ORDERS)) == (state, [2])
+    assert reason in world.progress(ITEMS).reason
+    assert world.opened == 1
+
+
+def test_a_condition_that_the_server_refuses_holds_up_no_other_table(world: World) -> None:
+    world.rows = {ITEMS: [1], ORDERS: [2]}
+    refused = pymysql.OperationalError(1054, "Unknown column 'nope' in 'WHERE'")
+    world.errors = {"chunk": [refused]}
+    world.begin(SnapshotMode.NEVER)
+    world.wish(WishKind.START, "shop.items", where="nope > 1")()
+    world.wish(WishKind.START, "shop.orders")()
+    world.run()
+    failed = world.progress(ITEMS)
+    assert failed.state is TableState.FAILED
+    assert "with the condition of its start (1054: Unknown column 'nope'" in failed.reason
+    assert world.ids(ORDERS) == [2]
+
+
+def test_a_table_that_has_lost_a_column_is_described_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = selected(ORDERS)
+    described = [replace(before, expressions=("`gone`",)), before, before]
+    monkeypatch.setattr(world, "describe", lambda _: described.pop(0))
+    world.errors = {"chunk": [pymysql.OperationalError(1054, "Unknown column 'gone' in 'SELECT'")]}
+    world.run()
+    assert world.progress().state is TableState.DONE
+    assert world.ids() == [1, 2, 3, 4, 5]
+    assert (described, world.opened) == ([], 1)
+
+
+def test_a_table_that_is_gone_when_its_turn_comes_counts_as_dropped(world: World) -> None:
+    world.store.tables[ITEMS] = TableProgress()
+    world.run()
+    assert world.progress(ITEMS).state is TableState.DROPPED
+    assert world.ids() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [pymysql.OperationalError(2013, "x"), SourceUnavailable("x"), OSError("x"), EOFError("x")],
+)
+@pytest.mark.parametrize("call", ["open", "describe", "settle", "chunk"])
+def test_a_source_that_went_away_is_asked_again_by_a_new_connection(
+    world: World, call: str, error: Exception
+) -> None:
+    world.errors = {call: [error]}
+    world.run()
+    assert world.ids() == [1, 2, 3, 4, 5]
+    assert (world.opened, world.closed) == (2, 1 if call == "open" else 2)
+    assert not world.snapshots._sender._windows
+
+
+def test_the_pauses_grow_while_the_source_stays_away_and_begin_anew_after_it_was_there(
+    world: World,
+) -> None:
+    away = [OSError("x") for _ in range(7)]
+    world.errors = {"open": [*away], "chunk": [OSError("x")]}
+    world.script = [lambda: None] * 8
+    world.run()
+    assert world.pauses == [0.5, 1.0, 2.0, 5.0, 10.0, 10.0, 10.0, 0.5]
+    assert world.ids() == [1, 2, 3, 4, 5]

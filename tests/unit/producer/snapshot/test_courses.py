@@ -1,0 +1,190 @@
+"""Which tables have a snapshot, how far it is, and what operators make of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcbus.plugins.errors import (
+    SourceMisconfigured,
+)
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import (
+    Elsewhere,
+    HeartbeatConfig,
+    SnapshotMode,
+)
+from cdcbus.producer.snapshot.chunks import Bound
+from cdcbus.producer.snapshot.progress import (
+    TableProgress,
+    TableState,
+    Wish,
+    WishKind,
+)
+from tests.unit.producer.snapshot.world import BEATS, ITEMS, ORDERS, World
+
+
+def test_a_renamed_table_gets_a_snapshot_by_its_new_name(world: World) -> None:
+    def renamed() -> None:
+        world.rows[ITEMS] = world.rows.pop(ORDERS)
+        world.alters("RENAME TABLE orders TO items")()
+
+    world.run(world.acknowledge, renamed)
+    assert world.ids(ITEMS) == [1, 2, 3, 4, 5]
+
+
+def test_only_tables_of_the_filter_are_read_and_heartbeats_never(world: World) -> None:
+    other = TableId("else", "t")
+    world.rows |= {other: [1], BEATS: [1]}
+    world.begin(heartbeat=HeartbeatConfig(BEATS))
+    world.run()
+    assert set(world.store.tables) == {ORDERS}
+
+
+def test_a_task_without_snapshots_reads_nothing_before_it_is_asked(world: World) -> None:
+    world.run(mode=SnapshotMode.NEVER)
+    assert (world.opened, world.targets) == (0, [])
+
+
+def test_what_is_asked_of_a_task_without_snapshots_is_read_by_its_condition(world: World) -> None:
+    world.begin(SnapshotMode.NEVER)
+    world.wish(WishKind.START, "SHOP.orders", where="id > 0")()
+    world.run()
+    assert world.ids() == [1, 2, 3, 4, 5]
+    assert {where for *_, where in world.asked} == {"id > 0"}
+    assert world.progress().where == "id > 0"
+
+
+def test_a_task_that_leaves_out_the_other_side_sends_no_rows_of_it_back(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.begin(SnapshotMode.NEVER, elsewhere=Elsewhere(marks=frozenset({"from_b"})))
+    world.wish(WishKind.START)()
+    world.run()
+    assert world.asked == []
+    assert "would send such rows back" in caplog.text
+
+
+def test_a_wish_for_a_table_that_is_not_there_is_said_in_the_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.begin(SnapshotMode.NEVER)
+    world.wish(WishKind.START, "shop.typo")()
+    world.wish(WishKind.START, "shop.orders", "shop.other")()
+    world.run()
+    assert "no table of the task's filter is called shop.typo" in caplog.text
+    assert "no table of the task's filter is called shop.other" in caplog.text
+    assert world.store.tables.keys() == {ORDERS}
+
+
+def test_a_done_table_is_read_again_by_a_wish_and_not_by_a_restart(world: World) -> None:
+    world.store.tables[ORDERS] = TableProgress(TableState.DONE, 5)
+    world.run(world.acknowledge, world.acknowledge, world.wish(WishKind.START))
+    assert world.ids() == [1, 2, 3, 4, 5]
+    assert world.progress().state is TableState.DONE
+
+
+def test_a_restart_leaves_a_done_table_alone(world: World) -> None:
+    world.store.tables[ORDERS] = TableProgress(TableState.DONE, 5)
+    world.run()
+    assert world.published == []
+
+
+def test_a_start_goes_on_where_kafka_has_the_rows_and_with_what_was_begun(world: World) -> None:
+    world.rows[ITEMS] = [1]
+    begun = TableProgress(TableState.RUNNING, 2, chunks=1, after=("2",), until=("4",), started_ms=1)
+    world.store.tables[ORDERS] = begun
+    world.run()
+    assert world.published == [
+        *(("shop.orders", 3), ("shop.orders", 4)),
+        ("shop.items", 1),
+    ]
+    assert (world.progress().rows, world.progress().started_ms) == (4, 1)
+
+
+def test_a_pause_forgets_what_was_not_sent_and_a_resume_goes_on(world: World) -> None:
+    world.high = 200
+    seen: list[tuple[TableState, list[int]]] = []
+
+    def look() -> None:
+        seen.append((world.progress().state, world.ids()))
+
+    world.run(
+        *(world.wish(WishKind.PAUSE), world.reaches(200), world.acknowledge, look),
+        *(world.wish(WishKind.RESUME, "shop.orders"), world.acknowledge, world.acknowledge),
+    )
+    assert seen == [(TableState.PAUSED, [])]
+    assert world.ids() == [1, 2, 3, 4, 5]
+    assert world.progress().state is TableState.DONE
+
+
+def test_a_pause_while_rows_are_on_their_way_stays_a_pause(world: World) -> None:
+    def paused_before_kafka_has_any() -> None:
+        world.store.wished.append(Wish(WishKind.PAUSE))
+        with world.snapshots.turn():
+            world.snapshots.acknowledged(0)
+
+    world.during = [lambda: None, paused_before_kafka_has_any]
+    world.run()
+    assert world.ids() == [1, 2]
+    paused = world.progress()
+    assert (paused.state, paused.rows, paused.after) == (TableState.PAUSED, 2, ("2",))
+
+
+def test_a_wish_for_another_table_changes_nothing(world: World) -> None:
+    world.during = [world.wish(WishKind.STOP, "shop.items")]
+    world.run()
+    assert world.progress().state is TableState.DONE
+
+
+def test_a_stop_ends_what_is_not_done_and_a_resume_does_not_bring_it_back(world: World) -> None:
+    world.high = 200
+    world.run(world.wish(WishKind.STOP), world.acknowledge, world.wish(WishKind.RESUME))
+    assert world.progress().state is TableState.STOPPED
+    assert world.ids() == []
+
+
+def test_nothing_counts_as_done_before_kafka_has_it(world: World) -> None:
+    seen: list[Bound | None] = []
+
+    def some() -> None:
+        for records in (1, 2, 4):
+            world.snapshots.acknowledged(records)
+            seen.append(world.progress().after)
+
+    world.run(some)
+    assert seen == [None, ("2",), ("2",)]
+    assert world.progress().after == ("5",)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (TableState.RUNNING, TableState.STOPPED),
+        (TableState.WAITING, TableState.STOPPED),
+        (TableState.PAUSED, TableState.PAUSED),
+        (TableState.DONE, TableState.DONE),
+    ],
+)
+def test_what_was_begun_ends_where_rows_of_another_side_are_left_out_now(
+    world: World, before: TableState, after: TableState
+) -> None:
+    world.store.tables[ORDERS] = TableProgress(before)
+    elsewhere = Elsewhere(marks=frozenset(("a",)))
+    snapshot = world.begin(SnapshotMode.NEVER, elsewhere=elsewhere)
+    world.store.wished.append(Wish(WishKind.RESUME))
+    world.run()
+    assert (world.progress().state, world.ids()) == (after, [])
+    assert snapshot.is_idle
+
+
+def test_a_table_whose_rows_were_on_their_way_when_the_process_ended_waits_for_a_person(
+    world: World,
+) -> None:
+    world.store.tables[ORDERS] = TableProgress(TableState.SENDING)
+    world.run()
+    assert world.ids() == []
+    assert world.progress().state is TableState.FAILED
+    with pytest.raises(
+        SourceMisconfigured, match=r"snapshots have failed: shop\.orders: the process"
+    ):
+        world.snapshots.check()
