@@ -4,9 +4,9 @@ transaction, and the tables that table numbers refer to."""
 from __future__ import annotations
 
 import logging
-import struct
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
 from pymysqlreplication.constants import BINLOG
 
@@ -14,16 +14,17 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import Origin
 from cdcbus.producer.binlog import event_types as kinds
-from cdcbus.producer.binlog import tagged_gtid
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
 from cdcbus.producer.binlog.event_types import HEADER, HEARTBEATS
-from cdcbus.producer.binlog.gtid import commit_us, gtids_before_file, mysql_gtid, parse_gtids
+from cdcbus.producer.binlog.gtid import GtidSet, gtids_before_file, parse_gtids
 from cdcbus.producer.binlog.mariadb_compression import (
     PLAIN_ROWS,
     QUERY_COMPRESSED,
     plain_query,
     plain_rows,
 )
+from cdcbus.producer.binlog.published_ahead import PublishedAhead
+from cdcbus.producer.binlog.transaction import Transaction
 from cdcbus.producer.binlog.transaction_payload import inner_events
 from cdcbus.producer.config import Elsewhere
 from cdcbus.producer.ddl.named_tables import fills_table
@@ -38,13 +39,12 @@ from cdcbus.producer.source import xa
 from cdcbus.producer.source.ddl_events import DdlReader
 from cdcbus.producer.source.end_watch import Sent
 from cdcbus.producer.source.event_tables import EventTables
-from cdcbus.producer.source.row_events import Batch, Part, Rows
+from cdcbus.producer.source.row_events import Batch, Filling, Part, Rows
 from cdcbus.producer.source.row_statements import RowStatements
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
 NOTHING_ELSEWHERE = Elsewhere()
-_STANDALONE, _PREPARED_XA = 1, 64  # flags of MariaDB's GTID events
 
 
 class Reading:
@@ -64,63 +64,43 @@ class Reading:
     ) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
         # The GTIDs of all transactions that have ended, None until a file's head lists them.
-        self._executed = (
-            parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
-            if position.gtid and server.has_gtids
-            else None
-        )
-        # What is published already of the following events: up to a place in this server's binlog,
-        # or, for another server's position, by GTIDs.
-        self._published = position.published
-        self._published_gtids = None
-        if position.published and not server.has_files_of(position):
-            self._published_gtids = parse_gtids(
-                position.published.gtid, is_mariadb=server.is_mariadb
+        self._executed: GtidSet | None = None
+        if position.gtid and server.has_gtids:
+            self._executed = parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
+        has_its_files = server.has_files_of(position)
+        # None once everything that is published already has been read.
+        self._published: PublishedAhead | None = None
+        if position.published:
+            self._published = PublishedAhead(
+                position.published, by_gtids=not has_its_files, is_mariadb=server.is_mariadb
             )
         # A server that selects transactions by GTIDs may omit some after the place where it starts
         # sending. Until it says that all of them are in earlier files, edges do not name the
         # server, so that a restart goes by GTIDs as well.
-        self._files_of = server.identity if server.has_files_of(position) else ""
-        self._server = server
-        self._schema = schema
-        self._ddl = ddl
+        self._files_of = server.identity if has_its_files else ""
+        self._server, self._schema, self._ddl = server, schema, ddl
         self._epoch = epoch
         self._tables = EventTables(server, tables, schema, elsewhere.marks)
         self._row_statements = RowStatements(server, tables, skips=skips_statements)
         self._elsewhere = elsewhere
-        self._is_elsewhere = False  # whether the transaction being read originates elsewhere
         self._told_elsewhere = False
         self._checksum_bytes = 4 if server.has_checksum else 0
         self._version = server.version
-        # Of the transaction being read:
-        self._gtid = ""
-        self._server_uuid = server.server_uuid
-        self._commit_us = 0
-        self._in_transaction = False
-        self._is_xa = False
-        self._is_given_out = False  # whether some of its rows are no longer in the batch
-        self._is_first = True
-        # Its latest row event: only the next event shows whether it is the transaction's last.
-        self._held: Rows | None = None
-        # Its events, if they are compressed into one.
-        self._payload: Iterator[list[bytes]] | None = None
-        # Of transactions before it:
-        self._prepared = xa.Prepared()
-        self._ended_at = (
-            position.file,
-            position.pos,
-            position.timestamp_ms,
-            position.file_created_ms,
-        )
         self.sent: Sent | None = None
-        # Of the batch being filled:
-        self._parts: list[Part] = []
-        self._closed = 0  # the number of parts that belong to transactions that have ended
-        # file, offset, commit time, creation time of the file
-        self._edge: tuple[str, int, int, int] | None = None
-        self._skipped = 0  # statements
-        self._statements: list[Statement] = []  # of DDL
-        self._handlers: dict[int, Callable[[bytes, bytes, int], None]] = {
+        self._transaction = Transaction(server.server_uuid)
+        # The events of the transaction being read, if they are compressed into one.
+        self._payload: Iterator[list[bytes]] | None = None
+        self._prepared = xa.Prepared()
+        self._ended_at = _Edge(
+            position.file, position.pos, position.timestamp_ms, position.file_created_ms
+        )
+        self._filling = Filling()
+        self._edge: _Edge | None = None  # of the batch being filled
+        self._handlers = self._all_handlers()
+
+    def _all_handlers(self) -> dict[int, Callable[[bytes, bytes, int], None]]:
+        """What to do with an event, by its type."""
+        return {
             **dict.fromkeys(OPS, self._row_event),
             **dict.fromkeys(PLAIN_ROWS, self._compressed_rows),
             **dict.fromkeys(kinds.WITHOUT_EFFECT, self._nothing),
@@ -154,10 +134,10 @@ class Reading:
                     self._event(event)
                     if self._payload is not None:
                         yield from self._inner_batches(self._payload)
-                if self._is_xa:
-                    self._prepared.check(self._open_rows())
+                if self._transaction.is_xa:
+                    self._prepared.check(self._filling.open_rows())
             except UnreadableEvent as error:
-                self._taken()
+                self._filling.take_open()
                 yield self._batch()
                 raise UnreadableEvent(f"{self.file}:{start}: {error}") from error
             event = b""
@@ -171,8 +151,8 @@ class Reading:
             for event in events:
                 handle = self._handlers.get(event[4]) or self._unknown(event)
                 handle(event, event[19:], int.from_bytes(event[:4], "little"))
-            if self._is_xa:
-                self._prepared.check(self._open_rows())
+            if self._transaction.is_xa:
+                self._prepared.check(self._filling.open_rows())
             yield self._batch()
         self._payload = None
 
@@ -180,57 +160,55 @@ class Reading:
         """Where the event starts."""
         return BinlogCoordinates(self.file, self._start)
 
+    def _event_end(self) -> BinlogCoordinates:
+        return BinlogCoordinates(self.file, self._pos)
+
     def _batch(self) -> Batch:
         position = None
         if edge := self._edge:
             position = self._position(edge)
             self._schema.passed(BinlogCoordinates(position.file, position.pos))
-        closed = self._parts[: self._closed]
-        opened = self._parts[self._closed :]
+        filling, transaction = self._filling, self._transaction
+        closed = filling.parts[: filling.closed]
+        opened = filling.parts[filling.closed :]
         kept: list[Part] = []
-        if self._is_xa:
+        if transaction.is_xa:
             # The rows of an XA transaction count from XA COMMIT on, so they stay here.
             opened, kept = kept, opened
-        self._is_given_out |= bool(opened)
+        transaction.is_given_out |= bool(opened)
         open_xa = None
         if oldest := self._prepared.oldest:
             open_xa = oldest.xid.decode(), oldest.prepared_s
-        between = None if self._is_inside else BinlogCoordinates(self.file, self._pos)
-        statements = tuple(self._statements)
-        batch = Batch(closed, position, opened, open_xa, self._skipped, statements, between)
-        self._parts = kept
-        self._closed = 0
+        between = None
+        if not transaction.is_open and filling.held is None:
+            between = self._event_end()
+        statements = tuple(filling.statements)
+        batch = Batch(closed, position, opened, open_xa, filling.skipped, statements, between)
+        filling.restart(kept)
         self._edge = None
-        self._skipped = 0
-        self._statements = []
         return batch
 
-    @property
-    def _is_inside(self) -> bool:
-        """Whether a transaction has begun and not ended."""
-        return bool(self._in_transaction or self._gtid or self._commit_us or self._held)
-
-    def _position(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
+    def _position(self, edge: _Edge) -> BinlogPosition:
         """Where reading can resume once everything before the edge is published: at the edge, or
         before the oldest transaction that is still prepared."""
         here = self._at(edge)
         oldest = self._prepared.oldest
         if oldest is None:
             return here
-        published = self._published or Published(here.file, here.pos, here.gtid)
+        published = here.published or Published(here.file, here.pos, here.gtid)
         return replace(oldest.before, published=published)
 
-    def _at(self, edge: tuple[str, int, int, int]) -> BinlogPosition:
-        file, pos, commit_ms, created_ms = edge
+    def _at(self, edge: _Edge) -> BinlogPosition:
+        published = self._published.end if self._published is not None else None
         return BinlogPosition(
-            file,
-            pos,
+            edge.file,
+            edge.pos,
             -1,
             str(self._executed or ""),
-            commit_ms,
+            edge.commit_ms,
             self._files_of,
-            created_ms,
-            self._published,
+            edge.created_ms,
+            published,
         )
 
     def _event(self, event: bytes) -> None:
@@ -242,7 +220,7 @@ class Reading:
             is_head = kind == BINLOG.FORMAT_DESCRIPTION_EVENT
             # An offset has 32 bits: it wraps around after 4 GB.
             self._pos = end_pos if start <= end_pos or is_head else carried(start, end_pos)
-        elif self._in_transaction:  # MariaDB omits the offsets of these events
+        elif self._transaction.has_begun:  # MariaDB omits the offsets of these events
             self._pos += len(event)
         handle(event, event[19 : len(event) - self._checksum_bytes], timestamp)
 
@@ -268,21 +246,24 @@ class Reading:
             raise UnreadableEvent(
                 "rows of a table that no table map names; the position is not a transaction edge"
             ) from None
-        if table is None or (self._published and self._is_out() and not self._is_xa):
+        transaction = self._transaction
+        # Rows of an XA transaction count from XA COMMIT on, which may not be published yet.
+        if table is None or (self._published and self._is_out() and not transaction.is_xa):
             return
         if self._is_from_elsewhere(event):
             self._tell_elsewhere()
             return
-        if self._held is not None:
-            self._parts.append(self._held)
-        self._held = Rows(table, event[4], body, self._origin(event, timestamp), self._is_first)
-        self._is_first = False
+        origin = self._origin(event, timestamp)
+        self._filling.hold(Rows(table, event[4], body, origin, transaction.is_first))
+        transaction.is_first = False
 
     def _is_from_elsewhere(self, event: bytes) -> bool:
         """Whether the event is left out, by its transaction or by the server that first wrote
         it."""
+        if self._transaction.is_elsewhere:
+            return True
         ids = self._elsewhere.server_ids
-        return self._is_elsewhere or (bool(ids) and int.from_bytes(event[5:9], "little") in ids)
+        return bool(ids) and _server_id(event) in ids
 
     def _tell_elsewhere(self) -> None:
         if not self._told_elsewhere:
@@ -293,14 +274,14 @@ class Reading:
             )
 
     def _origin(self, event: bytes, timestamp: int) -> Origin:
-        server_id = int.from_bytes(event[5:9], "little")
+        transaction = self._transaction
         return Origin(
             self.file,
             self._start,
-            self._gtid,
-            server_id,
-            self._commit_us or timestamp * 1_000_000,
-            self._server_uuid,
+            transaction.gtid,
+            _server_id(event),
+            transaction.commit_us or timestamp * 1_000_000,
+            transaction.server_uuid,
             self._epoch,
         )
 
@@ -319,14 +300,14 @@ class Reading:
 
     def _table_map(self, event: bytes, body: bytes, timestamp: int) -> None:
         if self._tables.take(body, self._place):
-            self._is_elsewhere = True
+            self._transaction.is_elsewhere = True
 
     def _query(self, event: bytes, body: bytes, timestamp: int) -> None:
         schema_bytes, status_bytes = body[8], int.from_bytes(body[11:13], "little")
         sql = body[13 + status_bytes + schema_bytes + 1 :]
         if kinds.BEGIN.fullmatch(sql):
-            self._in_transaction = True
-            self._is_xa = sql.startswith(b"XA")
+            self._transaction.has_begun = True
+            self._transaction.is_xa = sql.startswith(b"XA")
         elif kinds.COMMIT.fullmatch(sql):
             self._end(timestamp)
         elif kinds.ROLLBACK.fullmatch(sql):
@@ -339,7 +320,7 @@ class Reading:
         elif kinds.ROW_STATEMENT.match(sql):
             if not self._is_from_elsewhere(event):
                 self._row_statement(sql, body)
-            if not self._in_transaction:
+            if not self._transaction.has_begun:
                 self._end(timestamp)
         elif not kinds.INSIDE.fullmatch(sql):
             is_filled = kinds.CREATE_TABLE.match(sql) and self._fills_table(body)
@@ -348,26 +329,26 @@ class Reading:
             self._definition(event, body, timestamp)
             # CREATE TABLE ... SELECT, whose rows follow
             if sql.endswith(b"START TRANSACTION"):
-                self._in_transaction = True
-            elif not self._in_transaction:
+                self._transaction.has_begun = True
+            elif not self._transaction.has_begun:
                 self._end(timestamp)
 
     def _definition(self, event: bytes, body: bytes, timestamp: int) -> None:
         """Takes a DDL statement: into the schema history, and into the batch if published."""
         self._tables.forget_definitions()
         ddl = self._statement(body)
-        self._statements.append(ddl)
+        self._filling.statements.append(ddl)
         self._schema.follow(ddl, self._place())
         # Read in any case: the reader must also follow statements that are published already.
         parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
-        if not self._is_from_elsewhere(event) and not (self._published and self._is_out()):
-            self._parts += parts
+        if not self._is_from_elsewhere(event) and not self._is_out():
+            self._filling.parts += parts
 
     def _row_statement(self, sql: bytes, body: bytes) -> None:
         """Takes a statement that changes rows: counts it as skipped, or raises UnreadableEvent."""
-        is_out = self._published is not None and self._is_out()
+        is_out = self._is_out()
         if self._row_statements.is_skipped(sql, session(body), self._place(), is_out=is_out):
-            self._skipped += 1
+            self._filling.skipped += 1
 
     def _load_query(self, event: bytes, body: bytes, timestamp: int) -> None:
         """LOAD DATA in statement format: a Query event with the file's numbers after its fixed
@@ -375,9 +356,7 @@ class Reading:
         self._query(event, body[:13] + body[26:], timestamp)
 
     def _statement(self, body: bytes) -> Statement:
-        return statement(
-            body, BinlogCoordinates(self.file, self._pos), self._server.charsets, self._version
-        )
+        return statement(body, self._event_end(), self._server.charsets, self._version)
 
     def _fills_table(self, body: bytes) -> bool:
         created = self._statement(body)
@@ -392,66 +371,43 @@ class Reading:
     def _xa_prepare(self, event: bytes, body: bytes, timestamp: int) -> None:
         xid = xa.prepared_xid(body)
         if xid is not None:
-            self._prepared.hold(xa.Open(xid, self._taken(), self._at(self._ended_at), timestamp))
-        elif self._published and self._is_out():  # committed in one phase
-            self._taken()
+            rows = self._filling.take_open()
+            self._prepared.hold(xa.Open(xid, rows, self._at(self._ended_at), timestamp))
+        elif self._is_out():  # committed in one phase
+            self._filling.take_open()
         self._end(timestamp)
 
     def _xa_finish(self, is_commit: bool, xid: bytes, event: bytes, timestamp: int) -> None:
         """Ends a prepared transaction: on COMMIT its rows count from here on, with this origin."""
-        if is_commit and not (self._published and self._is_out()):
+        if is_commit and not self._is_out():
             origin = self._origin(event, timestamp)
             rows = self._prepared.take(xid)
             for part in rows:
                 part.origin = origin
-            self._parts += rows
+            self._filling.parts += rows
         else:
             self._prepared.drop(xid)
         self._end(timestamp)
 
     def _is_out(self) -> bool:
-        """Whether the transaction being read is published already. Called only while
-        `_published` is set."""
-        if self._published_gtids is not None:
-            return bool(self._gtid) and self._published_gtids.covers(
-                parse_gtids(self._gtid, is_mariadb=self._server.is_mariadb)
-            )
-        return self._is_before_published(self._place())
-
-    def _is_before_published(self, place: BinlogCoordinates) -> bool:
-        published = self._published
-        if published is None:
+        """Whether the transaction being read is published already."""
+        if self._published is None:
             return False
-        if self._published_gtids is not None:
-            return self._executed is None or not self._executed.covers(self._published_gtids)
-        return place < BinlogCoordinates(published.file, published.pos)
-
-    def _open_rows(self) -> list[Rows]:
-        return [part for part in self._parts[self._closed :] if isinstance(part, Rows)]
-
-    def _taken(self) -> list[Rows]:
-        """Removes the rows of the transaction being read from the batch, and returns them."""
-        rows = self._open_rows()
-        del self._parts[self._closed :]
-        if self._held is not None:
-            self._held.is_last = True
-            rows.append(self._held)
-            self._held = None
-        return rows
+        return self._published.has(self._transaction.gtid, self._place())
 
     def _rolled_back(self) -> None:
         """Drops the transaction's rows: one that made or dropped temporary tables is in the binlog
         even when it was rolled back. Raises UnreadableEvent if some were sent already."""
-        if self._is_given_out:
+        if self._transaction.is_given_out:
             raise UnreadableEvent(
                 "ROLLBACK of a transaction whose row changes have been sent in part, as it was too "
                 "large to be kept until its end; "
                 "check the rows that it changed, then set the position past it"
             )
-        self._taken()
+        self._filling.take_open()
 
     def _rolled_back_to_savepoint(self) -> None:
-        if not self._is_first:
+        if not self._transaction.is_first:
             raise UnreadableEvent(
                 "ROLLBACK TO SAVEPOINT in a transaction that also made or dropped temporary "
                 "tables: which of its row changes hold is not "
@@ -460,58 +416,41 @@ class Reading:
             )
 
     def _end(self, timestamp: int) -> None:
-        held = self._held
-        if held is not None:
-            held.is_last = True
-            self._parts.append(held)
-            self._held = None
-        self._closed = len(self._parts)
+        transaction = self._transaction
+        self._filling.end_transaction()
         self._tables.transaction_ended()
-        if self._gtid and self._executed is not None:
-            self._executed.add(self._gtid)
-        self._edge = self._ended_at = (
-            self.file,
-            self._pos,
-            (self._commit_us or timestamp * 1_000_000) // 1000,
-            self._created_ms,
+        if transaction.gtid and self._executed is not None:
+            self._executed.add(transaction.gtid)
+        commit_us = transaction.commit_us or timestamp * 1_000_000
+        self._edge = self._ended_at = _Edge(
+            self.file, self._pos, commit_us // 1000, self._created_ms
         )
-        if self._published and not self._is_before_published(
-            BinlogCoordinates(self.file, self._pos)
-        ):
-            self._published = self._published_gtids = None
+        if self._published and self._published.is_passed(self._event_end(), self._executed):
+            self._published = None
         self._forget_transaction()
 
     def _forget_transaction(self) -> None:
-        """Resets the state of the transaction being read: none is open any more."""
-        self._gtid = ""
-        self._server_uuid = self._server.server_uuid
-        self._commit_us = 0
-        self._in_transaction = False
-        self._is_xa = False
-        self._is_first = True
-        self._is_given_out = False
-        self._is_elsewhere = False
+        """None is open any more."""
+        self._transaction = Transaction(self._server.server_uuid)
 
     def _mysql_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
-        self._gtid = mysql_gtid(body)
-        self._server_uuid = self._gtid[:36]
-        self._is_elsewhere = self._server_uuid.lower() in self._elsewhere.gtid_sources
-        self._anonymous_gtid(event, body, timestamp)
+        self._transaction.take_mysql_gtid(body)
+        self._leave_out_by_gtid()
 
     def _anonymous_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
-        self._commit_us = commit_us(body)
+        self._transaction.take_anonymous_gtid(body)
 
     def _tagged_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
-        self._gtid, self._server_uuid, self._commit_us = tagged_gtid.parse(body)
-        self._is_elsewhere = self._server_uuid.lower() in self._elsewhere.gtid_sources
+        self._transaction.take_tagged_gtid(body)
+        self._leave_out_by_gtid()
 
     def _mariadb_gtid(self, event: bytes, body: bytes, timestamp: int) -> None:
-        sequence, domain, flags = struct.unpack_from("<QIB", body)
-        source = f"{domain}-{int.from_bytes(event[5:9], 'little')}"
-        self._gtid = f"{source}-{sequence}"
-        self._is_elsewhere = source in self._elsewhere.gtid_sources
-        self._in_transaction = not flags & _STANDALONE
-        self._is_xa = bool(flags & _PREPARED_XA)
+        self._transaction.take_mariadb_gtid(_server_id(event), body)
+        self._leave_out_by_gtid()
+
+    def _leave_out_by_gtid(self) -> None:
+        transaction = self._transaction
+        transaction.is_elsewhere = transaction.gtid_source in self._elsewhere.gtid_sources
 
     def _gtids_before_file(self, event: bytes, body: bytes, timestamp: int) -> None:
         if not self._server.has_gtids:
@@ -525,7 +464,7 @@ class Reading:
         self._executed.merge(found)
 
     def _rotate(self, event: bytes, body: bytes, timestamp: int) -> None:
-        if self._in_transaction or self._gtid:
+        if self._transaction.has_begun or self._transaction.gtid:
             # A Rotate event with a timestamp was written at the end of the file; without one, the
             # dump thread made it up at the start of the next file.
             if timestamp:
@@ -545,9 +484,10 @@ class Reading:
     def left_over(self) -> str:
         """A sentence about the rows of the transaction being read, for when its end never
         arrives."""
-        if self._is_given_out:
+        transaction = self._transaction
+        if transaction.is_given_out:
             return (
-                f"Rows of transaction {self._gtid}, which is not at the source, are in Kafka: "
+                f"Rows of transaction {transaction.gtid}, which is not at the source, are in Kafka: "
                 "compare its tables"
             )
         return "No row of a transaction that is not at the source was sent"
@@ -558,8 +498,22 @@ class Reading:
             "next file. %s"
         )
         LOG.warning(sentence, self.file, self._pos, self.left_over)
-        self._taken()
+        self._filling.take_open()
         self._forget_transaction()
+
+
+class _Edge(NamedTuple):
+    """Where a transaction ends, when it was committed, and when the file was created."""
+
+    file: str
+    pos: int
+    commit_ms: int
+    created_ms: int
+
+
+def _server_id(event: bytes) -> int:
+    """The server that first wrote the event."""
+    return int.from_bytes(event[5:9], "little")
 
 
 def _as_kind(event: bytes, kind: int) -> bytes:

@@ -1,11 +1,11 @@
-"""Row events as the binlog source yields them: still bytes, with everything needed to decode
-them."""
+"""Row events, still bytes, with everything needed to decode them, and the batches in which the
+binlog source yields them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.positions import BinlogPosition
@@ -78,3 +78,51 @@ class Batch:
     skipped: int = 0
     ddl: tuple[Statement, ...] = ()
     between: BinlogCoordinates | None = None
+
+
+@dataclass(slots=True)
+class Filling:
+    """A batch while it is filled. The first `closed` of its parts belong to transactions that have
+    ended, the others to one that has not. `held`: the latest row event, which is not among them
+    yet: only the next event shows whether it is the transaction's last."""
+
+    parts: list[Part] = field(default_factory=list)
+    closed: int = 0
+    held: Rows | None = None
+    skipped: int = 0
+    statements: list[Statement] = field(default_factory=list)
+
+    def hold(self, rows: Rows) -> None:
+        """Adds a row event."""
+        if self.held is not None:
+            self.parts.append(self.held)
+        self.held = rows
+
+    def end_transaction(self) -> None:
+        """Closes all parts."""
+        if self.held is not None:
+            self.held.is_last = True
+            self.parts.append(self.held)
+            self.held = None
+        self.closed = len(self.parts)
+
+    def open_rows(self) -> list[Rows]:
+        """The row events of the transaction that has not ended, without the held one."""
+        return [part for part in self.parts[self.closed :] if isinstance(part, Rows)]
+
+    def take_open(self) -> list[Rows]:
+        """Removes what belongs to the transaction that has not ended, and returns its rows."""
+        rows = self.open_rows()
+        del self.parts[self.closed :]
+        if self.held is not None:
+            self.held.is_last = True
+            rows.append(self.held)
+            self.held = None
+        return rows
+
+    def restart(self, kept: list[Part]) -> None:
+        """Begins the next batch, with parts that were kept; the held row event stays."""
+        self.parts = kept
+        self.closed = 0
+        self.skipped = 0
+        self.statements = []
