@@ -487,8 +487,8 @@ class Reading:
         transaction = self._transaction
         if transaction.is_given_out:
             return (
-                f"Rows of transaction {transaction.gtid}, which is not at the source, are in Kafka: "
-                "compare its tables"
+                f"Rows of transaction {transaction.gtid}, which is not at the source, are in "
+                "Kafka: compare its tables"
             )
         return "No row of a transaction that is not at the source was sent"
 
