@@ -70,12 +70,21 @@ class HeartbeatConfig:
     interval_seconds: float = 60.0
 
 
+TRUNCATE = "TRUNCATE"
+
+
 @dataclass(frozen=True, slots=True)
 class DdlConfig:
     """Which DDL is published: that a table was truncated, and that its definition changed."""
 
     truncates: bool = True
     definitions: bool = False
+
+    def publishes(self, kind: str) -> bool:
+        """Whether DDL of a kind, as `named` tells it, is published."""
+        if kind == TRUNCATE:
+            return self.truncates
+        return self.definitions
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,3 +153,10 @@ class FetchTask:
     transform: RowTransform = AS_THEY_ARE
     left_out: frozenset[Op] = frozenset()
     elsewhere: Elsewhere = Elsewhere()
+
+    @property
+    def heartbeat_table(self) -> TableId | None:
+        """The table that heartbeats are written to."""
+        if self.heartbeat is None:
+            return None
+        return self.heartbeat.table

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import filterfalse
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import Column, Table, TableId
@@ -31,9 +32,11 @@ def check_mapper(task: FetchTask) -> None:
         servers.reported(task.source),
     ):
         reader = SchemaReader(connection)
-        own = is_own_table if task.elsewhere.marks else (lambda _: False)
-        tables = [table for table in reader.tables() if accepts(table) and not own(table)]
-        schemas = reader.read_all(tables)[0] if tables else {}
+        tables = list(filter(accepts, reader.tables()))
+        if task.elsewhere.marks:
+            # The rows of these are left out, with those of the transactions that they mark.
+            tables = list(filterfalse(is_own_table, tables))
+        schemas, _ = reader.read_all(tables)
     if wrong := list(unfit(task, schemas)):
         raise ConfigError("; ".join(wrong))
 
@@ -46,7 +49,7 @@ def unfit(task: FetchTask, schemas: dict[TableId, TableSchema]) -> Iterator[str]
     for name, schema in sorted(schemas.items()):
         if transform.heartbeats and str(name).upper() == str(transform.heartbeats).upper():
             continue
-        columns = tuple(Column(column.name) for column in schema.columns)
+        columns = tuple(map(Column, schema.names))
         try:
             records.ways(Table(name, columns, schema.key))
         except ConfigError as error:

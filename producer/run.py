@@ -69,7 +69,6 @@ def run(
     """
     give_large_blocks_back()
     progress = Progress()
-    kept = MemorySnapshots() if snapshots is None else snapshots
     addresses = Addresses(task, lambda: progress.done + progress.stored)
     with KafkaPublisher(
         task.publish,
@@ -86,7 +85,7 @@ def run(
         fetch = _Fetch(
             positions,
             schemas,
-            kept,
+            snapshots or MemorySnapshots(),
             publisher,
             deliver,
             addresses,
@@ -192,7 +191,7 @@ class _Fetch:
         """Copies until `stop` is set; a bounded run until its end and the end of its snapshots; a
         snapshot-only task until the snapshot is finished. Returns whether the end of the run was
         reached."""
-        left_out = LeftOut(task.left_out, task.heartbeat.table if task.heartbeat else None)
+        left_out = LeftOut(task.left_out, task.heartbeat_table)
         seen_ddl = SeenDdl(task, self.progress.ddl)
         open_xa = OpenXa(self.status)
         stages = self.progress.stages

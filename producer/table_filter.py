@@ -20,7 +20,7 @@ class TableFilter:
         self._black = _compiled("consumer.source.blackFilter", config.black_regexes)
         self._includes = TableList(config.includes, config.include_patterns)
         self._excludes = TableList(config.excludes, config.exclude_patterns)
-        self._heartbeats = str(heartbeats).upper() if heartbeats else ""
+        self._heartbeats = str(heartbeats or "").upper()
         self._decided: dict[TableId, bool] = {}
 
     def accepts(self, table: TableId) -> bool:

@@ -61,9 +61,18 @@ CREATE_TABLE = re.compile(
     _FRONT + rb"CREATE\s+(?:OR\s+REPLACE\s+)?TABLE\b", re.IGNORECASE | re.DOTALL
 )
 BEGIN = re.compile(rb"BEGIN|START TRANSACTION|XA START .*", re.IGNORECASE | re.DOTALL)
-COMMIT, ROLLBACK = (re.compile(word, re.IGNORECASE) for word in (rb"COMMIT", rb"ROLLBACK"))
+COMMIT = re.compile(rb"COMMIT", re.IGNORECASE)
+ROLLBACK = re.compile(rb"ROLLBACK", re.IGNORECASE)
 ROLLBACK_TO = re.compile(rb"ROLLBACK\s+(?:WORK\s+)?TO\b.*", re.IGNORECASE | re.DOTALL)
 INSIDE = re.compile(rb"(?:SAVEPOINT|RELEASE\s+SAVEPOINT|XA\s+END)\b.*", re.IGNORECASE | re.DOTALL)
+
+
+def checksum_bytes_of(format_description: bytes) -> int:
+    """The size of the checksum after each event of a binlog file, from the file's first event."""
+    # Before that event's own checksum, which it has even where the others have none.
+    if format_description[-5] == 1:
+        return 4
+    return 0
 
 
 def packed_integer(data: bytes, at: int) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from cdcbus.producer.ddl.table_schema import (
     TableColumn,
     TableSchema,
     UniqueKey,
+    by_folded_name,
     character_bytes,
     folded_name,
 )
@@ -48,7 +49,9 @@ class ColumnFates:
     def name_after(self, name: str) -> str:
         """A column's name after the statement."""
         column = self.after.get(name)
-        return column.name if column else name
+        if column is None:
+            return name
+        return column.name
 
 
 def altered_keys(
@@ -62,8 +65,8 @@ def altered_keys(
             if not table.columns:
                 unique = _named(unique, actions)
             uniques.append(unique)
-    given = [folded_name(unique.name) for unique in uniques if unique.name]
-    if len(set(given)) < len(given):
+    given = [unique.name for unique in uniques if unique.name]
+    if len(set(map(folded_name, given))) < len(given):
         raise Unclear
     return [_spelled(unique, fates.now) for unique in uniques]
 
@@ -71,13 +74,17 @@ def altered_keys(
 def _kept_keys(
     table: TableSchema, actions: Sequence[Action], fates: ColumnFates
 ) -> list[UniqueKey]:
-    dropped = {folded_name(action.name) for action in actions if isinstance(action, DropIndex)}
-    changed = {folded_name(action.name) for action in actions if isinstance(action, ChangeColumn)}
+    dropped: set[str] = set()
+    changed: set[str] = set()
     renamed: dict[str, str] = {}
     for action in actions:
-        if isinstance(action, RenameIndex):
+        if isinstance(action, DropIndex):
+            dropped.add(folded_name(action.name))
+        elif isinstance(action, ChangeColumn):
+            changed.add(folded_name(action.name))
+        elif isinstance(action, RenameIndex):
             renamed[folded_name(action.name)] = action.to
-    before = {column.name: column for column in table.columns}
+    before = table.by_name
     kept = []
     for unique in table.uniques:
         if not unique.name and _may_be_named(unique, dropped | renamed.keys()):
@@ -91,7 +98,7 @@ def _kept_keys(
             column = fates.after[name]
             if _is_long(before[name]) or (column is not None and _is_long(column)):
                 raise Unclear  # MariaDB indexes a hash of it
-        are_dropped = [fates.is_dropped(name) for name in unique.columns]
+        are_dropped = list(map(fates.is_dropped, unique.columns))
         if are_dropped and all(are_dropped):
             continue
         if any(are_dropped):
@@ -107,7 +114,10 @@ def _added_key(action: Action) -> AddUnique | None:
     if isinstance(action, AddUnique):
         return action
     if isinstance(action, AddColumn | ChangeColumn) and action.text.unique:
-        name = PRIMARY if action.text.unique == PRIMARY else ""
+        # The server chooses the name of any other key.
+        name = ""
+        if action.text.unique == PRIMARY:
+            name = PRIMARY
         return AddUnique(UniqueKey(name, (action.text.column.name,)), (0,))
     return None
 
@@ -117,7 +127,9 @@ def _named(unique: UniqueKey, actions: Sequence[Action]) -> UniqueKey:
     taken."""
     if unique.name or not unique.columns:
         return unique
-    taken = [folded_name(name) for action in actions for name in _index_names(action)]
+    taken: list[str] = []
+    for action in actions:
+        taken += map(folded_name, _index_names(action))
     if taken.count(folded_name(unique.columns[0])) > 1:
         return unique
     return replace(unique, name=unique.columns[0])
@@ -216,7 +228,7 @@ def _check_sortable(
     uniques: Sequence[UniqueKey], columns: Sequence[TableColumn], *, is_sorted: bool
 ) -> None:
     """Raises Unclear if servers differ in how they sort these keys."""
-    now = {folded_name(column.name): column for column in columns}
+    now = by_folded_name(columns)
     if not is_sorted or any(_is_odd(unique, now) for unique in uniques):
         raise Unclear
 
@@ -227,6 +239,7 @@ def _check_not_again(
     """Raises Unclear if a key is dropped and added again: it may keep its place."""
     added = [action.unique.columns for action in actions if isinstance(action, AddUnique)]
     for unique in table.uniques:
+        # Still among `uniques`: it was not dropped.
         if unique.columns in added and unique not in uniques:
             raise Unclear
 

@@ -28,7 +28,7 @@ def named(sql: bytes, schema: str, session: Session = PLAIN) -> list[Named] | No
     """The tables that a statement defines or truncates, in its order; `schema` is the session's.
     Empty for any other statement; None if it is not understood."""
     try:
-        text = sql.decode("utf-8" if session.is_exact else "ascii")
+        text = sql.decode(session.encoding)
         return _NameReader(tokens(text, session), schema, session).names()
     except (UnicodeDecodeError, NoTokens, NotUnderstood):
         return None
@@ -43,9 +43,13 @@ def fills_table(sql: bytes, session: Session) -> bool:
     words = []
     for token in found:
         # names and strings are blanks: they are never keywords
-        is_bare = token.kind in (Kind.WORD, Kind.SIGN)
-        words.append(token.text.upper() if is_bare else " ")
-    start = words.index("TABLE") + 1 if "TABLE" in words else 0
+        word = " "
+        if token.kind in (Kind.WORD, Kind.SIGN):
+            word = token.text.upper()
+        words.append(word)
+    start = 0
+    if "TABLE" in words:
+        start = words.index("TABLE") + 1
     for at in range(start + 1, len(words)):
         if words[at - 1] == ".":  # the name of a table or column
             continue
@@ -66,14 +70,17 @@ class _NameReader(StatementReader):
             return []
         self.take()
         if verb == "RENAME":
-            return [Named("RENAME", change.to, change.table) for change in self.renamings()]
+            return self._renamed()
         if verb == "TRUNCATE":
             return [self._truncated()]
         self.skip("OR", "REPLACE")
         is_temporary = self.skip("TEMPORARY")
         self.skip_all_of(_MODIFIERS)
         if self.skip("INDEX"):
-            return [self._indexed("CINDEX" if verb == "CREATE" else "DINDEX")]
+            kind = "DINDEX"
+            if verb == "CREATE":
+                kind = "CINDEX"
+            return [self._indexed(kind)]
         if not self.skip_one_of("TABLE", "TABLES"):
             return []
         self.skip_one_of("IF NOT EXISTS", "IF EXISTS")
@@ -85,6 +92,12 @@ class _NameReader(StatementReader):
         found = [Named("ERASE", first, None, is_temporary)]
         while self.skip(","):
             found.append(Named("ERASE", self.table(), None, is_temporary))
+        return found
+
+    def _renamed(self) -> list[Named]:
+        found = []
+        for change in self.renamings():
+            found.append(Named("RENAME", change.to, change.table))
         return found
 
     def _truncated(self) -> Named:
@@ -108,7 +121,9 @@ class _NameReader(StatementReader):
         elif reader.skip("DROP"):
             kind = "DINDEX"
         reader.skip_one_of("UNIQUE", "FULLTEXT", "SPATIAL")
-        return Named(kind if reader.word() in ("INDEX", "KEY") else "ALTER", table)
+        if reader.word() not in ("INDEX", "KEY"):
+            kind = "ALTER"
+        return Named(kind, table)
 
     def _indexed(self, kind: str) -> Named:
         self.skip_one_of("IF NOT EXISTS", "IF EXISTS")

@@ -69,7 +69,9 @@ def _end_of(code: int, status: bytes, at: int) -> int | None:
         return host + 1 + status[host]
     if code == _SCHEMAS:
         end = at + 1
-        for _ in range(status[at] if status[at] != _NO_SCHEMAS else 0):
+        if status[at] == _NO_SCHEMAS:
+            return end
+        for _ in range(status[at]):
             end = status.index(b"\0", end) + 1
         return end
     return None

@@ -49,10 +49,9 @@ def session(body: bytes) -> Session:
     end = 13 + int.from_bytes(body[11:13], "little")
     schema = body[end : end + body[8]].decode("utf-8", "replace")
     found = session_variables(body[13:end])
-    mode, collation = (
-        int.from_bytes(found.get(code, b"")[:size], "little")
-        for code, size in ((SQL_MODE, 8), (CHARSET, 2))
-    )
+    # An event without a variable has no bytes for it, which is zero.
+    mode = int.from_bytes(found.get(SQL_MODE, b"")[:8], "little")
+    collation = int.from_bytes(found.get(CHARSET, b"")[:2], "little")
     return Session(schema, mode, collation)
 
 
@@ -90,12 +89,13 @@ _ANSI = rb'"((?:[^"]|"")*)"'
 
 
 def _tokens(sql: bytes, mode: int, *, is_utf8: bool) -> Iterator[_Token]:
-    single, double = _WITHOUT if mode & NO_BACKSLASH_ESCAPES else _WITH_ESCAPES
-    identifier, string = (
-        (_IDENTIFIER + rb"|" + _ANSI, single)
-        if mode & ANSI_QUOTES
-        else (_IDENTIFIER + rb"|(?!)()", single + rb"|" + double)
-    )
+    single, double = _WITH_ESCAPES
+    if mode & NO_BACKSLASH_ESCAPES:
+        single, double = _WITHOUT
+    # Both have the group of an ANSI identifier; without ANSI_QUOTES it never matches.
+    identifier, string = _IDENTIFIER + rb"|(?!)()", single + rb"|" + double
+    if mode & ANSI_QUOTES:
+        identifier, string = _IDENTIFIER + rb"|" + _ANSI, single
     token = re.compile(
         _SKIPPED + rb"(?:" + identifier + rb"|(" + string + rb")|" + _PLAIN + rb"|(.)|$)", re.DOTALL
     )
@@ -249,14 +249,15 @@ class _Reader:
         """The tables of names that may be aliases."""
         found: set[TableId] = set()
         for name in names:
-            same = {
-                table
-                for table, alias in references
-                if name[-1].lower() in (alias.lower(), table.table.lower())
-            }
+            same = set()
+            for table, alias in references:
+                if name[-1].lower() in (alias.lower(), table.table.lower()):
+                    same.add(table)
             if not same:
                 raise _UnclearError
-            found |= same | ({self._identified(name)} if len(name) > 1 else set())
+            found |= same
+            if len(name) > 1:
+                found.add(self._identified(name))
         return found
 
     def _references(self, ends: set[str]) -> list[tuple[TableId, str]]:
@@ -299,7 +300,9 @@ class _Reader:
     def _identified(self, name: list[str]) -> TableId:
         if len(name) == 1 and not self._schema:
             raise _UnclearError
-        return TableId(name[0] if len(name) == 2 else self._schema, name[-1])
+        if len(name) == 2:
+            return TableId(*name)
+        return TableId(self._schema, name[-1])
 
     def _chain(self) -> list[str]:
         """Reads `table` or `schema.table`, and drops a `.*` after it."""

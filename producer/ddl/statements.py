@@ -60,7 +60,7 @@ def changes(sql: bytes, schema: str, session: Session = PLAIN) -> list[Change]:
     """The changes of a statement, in its order; `schema` is the session's. Empty if it leaves the
     columns and keys of all tables unchanged."""
     try:
-        text = sql.decode("utf-8" if session.is_exact else "ascii")
+        text = sql.decode(session.encoding)
     except UnicodeDecodeError:
         text = sql.decode("ascii", "replace")
         session = replace(session, is_exact=False)
@@ -76,7 +76,7 @@ def changes(sql: bytes, schema: str, session: Session = PLAIN) -> list[Change]:
 
 def _words(texts: Iterable[str]) -> frozenset[str] | None:
     words = frozenset(texts)
-    if any("\ufffd" in word for word in words):  # stands for a byte that could not be decoded
+    if "\ufffd" in "".join(words):  # stands for a byte that could not be decoded
         return None
     return words
 
@@ -157,8 +157,10 @@ class StatementReader(TokenReader):
         if self.skip("TABLE"):
             return self._alter_table()
         if self.skip_one_of("DATABASE", "SCHEMA"):
-            is_named = self.word() not in _SCHEMA_OPTIONS
-            return [SchemaAltered(self.name() if is_named else self._schema)]
+            schema = self._schema
+            if self.word() not in _SCHEMA_OPTIONS:
+                schema = self.name()
+            return [SchemaAltered(schema)]
         if self.word() in _OTHER_OBJECTS:
             return []
         raise NotUnderstood
@@ -197,7 +199,9 @@ class StatementReader(TokenReader):
             return [self._create_sequence(is_temporary)]
         if self.skip_one_of("DATABASE", "SCHEMA"):
             self.skip("IF", "NOT", "EXISTS")
-            return [SchemaDropped(self.name())] if replaces else []
+            if not replaces:
+                return []
+            return [SchemaDropped(self.name())]
         is_unique = False
         while self.word() in ("ONLINE", "OFFLINE", "UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR"):
             is_unique |= self.take().text.upper() == "UNIQUE"

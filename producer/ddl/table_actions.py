@@ -90,7 +90,9 @@ class ActionReader(ColumnReader):
         self.skip("COLUMN")
         if_missing = self.skip("IF", "NOT", "EXISTS")
         added = self._added_columns()
-        return [_if_missing(action) for action in added] if if_missing else added
+        if if_missing:
+            return list(map(_if_missing, added))
+        return added
 
     def _added_columns(self) -> list[Action]:
         """Passes a column, or several definitions in parentheses."""
@@ -109,11 +111,15 @@ class ActionReader(ColumnReader):
             self.expect("KEY")
         if self.skip("IF", "EXISTS"):
             raise NotUnderstood
-        name = self.column_name() if is_column else self.name()
+        if is_column:
+            return RenameColumn(self.column_name(), self._new_name())
+        return RenameIndex(self.name(), self._new_name())
+
+    def _new_name(self) -> str:
         self.expect("TO")
-        to = self.name()
+        name = self.name()
         self.end()
-        return RenameColumn(name, to) if is_column else RenameIndex(name, to)
+        return name
 
     def _convert(self) -> Action:
         charset = self.charset()
@@ -152,7 +158,9 @@ class ActionReader(ColumnReader):
         name = self.column_name()
         self.skip_one_of("RESTRICT", "CASCADE")
         self.end()
-        return (DropColumn(name, if_there) if kind == "COLUMN" else DropIndex(name),)
+        if kind == "COLUMN":
+            return (DropColumn(name, if_there),)
+        return (DropIndex(name),)
 
     def _key(self) -> list[Action] | None:
         """Passes an index or constraint; None if none is next."""
@@ -190,7 +198,7 @@ class ActionReader(ColumnReader):
         """Passes a non-unique index. Only its possible names matter, as no other index can have
         them."""
         self.skip("IF", "NOT", "EXISTS")
-        names = [constraint] if constraint else []
+        names = list(filter(None, [constraint]))
         if self.word() not in ("(", "USING", "TYPE"):
             names.append(self.name())
         words = [token.text for token in self.rest() if token.kind in (Kind.WORD, Kind.NAME)]
@@ -273,7 +281,10 @@ def unique_key(name: str, tokens: Sequence[Token]) -> AddUnique:
         if reader.comes("("):  # an expression
             return AddUnique(UniqueKey(name, (), is_whole=False))
         columns.append(reader.name())
-        prefixes.append(reader.number_in_parentheses() if reader.comes("(") else 0)
+        prefix = 0
+        if reader.comes("("):
+            prefix = reader.number_in_parentheses()
+        prefixes.append(prefix)
         reader.skip_one_of("ASC", "DESC")
         reader.end()
     return AddUnique(UniqueKey(name, tuple(columns)), tuple(prefixes))

@@ -68,16 +68,17 @@ Change = Altered | Created | Dropped | Renamed | SchemaDropped | SchemaAltered |
 def folded(change: Change) -> Change:
     """The change with table names in lower case, for servers that ignore their case."""
     if isinstance(change, Renamed):
-        return Renamed(_lower(change.table), _lower(change.to))
+        return Renamed(lower_case(change.table), lower_case(change.to))
     if isinstance(change, Created):
-        like = _lower(change.like) if change.like else None
-        return replace(change, table=_lower(change.table), like=like)
+        like = change.like and lower_case(change.like)
+        return replace(change, table=lower_case(change.table), like=like)
     if isinstance(change, Altered | Dropped):
-        return replace(change, table=_lower(change.table))
+        return replace(change, table=lower_case(change.table))
     if isinstance(change, Unread):
         return Unread(change.words and frozenset(map(str.lower, change.words)))
     return replace(change, schema=change.schema.lower())
 
 
-def _lower(table: TableId) -> TableId:
+def lower_case(table: TableId) -> TableId:
+    """The table's name as a server compares it that ignores the case of names."""
     return TableId(table.schema.lower(), table.table.lower())

@@ -3,6 +3,7 @@ of DDL on it, as values; its form as JSON. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -57,10 +58,24 @@ class TableSchema:
     times: str = ""
 
     @property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def by_name(self) -> dict[str, TableColumn]:
+        return {column.name: column for column in self.columns}
+
+    @property
+    def nullable(self) -> set[str]:
+        """The names of the columns that can be NULL."""
+        return {column.name for column in self.columns if column.is_nullable}
+
+    @property
     def key(self) -> tuple[str, ...]:
         """The key that full row metadata would name: the primary key, else the first unique key
         whose columns are whole and never NULL."""
-        nullable = {column.name for column in self.columns if column.is_nullable}
+        nullable = self.nullable
         for unique in self.uniques:
             if unique.name == PRIMARY or (unique.is_whole and nullable.isdisjoint(unique.columns)):
                 return unique.columns
@@ -73,8 +88,10 @@ class TableSchema:
         """The schema as JSON fields."""
         columns = [[c.name, c.type, c.charset, c.is_nullable] for c in self.columns]
         uniques = [[u.name, list(u.columns), u.is_whole] for u in self.uniques]
-        fields = {"columns": columns, "uniques": uniques, "charset": self.charset}
-        return fields | {"times": self.times} if self.times else fields
+        fields: dict[str, Any] = {"columns": columns, "uniques": uniques, "charset": self.charset}
+        if self.times:
+            fields["times"] = self.times
+        return fields
 
     @classmethod
     def from_fields(cls, fields: Any) -> TableSchema:
@@ -126,13 +143,21 @@ def with_row_times(table: TableSchema) -> TableSchema:
 
 def without_row_times(table: TableSchema) -> TableSchema:
     """Undoes `with_row_times`."""
-    uniques = tuple(replace(unique, columns=unique.columns[:-1]) for unique in table.uniques)
-    return replace(table, columns=table.columns[: -len(ROW_TIMES)], uniques=uniques, times="")
+    uniques = []
+    for unique in table.uniques:
+        uniques.append(replace(unique, columns=unique.columns[:-1]))
+    columns = table.columns[: -len(ROW_TIMES)]
+    return replace(table, columns=columns, uniques=tuple(uniques), times="")
 
 
 def folded_name(name: str) -> str:
     """A name for comparison: column and index names are case-insensitive."""
     return name.casefold()
+
+
+def by_folded_name(columns: Iterable[TableColumn]) -> dict[str, TableColumn]:
+    """The columns by their names for comparison."""
+    return {folded_name(column.name): column for column in columns}
 
 
 def character_bytes(charset: str) -> int:

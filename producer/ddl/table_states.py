@@ -79,11 +79,11 @@ def _by_its_text(
 ) -> State | None:
     if change.actions is None:
         return Missing.UNKNOWN
-    base = (
-        before(change.table)
-        if isinstance(change, Altered)
-        else TableSchema((), (), charset(change.table.schema))
-    )
+    base: State | None
+    if isinstance(change, Altered):
+        base = before(change.table)
+    else:
+        base = TableSchema((), (), charset(change.table.schema))
     if isinstance(base, TableSchema):
         return apply(base, change.actions) or Missing.UNKNOWN
     return base and Missing.UNKNOWN

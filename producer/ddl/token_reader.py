@@ -23,7 +23,9 @@ class TokenReader:
 
     def kind(self) -> Kind | None:
         """The next token's kind; None at the end."""
-        return None if self.is_done() else self._tokens[self._at].kind
+        if self.is_done():
+            return None
+        return self._tokens[self._at].kind
 
     def word(self, ahead: int = 0) -> str:
         """The next keyword, sign or number, in upper case; empty at the end, a blank for quoted
@@ -32,7 +34,9 @@ class TokenReader:
             return ""
         token = self._tokens[self._at + ahead]
         # `ADD` in backquotes is a column's name, never the keyword
-        return " " if token.kind in (Kind.NAME, Kind.STRING) else token.text.upper()
+        if token.kind in (Kind.NAME, Kind.STRING):
+            return " "
+        return token.text.upper()
 
     def comes(self, *words: str) -> bool:
         """Whether these words are next."""

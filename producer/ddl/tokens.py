@@ -44,6 +44,13 @@ class Session:
         removed them."""
         return bool(self.sql_mode & mode) and (self.is_mariadb or mode not in (ORACLE, MAXDB))
 
+    @property
+    def encoding(self) -> str:
+        """How a statement's text is decoded if it must be understood for certain."""
+        if self.is_exact:
+            return "utf-8"
+        return "ascii"
+
 
 PLAIN = Session()
 
@@ -131,7 +138,10 @@ def _end_of_comment(text: str, at: int, *, nests: bool) -> int:
     """The end of a comment that is not run; it can contain other comments. Raises NoTokens."""
     depth = 0
     for found in re.compile(r"/\*|\*/").finditer(text, at):
-        depth += 1 if found[0] == "/*" else -1
+        if found[0] == "/*":
+            depth += 1
+        else:
+            depth -= 1
         if not depth or (found[0] == "*/" and not nests):
             return found.end()
     raise NoTokens

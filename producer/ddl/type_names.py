@@ -63,8 +63,9 @@ class TypeReader(TokenReader):
         character set that the type itself names."""
         if self.skip("MARIADB_SCHEMA", "."):
             return self._type_named(self._word(), {})
-        renamed = _ORACLE_TYPES if self._session.has(ORACLE) else {}
-        return self._type_named(self._word(), renamed)
+        if self._session.has(ORACLE):
+            return self._type_named(self._word(), _ORACLE_TYPES)
+        return self._type_named(self._word(), {})
 
     def _word(self) -> str:
         token = self.take()
@@ -85,9 +86,10 @@ class TypeReader(TokenReader):
         name = self._own_name(word, renamed)
         if name == "char" and self._is_varying(is_national=charset is not None):
             name = "varchar"
+        if name == "json" and self._session.is_mariadb:
+            return "longtext", "utf8mb4"  # MariaDB keeps JSON as text
         if name == "json":
-            # MariaDB keeps JSON as text
-            return ("longtext", "utf8mb4") if self._session.is_mariadb else (name, None)
+            return name, None
         if word in ("double", "float8"):
             self.skip("PRECISION")
         if name in ("enum", "set"):
@@ -114,7 +116,10 @@ class TypeReader(TokenReader):
         if name == "timestamp" and self._session.has(MAXDB):
             return "datetime"
         if name in ("geomcollection", "geometrycollection"):
-            return "geometrycollection" if self._session.is_mariadb else "geomcollection"
+            # Each server takes both names, and keeps its own.
+            if self._session.is_mariadb:
+                return "geometrycollection"
+            return "geomcollection"
         return name
 
     def _is_varying(self, *, is_national: bool) -> bool:
@@ -140,7 +145,9 @@ class TypeReader(TokenReader):
             size = ""
         if name == "decimal":
             size = _decimal_size(size)
-        type_ = f"{name}({size})" if size else name
+        type_ = name
+        if size:
+            type_ = f"{name}({size})"
         while self.word() in ("UNSIGNED", "ZEROFILL", "SIGNED"):
             # ZEROFILL implies UNSIGNED
             is_unsigned = self.take().text.upper() != "SIGNED"

@@ -23,12 +23,11 @@ from cdcbus.plugins.kafka.record_key import SNAPSHOT, Record
 from cdcbus.plugins.kafka.topic_names import topic_of
 from cdcbus.plugins.rowchange import Op, Origin, RowChange, TableDdl, TableId
 from cdcbus.plugins.transform.processor import make_processor
-from cdcbus.producer.config import AS_THEY_ARE, RowTransform
+from cdcbus.producer.config import AS_THEY_ARE, TRUNCATE, RowTransform
 from cdcbus.producer.decoding.row_image import OPS
 from cdcbus.producer.publish.oversized import LargeRecord, dead_letter
 from cdcbus.producer.publish.routes import Made, TableRoutes
 from cdcbus.producer.publish.row_batching import many_rows
-from cdcbus.producer.source.ddl_events import TRUNCATE
 from cdcbus.producer.source.row_events import Part, Rows
 
 LOG = logging.getLogger(__name__)

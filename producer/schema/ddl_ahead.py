@@ -43,7 +43,9 @@ class DdlAhead:
         """Yields the statements `between` with changes that name the table, or no table."""
         self._look(after, until)
         last = None
-        for statement in merge(*(self._of.get(key, ()) for key in {table, None}), key=_end):
+        of_table, of_any = self._of.get(table, ()), self._of.get(None, ())
+        # Without a table both are the same statements, each of which is then seen twice.
+        for statement in merge(of_table, of_any, key=_end):
             if until < statement.end:
                 break
             if statement is not last:  # a statement can be under both keys
@@ -71,7 +73,10 @@ class DdlAhead:
 
     def _named(self, statement: Statement) -> set[TableId | None]:
         """The tables that its changes name; None for changes that may affect any table."""
-        return {key for change in self._changes(statement) for key in _names(change)}
+        named: set[TableId | None] = set()
+        for change in self._changes(statement):
+            named.update(_names(change))
+        return named
 
 
 def _end(statement: Statement) -> BinlogCoordinates:
@@ -81,4 +86,6 @@ def _end(statement: Statement) -> BinlogCoordinates:
 def _names(change: Change) -> tuple[TableId | None, ...]:
     if isinstance(change, Renamed):
         return change.table, change.to
-    return (change.table,) if isinstance(change, Altered | Created | Dropped) else (None,)
+    if isinstance(change, Altered | Created | Dropped):
+        return (change.table,)
+    return (None,)

@@ -12,7 +12,13 @@ from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import PositionLost
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
-from cdcbus.producer.binlog.event_types import BEGIN, HEADER, INSIDE, ROW_STATEMENT
+from cdcbus.producer.binlog.event_types import (
+    BEGIN,
+    HEADER,
+    INSIDE,
+    ROW_STATEMENT,
+    checksum_bytes_of,
+)
 from cdcbus.producer.binlog.mariadb_compression import QUERY_COMPRESSED, plain_query
 from cdcbus.producer.ddl.session_variables import (
     CHARSET,
@@ -76,17 +82,16 @@ def statement(
         is_change=DDL_XID in variables or XID in variables,
         explicit_timestamps=explicit_timestamps,
     )
-    return Statement(
-        end,
-        int.from_bytes(body[:4], "little"),
-        schema.decode("utf-8", "replace"),
-        sql if text is None else text.encode(),
-        session,
-    )
+    if text is not None:
+        sql = text.encode()
+    thread = int.from_bytes(body[:4], "little")
+    return Statement(end, thread, schema.decode("utf-8", "replace"), sql, session)
 
 
 def _flag(value: bytes | None) -> bool | None:
-    return None if value is None else value != b"\0"
+    if value is None:
+        return None
+    return value != b"\0"
 
 
 def _explicit_timestamps(variables: Mapping[int, bytes], version: int) -> bool | None:
@@ -100,12 +105,15 @@ def _explicit_timestamps(variables: Mapping[int, bytes], version: int) -> bool |
         writes_it = version >= 100_609
     else:  # the releases from 10.7 to 10.11 never do
         writes_it = version >= 101_000
-    return False if writes_it else None
+    # Where a release writes it, it is off if it is not among the flags.
+    if writes_it:
+        return False
+    return None
 
 
 def version_number(version: str) -> int:
     """The version as in executable comments: 8.0.23 is 80023."""
-    major, minor, patch = (int(number) for number in re.findall(r"\d+", version + " 0 0 0")[:3])
+    major, minor, patch = map(int, re.findall(r"\d+", version + " 0 0 0")[:3])
     return major * 10_000 + minor * 100 + patch
 
 
@@ -188,9 +196,11 @@ class DdlScan:
                     continue
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     # says whether this file's events have checksums, and which server wrote it
-                    checksum_bytes = 4 if event[-5] == 1 else 0
+                    checksum_bytes = checksum_bytes_of(event)
                     version = version_of(body)
-                before = end.pos if end.file == file else 0
+                before = 0
+                if end.file == file:
+                    before = end.pos
                 end = max(end, BinlogCoordinates(file, carried(before, end_pos)))
                 query = _query(kind, body)
                 if query is not None and is_ddl(_sql(query)):
@@ -208,7 +218,9 @@ def _query(kind: int, body: bytes) -> bytes | None:
     """The body of a Query event, also of a compressed one; None for any other event."""
     if kind == BINLOG.QUERY_EVENT:
         return body
-    return plain_query(body) if kind == QUERY_COMPRESSED else None
+    if kind == QUERY_COMPRESSED:
+        return plain_query(body)
+    return None
 
 
 def _sql(query: bytes) -> bytes:

@@ -82,7 +82,9 @@ class SchemaHistory:
         self._identity = identity
         self._versions = TableVersions(store)
         self._search = TableSearch(reader, scan, self._versions)
-        self._scope = Scope.ALL if is_needed else Scope.NOTHING
+        self._scope = Scope.NOTHING
+        if is_needed:
+            self._scope = Scope.ALL
         self._is_loaded = False
         self._followed: BinlogCoordinates | None = None
         self._followed_on = ""  # the server whose files the stored places are in
@@ -194,7 +196,8 @@ class SchemaHistory:
         followed = self._versions.load()
         scope = Scope.ALL
         if followed is not None:
-            scope = Scope.ALL if followed.is_whole else Scope.OPEN_TYPES
+            if not followed.is_whole:
+                scope = Scope.OPEN_TYPES
             self._followed_on = followed.server
             if followed.server == self._identity:
                 self._followed = followed.place
@@ -248,6 +251,7 @@ class SchemaHistory:
         for table, (schema, end) in read.items():
             if schema is not None and not self._is_touched(table, place, end):
                 found[table] = schema
+        # With a table read later than others, DDL up to there counts for all of them.
         last = max((end for _, end in read.values()), default=self._reader.end())
         known = self._take_from_ddl(found, place, last)
         for table in read:

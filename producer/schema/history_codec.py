@@ -43,7 +43,7 @@ def entry_name(table: TableId) -> str:
 
 def entry_text(table: TableId, versions: Sequence[Version]) -> str | None:
     """The text of a table's entry; None if its versions are too large for a node."""
-    fields = {"table": list(table), "versions": [_fields(version) for version in versions]}
+    fields = {"table": list(table), "versions": list(map(_fields, versions))}
     data = orjson.dumps(fields)
     if len(data) > ENTRY_BYTES and len(versions) > 1:
         return None
@@ -56,7 +56,7 @@ def read_entry(name: str, text: str) -> tuple[TableId, list[Version]]:
     fields = orjson.loads(text)
     schema, table_name = fields["table"]
     table = TableId(schema, table_name)
-    versions = [_version(one) for one in fields["versions"]]
+    versions = list(map(_version, fields["versions"]))
     if entry_name(table) != name or not versions:
         raise ValueError("not its table")
     return table, sorted(versions, key=lambda version: version.place)

@@ -15,6 +15,7 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId, type_without_comment
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.ddl.table_changes import lower_case
 from cdcbus.producer.ddl.table_schema import (
     GEOMETRIES,
     NAMED,
@@ -129,7 +130,7 @@ class SchemaReader:
         try:
             # takes locks that DDL waits for
             there = [table for table in tables if self._selects("1", table, _NOT_THERE)]
-            found = self._schemas(there) if there else {}
+            found = self._schemas(there)
         finally:
             end = self.end()
             self._ask("ROLLBACK")
@@ -142,7 +143,9 @@ class SchemaReader:
             "= %s",
             schema,
         )
-        return str(rows[0][0]) if rows else ""
+        if not rows:
+            return ""
+        return str(rows[0][0])
 
     def _ask(self, query: str, *arguments: object) -> Sequence[Sequence[Any]]:
         with self._connection.cursor() as cursor:
@@ -164,6 +167,8 @@ class SchemaReader:
 
     def _schemas(self, tables: Sequence[TableId]) -> dict[TableId, TableSchema]:
         """The schemas of locked tables; takes three queries, however many tables there are."""
+        if not tables:
+            return {}  # an empty list is no SQL
         columns = self._columns(tables)
         uniques = self._uniques(tables)
         found = {}
@@ -182,8 +187,7 @@ class SchemaReader:
     def _with_times(self, table: TableId, schema: TableSchema) -> TableSchema:
         """Completes a table WITH SYSTEM VERSIONING. Hidden times are in no list of columns, but can
         be selected."""
-        names = {column.name for column in schema.columns}
-        is_named = not names.isdisjoint(ROW_TIMES)
+        is_named = not set(ROW_TIMES).isdisjoint(schema.names)
         if not is_named and self._selects(", ".join(ROW_TIMES), table, {_NO_SUCH_COLUMN}):
             return with_row_times(schema)
         return replace(schema, times=NAMED)
@@ -208,7 +212,9 @@ class SchemaReader:
         )
         for table, index, column, prefix in rows:
             key = found[table].get(index, UniqueKey(index, ()))
-            names = (*key.columns, column) if column else key.columns
+            names = key.columns
+            if column:
+                names = (*names, column)
             # no column: an expression
             is_whole = key.is_whole and prefix is None and column is not None
             found[table][index] = UniqueKey(index, names, is_whole)
@@ -241,7 +247,7 @@ class SchemaReader:
     def _folded(self, table: TableId) -> TableId:
         if not self.folds_names:
             return table
-        return TableId(table.schema.lower(), table.table.lower())
+        return lower_case(table)
 
 
 _NOT_THERE = {1146, 1049, 1142, 1143, 1044}  # no such table or schema; no right to read it
@@ -284,7 +290,7 @@ def _fits(column: BinlogColumn, known: TableColumn) -> bool:
 def with_open_types(table_map: TableMap, schema: TableSchema) -> TableMap | None:
     """Returns a complete table map with the column types that it leaves open (`is_open`); None if
     the known columns do not have them."""
-    known = {column.name: column for column in schema.columns}
+    known = schema.by_name
     columns = []
     for column in table_map.columns:
         if is_open(column):
@@ -328,7 +334,7 @@ _CHARACTERS = {"''": "'", r"\0": "\0", r"\n": "\n", r"\r": "\r"}
 
 def labels_in(column_type: str) -> tuple[str, ...]:
     """The labels of an ENUM or SET as information_schema spells its type."""
-    return tuple(unescaped(label) for label in _LABEL.findall(column_type))
+    return tuple(map(unescaped, _LABEL.findall(column_type)))
 
 
 def unescaped(text: str) -> str:
@@ -341,11 +347,15 @@ def _unescaped(escape: re.Match[str]) -> str:
 
 
 def _completed(column: BinlogColumn, known: TableColumn) -> BinlogColumn:
-    labels = labels_in(known.type) if column.type in (TYPE.ENUM, TYPE.SET) else ()
+    labels: tuple[str, ...] = ()
+    if column.type in (TYPE.ENUM, TYPE.SET):
+        labels = labels_in(known.type)
     charset = column.charset or known.charset or BINARY
     column = replace(
         column, name=known.name, unsigned="unsigned" in known.type, charset=charset, labels=labels
     )
     if known.type.startswith(BOOL):
         return replace(column, data_type=BOOL)
-    return _closed(column, known) if is_open(column) else column
+    if is_open(column):
+        return _closed(column, known)
+    return column

@@ -21,6 +21,7 @@ from cdcbus.producer.ddl.table_changes import (
     SchemaAltered,
     SchemaDropped,
     folded,
+    lower_case,
 )
 from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.producer.ddl.table_states import Missing, State, TemporaryTables, made, touches
@@ -51,7 +52,9 @@ class TableSearch:
     def changes(self, statement: Statement) -> list[Change]:
         """The changes of a statement."""
         found = _parsed(statement.sql, statement.schema, statement.session)
-        return [folded(change) for change in found] if self._reader.folds_names else found
+        if self._reader.folds_names:
+            return list(map(folded, found))
+        return found
 
     def all_changes(self, statements: Iterable[Statement]) -> Iterator[Change]:
         """Yields the changes of statements, in order."""
@@ -62,7 +65,7 @@ class TableSearch:
         """The table's name as the server compares it."""
         if not self._reader.folds_names:
             return table
-        return TableId(table.schema.lower(), table.table.lower())
+        return lower_case(table)
 
     def known(
         self, table: TableId, place: BinlogCoordinates, columns: Collection[str] = ()
@@ -127,18 +130,19 @@ class TableSearch:
             if count >= len(files):
                 break
             count *= 2
-        return state if isinstance(state, TableSchema) else None
+        if isinstance(state, TableSchema):
+            return state
+        return None
 
     def _replayed_from(
         self, start: BinlogCoordinates, table: TableId, place: BinlogCoordinates
     ) -> State | None:
         """The table at `place`, replayed from DDL since `start`, in any schema; None if the table
         is older than that."""
-        past = [
-            _PastChange(statement, change)
-            for statement in self._scan.between(start, place)
-            for change in self.changes(statement)
-        ]
+        past = []
+        for statement in self._scan.between(start, place):
+            for change in self.changes(statement):
+                past.append(_PastChange(statement, change))
         names = _earlier_names(table, past)
         states: dict[TableId, State | None] = {}
         temporary = TemporaryTables()
@@ -146,7 +150,9 @@ class TableSearch:
 
         def before(table: TableId) -> State | None:
             kept = self._versions.before(table, end)
-            return kept if kept not in (None, Missing.UNKNOWN) else states.get(table)
+            if kept in (None, Missing.UNKNOWN):
+                return states.get(table)
+            return kept
 
         for statement, change in past:
             end = statement.end

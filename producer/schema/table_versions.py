@@ -91,7 +91,9 @@ class TableVersions:
         """The first version from `place` on, before `until`, if its columns are known."""
         for version in self._tables.get(table, ()):
             if place <= version.place < until:
-                return version.state if isinstance(version.state, TableSchema) else None
+                if isinstance(version.state, TableSchema):
+                    return version.state
+                return None
         return None
 
     def keep(self, found: Mapping[TableId, State], place: BinlogCoordinates) -> None:
@@ -143,7 +145,7 @@ class TableVersions:
 
     def remove_all(self) -> None:
         """Removes all versions, also from the store."""
-        self._store.save({entry_name(table): None for table in self._tables})
+        self._store.save(dict.fromkeys(map(entry_name, self._tables)))
         self._tables.clear()
 
     def unload(self) -> None:
@@ -172,7 +174,10 @@ class MemorySchemas:
     mapping share it."""
 
     def __init__(self, entries: dict[str, str] | None = None) -> None:
-        self._entries = {} if entries is None else entries
+        # Also an empty mapping is shared.
+        if entries is None:
+            entries = {}
+        self._entries = entries
 
     @property
     def path(self) -> str:

@@ -42,11 +42,9 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
     kinds hold no cell values."""
     host, port = config.addresses[0]
     where = f"{host}:{port}"
-    code, text = (
-        (error.args[0], str(error.args[-1]))
-        if isinstance(error, pymysql.Error) and error.args
-        else (0, str(error))
-    )
+    code, text = 0, str(error)
+    if isinstance(error, pymysql.Error) and error.args:
+        code, text = error.args[0], str(error.args[-1])
     if code in _ACCESS_DENIED:
         return SourceRefused(
             f"source {where} refuses user {config.user} ({code}): check consumer.source.username "
@@ -147,6 +145,13 @@ class Server:
         """The server's name in positions: its UUID; if it has none, `server-id-` and that id."""
         return identity_of(self.server_uuid, self.server_id)
 
+    @property
+    def checksum_bytes(self) -> int:
+        """The size of the checksum after each event, until a file's head says otherwise."""
+        if self.has_checksum:
+            return 4
+        return 0
+
     def has_files_of(self, position: BinlogPosition) -> bool:
         """Whether a position's file and offset are this server's, as far as is known; else its
         GTIDs count."""
@@ -177,11 +182,10 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
     )
     names = ("version", *REQUIRED, *others)
     variables = global_variables(connection, names)
-    wrong = [
-        f"{name} is {variables.get(name) or 'missing'}, must be {wanted}"
-        for name, wanted in required_settings(config).items()
-        if variables.get(name, "").upper() != wanted
-    ]
+    wrong = []
+    for name, wanted in required_settings(config).items():
+        if variables.get(name, "").upper() != wanted:
+            wrong.append(f"{name} is {variables.get(name) or 'missing'}, must be {wanted}")
     remedy = ["Set that in the server's [mysqld] section"] * bool(wrong)
     lacking, sees_no_table = _lacking_grants(connection)
     if lacking:
@@ -210,11 +214,10 @@ def inspect(connection: Connection, config: SourceConfig) -> Server:
 
 def required_settings(config: SourceConfig) -> dict[str, str]:
     """The settings of REQUIRED that a task's source must have."""
-    return {
-        name: value
-        for name, value in REQUIRED.items()
-        if not (config.takes_partial and name == "binlog_row_image")
-    }
+    settings = dict(REQUIRED)
+    if config.takes_partial:
+        del settings["binlog_row_image"]
+    return settings
 
 
 def _lacking_grants(connection: Connection) -> tuple[list[str], bool]:
@@ -224,7 +227,9 @@ def _lacking_grants(connection: Connection) -> tuple[list[str], bool]:
         held = read_grants(grants(connection))
     except pymysql.OperationalError:  # a server without grant tables
         return [], False
-    return ([], False) if held.has_roles else (held.lacking, not held.readable)
+    if held.has_roles:
+        return [], False
+    return held.lacking, not held.readable
 
 
 def global_variables(connection: Connection, names: Iterable[str]) -> dict[str, str]:

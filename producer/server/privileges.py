@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -36,9 +36,8 @@ class Grants:
     @property
     def readable(self) -> list[str]:
         """The scopes whose tables can be read."""
-        return sorted(
-            where for where, privileges in self.held.items() if privileges & ({"SELECT"} | _ALL)
-        )
+        selecting = {"SELECT"} | _ALL
+        return sorted(where for where, privileges in self.held.items() if privileges & selecting)
 
 
 def read_grants(lines: Iterable[str]) -> Grants:
@@ -48,9 +47,11 @@ def read_grants(lines: Iterable[str]) -> Grants:
     for line in lines:
         has_roles |= bool(_ROLE.match(line))
         if found := _GRANT.match(line):
-            names = (
-                re.sub(r"\s*\(.*", "", name).strip().upper()
-                for name in re.split(r",(?![^(]*\))", found["what"])
-            )
-            held.setdefault(found["where"].replace("`", ""), set()).update(names)
+            held.setdefault(found["where"].replace("`", ""), set()).update(_names(found["what"]))
     return Grants(held, has_roles)
+
+
+def _names(privileges: str) -> Iterator[str]:
+    """The names in a list of privileges. Some are followed by columns, whose commas end no name."""
+    for name in re.split(r",(?![^(]*\))", privileges):
+        yield re.sub(r"\s*\(.*", "", name).strip().upper()

@@ -51,7 +51,9 @@ class Chunk:
 
     def progress(self, before: TableProgress) -> TableProgress:
         """The table's progress once Kafka has the chunk, too."""
-        state = TableState.DONE if self.is_last else TableState.RUNNING
+        state = TableState.RUNNING
+        if self.is_last:
+            state = TableState.DONE
         return replace(
             before,
             state=state,

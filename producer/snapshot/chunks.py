@@ -44,6 +44,10 @@ class Key:
     index: str
     columns: tuple[KeyColumn, ...]
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
 
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", re.ASCII)
 _QUOTED = re.compile(r"'[-0-9a-f:. ]*'", re.ASCII)
@@ -99,11 +103,13 @@ def up_to(columns: Sequence[KeyColumn], bound: Bound) -> str:
 def _on_a_side(columns: Sequence[KeyColumn], bound: Bound, side: str, last_side: str) -> str:
     names = [quoted(column.name) for column in columns]
     values = [checked(*pair) for pair in zip(columns, bound, strict=True)]
+    sides = [*[side] * (len(names) - 1), last_side]
+    # A way for each column: those before it are equal, and it is on the side.
+    equal: list[str] = []
     ways = []
-    for number, (name, value) in enumerate(zip(names, values, strict=True)):
-        equal = [f"{names[i]} = {values[i]}" for i in range(number)]
-        is_last = number == len(names) - 1
-        ways.append(" AND ".join([*equal, f"{name} {last_side if is_last else side} {value}"]))
+    for name, one_side, value in zip(names, sides, values, strict=True):
+        ways.append(" AND ".join([*equal, f"{name} {one_side} {value}"]))
+        equal.append(f"{name} = {value}")
     if len(ways) == 1:
         return ways[0]
     return f"{names[0]} {side}= {values[0]} AND (({') OR ('.join(ways)}))"
@@ -120,15 +126,15 @@ def page(
 ) -> str:
     """The statement for the next rows in the key's order: at most `rows`, after `after`, up to
     `until`. `where` is an operator's condition in SQL."""
-    conditions = [
-        *([beyond(key.columns, after)] if after is not None else []),
-        *([up_to(key.columns, until)] if until is not None else []),
-        *([where] if where else []),
-    ]
-    order = ", ".join(quoted(column.name) for column in key.columns)
+    conditions = []
+    if after is not None:
+        conditions.append(beyond(key.columns, after))
+    if until is not None:
+        conditions.append(up_to(key.columns, until))
+    order = ", ".join(map(quoted, key.names))
     return (
         f"SELECT {', '.join(selected)} FROM {named(table)} FORCE INDEX ({quoted(key.index)})"
-        f"{_where(conditions)} ORDER BY {order} LIMIT {rows}"
+        f"{_where(*conditions, where)} ORDER BY {order} LIMIT {rows}"
     )
 
 
@@ -155,20 +161,24 @@ def between(
 
 def last_key(table: TableId, selected: Sequence[str], key: Key, where: str = "") -> str:
     """The statement for the current greatest key. `selected`: the expressions of its values."""
-    order = ", ".join(f"{quoted(column.name)} DESC" for column in key.columns)
+    order = ", ".join(f"{quoted(name)} DESC" for name in key.names)
     return (
         f"SELECT {', '.join(selected)} FROM {named(table)} FORCE INDEX ({quoted(key.index)})"
-        f"{_where([where] if where else [])} ORDER BY {order} LIMIT 1"
+        f"{_where(where)} ORDER BY {order} LIMIT 1"
     )
 
 
 def whole(table: TableId, selected: Sequence[str], where: str = "") -> str:
     """The statement for all rows, unordered."""
-    return f"SELECT {', '.join(selected)} FROM {named(table)}{_where([where] if where else [])}"
+    return f"SELECT {', '.join(selected)} FROM {named(table)}{_where(where)}"
 
 
-def _where(conditions: Sequence[str]) -> str:
-    return f" WHERE {' AND '.join(f'({condition})' for condition in conditions)}" * bool(conditions)
+def _where(*conditions: str) -> str:
+    """The clause with all conditions, except for empty ones."""
+    given = [f"({condition})" for condition in conditions if condition]
+    if not given:
+        return ""
+    return " WHERE " + " AND ".join(given)
 
 
 _QUOTED_PART = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`""", re.DOTALL)

@@ -9,7 +9,7 @@ binary form. So the same code makes texts and records of both.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import IntEnum
 
@@ -64,7 +64,9 @@ class SelectedTable:
     @property
     def key_names(self) -> tuple[str, ...]:
         """The names of the columns by which it is paged."""
-        return tuple(column.name for column in self.key.columns) if self.key else ()
+        if self.key is None:
+            return ()
+        return self.key.names
 
     @property
     def key_expressions(self) -> tuple[str, ...]:
@@ -73,16 +75,16 @@ class SelectedTable:
 
     def bound_of_key(self, packet: bytes) -> Bound:
         """The place after a row of which only `key_expressions` were selected."""
-        assert self.key is not None
-        found = cells(packet, len(self.bound_cells))
-        return tuple(map(literal, self.key.columns, (value or b"" for value in found)))
+        return self._literals(cells(packet, len(self.bound_cells)))
 
     def bound(self, packet: bytes) -> Bound:
         """The place after a row, given as the server sends it."""
-        assert self.key is not None
         found = cells(packet, len(self.expressions))
-        values = (found[cell] or b"" for cell in self.bound_cells)
-        return tuple(map(literal, self.key.columns, values))
+        return self._literals(map(found.__getitem__, self.bound_cells))
+
+    def _literals(self, values: Iterable[bytes | None]) -> Bound:
+        assert self.key is not None
+        return tuple(map(literal, self.key.columns, [value or b"" for value in values]))
 
 
 _INTEGERS = {
@@ -93,8 +95,7 @@ _INTEGERS = {
     "bigint": TYPE.LONGLONG,
 }
 _TEMPORAL = {"time": TYPE.TIME2, "datetime": TYPE.DATETIME2, "timestamp": TYPE.TIMESTAMP2}
-_PLAIN: Mapping[str, tuple[int, tuple[int, int]]] = {
-    **{name: (code, (0, 0)) for name, code in _INTEGERS.items()},
+_PLAIN: dict[str, tuple[int, tuple[int, int]]] = {
     "float": (TYPE.FLOAT, (4, 0)),
     "double": (TYPE.DOUBLE, (8, 0)),
     "year": (TYPE.YEAR, (0, 0)),
@@ -103,18 +104,20 @@ _PLAIN: Mapping[str, tuple[int, tuple[int, int]]] = {
     "set": (TYPE.SET, (8, 0)),
     "json": (TYPE.JSON, (4, 0)),
     "vector": (VECTOR, (4, 0)),
-    **{name: (TYPE.STRING, (size, 0)) for name, size in OWN_TYPES.items()},
-    **{
-        prefix + name: (TYPE.BLOB, (size, 0))
-        for size, prefix in enumerate(("tiny", "", "medium", "long"), 1)
-        for name in ("text", "blob")
-    },
     **dict.fromkeys(GEOMETRIES, (TYPE.GEOMETRY, (4, 0))),
 }
+"""The code and the metadata that a table map has for types without a size of their own."""
+for _name, _code in _INTEGERS.items():
+    _PLAIN[_name] = _code, (0, 0)
+for _name, _size in OWN_TYPES.items():
+    _PLAIN[_name] = TYPE.STRING, (_size, 0)
+for _size, _prefix in enumerate(("tiny", "", "medium", "long"), 1):
+    _PLAIN[f"{_prefix}text"] = _PLAIN[f"{_prefix}blob"] = TYPE.BLOB, (_size, 0)
 _NUMBERS = re.compile(r"\((\d+)(?:,(\d+))?\)", re.ASCII)
 _BY_NUMBER = {"enum", "set"}
 _NUMBERED = {*_INTEGERS, *_BY_NUMBER, "float", "double", "decimal", "bit", "year"}
 _QUOTED = {"date", "time", "datetime", "timestamp", *OWN_TYPES}
+_WITH_CHARACTERS = {TYPE.STRING, TYPE.VARCHAR, TYPE.BLOB, TYPE.ENUM, TYPE.SET}
 _LONG_TEXT = (4, 0)
 
 
@@ -125,21 +128,21 @@ def selected_table(table: TableId, schema: TableSchema, *, has_metadata: bool) -
     bare = tuple(_described(table, column) for column in schema.columns)
     known = completed(TableMap(table, bare), schema).columns
     if has_metadata:
-        known = tuple(
-            replace(column, data_type="") if column.data_type == BOOL else column
-            for column in known
-        )
+        known = tuple(map(_without_bool, known))
     sent = tuple(map(_sent, known))
     columns = tuple(Column(column.name, *type_names(column)) for column in known)
     expressions = [_expression(column) for column in schema.columns]
     key = _paging_key(schema)
-    names = [column.name for column in schema.columns]
-    key_columns = tuple(names.index(column.name) for column in key.columns) if key else ()
+    key_columns: tuple[int, ...] = ()
+    if key is not None:
+        key_columns = tuple(map(schema.names.index, key.names))
     bound_cells = []
     for number in key_columns:
-        if schema.columns[number].data_type in _BY_NUMBER:
+        column = schema.columns[number]
+        if column.data_type in _BY_NUMBER:
+            # The index is in the order of the numbers, the row has the label.
             bound_cells.append(len(expressions))
-            expressions.append(f"{quoted(names[number])} + 0")
+            expressions.append(f"{quoted(column.name)} + 0")
         else:
             bound_cells.append(number)
     return SelectedTable(
@@ -155,10 +158,15 @@ def selected_table(table: TableId, schema: TableSchema, *, has_metadata: bool) -
 _FORMS = {TYPE.FLOAT: CellForm.FLOAT, TYPE.DOUBLE: CellForm.DOUBLE}
 
 
+def _without_bool(column: BinlogColumn) -> BinlogColumn:
+    if column.data_type == BOOL:
+        return replace(column, data_type="")
+    return column
+
+
 def _described(table: TableId, column: TableColumn) -> BinlogColumn:
     """The column as a table map would describe it."""
-    numbers = _NUMBERS.search(column.type)
-    first, second = (int(number or 0) for number in numbers.groups()) if numbers else (0, 0)
+    first, second = _sizes(column.type)
     match column.data_type:
         case "decimal":
             described = TYPE.NEWDECIMAL, (first, second)
@@ -166,9 +174,10 @@ def _described(table: TableId, column: TableColumn) -> BinlogColumn:
             described = TYPE.BIT, (first, 0)
         case "time" | "datetime" | "timestamp" as name:
             described = _TEMPORAL[name], (first, 0)
-        case "char" | "varchar" as name:
-            size = first * character_bytes(column.charset)
-            described = (TYPE.STRING if name == "char" else TYPE.VARCHAR), (size, 0)
+        case "char":
+            described = TYPE.STRING, (first * character_bytes(column.charset), 0)
+        case "varchar":
+            described = TYPE.VARCHAR, (first * character_bytes(column.charset), 0)
         case "binary":
             described = TYPE.STRING, (first, 0)
         case "varbinary":
@@ -183,16 +192,23 @@ def _described(table: TableId, column: TableColumn) -> BinlogColumn:
     return BinlogColumn(column.name, *described)
 
 
+def _sizes(type_: str) -> tuple[int, int]:
+    """The numbers in parentheses of a type, 0 for one that is not there."""
+    found = _NUMBERS.search(type_)
+    if found is None:
+        return 0, 0
+    return int(found[1]), int(found[2] or 0)
+
+
 def _sent(column: BinlogColumn) -> BinlogColumn:
     """The column as it is in the server's answer."""
     if column.type in _FORMS:
         return column
-    has_characters = column.type in (TYPE.STRING, TYPE.VARCHAR, TYPE.BLOB, TYPE.ENUM, TYPE.SET)
-    charset = column.charset if has_characters else "utf8mb4"
-    if column.data_type in OWN_TYPES:
-        charset = "utf8mb4"
-    elif column.type in (TYPE.GEOMETRY, VECTOR):
+    charset = "utf8mb4"
+    if column.type in (TYPE.GEOMETRY, VECTOR):
         charset = BINARY
+    elif column.type in _WITH_CHARACTERS and column.data_type not in OWN_TYPES:
+        charset = column.charset
     return BinlogColumn(column.name, TYPE.BLOB, _LONG_TEXT, charset=charset)
 
 
@@ -211,13 +227,13 @@ def _expression(column: TableColumn) -> str:
 def _paging_key(schema: TableSchema) -> Key | None:
     """The first unique key, the primary key before others, that has no NULLs and whose columns can
     all be compared with literals."""
-    columns = {column.name: column for column in schema.columns}
-    nullable = {column.name for column in schema.columns if column.is_nullable}
+    columns = schema.by_name
+    nullable = schema.nullable
     for unique in schema.uniques:
         if unique.is_whole and nullable.isdisjoint(unique.columns):
-            kinds = [_key_column(columns[name]) for name in unique.columns]
-            if all(kinds):
-                return Key(unique.name, tuple(kind for kind in kinds if kind))
+            parts = list(filter(None, [_key_column(columns[name]) for name in unique.columns]))
+            if len(parts) == len(unique.columns):
+                return Key(unique.name, tuple(parts))
     return None
 
 

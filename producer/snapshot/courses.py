@@ -80,7 +80,7 @@ class Courses:
 
     def __init__(self, task: FetchTask, stored: Mapping[TableId, TableProgress]) -> None:
         self._filter = TableFilter(task.tables)
-        self._heartbeats = task.heartbeat.table if task.heartbeat else None
+        self._heartbeats = task.heartbeat_table
         self._by_table: dict[TableId, Course] = {}
         self.unsaved: dict[TableId, TableProgress] = {}
         self.to_find: list[Wish | None] = []

@@ -49,19 +49,21 @@ class TableProgress:
 
     def to_fields(self) -> dict[str, Any]:
         """The progress as JSON fields."""
-        fields = {_FIELDS[name]: value for name, value in asdict(self).items()}
-        return {name: value for name, value in fields.items() if value not in ("", None)}
+        fields = {}
+        for name, value in asdict(self).items():
+            if value not in ("", None):
+                fields[_FIELDS[name]] = value
+        return fields
 
     @classmethod
     def from_fields(cls, fields: Mapping[str, Any]) -> TableProgress:
         """Reads the fields that `to_fields` returns, ignores others. Raises ValueError."""
         known = {name: fields[spelled] for name, spelled in _FIELDS.items() if spelled in fields}
         try:
-            return cls(
-                **known
-                | {"state": TableState(known["state"])}
-                | {name: tuple(map(str, known[name])) for name in ("after", "until") & known.keys()}
-            )
+            known["state"] = TableState(known["state"])
+            for name in ("after", "until") & known.keys():
+                known[name] = tuple(map(str, known[name]))
+            return cls(**known)
         except (TypeError, KeyError) as error:
             raise ValueError(f"not the progress of a table: {error}") from error
 

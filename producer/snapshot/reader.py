@@ -78,7 +78,9 @@ class ChunkReader:
         self._config, self._server = config, server
         self._connection: Connection = servers.connect(config, READ_SECONDS)
         try:
-            limit = "max_statement_time" if server.is_mariadb else "max_execution_time"
+            limit = "max_execution_time"
+            if server.is_mariadb:
+                limit = "max_statement_time"
             with suppress(pymysql.Error):  # an old server has no such variable
                 servers.query(self._connection, f"SET SESSION {limit} = 0")
             for statement in _SESSION:
@@ -124,7 +126,9 @@ class ChunkReader:
             "= %s AND table_name = %s",
             table,
         )
-        return (int(rows[0][0] or 0), int(rows[0][1] or 0)) if rows else (0, 0)
+        if not rows:
+            return 0, 0
+        return int(rows[0][0] or 0), int(rows[0][1] or 0)
 
     def settle(self, begun: BinlogPosition, is_over: Callable[[], bool]) -> None:
         """Begins a transaction that sees everything in the binlog before `begun`. Waits for that:
@@ -210,7 +214,9 @@ class ChunkReader:
         assert selected.key is not None
         sql = last_key(selected.table.table.id, selected.expressions, selected.key, where)
         answer = list(self._rows(sql))
-        return selected.bound(answer[0]) if answer else None
+        if not answer:
+            return None
+        return selected.bound(answer[0])
 
     def chunk(
         self,
@@ -245,7 +251,9 @@ class ChunkReader:
         table = selected.table.table.id
         sql = nth_key(table, selected.key_expressions, selected.key, after, until, rows)
         answer = list(self._rows(sql))
-        return selected.bound_of_key(answer[0]) if answer else None
+        if not answer:
+            return None
+        return selected.bound_of_key(answer[0])
 
     def between(
         self, selected: SelectedTable, after: Bound | None, until: Bound

@@ -15,7 +15,7 @@ from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
 from cdcbus.producer.binlog.dump_stream import BOUNDED, READ_BYTES, has_more, open_stream
-from cdcbus.producer.binlog.gtid import parse_gtids
+from cdcbus.producer.binlog.gtid import GtidSet, parse_gtids
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.schema.ddl_scanner import DdlScan
 from cdcbus.producer.schema.history import SchemaHistory
@@ -49,9 +49,11 @@ class BinlogSource:
         self, task: FetchTask, schemas: SchemaStore | None = None, epoch: str = ""
     ) -> None:
         self._epoch = epoch
-        self._schemas = MemorySchemas() if schemas is None else schemas
+        self._schemas: SchemaStore = MemorySchemas()
+        if schemas is not None:
+            self._schemas = schemas
         self._config = task.source
-        self._filter = TableFilter(task.tables, task.heartbeat.table if task.heartbeat else None)
+        self._filter = TableFilter(task.tables, task.heartbeat_table)
         self._ddl = task.ddl
         self._server_id = server_id(task)
         self._on_position_lost = task.on_position_lost
@@ -93,7 +95,9 @@ class BinlogSource:
         `is_own`: the task itself stored it, so its schema history reaches up to it, and is carried
         over when reading resumes by GTIDs. Raises PositionLost naming the gap, PositionError,
         ConfigError, SourceUnavailable, SourceMisconfigured."""
-        self._read_before = start if is_own and isinstance(start, BinlogPosition) else None
+        self._read_before = None
+        if is_own and isinstance(start, BinlogPosition):
+            self._read_before = start
         match start:
             case Edge.LATEST:
                 return self._binlog.latest()
@@ -250,7 +254,7 @@ class BinlogSource:
             )
             reader = SchemaReader(self._connection)
         scan = DdlScan(
-            self._events_until_now, 4 if server.has_checksum else 0, server.charsets, server.version
+            self._events_until_now, server.checksum_bytes, server.charsets, server.version
         )
         return SchemaHistory(
             self._schemas,
@@ -269,11 +273,9 @@ class BinlogSource:
 
     def _read(self, reading: Reading, position: BinlogPosition, read_bytes: int) -> Iterator[Batch]:
         server = self._server
-        start = (
-            position
-            if server.has_files_of(position)
-            else parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
-        )
+        start: BinlogPosition | GtidSet = position
+        if not server.has_files_of(position):
+            start = parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
         with servers.reported(self._config), closing(servers.connect(self._config)) as stream:
             watch, self._stream = EndWatch(self._config, server), stream
             for batch in reading.batches(

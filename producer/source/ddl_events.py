@@ -10,11 +10,11 @@ from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import Origin, TableDdl, TableId
 from cdcbus.producer.config import DdlConfig
 from cdcbus.producer.ddl.named_tables import Named, named
+from cdcbus.producer.ddl.table_changes import lower_case
 from cdcbus.producer.schema.ddl_scanner import Statement
 from cdcbus.producer.table_filter import TableFilter
 
 LOG = logging.getLogger(__name__)
-TRUNCATE = "TRUNCATE"
 _TRUNCATES = re.compile(rb"\s*(?:/\*.*?\*/\s*)*TRUNCATE\b", re.IGNORECASE | re.DOTALL)
 
 
@@ -49,18 +49,14 @@ class DdlReader:
     def _folded(self, one: Named) -> Named:
         if not self._folds_names:
             return one
-        table, was = (
-            TableId(name.schema.lower(), name.table.lower()) if name else None
-            for name in (one.table, one.was)
-        )
-        return Named(one.kind, table or one.table, was, one.is_temporary)
+        was = one.was and lower_case(one.was)
+        return Named(one.kind, lower_case(one.table), was, one.is_temporary)
 
     def _wanted(self, one: Named) -> TableId | None:
-        if not (self._config.truncates if one.kind == TRUNCATE else self._config.definitions):
+        if not self._config.publishes(one.kind):
             return None
-        return next(
-            (name for name in (one.table, one.was) if name and self._tables.accepts(name)), None
-        )
+        names = filter(None, (one.table, one.was))
+        return next(filter(self._tables.accepts, names), None)
 
     def _refuse(self, statement: Statement, origin: Origin) -> None:
         if self._config.truncates and _TRUNCATES.match(statement.sql):

@@ -54,7 +54,10 @@ class EndWatch:
         if batch.edge is not None or batch.closed or batch.opened:
             self._look_at, self._doubt = now + QUIET_SECONDS, None
         elif now >= self._look_at and sent is not None:
-            self._look_at = now + (AGAIN_SECONDS if self._stands_elsewhere(sent) else QUIET_SECONDS)
+            pause = QUIET_SECONDS
+            if self._stands_elsewhere(sent):
+                pause = AGAIN_SECONDS
+            self._look_at = now + pause
 
     def _stands_elsewhere(self, sent: Sent) -> bool:
         """Whether to check again soon. Raises SourceUnavailable when a second check agrees."""

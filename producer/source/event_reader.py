@@ -15,7 +15,7 @@ from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.rowchange import Origin
 from cdcbus.producer.binlog import event_types as kinds
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
-from cdcbus.producer.binlog.event_types import HEADER, HEARTBEATS
+from cdcbus.producer.binlog.event_types import HEADER, HEARTBEATS, checksum_bytes_of
 from cdcbus.producer.binlog.gtid import GtidSet, gtids_before_file, parse_gtids
 from cdcbus.producer.binlog.mariadb_compression import (
     PLAIN_ROWS,
@@ -77,14 +77,16 @@ class Reading:
         # A server that selects transactions by GTIDs may omit some after the place where it starts
         # sending. Until it says that all of them are in earlier files, edges do not name the
         # server, so that a restart goes by GTIDs as well.
-        self._files_of = server.identity if has_its_files else ""
+        self._files_of = ""
+        if has_its_files:
+            self._files_of = server.identity
         self._server, self._schema, self._ddl = server, schema, ddl
         self._epoch = epoch
         self._tables = EventTables(server, tables, schema, elsewhere.marks)
         self._row_statements = RowStatements(server, tables, skips=skips_statements)
         self._elsewhere = elsewhere
         self._told_elsewhere = False
-        self._checksum_bytes = 4 if server.has_checksum else 0
+        self._checksum_bytes = server.checksum_bytes
         self._version = server.version
         self.sent: Sent | None = None
         self._transaction = Transaction(server.server_uuid)
@@ -199,7 +201,9 @@ class Reading:
         return replace(oldest.before, published=published)
 
     def _at(self, edge: _Edge) -> BinlogPosition:
-        published = self._published.end if self._published is not None else None
+        published = None
+        if self._published is not None:
+            published = self._published.end
         return BinlogPosition(
             edge.file,
             edge.pos,
@@ -219,7 +223,9 @@ class Reading:
             # A file's head, with its own offset, can be repeated before a later event.
             is_head = kind == BINLOG.FORMAT_DESCRIPTION_EVENT
             # An offset has 32 bits: it wraps around after 4 GB.
-            self._pos = end_pos if start <= end_pos or is_head else carried(start, end_pos)
+            if start > end_pos and not is_head:
+                end_pos = carried(start, end_pos)
+            self._pos = end_pos
         elif self._transaction.has_begun:  # MariaDB omits the offsets of these events
             self._pos += len(event)
         handle(event, event[19 : len(event) - self._checksum_bytes], timestamp)
@@ -476,7 +482,7 @@ class Reading:
         self._tables.forget_numbers()  # they start again when the server does
 
     def _format_description(self, event: bytes, body: bytes, timestamp: int) -> None:
-        self._checksum_bytes = 4 if event[-5] == 1 else 0
+        self._checksum_bytes = checksum_bytes_of(event)
         self._version = version_of(body)
         self._created_ms = timestamp * 1000
 

@@ -73,7 +73,9 @@ class EventTables:
     def _decodable(self, body: bytes, place: BinlogCoordinates) -> DecodableTable | None:
         found = parse(body, self._server.charsets, is_mariadb=self._server.is_mariadb)
         table_map = self._described(found, place)
-        return None if self._is_sequence(table_map) else decodable(table_map)
+        if self._is_sequence(table_map):
+            return None
+        return decodable(table_map)
 
     def _described(self, table_map: TableMap, place: BinlogCoordinates) -> TableMap:
         """Completes a table map that leaves something open from the schema history."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from pymysqlreplication.constants import BINLOG
@@ -18,7 +19,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import tagged_gtid
 from cdcbus.producer.binlog.coordinates import SPAN
 from cdcbus.producer.binlog.dump_stream import BOUNDED, open_stream
-from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER
+from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER, checksum_bytes_of
 from cdcbus.producer.binlog.gtid import (
     GtidSet,
     commit_us,
@@ -90,7 +91,7 @@ class Binlog:
                 f"{when(epoch_ms)} has not come yet at source {self._where()}, where it is "
                 f"{when(now_ms)}; give an earlier time"
             )
-        names = [name for name, _ in self._files()]
+        names = self._file_names()
         second_ms = epoch_ms - epoch_ms % 1000
         # Transactions in files before the chosen one were committed before the end of the second in
         # which the chosen one was created.
@@ -102,8 +103,10 @@ class Binlog:
                 "what was committed between the two is not in it"
             )
         for begin in self._begins(BinlogPosition(names[max(0, number - 1)], FIRST_EVENT)):
-            is_exact = begin.commit_ms % 1000 != 0
-            if begin.commit_ms >= (epoch_ms if is_exact else second_ms):
+            wanted_ms = epoch_ms
+            if begin.commit_ms % 1000 == 0:  # in whole seconds
+                wanted_ms = second_ms
+            if begin.commit_ms >= wanted_ms:
                 return self._named(begin.file, begin.pos)
         return self.latest()
 
@@ -184,16 +187,18 @@ class Binlog:
     def lost(self, position: BinlogPosition, reason: str = "") -> PositionLost:
         """The error for a position that does not exist: what is wanted and what exists, by file
         and time."""
-        names = [name for name, _ in self._files()]
+        names = self._file_names()
         text = (
             f"source {self._where()} does not hold {position}{_committed(position)}: it has "
             f"{names[0]} to {names[-1]}; {self._begin()}"
         )
-        return PositionLost(f"{text}; {reason}" if reason else text)
+        if reason:
+            text += f"; {reason}"
+        return PositionLost(text)
 
     def file_after(self, file: str) -> str:
         """The next file's name; empty after the last one."""
-        names = [name for name, _ in self._files()]
+        names = self._file_names()
         if file not in names[:-1]:
             return ""
         return names[names.index(file) + 1]
@@ -226,13 +231,13 @@ class Binlog:
                 "source %s: reading %s up to %d for the GTIDs before it", self._where(), file, pos
             )
         found: GtidSet | None = None
-        checksum_bytes = 4 if self._server.has_checksum else 0
+        checksum_bytes = self._server.checksum_bytes
         with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
             for event in events:
                 _, kind, _, length, end, _ = HEADER.unpack_from(event)
                 body = event[HEADER.size : length - checksum_bytes]
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                    checksum_bytes = 4 if event[-5] == 1 else 0
+                    checksum_bytes = checksum_bytes_of(event)
                 elif kind == BINLOG.ROTATE_EVENT and body[8:].decode() != file:
                     break
                 elif kind == BINLOG.PREVIOUS_GTIDS_LOG_EVENT:
@@ -249,6 +254,9 @@ class Binlog:
         with servers.reported(self._config):
             return servers.binlog_files(self._connection)
 
+    def _file_names(self) -> list[str]:
+        return [name for name, _ in self._files()]
+
     def _created_ms(self, file: str) -> int:
         with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
             for event in events:
@@ -259,7 +267,7 @@ class Binlog:
     def _begins(self, start: BinlogPosition | GtidSet) -> Iterator[Begin]:
         """Yields the begin of each transaction from `start` to the end of the binlog."""
         file = ""
-        checksum_bytes = 4 if self._server.has_checksum else 0
+        checksum_bytes = self._server.checksum_bytes
         with self._events(start) as events:
             for event in events:
                 timestamp, kind, _, length, end, _ = HEADER.unpack_from(event)
@@ -267,7 +275,7 @@ class Binlog:
                 if kind == BINLOG.ROTATE_EVENT:
                     file = body[8:].decode()
                 elif kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                    checksum_bytes = 4 if event[-5] == 1 else 0
+                    checksum_bytes = checksum_bytes_of(event)
                 elif kind in _BEGINS:
                     # the header's time is in whole seconds
                     commit_ms = _commit_ms(kind, body) or timestamp * 1000
@@ -277,7 +285,7 @@ class Binlog:
     def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:
         with servers.reported(self._config), closing(servers.connect(self._config)) as connection:
             stream = open_stream(connection, self._server, start, BOUNDED)
-            yield (event for events in stream for event in events)
+            yield chain.from_iterable(stream)
 
     def _where(self) -> str:
         host, port = self._config.addresses[0]
@@ -297,7 +305,9 @@ def _mysql_gtid(kind: int, body: bytes) -> str:
     """The GTID of an event that begins a transaction; empty for any other."""
     if kind == GTID_TAGGED:
         return tagged_gtid.parse(body).text
-    return mysql_gtid(body) if kind == BINLOG.GTID_LOG_EVENT else ""
+    if kind == BINLOG.GTID_LOG_EVENT:
+        return mysql_gtid(body)
+    return ""
 
 
 def when(epoch_ms: int) -> str:
@@ -306,4 +316,6 @@ def when(epoch_ms: int) -> str:
 
 
 def _committed(position: BinlogPosition) -> str:
-    return f", committed {when(position.timestamp_ms)}" if position.timestamp_ms else ""
+    if not position.timestamp_ms:
+        return ""
+    return f", committed {when(position.timestamp_ms)}"

@@ -49,5 +49,5 @@ class RunEnd:
 
 def covers(executed: str, wanted: str, *, is_mariadb: bool) -> bool:
     """Whether the executed GTID set contains the wanted one. Raises PositionError."""
-    reached, other = (parse_gtids(text, is_mariadb=is_mariadb) for text in (executed, wanted))
-    return reached.covers(other)
+    other = parse_gtids(wanted, is_mariadb=is_mariadb)
+    return parse_gtids(executed, is_mariadb=is_mariadb).covers(other)

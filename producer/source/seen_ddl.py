@@ -11,7 +11,6 @@ from cdcbus.producer.source.row_events import Batch
 from cdcbus.producer.table_filter import TableFilter
 
 KEPT = 200  # until the reporter takes them
-TRUNCATE = "TRUNCATE"
 Seen = tuple[float, str]
 """The time, in epoch seconds, and a sentence without the statement's text: that may hold values."""
 
@@ -26,12 +25,14 @@ class SeenDdl:
         """Collects the DDL of a batch."""
         for statement in batch.ddl:
             for each in named(statement.sql, statement.schema, statement.session) or ():
-                tables = [table for table in (each.table, each.was) if table]
+                tables = filter(None, (each.table, each.was))
                 if each.is_temporary or not any(map(self._filter.accepts, tables)):
                     continue
-                is_truncate = each.kind == TRUNCATE
-                is_sent = self._config.truncates if is_truncate else self._config.definitions
-                how = "published" if is_sent else "seen at the source, not published"
-                was = f" (before: {each.was})" if each.was else ""
-                sentence = f"{each.kind} of {each.table}{was} before {statement.end}: {how}"
+                subject = f"{each.kind} of {each.table}"
+                if each.was:
+                    subject += f" (before: {each.was})"
+                how = "seen at the source, not published"
+                if self._config.publishes(each.kind):
+                    how = "published"
+                sentence = f"{subject} before {statement.end}: {how}"
                 self._seen.append((time.time(), sentence))

@@ -56,8 +56,10 @@ class Prepared:
 
     def check(self, more: Iterable[Rows]) -> None:
         """Raises UnreadableEvent when the held rows and the given ones are too many."""
-        held = (*(each.rows for each in self._open.values()), more)
-        if sum(len(rows.body) for kept in held for rows in kept) > MAX_BYTES:
+        held = sum(len(rows.body) for rows in more)
+        for each in self._open.values():
+            held += sum(len(rows.body) for rows in each.rows)
+        if held > MAX_BYTES:
             raise UnreadableEvent(
                 "XA transactions that are prepared and not committed hold more than "
                 f"{MAX_BYTES >> 20} MB of rows, too many to keep until "
