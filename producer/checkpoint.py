@@ -79,6 +79,7 @@ class Checkpoint:
         stored. Raises PositionConflict, even if there is nothing new to store, BusRejected and
         BusUnavailable."""
         edge = self._published()
+        # First, as the save in progress may be of this very edge.
         self._aside.settle()
         text, edge = self._next(edge)
         if edge is not None:
@@ -104,6 +105,7 @@ class Checkpoint:
 
     def _save(self, edge: BinlogPosition, text: str) -> None:
         self._positions.save(text)
+        # Saves follow each other: no earlier position can still be stored after this one.
         self._unsure = []
         self._stored = self.progress.position = edge
         self.progress.stored += 1

@@ -70,6 +70,7 @@ class OpenSource:
         """Yields rows after a position, and the edge after them, if there is one."""
         place = SourcePlace(start.file, start.pos)
         rows = self._guarded(lambda: iter(self._source.read(place)))
+        # Row by row, as an error of the source can come with each of them.
         while (found := self._guarded(lambda: next(rows, END))) is not END:
             if not isinstance(found, SourceRows):
                 raise self._broken(f"gave a {type(found).__name__}; expected SourceRows")

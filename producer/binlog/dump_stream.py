@@ -50,7 +50,9 @@ def open_stream(
     heartbeat = int(HEARTBEAT_SECONDS * 1_000_000_000)
     # This checksum setting holds for the first event only, which names the file; the head of that
     # file then states its own.
-    checksum = "'CRC32'" if server.has_checksum else "'NONE'"
+    checksum = "'NONE'"
+    if server.has_checksum:
+        checksum = "'CRC32'"
     with connection.cursor() as cursor:
         for prefix in ("master", "source"):  # MySQL 8.4 renamed them; setting both does no harm
             cursor.execute(
@@ -67,6 +69,7 @@ def open_stream(
             )
     raw: Any = connection  # the driver has no public way to read a stream
     raw._execute_command(*_request(start, server_id, SEND_ANNOTATIONS if server.is_mariadb else 0))
+    # Heartbeats come even while there are no events: longer silence is a lost connection.
     raw._sock.settimeout(SILENCE_SECONDS)
     yield from _events(packets(raw._rfile.read1, read_bytes), is_bounded=server_id == BOUNDED)
 
@@ -89,7 +92,9 @@ def _request(start: BinlogPosition | GtidSet, server_id: int, flags: int) -> tup
         return COMMAND.COM_BINLOG_DUMP_GTID, struct.pack(
             "<HIIQI", _THROUGH_GTID, server_id, 0, 4, len(executed)
         ) + executed
-    file, pos = (start.file, start.pos) if isinstance(start, BinlogPosition) else ("", 4)
+    file, pos = "", 4
+    if isinstance(start, BinlogPosition):
+        file, pos = start.file, start.pos
     return COMMAND.COM_BINLOG_DUMP, struct.pack("<IHI", pos, flags, server_id) + file.encode()
 
 
@@ -98,6 +103,7 @@ def _events(batches: Iterator[list[bytes]], *, is_bounded: bool) -> Iterator[lis
     stream, after the events before it were yielded; the end of an `is_bounded` stream is no
     error."""
     for batch in batches:
+        # Nearly always: then no packet is looked at one by one.
         if not any(map(_STATUS, batch)):
             yield [packet[1:] for packet in batch]
             continue
@@ -143,6 +149,7 @@ def packets(read: Callable[[int], bytes], read_bytes: int) -> Iterator[list[byte
             at = end
         # Bytes missing to the end of a begun packet, or else to the end of the next head.
         lacking = (end if end > size else at + 4) - size
+        # A part can have 16 MB: it is not kept while the next ones are awaited.
         data, part = data[at:], b""
         if found:
             yield found

@@ -97,6 +97,7 @@ def _events(read: Callable[[int], bytes], left: int) -> Iterator[list[bytes]]:
                     "fit into it"
                 )
             lacking = at + size - len(data)
+            # The event continues in the next piece, which must then be at least as large.
             if lacking > 0:
                 break
             events.append(data[at : at + size])

@@ -63,6 +63,7 @@ def changes(sql: bytes, schema: str, session: Session = PLAIN) -> list[Change]:
         text = sql.decode(session.encoding)
     except UnicodeDecodeError:
         text = sql.decode("ascii", "replace")
+        # Then only its names count: `_understood` takes no definitions from it.
         session = replace(session, is_exact=False)
     try:
         found = tokens(text, session)

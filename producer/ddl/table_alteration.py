@@ -93,6 +93,7 @@ def _applied(table: TableSchema, actions: Sequence[Action]) -> TableSchema:
     charset = _charset(actions, table.charset)
 
     before = table.columns
+    # Only the old columns: new ones are defined in the new character set already.
     if any(isinstance(action, SetCharset) and action.converts for action in actions):
         before = _converted(before, actions, charset)
     changes = _column_changes(before, actions, charset)
@@ -104,6 +105,7 @@ def _applied(table: TableSchema, actions: Sequence[Action]) -> TableSchema:
         raise Unclear
 
     uniques = altered_keys(table, actions, ColumnFates(after, now))
+    # Before the keys are sorted, which depends on the columns that can be NULL.
     columns = _never_null(columns, uniques)
     ordered = ordered_keys(table, uniques, columns, actions)
     result = TableSchema(tuple(columns), tuple(ordered), charset, table.times)

@@ -16,6 +16,7 @@ class TokenReader:
 
     def __init__(self, tokens: Sequence[Token]) -> None:
         end = len(tokens)
+        # Clients may send a statement with its delimiter, and servers log it as it came.
         while end and tokens[end - 1] == Token(Kind.SIGN, ";"):
             end -= 1
         self._tokens = tokens[:end]

@@ -202,7 +202,9 @@ def sql_text(charset: str, raw: bytes) -> str | None:
     text = decoder(charset, "")(raw)
     # Only text that encodes to the same bytes is certain: a byte that is no character was decoded
     # to an escape, and a backslash that is a character's second byte has disappeared.
-    return text if encoded(charset, text) == raw and not _NO_CHARACTERS & set(text) else None
+    if encoded(charset, text) != raw or _NO_CHARACTERS & set(text):
+        return None
+    return text
 
 
 def encoded(charset: str, text: str) -> bytes | None:
@@ -210,6 +212,7 @@ def encoded(charset: str, text: str) -> bytes | None:
     known."""
     if text.isascii() and charset not in _NO_SIGNS:
         return text.encode()
+    # These hold the first 65,536 characters only.
     if charset in ("utf8", "utf8mb3", "ucs2") and max(text, default="") > "\uffff":
         return None
     try:
@@ -223,7 +226,10 @@ def encoded(charset: str, text: str) -> bytes | None:
         raw = text.translate(inverse).encode(_CODECS[charset])
     except UnicodeEncodeError:
         return None
-    return raw if decoder(charset, "")(raw) == text else None
+    # Some characters have bytes of which the server makes another one.
+    if decoder(charset, "")(raw) != text:
+        return None
+    return raw
 
 
 def stored(charset: str, text: str) -> str | None:
@@ -239,7 +245,9 @@ def stored(charset: str, text: str) -> str | None:
             text.encode(narrow)
         except UnicodeEncodeError:
             return None
-        return None if encoded(charset, text) is None or _NOT_HELD & set(text) else text
+        if encoded(charset, text) is None or _NOT_HELD & set(text):
+            return None
+        return text
     return "".join(
         character if encoded(charset, character) is not None else "?" for character in text
     )

@@ -154,6 +154,7 @@ def _time(column: BinlogColumn) -> Reader:
     size, zero, mask = 3 + extra, 0x800000 << (8 * extra), (1 << (8 * extra)) - 1
 
     def read(image: bytes, at: int) -> tuple[str, int]:
+        # Stored with an offset, so that negative times sort before others as bytes.
         packed = int.from_bytes(image[at : at + size], "big") - zero
         magnitude = abs(packed)
         clock = magnitude >> (8 * extra)
@@ -171,6 +172,7 @@ def _datetime(column: BinlogColumn) -> Reader:
     def read(image: bytes, at: int) -> tuple[str, int]:
         packed = int.from_bytes(image[at : at + 5], "big") - 0x8000000000
         day, clock = packed >> 17, packed & 0x1FFFF
+        # Stored as year * 13 + month, as a month can be 0.
         year, month = divmod(day >> 5, 13)
         fraction = fraction_text(int.from_bytes(image[at + 5 : at + 5 + extra], "big"), digits)
         text = (
@@ -343,9 +345,10 @@ def _decompressed(stored: bytes, column: BinlogColumn) -> bytes:
             "does not know"
         )
     try:
-        return zlib.decompress(
-            stored[1 + (stored[0] & 7) :], -zlib.MAX_WBITS if stored[0] & 8 else zlib.MAX_WBITS
-        )
+        window_bits = zlib.MAX_WBITS
+        if stored[0] & 8:
+            window_bits = -window_bits  # zlib's sign for data without its header
+        return zlib.decompress(stored[1 + (stored[0] & 7) :], window_bits)
     except zlib.error as error:
         raise UnreadableEvent(
             f"column {column.name} is compressed, but not as it says ({error})"

@@ -24,6 +24,7 @@ _NUMBERS = {
     0x09: struct.Struct("<q"),
     0x0A: struct.Struct("<Q"),
 }
+_SMALL_OFFSET, _LARGE_OFFSET = struct.Struct("<H"), struct.Struct("<I")
 _double = struct.Struct("<d").unpack_from
 _DOUBLE, _STRING, _OPAQUE = 0x0B, 0x0C, 0x0F
 _LITERALS = {0: "null", 1: "true", 2: "false"}
@@ -87,9 +88,10 @@ def _container(kind: int, data: bytes, at: int) -> str:
     container's beginning."""
     is_large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
     is_object = kind in (_SMALL_OBJECT, _LARGE_OBJECT)
-    offset = struct.Struct("<I") if is_large else struct.Struct("<H")
+    offset, inline = _SMALL_OFFSET, _INLINE
+    if is_large:
+        offset, inline = _LARGE_OFFSET, _INLINE_LARGE
     width = offset.size
-    inline = _INLINE_LARGE if is_large else _INLINE
     (count,) = offset.unpack_from(data, at)
     entry = at + 2 * width
     keys = []
@@ -102,6 +104,7 @@ def _container(kind: int, data: bytes, at: int) -> str:
     values = []
     for _ in range(count):
         child = data[entry]
+        # Small values are in the place of their own offset.
         place = entry + 1 if child in inline else at + offset.unpack_from(data, entry + 1)[0]
         values.append(_value(child, data, place))
         entry += 1 + width
@@ -139,6 +142,7 @@ def _packed_time(kind: int, packed: int) -> str:
     if kind == _TIME:
         return "-" + hms if packed < 0 else hms
     day = clock >> 17
+    # Stored as year * 13 + month, as a month can be 0.
     year, month = divmod(day >> 5, 13)
     text = f"{year:04d}-{month:02d}-{day & 31:02d}"
     return text if kind == _DATE else f"{text} {hms}"

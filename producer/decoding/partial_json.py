@@ -94,6 +94,7 @@ def _whole(
             continue
         if index in partial:
             end = at + 4 + int.from_bytes(body[at : at + 4], "little")
+            # Without the four bytes of its length, which a row has before a document.
             document = changed(before[index][4:], body[at + 4 : end])
             parts.append(len(document).to_bytes(4, "little") + document)
         else:
@@ -146,7 +147,9 @@ class _Cell:
     is_from_end: bool
 
     def place(self, array: list[_Node]) -> int:
-        return len(array) - self.number if self.is_from_end else self.number
+        if self.is_from_end:
+            return len(array) - self.number
+        return self.number
 
 
 def _path(text: str) -> list[bytes | _Cell]:
@@ -193,6 +196,7 @@ def _apply(
 def _apply_to_array(array: list[_Node], operation: int, place: int, value: _Node | None) -> None:
     exists = 0 <= place < len(array)
     if operation == _INSERT and value is not None:
+        # A place beyond the end appends, one before the beginning prepends.
         array.insert(max(0, place), value)
     elif operation == _REPLACE and value is not None and exists:
         array[place] = value
@@ -262,10 +266,13 @@ def _parsed(kind: int, data: bytes, at: int) -> _Node:
     values = []
     for _ in range(count):
         child = data[entry]
+        # Small values are in the place of their own offset.
         place = entry + 1 if child in inline else at + number(entry + 1)
         values.append(_parsed(child, data, place))
         entry += 1 + width
-    return dict(zip(names, values, strict=True)) if is_object else values
+    if is_object:
+        return dict(zip(names, values, strict=True))
+    return values
 
 
 def _text_end(kind: int, data: bytes, at: int) -> int:
@@ -309,5 +316,7 @@ def _stored(node: _Node) -> tuple[int, bytes]:
             outside.append(data)
             at += len(data)
     body = b"".join([*parts, *names, *outside])
-    kind = _LARGE_OBJECT if isinstance(node, dict) else _LARGE_ARRAY
+    kind = _LARGE_ARRAY
+    if isinstance(node, dict):
+        kind = _LARGE_OBJECT
     return kind, struct.pack("<II", len(children), 8 + len(body)) + body

@@ -118,6 +118,7 @@ def parse(body: bytes, charsets: Mapping[int, str], *, is_mariadb: bool) -> Tabl
     types = body[at : at + count]
     size, at = packed_integer(body, at + count)
     columns = _columns(name, types, body[at : at + size])
+    # Then comes a bit for each column: whether it can be NULL, which rows do not need.
     at += size + (count + 7) // 8
     metadata = _metadata(body, at)
     return _complete(
@@ -181,6 +182,7 @@ def _metadata(body: bytes, at: int) -> _Metadata:
         elif kind == _SIMPLE_KEY:
             metadata.key = _integers(value)
         elif kind == _PREFIX_KEY:
+            # Each column is followed by the length of its prefix, 0 for the whole column.
             metadata.key = _integers(value)[::2]
     return metadata
 
@@ -243,7 +245,9 @@ def _complete(
         if column.type in _NUMERIC:
             if metadata.signedness is not None:
                 column = replace(
-                    column, unsigned=bool(metadata.signedness[numeric // 8] & 0x80 >> numeric % 8)
+                    # The highest bit of each byte comes first here, unlike in the bitmaps of rows.
+                    column,
+                    unsigned=bool(metadata.signedness[numeric // 8] & 0x80 >> numeric % 8),
                 )
             numeric += 1
         elif column.type in character_types:
@@ -260,7 +264,9 @@ def _complete(
                 column = replace(column, labels=tuple(map(decode, labels)), charset=charset)
             labelled += 1
         completed.append(column)
-    key = tuple(metadata.names[index] for index in metadata.key) if metadata.names else ()
+    key: tuple[str, ...] = ()
+    if metadata.names:
+        key = tuple(map(metadata.names.__getitem__, metadata.key))
     return TableMap(name, tuple(completed), key, is_complete=bool(metadata.names))
 
 

@@ -74,11 +74,9 @@ def deliveries(
     publisher: KafkaPublisher, config: PublishConfig, positions: PositionStore
 ) -> Deliveries:
     """Returns deliveries with transactions if the task file asks for them."""
-    return (
-        Transactions(publisher, config, positions)
-        if config.transactional_id
-        else Acknowledgements(publisher)
-    )
+    if config.transactional_id:
+        return Transactions(publisher, config, positions)
+    return Acknowledgements(publisher)
 
 
 class Acknowledgements:
@@ -96,6 +94,7 @@ class Acknowledgements:
 
     def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
         self._edge, self._is_published = edge, False
+        # After many records batches fill by themselves, and to wait would hold up the stream.
         few = 0 < self._publisher.sent - self._edge_records <= PUSHED_RECORDS
         self._edge_records = self._publisher.sent
         if few:
@@ -151,11 +150,11 @@ class Transactions:
         if stored is None:
             self._recover()
             return
-        committed = position_in(
-            self._transaction.committed()[1],
-            self._positions.position_version,
-            stored if self._positions.is_own else "",
-        )
+        own = ""
+        if self._positions.is_own:
+            own = stored
+        _, text = self._transaction.committed()
+        committed = position_in(text, self._positions.position_version, own)
         if committed is not None:
             was = BinlogPosition.from_json(stored)
             LOG.info(
@@ -211,6 +210,7 @@ class Transactions:
             )
             self._committed_at = time.monotonic()
             cost_seconds = (self._committed_at - begun) * COMMIT_COSTS
+            # Where commits are slow they are rarer, so that rows have most of the time.
             self._interval_seconds = min(max(COMMIT_SECONDS, cost_seconds), LONGEST_COMMIT_SECONDS)
             self._committed_records = self._edge_records
         self._published = edge
@@ -234,8 +234,11 @@ def position_in(text: str, position_version: int, own: str = "") -> BinlogPositi
     PositionError."""
     noted, _, position = text.partition(" ")
     version, *storing = noted.split(":")
+    # Any other version means that the node was set since: then the node counts.
     is_still_that = version == str(position_version) or (own and _digest(own) in storing)
-    return BinlogPosition.from_json(position) if position and is_still_that else None
+    if not position or not is_still_that:
+        return None
+    return BinlogPosition.from_json(position)
 
 
 def _digest(text: str) -> str:

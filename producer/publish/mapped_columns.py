@@ -59,13 +59,18 @@ def record_columns(table: DecodableTable, plan: Plan, key: tuple[str, ...]) -> R
     )
     taken = frozenset[str]().union(*(each.takes for each in computed))
     known = frozenset(column.name for column in table.columns)
-    if {*key, *plan.table.key} & plan.computed.keys() or taken & plan.masks.keys() or taken - known:
+    if {*key, *plan.table.key} & plan.computed.keys():
+        return None
+    # An expression takes the source's text, and the reader of a masked column has only the masked.
+    if taken & plan.masks.keys() or taken - known:
         return None
     columns, readers = [], []
     for column, read in zip(table.columns, table.readers, strict=True):
         mask = plan.masks.get(column.name)
-        columns.append(column if mask is None else replace(column, type=ONLY_READ))
-        readers.append(read if mask is None else _masked(read, mask))
+        if mask is not None:
+            column, read = replace(column, type=ONLY_READ), _masked(read, mask)
+        columns.append(column)
+        readers.append(read)
     names = tuple(plan.names[column.name] for column in table.columns)
     return RecordColumns(plan.table, names, tuple(columns), tuple(readers), computed)
 

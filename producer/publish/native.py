@@ -102,7 +102,9 @@ def without() -> str:
         return "CDCBUS_PURE_PYTHON is set"
     if compiled is not None:
         return ""
-    return "it is not built" if built is None else "it was built from another version of cdcbus"
+    if built is None:
+        return "it is not built"
+    return "it was built from another version of cdcbus"
 
 
 def placeholders(template: Sequence[Placeholder], op: Op) -> tuple[int, ...]:
@@ -119,6 +121,7 @@ def placeholders(template: Sequence[Placeholder], op: Op) -> tuple[int, ...]:
 
 def constants(computed: Sequence[Computed]) -> bytes:
     """The members of computed columns with the same value in every row."""
+    # They need no column, so that an empty row gives what every row has.
     return ",".join(
         f"{json_string(each.name)}:{json_string(each.cell({}) or '')}" for each in computed
     ).encode()
@@ -153,6 +156,7 @@ def _decimal(column: BinlogColumn) -> CellPlan | None:
 
 
 def _enum(column: BinlogColumn) -> CellPlan | None:
+    # Number 0 is the empty text, which MySQL stores for a value that was not valid.
     labels = ("", *column.labels)
     return CellPlan(
         built.ENUM,
@@ -166,6 +170,7 @@ def _text(column: BinlogColumn, length_bytes: int) -> CellPlan | None:
     charset = column.charset
     if charset in ("utf8mb4", "utf8mb3", "utf8"):
         return CellPlan(built.UTF8, length_bytes)
+    # Characters of several bytes are left to the reader.
     if charset in BYTES_PER_CHARACTER:
         return None
     json_texts, texts = _characters(charset)
@@ -177,6 +182,7 @@ def _characters(charset: str) -> tuple[bytes, bytes]:
     """The character of each byte in a single-byte character set, as JSON and as plain text: 256
     entries of its length and up to 7 bytes."""
     decode = decoder(charset, "")
+    # JSON without its quotes, as the characters of a cell stand side by side in one text.
     texts = [decode(bytes((byte,))) for byte in range(256)]
     return b"".join(_entry(json_string(text)[1:-1]) for text in texts), b"".join(map(_entry, texts))
 

@@ -132,6 +132,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
                         waiting.setdefault(topic, []).extend(records)
                     sent += part.kind == TRUNCATE
                     continue
+                # Rows are numbered within their transaction, which can have several batches.
                 if part.is_first:
                     self._row = 0
                 made, count = self._routes.made(part, self._row)
@@ -145,6 +146,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
                 self._row += count
                 sent += count
                 self.tables.setdefault(part.table.table.id, Counter())[OPS[part.kind]] += count
+                # A large batch is handed over piece by piece, so that little of it waits here.
                 for each in made:
                     if len(waiting[each.topic]) >= BATCH_RECORDS:
                         self._produce(each.topic, waiting.pop(each.topic))
@@ -184,6 +186,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
             for number, record in enumerate(made.records)
             if len(record["value"]) > self._batch_bytes
         ]
+        # From the end, so that a removed record leaves the earlier numbers right.
         for number in reversed(numbers):
             record = made.records[number]
             which = LargeRecord(
@@ -276,6 +279,7 @@ class KafkaPublisher(KafkaWriter[_Large]):
             return
         LOG.error("%s; key and position go to topic %s", sentence, dead_letter_topic)
         if self._config.transactional_id:
+            # A refused record ends its transaction: only a repeated one can do without it.
             self._dead.add(refused.record)
             self._dead_sizes.add(refused.size)
             self._failure = BusUnavailable(f"{sentence}; its transaction is repeated without it")

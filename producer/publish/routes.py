@@ -147,7 +147,9 @@ class TableRoutes:
         return own is not None and str(own).upper() == str(table).upper()
 
     def _transform_of(self, table: TableId) -> RecordTransform:
-        return self._unmapped if self._is_own(table) else self._mapped
+        if self._is_own(table):
+            return self._unmapped
+        return self._mapped
 
     def _new_processor(self, table: DecodableTable) -> TableWriter:
         writer = self._processors[table] = TableWriter(
@@ -182,6 +184,7 @@ class TableRoutes:
     def _new_routes(self, table: DecodableTable) -> tuple[_Route, ...]:
         is_mapped = self._transform.rules and not self._is_own(table.table.id)
         routes = tuple(self._mapped_routes(table)) if is_mapped else (self._as_it_is(table),)
+        # Here, so that a missing topic stops the task before a row is made for it.
         for route in routes:
             self._need(route.topic)
         self._routes[table] = routes
@@ -190,7 +193,9 @@ class TableRoutes:
     def _as_it_is(self, table: DecodableTable) -> _Route:
         name = table.table.id
         # key patterns do not apply to the heartbeat table
-        config = replace(self._config, key_rules=()) if self._is_own(name) else self._config
+        config = self._config
+        if self._is_own(name):
+            config = replace(config, key_rules=())
         topic, key = topic_of(name, config), key_columns(table.table, config)
 
         def row_at_a_time(change: RowChange) -> list[Record]:
@@ -251,7 +256,10 @@ def placed(change: RowChange) -> Iterator[None]:
         yield
     except DataError as error:
         origin = change.origin
-        where = f"{origin.file}:{origin.pos}" if origin.file else f"table {change.table.id}"
+        # Changes of another package's source have no place.
+        where = f"table {change.table.id}"
+        if origin.file:
+            where = f"{origin.file}:{origin.pos}"
         raise UnreadableEvent(f"{where}: {error}") from error
 
 

@@ -51,6 +51,7 @@ def many_rows(
     for record in records:
         partition, size_bytes = partition_of(record["key"], partitions), len(record["value"])
         current = waiting.get(partition)
+        # More than key and value: it has headers.
         is_alone = len(record) > 2 or size_bytes > most_bytes
         if current and (
             is_alone

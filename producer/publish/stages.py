@@ -52,6 +52,7 @@ class Stages:
         if not rows or not batch.closed:
             return
         commits = self._commits(batch)
+        # Only the first and the last commit are looked at: each stands for half of the rows.
         for commit_us in commits:
             self.read.record(self._since(commit_us, read_at), rows / len(commits))
         self._waiting.append(_Sent(read_at, rows, records, commits))
@@ -59,7 +60,9 @@ class Stages:
     def acknowledged(self, records: int) -> None:
         """Notes the number of sent records that have been acknowledged. Records of several
         partitions count as if acknowledged in the order of sending."""
-        now = self._clock() if self._waiting else 0.0
+        if not self._waiting:
+            return
+        now = self._clock()
         while self._waiting and self._waiting[0].records <= records:
             sent = self._waiting.popleft()
             self.to_kafka.record(now - sent.read_at, sent.rows)
@@ -78,5 +81,8 @@ class Stages:
         return tuple(commit_us for commit_us in {first, last} if commit_us >= self._begun_us)
 
     def _since(self, commit_us: int, then: float) -> float:
+        # Never negative, however far the clocks of source and task are apart.
         seconds = max(0.0, then - commit_us / _SECOND_US + self.skew_seconds)
-        return seconds if commit_us % _SECOND_US else float(math.ceil(seconds))
+        if commit_us % _SECOND_US:
+            return seconds
+        return float(math.ceil(seconds))

@@ -132,6 +132,7 @@ class SchemaReader:
             there = [table for table in tables if self._selects("1", table, _NOT_THERE)]
             found = self._schemas(there)
         finally:
+            # While the locks are held, so that no DDL comes between reading and this place.
             end = self.end()
             self._ask("ROLLBACK")
         return found, end
@@ -220,6 +221,7 @@ class SchemaReader:
             found[table][index] = UniqueKey(index, names, is_whole)
         for table, keys in found.items():
             order = sorted(keys, key=lambda name: name != PRIMARY)
+            # information_schema does not keep the order, and to ask for it takes a query a table.
             if len(keys.keys() - {PRIMARY}) > 1:
                 order = self._index_order(table)
             found[table] = {name: keys[name] for name in order if name in keys}

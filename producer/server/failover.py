@@ -47,6 +47,7 @@ class Addresses:
             self._failures += 1
             if isinstance(error, SourceRefused):
                 self._refused.add(source.addresses[0])
+                # None is left that could take the task.
                 if len(self._refused) == len(source.addresses):
                     raise
                 self._next()

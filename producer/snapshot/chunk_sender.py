@@ -172,6 +172,7 @@ class ChunkSender:
             chunk = self.chunks.popleft()
             self.close(chunk.window)
             is_sent |= self._send(chunk)
+        # The stream may bring no edge for long, and nothing else would commit these rows.
         if is_sent:
             self._deliver.reached(self._edge, self._has_more)
         self._changed.notify_all()

@@ -82,6 +82,7 @@ class ChunkThread:
                     self._sender.close_unread()
                     self._changed.wait_for(lambda: self._sender.is_over, pause)
             except BaseException as error:
+                # Raised on the stream's thread, at its next turn.
                 with self._changed:
                     self.failure = error
                 return
@@ -152,6 +153,7 @@ class ChunkThread:
     def _describe(self, reader: ChunkReader, course: Course) -> None:
         with self._changed:
             altered = self._sender.alterations(course.table)
+        # No rows are read in this window: it gives the boundary at which the table is described.
         window = self._sender.open(course.table, ("",))
         if window is None or window.begun is None:
             return
@@ -190,6 +192,7 @@ class ChunkThread:
     def _read(self, reader: ChunkReader, course: Course, selected: SelectedTable) -> None:
         # As they are now: the stream's thread may rewind the table while it is read.
         turn, after, altered = course.turn, course.after, course.altered
+        # Only a table without a key: each change of it makes the whole read void.
         if selected.key is None and course.tries >= TRIES:
             self._fail(course, TableState.FAILED, _TOO_BUSY)
             return

@@ -127,6 +127,7 @@ def selected_table(table: TableId, schema: TableSchema, *, has_metadata: bool) -
     read."""
     bare = tuple(_described(table, column) for column in schema.columns)
     known = completed(TableMap(table, bare), schema).columns
+    # As the binlog has it: a snapshot must not show more of a type than the stream does.
     if has_metadata:
         known = tuple(map(_without_bool, known))
     sent = tuple(map(_sent, known))

@@ -103,6 +103,7 @@ class ChunkReader:
         """Makes the query that another thread waits for fail."""
         raw: Any = self._connection
         with suppress(OSError, AttributeError):
+            # To close it would leave the other thread waiting for its answer.
             raw._sock.shutdown(socket.SHUT_RDWR)
 
     def tables(self) -> list[TableId]:
@@ -112,6 +113,7 @@ class ChunkReader:
 
     def describe(self, table: TableId) -> SelectedTable | None:
         """The current table; None if it does not exist, or may not be read."""
+        # Its own connection: SchemaReader sets another isolation level, and ends transactions.
         with closing(servers.connect(self._config)) as connection:
             schema, _ = SchemaReader(connection).read(table)
         if schema is None:
@@ -233,6 +235,7 @@ class ChunkReader:
         answer: list[bytes] = []
         size, is_cut = 0, False
         for batch in self._batches(sql):
+            # The rest is received and dropped: before its end the connection takes no other query.
             is_cut |= size > MOST_BYTES and bool(batch)
             if not is_cut:
                 answer += batch
@@ -277,6 +280,7 @@ class ChunkReader:
 
     def _high(self) -> tuple[BinlogCoordinates, int]:
         self.end()
+        # Asked for after the rows, so that everything they show is before it.
         end = servers.latest_position(self._connection)
         now = servers.query(self._connection, "SELECT UNIX_TIMESTAMP(NOW(6)) * 1000000")[0][0]
         return BinlogCoordinates(end.file, end.pos), int(now)
@@ -294,6 +298,7 @@ class ChunkReader:
             raw._read_packet()
         for batch in packets(raw._rfile.read1, READ_BYTES):
             end = batch[-1]
+            # A row whose first cell is very large begins with the same byte, and is longer.
             if end[0] == _EOF and len(end) < _EOF_BYTES:
                 yield batch[:-1]
                 return

@@ -114,6 +114,7 @@ def key_texts(row: bytes, table: DecodableTable, columns: Sequence[int]) -> tupl
     at = (len(table.readers) + 7) // 8
     nulls = int.from_bytes(row[:at], "little")
     texts: dict[int, str] = {}
+    # A cell is found only by the ends of those before it.
     for number in range(max(columns) + 1):
         if not nulls >> number & 1:
             texts[number], at = table.readers[number](row, at)
@@ -123,6 +124,7 @@ def key_texts(row: bytes, table: DecodableTable, columns: Sequence[int]) -> tupl
 def row_events(table: DecodableTable, rows: Iterable[bytes], origin: Origin) -> Iterator[Rows]:
     """Yields INSERT events of the rows, with about EVENT_BYTES each, as one transaction."""
     count = len(table.readers)
+    # No table number and no flags: the table of these rows is known.
     head = bytes(8) + _packed(count) + ((1 << count) - 1).to_bytes((count + 7) // 8, "little")
 
     def event(some: list[bytes], *, is_first: bool, is_last: bool) -> Rows:
@@ -142,4 +144,6 @@ def row_events(table: DecodableTable, rows: Iterable[bytes], origin: Origin) -> 
 
 
 def _packed(count: int) -> bytes:
-    return bytes((count,)) if count < _PACKED else b"\xfc" + count.to_bytes(2, "little")
+    if count < _PACKED:
+        return bytes((count,))
+    return b"\xfc" + count.to_bytes(2, "little")

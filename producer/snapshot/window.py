@@ -66,11 +66,14 @@ class Window:
         for change in changes:
             after = change.after
             is_whole = after is None or len(after) == len(change.table.columns)
-            touched = self.touched if is_whole else self.cut
+            touched = self.cut
+            if is_whole:
+                touched = self.touched
             is_known = False
             for row in (change.before, after):
                 if row is not None and all(name in row for name in self.key):
                     touched.add(tuple(row[name] for name in self.key))
+                    # The row that was read is the one before the change; an INSERT has none.
                     is_known |= row is change.before or change.before is None
             self.is_void |= not is_known  # the images do not say which row it was
 

@@ -341,6 +341,7 @@ class Reading:
 
     def _definition(self, event: bytes, body: bytes, timestamp: int) -> None:
         """Takes a DDL statement: into the schema history, and into the batch if published."""
+        # Before the statement is looked at: whatever it is, tables may be different behind it.
         self._tables.forget_definitions()
         ddl = self._statement(body)
         self._filling.statements.append(ddl)

@@ -52,6 +52,7 @@ def beating(task: FetchTask) -> Iterator[None]:
     the source, and never fails."""
     over = Event()
     if task.heartbeat is not None:
+        # Never joined: a source that does not answer must not hold up the end of the task.
         Thread(
             target=_beats, args=(task, task.heartbeat, over), name="heartbeats", daemon=True
         ).start()

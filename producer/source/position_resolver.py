@@ -238,6 +238,7 @@ class Binlog:
                 body = event[HEADER.size : length - checksum_bytes]
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     checksum_bytes = checksum_bytes_of(event)
+                # The first event also is a Rotate: it names the file that begins.
                 elif kind == BINLOG.ROTATE_EVENT and body[8:].decode() != file:
                     break
                 elif kind == BINLOG.PREVIOUS_GTIDS_LOG_EVENT:
