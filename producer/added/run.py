@@ -17,6 +17,7 @@ history, heartbeats, snapshots.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from threading import Event
 
@@ -25,13 +26,12 @@ from cdcbus.plugins.error_policy import keep_trying
 from cdcbus.plugins.errors import SourceError
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.registry import make_converter
-from cdcbus.plugins.rowchange import RowChange
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.added.source import OpenSource, need_added, stored_or_start
 from cdcbus.producer.checkpoint import Checkpoint
-from cdcbus.producer.config import FetchTask
+from cdcbus.producer.config import AddedSource, FetchTask
 from cdcbus.producer.progress import Progress
-from cdcbus.producer.publish.delivery import deliveries
+from cdcbus.producer.publish.delivery import Deliveries, deliveries
 from cdcbus.producer.publish.publisher import KafkaPublisher
 from cdcbus.producer.snapshot.progress import SnapshotStore
 from cdcbus.producer.table_filter import TableFilter
@@ -57,41 +57,6 @@ def run(
     progress = Progress()
     config = need_added(task.source.added)
     tables = TableFilter(task.tables)
-
-    def wanted(change: RowChange) -> bool:
-        return change.op not in task.left_out and tables.accepts(change.table.id)
-
-    def begin(source: OpenSource) -> tuple[BinlogPosition, bool]:
-        return stored_or_start(
-            *(source, config.start, positions.load(), positions.path, positions.trace),
-            task.task_id,
-        )
-
-    def attempt() -> None:
-        with OpenSource(config, epoch) as source:
-            deliver.take_over()
-            start, is_stored = begin(source)
-            if not is_stored:
-                positions.save(start.to_json())
-            status.reading(f"{source.name} from {start}")
-            with Checkpoint(task, positions, deliver, start, progress, report) as checkpoint:
-                try:
-                    copy(source, start, checkpoint)
-                except SourceError:
-                    checkpoint.store()
-                    raise
-                checkpoint.store()
-
-    def copy(source: OpenSource, start: BinlogPosition, checkpoint: Checkpoint) -> None:
-        for rows, edge in source.read(start):
-            changes = [change for change in rows.changes if wanted(change)]
-            progress.sent(publisher.send_changes(changes))
-            if edge is not None:
-                checkpoint.reached(edge, partial(bool, rows.more_follow))
-            checkpoint.store_if_due()
-            if stop.is_set():
-                return
-
     with KafkaPublisher(
         task.publish,
         make_converter(task.publish.converter),
@@ -100,9 +65,90 @@ def run(
         transform=task.transform,
         on_queued=progress.queued,
     ) as publisher:
-        deliver, progress.tables = deliveries(publisher, task.publish, positions), publisher.tables
-        with OpenSource(config) as first:
-            if task.publish.transactional_id and positions.load() is None:
-                deliver.take_over()  # Kafka may know the position
-            begin(first)
-        keep_trying(status, attempt, lambda: progress.done + progress.stored, stop)
+        progress.tables = publisher.tables
+        deliver = deliveries(publisher, task.publish, positions)
+        fetch = _Fetch(
+            task,
+            config,
+            tables,
+            positions,
+            publisher,
+            deliver,
+            progress,
+            status,
+            report,
+            stop,
+            epoch,
+        )
+        fetch.look()
+        keep_trying(status, fetch.attempt, lambda: progress.done + progress.stored, stop)
+
+
+@dataclass(slots=True)
+class _Fetch:
+    """A running task, across all its attempts to read the source."""
+
+    task: FetchTask
+    config: AddedSource
+    tables: TableFilter
+    positions: PositionStore
+    publisher: KafkaPublisher
+    deliver: Deliveries
+    progress: Progress
+    status: TaskStatus
+    report: Callable[[Progress], None]
+    stop: Event
+    epoch: str
+
+    def look(self) -> None:
+        """Checks once whether the task can start. Raises the error that prevents it."""
+        with OpenSource(self.config) as source:
+            if self.task.publish.transactional_id and self.positions.load() is None:
+                self.deliver.take_over()  # Kafka may know the position
+            self._begin(source)
+
+    def attempt(self) -> None:
+        """Opens the source, and reads from the stored position until `stop` is set, the source
+        ends, or an error is raised."""
+        with OpenSource(self.config, self.epoch) as source:
+            # Before the position is read: commits of the previous process count.
+            self.deliver.take_over()
+            start, is_stored = self._begin(source)
+            if not is_stored:
+                self.positions.save(start.to_json())
+            self.status.reading(f"{source.name} from {start}")
+            with Checkpoint(
+                self.task, self.positions, self.deliver, start, self.progress, self.report
+            ) as checkpoint:
+                try:
+                    self._copy(source, start, checkpoint)
+                except SourceError:
+                    checkpoint.store()
+                    raise
+                checkpoint.store()
+
+    def _begin(self, source: OpenSource) -> tuple[BinlogPosition, bool]:
+        """Where reading begins, and whether that is the stored position."""
+        positions = self.positions
+        return stored_or_start(
+            source,
+            self.config.start,
+            positions.load(),
+            positions.path,
+            positions.trace,
+            self.task.task_id,
+        )
+
+    def _copy(self, source: OpenSource, start: BinlogPosition, checkpoint: Checkpoint) -> None:
+        left_out, accepts = self.task.left_out, self.tables.accepts
+        for rows, edge in source.read(start):
+            changes = []
+            for change in rows.changes:
+                if change.op not in left_out and accepts(change.table.id):
+                    changes.append(change)
+            self.progress.sent(self.publisher.send_changes(changes))
+            if edge is not None:
+                checkpoint.reached(edge, partial(bool, rows.more_follow))
+            checkpoint.store_if_due()
+            if self.stop.is_set():
+                return

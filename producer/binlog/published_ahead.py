@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdcbus.plugins.positions import Published
+from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.binlog.gtid import GtidSet, parse_gtids
 
@@ -18,6 +18,15 @@ class PublishedAhead:
         self._gtids: GtidSet | None = None
         if by_gtids:
             self._gtids = parse_gtids(end.gtid, is_mariadb=is_mariadb)
+
+    @classmethod
+    def of(
+        cls, position: BinlogPosition, *, by_gtids: bool, is_mariadb: bool
+    ) -> PublishedAhead | None:
+        """What is published ahead of a position; None if nothing is."""
+        if position.published is None:
+            return None
+        return cls(position.published, by_gtids=by_gtids, is_mariadb=is_mariadb)
 
     def has(self, gtid: str, place: BinlogCoordinates) -> bool:
         """Whether it has the transaction with an event at `place`; `gtid` is empty where it has

@@ -91,13 +91,9 @@ def _kept_keys(
             raise Unclear
         if unique.name and folded_name(unique.name) in dropped:
             continue
-        touched = [name for name in unique.columns if folded_name(name) in changed]
-        if touched and not unique.is_whole:
-            raise Unclear  # the prefix may now cover the whole column
-        for name in touched:
-            column = fates.after[name]
-            if _is_long(before[name]) or (column is not None and _is_long(column)):
-                raise Unclear  # MariaDB indexes a hash of it
+        for name in unique.columns:
+            if folded_name(name) in changed:
+                _check_changed(unique, before[name], fates.after[name])
         are_dropped = list(map(fates.is_dropped, unique.columns))
         if are_dropped and all(are_dropped):
             continue
@@ -107,6 +103,14 @@ def _kept_keys(
         columns = tuple(map(fates.name_after, unique.columns))
         kept.append(replace(unique, name=name, columns=columns))
     return kept
+
+
+def _check_changed(unique: UniqueKey, before: TableColumn, after: TableColumn | None) -> None:
+    """Raises Unclear if the change of a column may change the key that has it."""
+    if not unique.is_whole:
+        raise Unclear  # the prefix may now cover the whole column
+    if _is_long(before) or (after is not None and _is_long(after)):
+        raise Unclear  # MariaDB indexes a hash of it
 
 
 def _added_key(action: Action) -> AddUnique | None:

@@ -131,30 +131,35 @@ class KafkaPublisher(KafkaWriter[_Large]):
                     for topic, records in self._of_ddl(part):
                         waiting.setdefault(topic, []).extend(records)
                     sent += part.kind == TRUNCATE
-                    continue
-                # Rows are numbered within their transaction, which can have several batches.
-                if part.is_first:
-                    self._row = 0
-                made, count = self._routes.made(part, self._row)
-                for each in made:
-                    self._look_for_large(part.origin, each, waiting)
-                    records = self._joined(part, each)
-                    if part.origin.is_snapshot and not self._marks_snapshots:
-                        for record in records:
-                            record["headers"] = SNAPSHOT
-                    waiting.setdefault(each.topic, []).extend(records)
-                self._row += count
-                sent += count
-                self.tables.setdefault(part.table.table.id, Counter())[OPS[part.kind]] += count
-                # A large batch is handed over piece by piece, so that little of it waits here.
-                for each in made:
-                    if len(waiting[each.topic]) >= BATCH_RECORDS:
-                        self._produce(each.topic, waiting.pop(each.topic))
+                else:
+                    sent += self._send_rows(part, waiting)
         except UnreadableEvent:
             self._produce_all(waiting)  # what comes before it is sent
             raise
         self._produce_all(waiting)
         return sent
+
+    def _send_rows(self, rows: Rows, waiting: dict[str, list[Record]]) -> int:
+        """Adds the records of an event to those that wait, and queues them where they are many.
+        Returns the number of row changes."""
+        # Rows are numbered within their transaction, which can have several batches.
+        if rows.is_first:
+            self._row = 0
+        made, count = self._routes.made(rows, self._row)
+        for each in made:
+            self._look_for_large(rows.origin, each, waiting)
+            records = self._joined(rows, each)
+            if rows.origin.is_snapshot and not self._marks_snapshots:
+                for record in records:
+                    record["headers"] = SNAPSHOT
+            waiting.setdefault(each.topic, []).extend(records)
+        self._row += count
+        self.tables.setdefault(rows.table.table.id, Counter())[OPS[rows.kind]] += count
+        # A large batch is handed over piece by piece, so that little of it waits here.
+        for each in made:
+            if len(waiting[each.topic]) >= BATCH_RECORDS:
+                self._produce(each.topic, waiting.pop(each.topic))
+        return count
 
     def send_changes(self, changes: Sequence[RowChange]) -> int:
         """Like `send`, for row changes that are decoded already, row by row. Raises as `send`."""

@@ -64,16 +64,12 @@ class Reading:
     ) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
         # The GTIDs of all transactions that have ended, None until a file's head lists them.
-        self._executed: GtidSet | None = None
-        if position.gtid and server.has_gtids:
-            self._executed = parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
+        self._executed = _executed_at(position, server)
         has_its_files = server.has_files_of(position)
         # None once everything that is published already has been read.
-        self._published: PublishedAhead | None = None
-        if position.published:
-            self._published = PublishedAhead(
-                position.published, by_gtids=not has_its_files, is_mariadb=server.is_mariadb
-            )
+        self._published = PublishedAhead.of(
+            position, by_gtids=not has_its_files, is_mariadb=server.is_mariadb
+        )
         # A server that selects transactions by GTIDs may omit some after the place where it starts
         # sending. Until it says that all of them are in earlier files, edges do not name the
         # server, so that a restart goes by GTIDs as well.
@@ -516,6 +512,12 @@ class _Edge(NamedTuple):
     pos: int
     commit_ms: int
     created_ms: int
+
+
+def _executed_at(position: BinlogPosition, server: Server) -> GtidSet | None:
+    if not position.gtid or not server.has_gtids:
+        return None
+    return parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
 
 
 def _server_id(event: bytes) -> int:
