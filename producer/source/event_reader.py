@@ -6,7 +6,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import NamedTuple
 
 from pymysqlreplication.constants import BINLOG
 
@@ -16,14 +15,13 @@ from cdcbus.plugins.rowchange import Origin
 from cdcbus.producer.binlog import event_types as kinds
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
 from cdcbus.producer.binlog.event_types import HEADER, HEARTBEATS, checksum_bytes_of
-from cdcbus.producer.binlog.gtid import GtidSet, gtids_before_file, parse_gtids
 from cdcbus.producer.binlog.mariadb_compression import (
     PLAIN_ROWS,
     QUERY_COMPRESSED,
     plain_query,
     plain_rows,
 )
-from cdcbus.producer.binlog.published_ahead import PublishedAhead
+from cdcbus.producer.binlog.resume_points import Edge, ResumePoints
 from cdcbus.producer.binlog.transaction import Transaction
 from cdcbus.producer.binlog.transaction_payload import inner_events
 from cdcbus.producer.config import Elsewhere
@@ -63,19 +61,7 @@ class Reading:
         elsewhere: Elsewhere = NOTHING_ELSEWHERE,
     ) -> None:
         self.file, self._pos, self._created_ms = position.file, position.pos, 0
-        # The GTIDs of all transactions that have ended, None until a file's head lists them.
-        self._executed = _executed_at(position, server)
-        has_its_files = server.has_files_of(position)
-        # None once everything that is published already has been read.
-        self._published = PublishedAhead.of(
-            position, by_gtids=not has_its_files, is_mariadb=server.is_mariadb
-        )
-        # A server that selects transactions by GTIDs may omit some after the place where it starts
-        # sending. Until it says that all of them are in earlier files, edges do not name the
-        # server, so that a restart goes by GTIDs as well.
-        self._files_of = ""
-        if has_its_files:
-            self._files_of = server.identity
+        self._resume = ResumePoints(position, server)
         self._server, self._schema, self._ddl = server, schema, ddl
         self._epoch = epoch
         self._tables = EventTables(server, tables, schema, elsewhere.marks)
@@ -89,11 +75,11 @@ class Reading:
         # The events of the transaction being read, if they are compressed into one.
         self._payload: Iterator[list[bytes]] | None = None
         self._prepared = xa.Prepared()
-        self._ended_at = _Edge(
+        self._ended_at = Edge(
             position.file, position.pos, position.timestamp_ms, position.file_created_ms
         )
         self._filling = Filling()
-        self._edge: _Edge | None = None  # of the batch being filled
+        self._edge: Edge | None = None  # of the batch being filled
         self._handlers = self._all_handlers()
 
     def _all_handlers(self) -> dict[int, Callable[[bytes, bytes, int], None]]:
@@ -186,30 +172,15 @@ class Reading:
         self._edge = None
         return batch
 
-    def _position(self, edge: _Edge) -> BinlogPosition:
+    def _position(self, edge: Edge) -> BinlogPosition:
         """Where reading can resume once everything before the edge is published: at the edge, or
         before the oldest transaction that is still prepared."""
-        here = self._at(edge)
+        here = self._resume.at(edge)
         oldest = self._prepared.oldest
         if oldest is None:
             return here
         published = here.published or Published(here.file, here.pos, here.gtid)
         return replace(oldest.before, published=published)
-
-    def _at(self, edge: _Edge) -> BinlogPosition:
-        published = None
-        if self._published is not None:
-            published = self._published.end
-        return BinlogPosition(
-            edge.file,
-            edge.pos,
-            -1,
-            str(self._executed or ""),
-            edge.commit_ms,
-            self._files_of,
-            edge.created_ms,
-            published,
-        )
 
     def _event(self, event: bytes) -> None:
         timestamp, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
@@ -250,7 +221,7 @@ class Reading:
             ) from None
         transaction = self._transaction
         # Rows of an XA transaction count from XA COMMIT on, which may not be published yet.
-        if table is None or (self._published and self._is_out() and not transaction.is_xa):
+        if table is None or (self._resume.published and self._is_out() and not transaction.is_xa):
             return
         if self._is_from_elsewhere(event):
             self._tell_elsewhere()
@@ -375,7 +346,7 @@ class Reading:
         xid = xa.prepared_xid(body)
         if xid is not None:
             rows = self._filling.take_open()
-            self._prepared.hold(xa.Open(xid, rows, self._at(self._ended_at), timestamp))
+            self._prepared.hold(xa.Open(xid, rows, self._resume.at(self._ended_at), timestamp))
         elif self._is_out():  # committed in one phase
             self._filling.take_open()
         self._end(timestamp)
@@ -394,9 +365,8 @@ class Reading:
 
     def _is_out(self) -> bool:
         """Whether the transaction being read is published already."""
-        if self._published is None:
-            return False
-        return self._published.has(self._transaction.gtid, self._place())
+        published = self._resume.published
+        return published is not None and published.has(self._transaction.gtid, self._place())
 
     def _rolled_back(self) -> None:
         """Drops the transaction's rows: one that made or dropped temporary tables is in the binlog
@@ -422,14 +392,11 @@ class Reading:
         transaction = self._transaction
         self._filling.end_transaction()
         self._tables.transaction_ended()
-        if transaction.gtid and self._executed is not None:
-            self._executed.add(transaction.gtid)
+        self._resume.end(transaction.gtid, self._event_end())
         commit_us = transaction.commit_us or timestamp * 1_000_000
-        self._edge = self._ended_at = _Edge(
+        self._edge = self._ended_at = Edge(
             self.file, self._pos, commit_us // 1000, self._created_ms
         )
-        if self._published and self._published.is_passed(self._event_end(), self._executed):
-            self._published = None
         self._forget_transaction()
 
     def _forget_transaction(self) -> None:
@@ -456,15 +423,7 @@ class Reading:
         transaction.is_elsewhere = transaction.gtid_source in self._elsewhere.gtid_sources
 
     def _gtids_before_file(self, event: bytes, body: bytes, timestamp: int) -> None:
-        if not self._server.has_gtids:
-            return
-        found = gtids_before_file(body, is_mariadb=self._server.is_mariadb)
-        if self._executed is None:
-            self._executed = found
-            return
-        if not self._files_of and found.covers(self._executed):
-            self._files_of = self._server.identity
-        self._executed.merge(found)
+        self._resume.take_file_head(body)
 
     def _rotate(self, event: bytes, body: bytes, timestamp: int) -> None:
         if self._transaction.has_begun or self._transaction.gtid:
@@ -503,21 +462,6 @@ class Reading:
         LOG.warning(sentence, self.file, self._pos, self.left_over)
         self._filling.take_open()
         self._forget_transaction()
-
-
-class _Edge(NamedTuple):
-    """Where a transaction ends, when it was committed, and when the file was created."""
-
-    file: str
-    pos: int
-    commit_ms: int
-    created_ms: int
-
-
-def _executed_at(position: BinlogPosition, server: Server) -> GtidSet | None:
-    if not position.gtid or not server.has_gtids:
-        return None
-    return parse_gtids(position.gtid, is_mariadb=server.is_mariadb)
 
 
 def _server_id(event: bytes) -> int:
