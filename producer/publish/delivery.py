@@ -150,10 +150,10 @@ class Transactions:
         if stored is None:
             self._recover()
             return
+        _, text = self._transaction.committed()
         own = ""
         if self._positions.is_own:
             own = stored
-        _, text = self._transaction.committed()
         committed = position_in(text, self._positions.position_version, own)
         if committed is not None:
             was = BinlogPosition.from_json(stored)
