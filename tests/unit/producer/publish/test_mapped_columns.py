@@ -42,6 +42,11 @@ MASKS = st.sampled_from(
 )
 
 
+def _is_referable(column: str) -> bool:
+    """Whether a task file can name the column in an expression."""
+    return not column.startswith("@")
+
+
 @st.composite
 def rules(draw: DrawFn, table: Table, *, is_constant: bool) -> MapperRule:
     """Any rule for a table, of which many cannot be applied."""
@@ -51,7 +56,9 @@ def rules(draw: DrawFn, table: Table, *, is_constant: bool) -> MapperRule:
     parts = st.one_of(
         st.sampled_from(["x", '"{', ""]),
         st.builds(
-            Reference, st.sampled_from([*names, "@table"]), st.sampled_from(["", "upper", "1-2"])
+            Reference,
+            st.sampled_from([*filter(_is_referable, names), "@table"]),
+            st.sampled_from(["", "upper", "1-2"]),
         ),
     )
     expressions = st.builds(lambda parts: Expression(tuple(parts)), st.lists(parts, max_size=3))
