@@ -102,6 +102,15 @@ class Table:
     has_old_rows: bool = True
     checks_keys_late: bool = False
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+    def lacking(self, row: Row) -> list[str]:
+        """The names of the columns that a row does not hold."""
+        return [name for name in self.names if name not in row]
+
 
 @dataclass(frozen=True, slots=True)
 class Origin:
