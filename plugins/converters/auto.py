@@ -59,7 +59,9 @@ class Auto(ReadOnly):
 def form_of(value: bytes) -> str:
     """The name of the converter that reads a record. Raises ValueError for a record that is neither
     JSON nor begins like a packet."""
-    return CanalProtobuf.NAME if value.startswith(FIRST_BYTES) else format_of(orjson.loads(value))
+    if value.startswith(FIRST_BYTES):
+        return CanalProtobuf.NAME
+    return format_of(orjson.loads(value))
 
 
 def format_of(message: Any) -> str:

@@ -24,7 +24,14 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from cdcbus.plugins.converters.canal_values import Rendering, ours, read_as, rendered, sql_types
+from cdcbus.plugins.converters.canal_values import (
+    Rendering,
+    mysql_types,
+    ours,
+    read_as,
+    rendered,
+    sql_types,
+)
 from cdcbus.plugins.converters.json_cells import cells, parsed, whole_number
 from cdcbus.plugins.converters.record_template import Placeholder, RecordTemplate
 from cdcbus.plugins.errors import ConversionError
@@ -97,54 +104,64 @@ class CanalRow:
         """The message that `to_bytes` writes."""
         table = change.table
         origin = change.origin
-        row = change.before if change.op is Op.DELETE else change.after
-        # To canal a TRUNCATE is DDL.
+        # To canal a TRUNCATE is DDL, which has a statement and no columns.
         is_ddl = change.op is Op.TRUNCATE
-        types = {column.name: column.mysql_type for column in table.columns}
-        numbers = {column.name: column.sql_type for column in table.columns}
-        old = [_changed(change.before, change.after)] if change.op is Op.UPDATE else None
-        # First, so that readers find it without parsing the rest.
-        epoch = {"epoch": origin.epoch} if origin.epoch else {}
-        return {
-            **epoch,
-            "data": None if row is None else [row],
-            "database": table.id.schema,
-            **({} if table.is_described else {"described": False}),
+        message: dict[str, Any] = {}
+        if origin.epoch:
+            # First, so that readers find it without parsing the rest.
+            message["epoch"] = origin.epoch
+        message["data"] = _data(change)
+        message["database"] = table.id.schema
+        if not table.is_described:
+            message["described"] = False
+        message |= {
             "es": origin.commit_ms,
             "file": origin.file,
             "gtid": origin.gtid,
             "id": 0,
             "isDdl": is_ddl,
-            "mysqlType": None if is_ddl else types,
-            "old": old,
-            "pkNames": list(table.key) if table.key and not is_ddl else None,
+            "mysqlType": None,
+            "old": None,
+            "pkNames": None,
             "pos": origin.pos,
             "row": change.row,
             "serverId": origin.server_id,
-            **({"snapshot": True} if origin.is_snapshot else {}),
-            "sql": f"TRUNCATE TABLE `{table.id.table}`" if is_ddl else "",
-            "sqlType": None if is_ddl else numbers,
+        }
+        if origin.is_snapshot:
+            message["snapshot"] = True
+        message |= {
+            "sql": "",
+            "sqlType": None,
             "table": table.id.table,
             "ts": time.time_ns() // 1_000_000,
             "txLast": change.is_last,
             "type": change.op.value,
         }
+        if is_ddl:
+            message["sql"] = f"TRUNCATE TABLE `{table.id.table}`"
+            return message
+        message["mysqlType"] = mysql_types(table)
+        message["sqlType"] = _type_numbers(table)
+        message["pkNames"] = list(table.key) or None
+        if change.op is Op.UPDATE:
+            message["old"] = [_changed(change.before, change.after)]
+        return message
 
     def template(self, table: Table, op: Op) -> RecordTemplate | None:
         """The template of the messages that `to_bytes` writes."""
         database = _json(table.id.schema)
         name = _json(table.id.table)
         key = _json(list(table.key) or None)
-        types = _json({column.name: column.mysql_type for column in table.columns})
-        numbers = _json({column.name: column.sql_type for column in table.columns})
+        types = _json(mysql_types(table))
+        numbers = _json(_type_numbers(table))
         is_update = op is Op.UPDATE
+        old, old_end = ("[", "]") if is_update else ("null", "")
         # Fixed text is named after the values on both sides: `to_es` ends before `es`.
         start = '"data":['
         described = "" if table.is_described else ',"described":false'
         to_es = f'],"database":{database}{described},"es":'
-        gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":'
-        gtid_to_old += "[" if is_update else "null"
-        old_to_pos = ("]" if is_update else "") + f',"pkNames":{key},"pos":'
+        gtid_to_old = f'","id":0,"isDdl":false,"mysqlType":{types},"old":{old}'
+        old_to_pos = f'{old_end},"pkNames":{key},"pos":'
         server_to_ts = f',"sql":"","sqlType":{numbers},"table":{name},"ts":'
         end = f',"type":"{op.value}"}}'
 
@@ -152,7 +169,9 @@ class CanalRow:
             commit_ms = origin.commit_us // 1000
             now_ms = time.time_ns() // 1_000_000
             file = _file(origin.file)
-            head = f'{{"epoch":"{origin.epoch}",{start}' if origin.epoch else "{" + start
+            head = "{" + start
+            if origin.epoch:
+                head = f'{{"epoch":"{origin.epoch}",{start}'
             to_old = f'{to_es}{commit_ms},"file":{file},"gtid":"{origin.gtid}{gtid_to_old}'
             to_row = f'{old_to_pos}{origin.pos},"row":'
             mark = ',"snapshot":true' if origin.is_snapshot else ""
@@ -198,14 +217,31 @@ class CanalCompat(CanalRow):
         """The message that `to_bytes` writes. Raises ConversionError for an ENUM or SET label that
         the column's type does not have."""
         table = change.table
-        before = None if change.before is None else rendered(table, change.before)
-        after = None if change.after is None else rendered(table, change.after)
+        before = _rendered(table, change.before)
+        after = _rendered(table, change.after)
         message = super().message(replace(change, before=before, after=after))
         # canal writes whole seconds.
         message["es"] -= message["es"] % 1000
         if message["sqlType"] is not None:
             message["sqlType"] = sql_types(table, message["data"][0])
-        return {key: value for key, value in message.items() if key not in OUR_KEYS}
+        for key in OUR_KEYS:
+            message.pop(key, None)
+        return message
+
+
+def _data(change: RowChange) -> list[Row] | None:
+    """The rows of a message: the one that a DELETE removed, else the one after the change."""
+    row = change.before if change.op is Op.DELETE else change.after
+    return None if row is None else [row]
+
+
+def _rendered(table: Table, row: Row | None) -> Row | None:
+    return None if row is None else rendered(table, row)
+
+
+def _type_numbers(table: Table) -> dict[str, int]:
+    """Column -> its java.sql.Types number, as in our `sqlType`."""
+    return {column.name: column.sql_type for column in table.columns}
 
 
 def _cut(value: bytes) -> tuple[bytes, bytes, bytes, bytes, bytes]:
@@ -239,11 +275,15 @@ def read(message: Any, zone: tzinfo | None = None) -> list[RowChange]:
         return []
     if kind not in Op.__members__:
         raise ConversionError(f"canalRow record of unknown type {kind!r}")
-    table, readings = _table(message, None if "txLast" in message else zone)
+    # The cells of our own records need no reading, and name no zone.
+    is_ours = "txLast" in message
+    if is_ours:
+        zone = None
+    table, readings = _table(message, zone)
     origin = _origin(message)
     if kind == Op.TRUNCATE:
         return [RowChange(table, Op.TRUNCATE, None, None, origin)]
-    return _changes(message, table, origin, {} if "txLast" in message else readings)
+    return _changes(message, table, origin, {} if is_ours else readings)
 
 
 def _changed(before: Row | None, after: Row | None) -> dict[str, str | None]:
@@ -370,4 +410,5 @@ def _changes(
 
 
 def _row(fields: dict[str, Any], readings: Mapping[str, Rendering]) -> dict[str, str | None]:
-    return read_as(readings, cells(fields)) if readings else cells(fields)
+    row = cells(fields)
+    return read_as(readings, row) if readings else row

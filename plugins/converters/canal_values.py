@@ -67,6 +67,11 @@ def rendered(table: Table, row: Row) -> dict[str, str | None]:
     return _with(_renderings(table.columns), row)
 
 
+def mysql_types(table: Table) -> dict[str, str]:
+    """Column -> its MySQL type, as in canal's `mysqlType`."""
+    return {column.name: column.mysql_type for column in table.columns}
+
+
 def sql_types(table: Table, row: Row) -> dict[str, int]:
     """canal's java.sql.Types numbers: an unsigned integer has its signed type's number unless
     this row's value is too large for it."""

@@ -65,23 +65,30 @@ class DebeziumJson(ReadOnly):
         """The row as one change. Raises ConversionError."""
         try:
             changes = _with_known_schema(value)
-            return parsed(value, read) if changes is None else changes
+            if changes is None:
+                changes = parsed(value, read)
         except ValueError as error:
             raise ConversionError("not a debeziumJson record: not JSON") from error
+        return changes
 
 
 def read(message: Any) -> list[RowChange]:
     """The row of a parsed message, with or without a schema. Raises ConversionError."""
-    if isinstance(message, dict) and "payload" in message and "schema" in message:
-        schema = message["schema"]
-        return _row(message["payload"], None if schema is None else _columns(orjson.dumps(schema)))
-    return _row(message, None)
+    if not isinstance(message, dict) or not {"payload", "schema"} <= message.keys():
+        return _row(message, None)
+    payload = message["payload"]
+    schema = message["schema"]
+    if schema is None:
+        return _row(payload, None)
+    return _row(payload, _columns(orjson.dumps(schema)))
 
 
 def _with_known_schema(value: bytes) -> list[RowChange] | None:
     """The row of a message that begins with its schema, which is not parsed again if it has been
     seen before. None for any other message."""
-    cut = value.find(_PAYLOAD) if value.startswith(_SCHEMA) and value.endswith(b"}") else -1
+    if not value.startswith(_SCHEMA) or not value.endswith(b"}"):
+        return None
+    cut = value.find(_PAYLOAD)
     if cut < 0:
         return None
     try:
@@ -200,7 +207,9 @@ def _change(
         return RowChange(table, op, before, None, origin)
     if not after:
         raise ConversionError(f"debeziumJson {op.value.lower()} of {table.id} without after")
-    return RowChange(table, op, (before or {}) if op is Op.UPDATE else None, after, origin)
+    if op is Op.INSERT:
+        return RowChange(table, op, None, after, origin)
+    return RowChange(table, op, before or {}, after, origin)
 
 
 def _table_id(payload: Mapping[str, Any]) -> TableId:
@@ -247,7 +256,9 @@ def _image(
     values = fields.values()
     if any(word in values for word in _UNAVAILABLE):
         fields = {name: value for name, value in fields.items() if value not in _UNAVAILABLE}
-    return _plain(table, fields) if columns is None else _decoded(table, fields, columns)
+    if columns is None:
+        return _plain(table, fields)
+    return _decoded(table, fields, columns)
 
 
 def _decoded(table: TableId, fields: Mapping[str, Any], columns: _Columns) -> dict[str, Cell]:

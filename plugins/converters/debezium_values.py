@@ -38,17 +38,20 @@ def column_type(field: Mapping[str, Any]) -> tuple[str, Decode]:
         return f"bit({parameters.get('length') or 64})", _bits
     if name == "io.debezium.data.Enum":
         labels = _LABEL_END.split(str(parameters.get("allowed") or ""))
-        return "longtext", partial(
-            _label, escaped=frozenset(label for label in labels if _COMMA in label)
-        )
-    return _NAMED[name] if name else _PLAIN[kind]
+        escaped = frozenset(label for label in labels if _COMMA in label)
+        return "longtext", partial(_label, escaped=escaped)
+    if name:
+        return _NAMED[name]
+    return _PLAIN[kind]
 
 
 def _label(value: Any, escaped: frozenset[str]) -> str:
     """An ENUM's label. Debezium separates labels by commas in the schema, and escapes commas in
     labels with a backslash, in cells as well."""
     text = _text(value)
-    return text.replace(_COMMA, ",") if text in escaped else text
+    if text not in escaped:
+        return text
+    return text.replace(_COMMA, ",")
 
 
 def _decimal(value: Any, scale: int) -> str:
@@ -128,9 +131,12 @@ def _date(value: Any) -> str:
 def _clock(value: int, per_second: int) -> str:
     """A time of day or a duration, with the digits of its fraction unless that is zero."""
     seconds, fraction = divmod(abs(value), per_second)
+    sign = "-" if value < 0 else ""
+    text = f"{sign}{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
+    if not fraction:
+        return text
     digits = len(str(per_second)) - 1
-    text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}"
-    return ("-" if value < 0 else "") + text + (f".{fraction:0{digits}d}" if fraction else "")
+    return f"{text}.{fraction:0{digits}d}"
 
 
 def _time(value: Any, per_second: int) -> str:
@@ -149,12 +155,8 @@ def _zoned(value: Any) -> str:
         raise ValueError
     day, clock, fraction, offset = found.groups()
     if offset != "Z":
-        day, clock = (
-            datetime.fromisoformat(f"{day}T{clock}{offset}")
-            .astimezone(UTC)
-            .strftime("%Y-%m-%d %H:%M:%S")
-            .split()
-        )
+        moment = datetime.fromisoformat(f"{day}T{clock}{offset}").astimezone(UTC)
+        day, clock = moment.strftime("%Y-%m-%d %H:%M:%S").split()
     return f"{day} {clock}{fraction or ''}"
 
 

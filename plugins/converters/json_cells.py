@@ -46,6 +46,11 @@ def whole_number(message: Mapping[str, Any], key: str) -> int:
     return value
 
 
+def are_names(value: Any) -> bool:
+    """Whether a JSON value is a list of names."""
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
 def cells(fields: Mapping[str, Any]) -> dict[str, Cell]:
     """A JSON object's values as cells: text and null unchanged, others as their text. Raises
     ConversionError."""

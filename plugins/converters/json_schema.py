@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from cdcbus.plugins.converters.ogg_json import table_text
@@ -11,6 +11,8 @@ from cdcbus.plugins.rowchange import Column, Op, Table
 
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 TEXT: Final = {"type": "string"}
+BOOLEAN: Final = {"type": "boolean"}
+NULL: Final = {"type": "null"}
 DDL_KINDS: Final = ("CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX")
 NUMBER: Final = {"type": "integer", "minimum": 0}
 
@@ -23,35 +25,43 @@ def json_schema(table: Table, converter: str) -> dict[str, Any]:
     type.
     """
     if converter not in _SCHEMAS:
-        raise ConfigError(
-            f"no JSON Schema for converter {converter}: there is one for {' and '.join(_SCHEMAS)}"
-        )
-    return {"$schema": DIALECT, "title": f"{table.id} as {converter}", **_SCHEMAS[converter](table)}
+        known = " and ".join(_SCHEMAS)
+        raise ConfigError(f"no JSON Schema for converter {converter}: there is one for {known}")
+    head = {"$schema": DIALECT, "title": f"{table.id} as {converter}"}
+    return {**head, **_SCHEMAS[converter](table)}
 
 
 def _canal_row(table: Table) -> dict[str, Any]:
-    row, names = _row(table), [column.name for column in table.columns]
-    members = {
+    row = _row(table)
+    # Only the columns that have changed.
+    old = {**row, "required": []}
+    key = NULL
+    if table.key:
+        key = _or_null({"const": list(table.key)})
+    members: dict[str, Any] = {
         "data": _or_null({"type": "array", "items": row, "minItems": 1}),
         "database": {"const": table.id.schema},
-        **({} if table.is_described else {"described": {"const": False}}),
+    }
+    if not table.is_described:
+        members["described"] = {"const": False}
+    members |= {
         "es": _about(NUMBER, "when the source committed the row: epoch milliseconds"),
         "file": _about(TEXT, "binlog file"),
         "gtid": TEXT,
         "id": {"const": 0},
-        "isDdl": _about({"type": "boolean"}, "true for a TRUNCATE and for DDL"),
-        "mysqlType": _or_null(_each(names, TEXT)),
-        "old": _or_null({"type": "array", "items": {**row, "required": []}, "minItems": 1}),
-        "pkNames": _or_null({"const": list(table.key)}) if table.key else {"type": "null"},
+        "isDdl": _about(BOOLEAN, "true for a TRUNCATE and for DDL"),
+        "mysqlType": _or_null(_each(table.names, TEXT)),
+        "old": _or_null({"type": "array", "items": old, "minItems": 1}),
+        "pkNames": key,
         "pos": _about(NUMBER, "where the row's event starts in the file"),
         "row": _about(NUMBER, "number of the (first) row in its transaction"),
         "serverId": NUMBER,
         "sql": TEXT,
-        "sqlType": _or_null(_each(names, {"type": "integer"})),
+        "sqlType": _or_null(_each(table.names, {"type": "integer"})),
         "table": {"const": table.id.table},
         "ts": _about(NUMBER, "when the record was made: epoch milliseconds"),
-        "txLast": _about({"type": "boolean"}, "whether it is the transaction's last row"),
-        "type": {"enum": [*(op.value for op in Op), *DDL_KINDS]},
+        "txLast": _about(BOOLEAN, "whether it is the transaction's last row"),
+        "type": {"enum": [*map(str, Op), *DDL_KINDS]},
     }
     return _object(members, list(members))
 
@@ -64,16 +74,15 @@ def _ogg_json(table: Table) -> dict[str, Any]:
         "current_ts": _about(TEXT, "when the record was made, UTC"),
         "pos": {"type": "string", "pattern": "^[0-9]{20,}$"},
         "primary_keys": {"type": "array", "items": TEXT},
-        "before": _row(table),
-        "after": _row(table),
     }
-    required = [name for name in members if name not in ("before", "after")]
-    images = [
+    row = _row(table)
+    schema = _object({**members, "before": row, "after": row}, list(members))
+    schema["allOf"] = [
         {"if": _op("I"), "then": {"required": ["after"]}},
         {"if": _op("U"), "then": {"required": ["before", "after"]}},
         {"if": _op("D"), "then": {"required": ["before"]}},
     ]
-    return {**_object(members, required), "allOf": images}
+    return schema
 
 
 _SCHEMAS: Final[dict[str, Callable[[Table], dict[str, Any]]]] = {
@@ -87,19 +96,21 @@ def _op(letter: str) -> dict[str, Any]:
 
 
 def _row(table: Table) -> dict[str, Any]:
-    return _object(
-        {column.name: _cell(column, column.name in table.key) for column in table.columns},
-        [c.name for c in table.columns],
-    )
+    columns = {column.name: _cell(column, table.key) for column in table.columns}
+    return _object(columns, list(columns))
 
 
-def _cell(column: Column, is_key: bool) -> dict[str, Any]:
-    cell = {"type": "string" if is_key else ["string", "null"]}
-    return _about(cell, column.mysql_type) if column.mysql_type else cell
+def _cell(column: Column, key: tuple[str, ...]) -> dict[str, Any]:
+    cell: dict[str, Any] = {"type": ["string", "null"]}
+    if column.name in key:
+        cell = TEXT
+    if not column.mysql_type:
+        return cell
+    return _about(cell, column.mysql_type)
 
 
-def _each(names: list[str], schema: dict[str, Any]) -> dict[str, Any]:
-    return _object(dict.fromkeys(names, schema), names)
+def _each(names: Sequence[str], schema: dict[str, Any]) -> dict[str, Any]:
+    return _object(dict.fromkeys(names, schema), list(names))
 
 
 def _object(members: dict[str, Any], required: list[str]) -> dict[str, Any]:
@@ -112,7 +123,7 @@ def _object(members: dict[str, Any], required: list[str]) -> dict[str, Any]:
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"anyOf": [schema, {"type": "null"}]}
+    return {"anyOf": [schema, NULL]}
 
 
 def _about(schema: dict[str, Any], description: str) -> dict[str, Any]:

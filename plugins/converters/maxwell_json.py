@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from cdcbus.plugins.converters.json_cells import cells, parsed, whole_number
+from cdcbus.plugins.converters.json_cells import are_names, cells, parsed, whole_number
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId, Unclear
@@ -47,12 +47,12 @@ class MaxwellJson(ReadOnly):
 
 def read(message: Any) -> list[RowChange]:
     """The row of a parsed message. Raises ConversionError."""
-    kind = message.get("type") if isinstance(message, dict) else None
-    if not isinstance(kind, str):
+    if not isinstance(message, dict) or not isinstance(message.get("type"), str):
         raise ConversionError(
             "not a maxwellJson record: an object with the keys database, table, type and data was "
             "expected"
         )
+    kind = message["type"]
     if kind in _WITHOUT_ROWS:
         return []
     if kind not in _OPS:
@@ -97,7 +97,7 @@ def _table(name: TableId, columns: tuple[str, ...], key: tuple[str, ...]) -> Tab
 
 def _key(message: Mapping[str, Any], schema: str, name: str) -> tuple[str, ...]:
     names = message.get("primary_key_columns") or []
-    if not isinstance(names, list) or not all(isinstance(column, str) for column in names):
+    if not are_names(names):
         raise ConversionError(
             f"maxwellJson record of {schema}.{name}: primary_key_columns is not a list of names"
         )
@@ -107,10 +107,11 @@ def _key(message: Mapping[str, Any], schema: str, name: str) -> tuple[str, ...]:
 def _origin(message: Mapping[str, Any]) -> Origin:
     """The origin of a message: `ts` is in seconds; `position` is `file:position`."""
     file, _, pos = str(message.get("position") or "").rpartition(":")
-    is_number = pos.isascii() and pos.isdigit() and len(pos) < 20
+    if not pos.isascii() or not pos.isdigit() or len(pos) >= 20:
+        pos = "0"
     return Origin(
         file=file,
-        pos=int(pos) if is_number else 0,
+        pos=int(pos),
         gtid=str(message.get("gtid") or ""),
         server_id=whole_number(message, "server_id"),
         commit_us=whole_number(message, "ts") * 1_000_000,

@@ -36,11 +36,14 @@ if TYPE_CHECKING:
     from cdcbus.plugins.converters.columnar import Columns
 
 _LETTERS = {Op.INSERT: "I", Op.UPDATE: "U", Op.DELETE: "D", Op.TRUNCATE: "T"}
-_OPS = (
-    {letter: op for op, letter in _LETTERS.items()}
-    | {op.value: op for op in Op}
-    | {"REPLACE": Op.INSERT}
-)
+_OPS = {
+    "I": Op.INSERT,
+    "U": Op.UPDATE,
+    "D": Op.DELETE,
+    "T": Op.TRUNCATE,
+    **Op.__members__,
+    "REPLACE": Op.INSERT,
+}
 _WITHOUT_ROWS = {"BEGIN", "END"}
 _MISSING_FLAG = "_isMissing"
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -96,9 +99,14 @@ class OggJson:
             op_ts = _utc(origin.commit_us).replace("T", " ")
             now = _utc(time.time_ns() // 1000)
             head = f'{start}"op_ts":"{op_ts}","current_ts":"{now}","pos":"{_pos(origin)}",{end}'
-            mark = ',"snapshot":true' if origin.is_snapshot else ""
-            tail = mark + (f',"epoch":"{origin.epoch}"}}' if origin.epoch else "}")
-            return (head, ',"after":', tail) if op is Op.UPDATE else (head, tail)
+            tail = "}"
+            if origin.epoch:
+                tail = f',"epoch":"{origin.epoch}"}}'
+            if origin.is_snapshot:
+                tail = ',"snapshot":true' + tail
+            if op is Op.UPDATE:
+                return head, ',"after":', tail
+            return head, tail
 
         return RecordTemplate(placeholders, texts)
 
@@ -128,28 +136,23 @@ class PorterCompat(OggJson):
 
     def to_bytes(self, change: RowChange) -> bytes:
         """One GoldenGate operation."""
-        return super().to_bytes(
-            replace(
-                change,
-                table=_upper_table(change.table),
-                before=_upper(change.before),
-                after=_upper(change.after),
-            )
-        )
+        table = _upper_table(change.table)
+        before = _upper(change.before)
+        after = _upper(change.after)
+        return super().to_bytes(replace(change, table=table, before=before, after=after))
 
 
 def _upper(row: Row | None) -> Row | None:
-    return None if row is None else {name.upper(): cell for name, cell in row.items()}
+    if row is None:
+        return None
+    return {name.upper(): cell for name, cell in row.items()}
 
 
 @lru_cache(maxsize=10_000)
 def _upper_table(table: Table) -> Table:
+    name = TableId(table.id.schema.upper(), table.id.table.upper())
     columns = tuple(replace(column, name=column.name.upper()) for column in table.columns)
-    return Table(
-        TableId(table.id.schema.upper(), table.id.table.upper()),
-        columns,
-        tuple(map(str.upper, table.key)),
-    )
+    return Table(name, columns, tuple(map(str.upper, table.key)))
 
 
 def table_text(name: TableId) -> str:
@@ -201,7 +204,9 @@ def _change(
         return RowChange(table, op, row, None, origin)
     if not after:
         raise ConversionError(f"oggJson {op.value.lower()} of {table.id} without after")
-    return RowChange(table, op, (before or {}) if op is Op.UPDATE else None, after, origin)
+    if op is Op.INSERT:
+        return RowChange(table, op, None, after, origin)
+    return RowChange(table, op, before or {}, after, origin)
 
 
 def _image(message: Mapping[str, Any], key: str) -> dict[str, Cell] | None:
@@ -213,11 +218,13 @@ def _image(message: Mapping[str, Any], key: str) -> dict[str, Cell] | None:
     flags = {name for name in fields if name.endswith(_MISSING_FLAG) and _is_flag(name, fields)}
     if not flags:
         return cells(fields)
-    left_out = set(flags)
+    present = dict(fields)
     for name in flags:
+        present.pop(name, None)
         if fields[name] in (True, "true"):
-            left_out.add(name.removesuffix(_MISSING_FLAG))
-    return cells({name: value for name, value in fields.items() if name not in left_out})
+            # Missing is not NULL: the image is without the column, whatever value it has.
+            present.pop(name.removesuffix(_MISSING_FLAG), None)
+    return cells(present)
 
 
 def _is_flag(name: str, fields: Mapping[str, Any]) -> bool:
@@ -231,7 +238,7 @@ def _is_flag(name: str, fields: Mapping[str, Any]) -> bool:
 def _table(message: Mapping[str, Any], columns: Mapping[str, Cell]) -> Table:
     text = message.get("table")
     keys = message.get("primary_keys") or []
-    parts = _parts(text) if isinstance(text, str) else []
+    parts = _parts(text)
     if len(parts) not in (2, 3) or not all(parts):
         raise ConversionError(
             f"oggJson record: table is {text!r}, SCHEMA.TABLE was expected, in double quotes what "
@@ -242,7 +249,10 @@ def _table(message: Mapping[str, Any], columns: Mapping[str, Cell]) -> Table:
     return _known_table(TableId(parts[-2], parts[-1]), tuple(columns), tuple(map(str, keys)))
 
 
-def _parts(text: str) -> list[str]:
+def _parts(text: Any) -> list[str]:
+    """The parts of a table's name; none for what is not one."""
+    if not isinstance(text, str):
+        return []
     if '"' not in text:
         return text.split(".")
     if not _QUOTED.fullmatch(text):
@@ -299,12 +309,12 @@ def _commit_us(message: Mapping[str, Any], zone: tzinfo | None) -> int:
     """op_ts with 0 to 9 fraction digits, in its own zone, else in the given one, else in UTC; 0
     when it is absent or has another form."""
     text = str(message.get("op_ts") or "")
-    named = _WITH_ZONE.fullmatch(text)
-    clock = named[1] if named else text
     try:
+        if named := _WITH_ZONE.fullmatch(text):
+            text = named[1]
+            zone = read_zone(named[2])
         # Cut to microseconds.
-        moment = datetime.fromisoformat(clock[:26])
-        moment = moment.replace(tzinfo=read_zone(named[2]) if named else zone or UTC)
+        moment = datetime.fromisoformat(text[:26]).replace(tzinfo=zone or UTC)
     except ValueError:
         return 0
     return (moment - _EPOCH) // timedelta(microseconds=1)

@@ -11,12 +11,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from cdcbus.plugins.converters.json_cells import cells, parsed, whole_number
+from cdcbus.plugins.converters.json_cells import are_names, cells, parsed, whole_number
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
-from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, RowChange, Table, TableId
+from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 
-_OPS = {op.value: op for op in Op} | {"REPLACE": Op.INSERT}
+_OPS = {**Op.__members__, "REPLACE": Op.INSERT}
 _WITHOUT_ROWS = {"BEGIN", "END"}
 
 
@@ -35,12 +35,12 @@ class PorterJson(ReadOnly):
 
 def read(message: Any) -> list[RowChange]:
     """The row of a parsed message. Raises ConversionError."""
-    word = message.get("opType") if isinstance(message, dict) else None
-    if not isinstance(word, str):
+    if not isinstance(message, dict) or not isinstance(message.get("opType"), str):
         raise ConversionError(
             "not a porterJson record: an object with the keys schema, table, opType and columns "
             "was expected"
         )
+    word = message["opType"]
     if word in _WITHOUT_ROWS:
         return []
     if word not in _OPS:
@@ -52,26 +52,27 @@ def read(message: Any) -> list[RowChange]:
         raise ConversionError("porterJson record without schema and table")
     columns = message.get("columns") or []
     keys = message.get("keys") or []
-    if not _has_names(columns) or not _are_names(keys):
+    if not _has_names(columns) or not are_names(keys):
         raise ConversionError(
             f"porterJson record of {schema}.{name}: keys or columns are not as porter writes them"
         )
     origin = Origin(commit_us=whole_number(message, "storeTime") * 1000)
-    table = _table(TableId(schema, name), tuple(column["name"] for column in columns), tuple(keys))
+    names = tuple(column["name"] for column in columns)
+    table = _table(TableId(schema, name), names, tuple(keys))
     if op is Op.TRUNCATE:
         return [RowChange(table, op, None, None, origin)]
-    before = _image(columns, "before")
-    after = _image(columns, "after")
-    row = (before or after) if op is Op.DELETE else after
+    before: Row | None = _image(columns, "before")
+    after: Row | None = _image(columns, "after")
+    row = after
+    if op is Op.INSERT:
+        before = None
+    elif op is Op.DELETE:
+        row = before or after
+        before = row
+        after = None
     if not row:
         raise ConversionError(f"porterJson {word.lower()} of {schema}.{name} without columns")
-    if op is Op.DELETE:
-        return [RowChange(table, op, row, None, origin)]
-    return [RowChange(table, op, before if op is Op.UPDATE else None, row, origin)]
-
-
-def _are_names(keys: Any) -> bool:
-    return isinstance(keys, list) and all(isinstance(key, str) for key in keys)
+    return [RowChange(table, op, before, after, origin)]
 
 
 def _has_names(columns: Any) -> bool:

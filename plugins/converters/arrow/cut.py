@@ -61,8 +61,10 @@ def cut(shape: Shape, values: pa.BinaryArray, places: pa.Array) -> tuple[pa.Arra
     lines, texts = _with_marks(lines, texts, has_escapes)
     skipped, fields = _fields(lines, texts)
     if skipped:
-        is_kept = pa.array([i not in skipped for i in range(len(lines))])
-        lines, places = filtered(is_kept, lines, places)
+        is_kept = [True] * len(lines)
+        for number in skipped:
+            is_kept[number] = False
+        lines, places = filtered(pa.array(is_kept), lines, places)
     # Only a line that equals its joined pieces has been read correctly.
     is_right = pc.equal(_joined(fields, texts), lines)
     for placeholder, field in zip(shape.placeholders, fields, strict=True):
@@ -70,7 +72,7 @@ def cut(shape: Shape, values: pa.BinaryArray, places: pa.Array) -> tuple[pa.Arra
             is_right = pc.and_(is_right, pc.match_substring_regex(field, NUMBER))
     places, *fields = filtered(is_right, places, *fields)
     if has_escapes:
-        fields = [_unescaped(field) for field in fields]
+        fields = list(map(_unescaped, fields))
     return places, fields
 
 
@@ -140,17 +142,15 @@ def _fields(lines: pa.StringArray, texts: Sequence[bytes]) -> tuple[set[int], li
 
     # A line is cut at each quotation mark, including those of the texts: only the pieces that are
     # not part of a text are kept.
-    counts = [0, *accumulate(text.count(b'"') for text in texts)]
-    names = [f"f{count}" for count in counts]
+    marks = [text.count(b'"') for text in texts]
+    kept = [0, *accumulate(marks)]
+    pieces = [f"f{number}" for number in range(sum(marks) + 1)]
+    names = [pieces[number] for number in kept]
     whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
     data = pc.binary_join(whole, LINE_BREAK)[0].as_buffer()
     table = csv.read_csv(
         data,
-        csv.ReadOptions(
-            use_threads=False,
-            column_names=[f"f{i}" for i in range(counts[-1] + 1)],
-            block_size=data.size + 1,
-        ),
+        csv.ReadOptions(use_threads=False, column_names=pieces, block_size=data.size + 1),
         csv.ParseOptions(
             delimiter='"',
             quote_char=False,
@@ -176,8 +176,9 @@ def _unescaped(cells: pa.Array) -> pa.Array:
     escaped = cells.filter(is_escaped).to_pylist()
     if not escaped:
         return cells
-    for old, new in ESCAPES:
-        escaped = [cell.replace(new.decode(), old.decode()) for cell in escaped]
     # One call for all of them.
-    texts = orjson.loads('["' + '","'.join(escaped) + '"]')
+    message = '["' + '","'.join(escaped) + '"]'
+    for escape, mark in ESCAPES:
+        message = message.replace(mark.decode(), escape.decode())
+    texts = orjson.loads(message)
     return pc.replace_with_mask(cells, is_escaped, pa.array(texts, pa.string()))

@@ -17,6 +17,7 @@ from cdcbus.plugins.rowchange import Op, Row, RowChange
 
 # JSON text contains no raw control characters, so they can serve as marks.
 SLOT: Final = b"\x00"
+TEXT_SLOT: Final = b'"' + SLOT + b'"'
 # A number or truth value with the characters beside it, as cut at quotation marks.
 NUMBER: Final = "^:(-?(0|[1-9][0-9]*)|true|false),$"
 
@@ -137,7 +138,7 @@ def _put_placeholders(message: dict[str, Any], wire: Wire) -> list[Placeholder]:
         # NULL counts as text, as other records can have a text there, without its quotation marks.
         is_text = value is None or isinstance(value, str)
         placeholders.append(Placeholder(member, column, is_text))
-        return orjson.Fragment(b'"' + SLOT + b'"' if is_text else SLOT)
+        return orjson.Fragment(TEXT_SLOT if is_text else SLOT)
 
     def image(value: Any, member: str) -> Any:
         if not value:

@@ -15,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import tzinfo
 from functools import lru_cache
+from itertools import starmap
 from typing import Final
 
 from cdcbus.plugins.converters.canal_row import WITHOUT_ROWS
-from cdcbus.plugins.converters.canal_values import Rendering, ours, read_as
+from cdcbus.plugins.converters.canal_values import Rendering, mysql_types, ours, read_as
 from cdcbus.plugins.converters.protobuf.canal_schema import (
     CanalSchema,
     Entry,
@@ -130,7 +131,8 @@ def _row_changes(
     for number, (old, new) in enumerate(images):
         if len(old) + len(new) < sum(map(len, fields[number])):
             raise ConversionError(f"canalProtobuf record of {name}: a row has a column twice")
-        if not (old if op is Op.DELETE else new):
+        row = old if op is Op.DELETE else new
+        if not row:
             raise ConversionError(f"canalProtobuf record of {name}: {op} of a row without columns")
         before: Row | None = None
         after: Row | None = None
@@ -176,11 +178,12 @@ def _known_table(
     """One object per table and shape, as plans for a table are cached by its identity. Images can
     lack columns that no record describes (`binlog_row_image` MINIMAL or NOBLOB, canal's own column
     filter)."""
-    types = {column: mysql_type for column, mysql_type, _ in columns}
+    described = tuple(starmap(Column, columns))
+    table = Table(name, described, key, is_described=False)
+    types = mysql_types(table)
     if zone is not None and not all(types.values()):
         raise ConversionError(
             f"canalProtobuf record of {name} names no types (mysqlType), so its TIMESTAMP columns "
             "are not known: without consumer.source.timeZone they are taken as UTC"
         )
-    described = tuple(Column(*column) for column in columns)
-    return Table(name, described, key, is_described=False), ours(types, zone)
+    return table, ours(types, zone)
