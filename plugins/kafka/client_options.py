@@ -124,7 +124,7 @@ def _login(jaas: str, report: Report) -> Options:
             "and sasl.password instead",
         )
         return {}
-    return {f"sasl.{name}": login[name] for name in ("username", "password")}
+    return {"sasl.username": login["username"], "sasl.password": login["password"]}
 
 
 _VALUE: Final = r"""(?:"(?:[^"\\]|\\[^abfnrtv0-7])*"|'(?:[^'\\]|\\[^abfnrtv0-7])*'|[\w$.-]+)"""
@@ -141,7 +141,9 @@ def _jaas_options(jaas: str) -> Options | None:
     if text is None:
         return None
     options = {name: _unquoted(value) for name, value in JAAS_OPTION.findall(text[1])}
-    return options if {"username", "password"} <= options.keys() else None
+    if not {"username", "password"} <= options.keys():
+        return None
+    return options
 
 
 def _unquoted(value: str) -> str:

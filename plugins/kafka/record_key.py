@@ -42,12 +42,14 @@ def key_columns(table: Table, config: PublishConfig) -> tuple[str, ...]:
     if rule is None or not rule.columns:
         return tuple(sorted(table.key, key=str.upper))
     wanted = rule.columns
-    names = {column.name.upper(): column.name for column in table.columns}
+    names = {name.upper(): name for name in table.names}
     unknown = [name for name in wanted if name.upper() not in names]
     if unknown:
+        # A rule without a regular expression names the table in its setting.
+        which = f"the table {table.id}" if rule.regex else "the table"
         raise ConfigError(
-            f"{rule.setting}: the table {f'{table.id} ' * bool(rule.regex)}has no column "
-            f"{', '.join(unknown)}; it has {', '.join(names.values())}"
+            f"{rule.setting}: {which} has no column {', '.join(unknown)}; it has "
+            f"{', '.join(names.values())}"
         )
     return tuple(names[name] for name in sorted(map(str.upper, wanted)))
 
@@ -73,9 +75,11 @@ def key_text(change: RowChange, columns: tuple[str, ...]) -> bytes:
     text = ""
     for name in columns:
         value = row.get(name)
-        if value is None and name not in row and change.op is not Op.TRUNCATE:
-            raise _lacking_key(change, columns, row)
-        text += f"{'null' if value is None else value}_"
+        if value is None:
+            if name not in row and change.op is not Op.TRUNCATE:
+                raise _lacking_key(change, columns, row)
+            value = "null"
+        text += f"{value}_"
     return text.encode()
 
 
@@ -107,7 +111,7 @@ def split_key_change(change: RowChange, partition_key: tuple[str, ...]) -> Itera
         yield change
         return
     whole: Row = {**before, **after}
-    lacking = [column.name for column in change.table.columns if column.name not in whole]
+    lacking = change.table.lacking(whole)
     if lacking:
         raise not_whole(change, lacking)
     yield replace(change, op=Op.DELETE, after=None, is_last=False)
@@ -125,8 +129,11 @@ def not_whole(change: RowChange, lacking: Sequence[str]) -> UnreadableEvent:
 
 def _differ(before: Row, after: Row, names: tuple[str, ...]) -> bool:
     """Whether one of the columns that both images hold has changed."""
-    common = [name for name in names if name in before and name in after]
-    return any(before[name] != after[name] for name in common)
+    for name in names:
+        is_in_both = name in before and name in after
+        if is_in_both and before[name] != after[name]:
+            return True
+    return False
 
 
 def _partial(change: RowChange, what: str) -> UnreadableEvent:

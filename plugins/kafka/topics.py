@@ -21,8 +21,10 @@ ANSWER_SECONDS = 10.0
 def named_topics(config: PublishConfig) -> list[str]:
     """The topics that the task file names, each once: those for rows, and the one for records that
     are too large."""
-    topics = [config.topic, *(rule.topic for rule in config.topic_rules), config.dead_letter_topic]
-    return [*dict.fromkeys(filter(None, topics))]
+    by_rule = [rule.topic for rule in config.topic_rules]
+    topics = [config.topic, *by_rule, config.dead_letter_topic]
+    # A dict keeps their order.
+    return list(dict.fromkeys(filter(None, topics)))
 
 
 class Topics:
@@ -38,7 +40,9 @@ class Topics:
         connecting: dict[str, str],
         metadata: Callable[[str], ClusterMetadata],
     ) -> None:
-        self._config, self._connecting, self._metadata = config, connecting, metadata
+        self._config = config
+        self._connecting = connecting
+        self._metadata = metadata
         self._known: set[str] = set()
 
     def need(self, topics: Iterable[str]) -> None:
@@ -53,35 +57,43 @@ class Topics:
         error = self._metadata(topic).topics[topic].error
         if error is None:
             return
+        servers = self._config.servers
         if error.code() in RIGHTS:
-            raise denied(self._config.servers, f"topic {topic}: {error.str()}", error.code())
+            raise denied(servers, f"topic {topic}: {error.str()}", error.code())
         if error.code() in PASSING:
-            raise BusUnavailable(f"Kafka topic {topic} at {self._config.servers}: {error.str()}")
+            raise BusUnavailable(f"Kafka topic {topic} at {servers}: {error.str()}")
         if error.code() != KafkaError.UNKNOWN_TOPIC_OR_PART or self._config.new_topics is None:
             raise missing(topic, self._config, error.str())
         self._make(topic)
 
     def _make(self, topic: str) -> None:
         assert self._config.new_topics is not None
-        new, servers = self._config.new_topics.of(topic), self._config.servers
+        shape = self._config.new_topics.of(topic)
+        servers = self._config.servers
         try:
-            admin = AdminClient({**self._connecting, "bootstrap.servers": servers})
-            admin.create_topics([NewTopic(topic, new.partitions, new.replicas)])[topic].result(
-                timeout=ANSWER_SECONDS
-            )
+            new = NewTopic(topic, shape.partitions, shape.replicas)
+            answers = self._admin().create_topics([new])
+            answers[topic].result(timeout=ANSWER_SECONDS)
         except KafkaException as error:
-            if error.args[0].code() in RIGHTS:
+            reason = error.args[0]
+            if reason.code() in RIGHTS:
                 raise BusRejected(
                     f"Kafka at {servers} does not let this user make topic {topic} "
                     "(loader.source.createTopic); give it the ACL: Create on the topic"
                 ) from error
-            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise _class_of(error.args[0])(
+            if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise _class_of(reason)(
                     f"Kafka at {servers} does not make topic {topic} (loader.source.createTopic): "
-                    f"{error.args[0].str()}"
+                    f"{reason.str()}"
                 ) from error
+        self._await_visible(topic)
+
+    def _await_visible(self, topic: str) -> None:
+        """Waits for a created topic, as not all brokers know of it at once. Raises
+        BusUnavailable."""
+        servers = self._config.servers
         deadline = time.monotonic() + ANSWER_SECONDS
-        while self._metadata(topic).topics[topic].error is not None:  # until all brokers know of it
+        while self._metadata(topic).topics[topic].error is not None:
             if time.monotonic() > deadline:
                 raise BusUnavailable(
                     f"Kafka topic {topic} at {servers} was created and is not visible yet"
@@ -93,19 +105,23 @@ class Topics:
         it."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         try:
-            admin = AdminClient({**self._connecting, "bootstrap.servers": self._config.servers})
-            found = admin.describe_configs([resource])[resource].result(timeout=ANSWER_SECONDS)
+            answers = self._admin().describe_configs([resource])
+            found = answers[resource].result(timeout=ANSWER_SECONDS)
             return int(found["max.message.bytes"].value)
         except (KafkaException, KeyError, ValueError, TimeoutError):
             return None
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({**self._connecting, "bootstrap.servers": self._config.servers})
 
 
 def _class_of(error: KafkaError) -> type[BusError]:
     if error.retriable() or error.code() in PASSING:
         return BusUnavailable
-    # the missing broker may just be down, or there never were that many
-    is_too_few = error.code() == KafkaError.INVALID_REPLICATION_FACTOR
-    return BusError if is_too_few else BusRejected
+    if error.code() == KafkaError.INVALID_REPLICATION_FACTOR:
+        # The missing broker may just be down, or there never were that many.
+        return BusError
+    return BusRejected
 
 
 def missing(topic: str, config: PublishConfig, reason: str) -> BusRejected:

@@ -43,9 +43,16 @@ class Transaction:
         topic: str,
         partition: int,
     ) -> None:
-        self._writer, self._config = writer, config
-        options = {"bootstrap.servers": config.servers, "group.id": group, "logger": LIBRARY_LOG}
-        self._group = Consumer({**writer.connecting, **options})
+        self._writer = writer
+        self._config = config
+        self._group = Consumer(
+            {
+                **writer.connecting,
+                "bootstrap.servers": config.servers,
+                "group.id": group,
+                "logger": LIBRARY_LOG,
+            }
+        )
         self._place = confluent_kafka.TopicPartition(topic, partition)
         self._is_open = False
 
@@ -103,12 +110,13 @@ class Transaction:
         place = confluent_kafka.TopicPartition(
             self._place.topic, self._place.partition, offset, text
         )
-        group, client = self._group.consumer_group_metadata(), self._writer.client
-        self._call(
-            lambda _: self._in_time(
-                lambda: client.send_offsets_to_transaction([place], group, OFFSETS_SECONDS)
-            )
-        )
+        group = self._group.consumer_group_metadata()
+        client = self._writer.client
+
+        def send() -> None:
+            client.send_offsets_to_transaction([place], group, OFFSETS_SECONDS)
+
+        self._call(lambda _: self._in_time(send))
 
     def _in_time(self, request: Callable[[], object]) -> None:
         """Enforces the time limit of a request. librdkafka does not: after a restart of the group's
