@@ -75,7 +75,7 @@ class Mapper:
             sharing = self._included_by_target.get(lowered(target), set())
             return bool(sharing - {lowered(source)})
         leading = self._leading_to(target)
-        if any(has_pattern(rule) for rule in leading):
+        if any(map(has_pattern, leading)):
             return True
         others = set[TableId]()
         for rule in leading:
@@ -87,7 +87,9 @@ class Mapper:
     def _leading_to(self, target: TableId) -> list[MapperRule]:
         found: list[MapperRule] = []
         for rules in self._rules.values():
-            found += [rule for rule in rules.values() if leads_to(rule, target)]
+            for rule in rules.values():
+                if leads_to(rule, target):
+                    found.append(rule)
         return found
 
     def _sends(self, other: TableId, target: TableId) -> bool:

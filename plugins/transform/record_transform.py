@@ -81,12 +81,13 @@ class RecordTransform:
         """The records of a change for one of its table's ways. Raises what `records` raises."""
         plan, topic, key = way
         mapped = plan.map(change)
-        parts = [*split_key_change(mapped, key)]
+        parts = list(split_key_change(mapped, key))
         if not change.table.is_described:
             self._look_at(change, plan, is_split=len(parts) > 1)
-        records = [
-            {"key": key_text(part, key), "value": self._converter.to_bytes(part)} for part in parts
-        ]
+        records: list[Record] = []
+        for part in parts:
+            value = self._converter.to_bytes(part)
+            records.append({"key": key_text(part, key), "value": value})
         return Written(topic, mapped.table.id, mapped.op, marked_pair(records))
 
     def _look_at(self, change: RowChange, plan: Plan, *, is_split: bool) -> None:
@@ -97,17 +98,16 @@ class RecordTransform:
         known = self._inserted.get(change.table.id)
         if is_split and known is not None:
             row = {**(change.before or {}), **(change.after or {})}
-            names = [column.name for column in known.columns if column.name not in row]
-            lacking = [name for name in names if self._is_sent(plan, name)]
+            lacking = [name for name in known.lacking(row) if self._is_sent(plan, name)]
             if lacking:
                 raise not_whole(change, lacking)
 
     def _is_sent(self, plan: Plan, column: str) -> bool:
         """Whether the task sends a column of the table, which this record can lack."""
-        routes = self._mapper.routes(plan.source.id)
-        return any(
-            route.wanted(column) is not None for route in routes if route.target == plan.target.id
-        )
+        for route in self._mapper.routes(plan.source.id):
+            if route.target == plan.target.id and route.wanted(column) is not None:
+                return True
+        return False
 
     def _new_ways(self, table: Table) -> tuple[Way, ...]:
         return tuple(self._way(route, table) for route in self._mapper.routes(table.id))
@@ -126,11 +126,14 @@ def _described(plan: Plan) -> Plan:
     records carry their types."""
     if not plan.masks:
         return plan
+    # Target column -> its mask.
     masks = {plan.names[column]: mask for column, mask in plan.masks.items()}
     columns = []
     for column in plan.table.columns:
         mask = masks.get(column.name)
-        columns.append(mask.column(column) if mask else column)
+        if mask is not None:
+            column = mask.column(column)
+        columns.append(column)
     return replace(plan, table=replace(plan.table, columns=tuple(columns)))
 
 

@@ -75,31 +75,37 @@ def lacking_columns(
     each further round would cost the operator a restart. `copied`: source column -> column."""
     # A computed column can have the name of a copied one; the target needs one column for both.
     lacking = {column.name: column for column in (*copied.values(), *computed)}
-    it = "it" if len(copied) + len(computed) == 1 else "them"
     # Imported here, as it brings SQLAlchemy, which would double what a fetch task loads at its
     # start.
     from cdcbus.plugins.loaders.add_column import add_columns
 
-    remedy = f"add {it} ({add_columns(target, list(lacking.values()))})"
-    computing = _computing(computed)
+    statement = add_columns(target, list(lacking.values()))
+    remedy = f"add {_them(len(copied) + len(computed))} ({statement})"
+    computing = f"mapper[i] computes {_columns(computed)}"
     if not copied:
-        s = _plural(computed)
-        return f"{computing}, which target table {target.id} lacks: {remedy}, or remove the line{s}"
-    s = _plural(copied)
-    it, have = ("it", "has") if len(copied) == 1 else ("them", "have")
-    names = ", ".join(column.name for column in copied.values())
-    computed_too = f", and {computing}, which it lacks too" if computed else ""
+        lines = "the line" if len(computed) == 1 else "the lines"
+        return f"{computing}, which target table {target.id} lacks: {remedy}, or remove {lines}"
+    computed_too = ""
+    if computed:
+        computed_too = f", and {computing}, which it lacks too"
+    copied_columns = list(copied.values())
+    them = _them(len(copied))
+    have = "has" if len(copied) == 1 else "have"
     return (
-        f"column{s} {', '.join(copied)} of source table {source} {have} no column{s} {names} in "
-        f"target table {target.id}{computed_too}: {remedy}, rename {it} with mapper[i].column, or "
-        f"set mapper[i].forceMatched=false to drop {it}"
+        f"{_listed(list(copied))} of source table {source} {have} no {_columns(copied_columns)} in "
+        f"target table {target.id}{computed_too}: {remedy}, rename {them} with mapper[i].column, "
+        f"or set mapper[i].forceMatched=false to drop {them}"
     )
 
 
-def _computing(columns: Sequence[Column]) -> str:
-    names = ", ".join(column.name for column in columns)
-    return f"mapper[i] computes column{_plural(columns)} {names}"
+def _columns(columns: Sequence[Column]) -> str:
+    return _listed([column.name for column in columns])
 
 
-def _plural(things: Sequence[object] | Mapping[str, object]) -> str:
-    return "" if len(things) == 1 else "s"
+def _listed(names: Sequence[str]) -> str:
+    word = "column" if len(names) == 1 else "columns"
+    return f"{word} {', '.join(names)}"
+
+
+def _them(count: int) -> str:
+    return "it" if count == 1 else "them"

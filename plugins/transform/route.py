@@ -79,7 +79,9 @@ class Route:
 
     def _renamed(self, column: str) -> str:
         renamed = any_case(self.rule.columns, column)
-        return column if renamed is None else self.rule.columns[renamed]
+        if renamed is None:
+            return column
+        return self.rule.columns[renamed]
 
     def columns(self, source: Table) -> list[Column]:
         """The columns, under their target names, that a target must have for rows of `source`."""
@@ -106,21 +108,21 @@ class Route:
         return columns
 
     def _computed_columns(self) -> list[Column]:
-        return [Column(name) for name in self.rule.computed]
+        return list(map(Column, self.rule.computed))
 
     def _new_plan(self, source: Table, target: TargetTable, is_dropping: bool) -> Plan:
         copied = self._copied_columns(source)
         computed = self._computed_columns()
         dropped = self._lacking(copied, computed, target, is_dropping)
         columns: list[Column] = []
-        names: dict[str, str | None] = {column.name: None for column in source.columns}
+        names: dict[str, str | None] = dict.fromkeys(source.names)
         for name, column in copied.items():
             written = _written(column, target)
             if written is not None:
                 refuse_unclear(source.id, name, column, target, written.name)
                 names[name] = written.name
                 columns.append(written)
-        spelled = {column.name.lower(): column.name for column in source.columns}
+        spelled = {name.lower(): name for name in source.names}
         expressions = {}
         for column in computed:
             written = _written(column, target)
@@ -158,14 +160,14 @@ class Route:
     ) -> list[str]:
         """The needed columns that the target lacks. Raises UnmappedColumn for them unless
         `is_dropping`."""
-        lacking = {
-            name: column
-            for name, column in copied.items()
-            if any_case(target.columns, column.name) is None
-        }
-        lacking_computed = [
-            column for column in computed if any_case(target.columns, column.name) is None
-        ]
+        lacking: dict[str, Column] = {}
+        for name, column in copied.items():
+            if any_case(target.columns, column.name) is None:
+                lacking[name] = column
+        lacking_computed: list[Column] = []
+        for column in computed:
+            if any_case(target.columns, column.name) is None:
+                lacking_computed.append(column)
         if (lacking or lacking_computed) and not is_dropping:
             raise UnmappedColumn(lacking_columns(self.source, target, lacking, lacking_computed))
         return [column.name for column in (*lacking.values(), *lacking_computed)]
@@ -176,8 +178,12 @@ class Route:
         """The source columns that the rule leaves out although their names are in the target's key,
         unless another column is written there."""
         unwritten = [name for name in target.key if name in target.columns and name not in written]
-        left_out = [column.name for column in source.columns if self.wanted(column.name) is None]
-        return [name for name in left_out if any_case(unwritten, self._renamed(name)) is not None]
+        left_out: list[str] = []
+        for name in source.names:
+            is_of_key = any_case(unwritten, self._renamed(name)) is not None
+            if is_of_key and self.wanted(name) is None:
+                left_out.append(name)
+        return left_out
 
     def _masks(
         self, source: Table, target: TargetTable, names: Mapping[str, str | None]
@@ -213,4 +219,8 @@ def any_case(names: Iterable[str], wanted: str) -> str | None:
     names = list(names)
     if wanted in names:
         return wanted
-    return next((name for name in names if name.lower() == wanted.lower()), None)
+    lower = wanted.lower()
+    for name in names:
+        if name.lower() == lower:
+            return name
+    return None

@@ -28,14 +28,21 @@ def _folded(pair: tuple[str, str] | None) -> str | None:
     if pair is None:
         return None
     name, _ = pair
-    return name if is_pattern(name) else name.lower()
+    if is_pattern(name):
+        return name
+    return name.lower()
 
 
 def targets(rule: MapperRule) -> tuple[str | None, str | None]:
     """A rule's target schema and table, in lower case; None: the source's name is kept."""
-    schema = rule.schema[1].lower() if rule.schema else None
-    table = rule.table[1].lower() if rule.table else None
-    return schema, table
+    return _lowered_target(rule.schema), _lowered_target(rule.table)
+
+
+def _lowered_target(pair: tuple[str, str] | None) -> str | None:
+    if pair is None:
+        return None
+    _, name = pair
+    return name.lower()
 
 
 def leads_to(rule: MapperRule, target: TableId) -> bool:
@@ -75,17 +82,22 @@ def specificity(selected: Selector) -> tuple[bool, bool, bool, bool]:
 
 def target_of(rule: MapperRule, source: TableId) -> TableId:
     """The target name of a source table that the rule selects."""
-    schema = rule.schema[1] if rule.schema else source.schema
-    table = rule.table[1] if rule.table else source.table
-    return TableId(schema, table)
+    _, target = _ends(rule, source)
+    return target
 
 
 def source_of(rule: MapperRule, target: TableId) -> TableId:
     """The source table, as the rule spells it, whose rows the rule sends to this target. The rule
     must lead to it."""
-    schema = rule.schema[0] if rule.schema else target.schema
-    table = rule.table[0] if rule.table else target.table
-    return TableId(schema, table)
+    source, _ = _ends(rule, target)
+    return source
+
+
+def _ends(rule: MapperRule, kept: TableId) -> tuple[TableId, TableId]:
+    """Source and target of a rule; where it names none, both keep the name of `kept`."""
+    schemas = rule.schema or (kept.schema, kept.schema)
+    tables = rule.table or (kept.table, kept.table)
+    return TableId(schemas[0], tables[0]), TableId(schemas[1], tables[1])
 
 
 def lowered(table: TableId) -> TableId:
