@@ -47,11 +47,15 @@ def epochs(values: pa.BinaryArray, converter: str) -> pa.BinaryArray | None:
     is_last = _IS_LAST.get(converter)
     if is_last is None:
         return None
-    found = pc.binary_slice(values, -_SIZE) if is_last else pc.binary_slice(values, 0, _SIZE)
-    start, end = (_LAST, b'"}') if is_last else (_FIRST, b'",')
-    is_named = pc.fill_null(pc.and_(pc.starts_with(found, start), pc.ends_with(found, end)), False)
+    if is_last:
+        start, end = _LAST, b'"}'
+        found = pc.binary_slice(values, -_SIZE)
+    else:
+        start, end = _FIRST, b'",'
+        found = pc.binary_slice(values, 0, _SIZE)
+    is_named = pc.and_(pc.starts_with(found, start), pc.ends_with(found, end))
+    is_named = pc.fill_null(is_named, False)
     if not pc.any(is_named).as_py():
         return None
-    return pc.if_else(
-        is_named, pc.binary_slice(found, len(start), -len(end)), pa.scalar(None, found.type)
-    )
+    epoch = pc.binary_slice(found, len(start), -len(end))
+    return pc.if_else(is_named, epoch, pa.scalar(None, found.type))

@@ -41,8 +41,10 @@ class MysqlTls:
         used."""
         if self.mode is TlsMode.DISABLED:
             return {"ssl_disabled": True}
+        if self == BY_ITSELF:
+            return {}
         # With a context, the driver insists on TLS.
-        return {} if self == BY_ITSELF else {"ssl": self._context()}
+        return {"ssl": self._context()}
 
     def _context(self) -> ssl.SSLContext:
         """The context for these settings. The driver's own options would not check the host's name

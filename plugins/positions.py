@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeGuard, TypeVar
 
 import orjson
@@ -129,6 +130,11 @@ class KafkaPosition:
     offset: int
 
     @property
+    def topic_partition(self) -> TopicPartition:
+        """The partition that the position is of."""
+        return TopicPartition(self.topic, self.partition)
+
+    @property
     def next_offset(self) -> int:
         """The first offset not yet processed."""
         return self.offset + 1
@@ -149,10 +155,11 @@ class KafkaPosition:
 def kafka_positions_to_json(positions: Iterable[KafkaPosition]) -> str:
     """The JSON of positions: one object for one partition, an array in partition order for several
     (one atomic write either way)."""
-    fields = [
-        position.as_fields() for position in sorted(positions, key=lambda p: (p.topic, p.partition))
-    ]
-    return orjson.dumps(fields[0] if len(fields) == 1 else fields).decode()
+    in_order = sorted(positions, key=attrgetter("topic_partition"))
+    fields = [position.as_fields() for position in in_order]
+    if len(fields) == 1:
+        return orjson.dumps(fields[0]).decode()
+    return orjson.dumps(fields).decode()
 
 
 def kafka_positions_from_json(text: str | bytes) -> list[KafkaPosition]:
@@ -161,7 +168,8 @@ def kafka_positions_from_json(text: str | bytes) -> list[KafkaPosition]:
     value = _json(text)
     entries = value if isinstance(value, list) else [value]
     positions = [_kafka_position(entry, text) for entry in entries]
-    if len({(p.topic, p.partition) for p in positions}) != len(positions) or not positions:
+    partitions = set(map(attrgetter("topic_partition"), positions))
+    if not positions or len(partitions) < len(positions):
         raise PositionError(f"not one entry per partition: {_shown(text)}")
     return positions
 
@@ -169,11 +177,14 @@ def kafka_positions_from_json(text: str | bytes) -> list[KafkaPosition]:
 def _kafka_position(entry: Any, text: str | bytes) -> KafkaPosition:
     if not isinstance(entry, dict):
         raise PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
-    topic, partition, offset = entry.get("topic"), entry.get("partition"), entry.get("offset")
+    topic = entry.get("topic")
+    partition = entry.get("partition")
+    offset = entry.get("offset")
     if (
         not isinstance(topic, str)
         or not topic
         or not _is_natural(partition)
+        # -1: before the first record.
         or not (_is_natural(offset) or offset == -1)
     ):
         raise PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
@@ -181,6 +192,8 @@ def _kafka_position(entry: Any, text: str | bytes) -> KafkaPosition:
 
 
 _T = TypeVar("_T")
+# Of a text in an error: more would hide the sentence.
+SHOWN_CHARACTERS = 120
 BINLOG_FORM = '{"batchId":1,"logfileName":"mysql-bin.000501","offset":4}'
 KAFKA_FORM = '{"offset":41,"partition":0,"positionKey":"orders_0","topic":"orders"}'
 
@@ -205,10 +218,8 @@ def _field(fields: dict[str, Any], name: str, kind: type[_T], absent: _T, text: 
     if value is None:
         return absent
     if type(value) is not kind:
-        raise PositionError(
-            f"not a binlog position: {_shown(text)}; {name} is not "
-            f"{'a number' if kind is int else 'text'}"
-        )
+        wanted = "a number" if kind is int else "text"
+        raise PositionError(f"not a binlog position: {_shown(text)}; {name} is not {wanted}")
     return value
 
 
@@ -217,5 +228,8 @@ def _is_natural(value: Any) -> TypeGuard[int]:
 
 
 def _shown(text: str | bytes) -> str:
-    shown = text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-    return repr(shown if len(shown) <= 120 else shown[:117] + "...")
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    if len(text) > SHOWN_CHARACTERS:
+        text = text[: SHOWN_CHARACTERS - 3] + "..."
+    return repr(text)

@@ -33,7 +33,9 @@ def read_zone(text: str) -> tzinfo:
         offset = timedelta(hours=int(hours), minutes=int(minutes or 0))
         if offset > LAST_OFFSET:
             raise ValueError("beyond any zone")
-        return timezone(-offset if sign == "-" else offset)
+        if sign == "-":
+            offset = -offset
+        return timezone(offset)
     if text in OF_THE_MACHINE or text.startswith(("posix/", "right/")):
         raise ValueError("no zone of its own")
     try:
@@ -77,7 +79,8 @@ def in_zone(zone: tzinfo, text: str) -> str:
 
 def puts_clocks_back(zone: tzinfo, year: int) -> bool:
     """Whether the zone has two offsets in a year, judged by the first day of each month."""
-    return len({offset_of(zone, datetime(year, month, 1)) for month in range(1, 13)}) > 1
+    offsets = {offset_of(zone, datetime(year, month, 1)) for month in range(1, 13)}
+    return len(offsets) > 1
 
 
 def comes_twice(zone: tzinfo, text: str) -> bool:

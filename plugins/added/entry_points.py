@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import EntryPoint, entry_points
+from operator import attrgetter
 from typing import Any, Final
 
 from cdcbus.plugins.errors import CdcError, ConfigError
@@ -43,25 +44,31 @@ def is_added(name: str, group: Group) -> bool:
 def load_added(group: Group, name: str, known: tuple[str, ...]) -> Any:
     """The object that an entry point names. Raises ConfigError for a name that no package adds,
     listing those that are `known`, for one that two packages add, and where the import fails."""
-    found = entry_points(group=group.name, name=name)
-    values = {each.value: each for each in found}
-    if not values:
+    points = _named(group, name)
+    if not points:
         raise ConfigError(f"no {group.what} is called {name}; known are {', '.join(known)}")
-    if len(values) > 1:
-        owners = " and ".join(sorted(map(owner, values.values())))
+    if len(points) > 1:
+        owners = " and ".join(sorted(map(owner, points)))
         raise ConfigError(
             f"{group.what} {name} is added by {owners}: which one is meant cannot be told; "
             "uninstall one of them"
         )
-    [point] = values.values()
+    [point] = points
     return guarded(group, point, point.load)
+
+
+def _named(group: Group, name: str) -> list[EntryPoint]:
+    """The entry points of a name, one for each object: a package can be found twice, as in two
+    folders of Python's path."""
+    points = entry_points(group=group.name, name=name)
+    return list({point.value: point for point in points}.values())
 
 
 def make_added(group: Group, name: str, known: tuple[str, ...], *arguments: object) -> Any:
     """The object that the named class or function makes from the arguments. Raises ConfigError as
     `load_added`, and where the call fails."""
     make = load_added(group, name, known)
-    [point] = {each.value: each for each in entry_points(group=group.name, name=name)}.values()
+    [point] = _named(group, name)
     return guarded(group, point, lambda: make(*arguments), has_settings=bool(arguments))
 
 
@@ -76,16 +83,19 @@ def guarded(
     except CdcError:
         raise
     except Exception as error:
-        reason = "" if has_settings else f": {error}"
-        raise ConfigError(
-            f"{group.what} {point.name} ({point.value}) cannot be made: "
-            f"{type(error).__name__}{reason}"
-        ) from (None if has_settings else error)
+        kind = type(error).__name__
+        failure = f"{group.what} {point.name} ({point.value}) cannot be made: {kind}"
+        if has_settings:
+            raise ConfigError(failure) from None
+        raise ConfigError(f"{failure}: {error}") from error
 
 
 def owner(point: EntryPoint) -> str:
     """The package that adds an entry point, with its version."""
-    return "a package" if point.dist is None else f"{point.dist.name} {point.dist.version}"
+    package = point.dist
+    if package is None:
+        return "a package"
+    return f"{package.name} {package.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +114,7 @@ def installed(built_in: Callable[[Group], tuple[str, ...]]) -> list[Plugin]:
     """All plug-ins of this environment, by group and name. Imports each of them."""
     found = []
     for group in GROUPS:
-        for point in sorted(entry_points(group=group.name), key=lambda each: each.name):
+        for point in sorted(entry_points(group=group.name), key=attrgetter("name")):
             trouble = _trouble(group, point, built_in(group))
             found.append(Plugin(group.what, point.name, point.value, owner(point), trouble))
     return found
