@@ -20,6 +20,7 @@ from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, ConfigE
 from cdcbus.plugins.kafka.client_errors import RIGHTS, Refusals, denied
 from cdcbus.plugins.kafka.client_options import Client, client_options
 from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.kafka.producer_options import producer_options
 from cdcbus.plugins.kafka.record_key import Record
 from cdcbus.plugins.kafka.topics import Topics, missing, named_topics
 
@@ -32,33 +33,9 @@ LIBRARY_LOG.setLevel(logging.CRITICAL)
 CONNECT_SECONDS = 10.0
 SLICE_SECONDS = 0.5
 STOP_SECONDS = 10.0
-STUCK_SECONDS = 20.0  # without an acknowledgement in a transaction: a new client may succeed
-# a broker silently closes the connection for more than its socket.request.max.bytes
-REQUEST_BYTES = 100_000_000
+# Without an acknowledgement in a transaction: a new client may succeed.
+STUCK_SECONDS = 20.0
 
-# Task files cannot change what safety requires: acknowledged by all replicas, in order, without
-# duplicates, retried forever.
-_FIXED = {
-    "acks": "all",
-    "enable.idempotence": True,
-    "message.timeout.ms": 0,
-    "partitioner": "murmur2_random",  # the Java client's split by key
-    "delivery.report.only.error": True,
-    "allow.auto.create.topics": False,
-}
-_DEFAULTS = {
-    "linger.ms": 5,
-    "socket.nagle.disable": True,
-    "compression.type": "lz4",
-    "queue.buffering.max.messages": 200_000,
-    "batch.size": 1_000_000,
-    "reconnect.backoff.max.ms": 1_000,
-    "statistics.interval.ms": 1_000,
-}
-_TRANSACTIONAL = {
-    "transaction.timeout.ms": 900_000,  # the longest that brokers allow by default
-    "retry.backoff.ms": 20,  # a new transaction waits for the end of the previous one
-}
 _GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION}
 _FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
 _PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
@@ -103,26 +80,13 @@ class KafkaWriter(ABC, Generic[Large]):
         self._config = config
         self._stop = stop
         self._failure: BusError | None = None
-        self._refused: list[Large] = []  # records too large, not handled yet
+        # Records too large, not handled yet.
+        self._refused: list[Large] = []
         self._refusals = Refusals()
         self.connecting = client_options(config.kafka_options, Client.LOOK_UP, lambda *_: None)
-        options = {key: value for key, value in config.kafka_options.items() if key not in _FIXED}
-        transactional = (
-            {"transactional.id": config.transactional_id} if config.transactional_id else {}
-        )
         self._options: dict[str, Any] = {
-            "client.id": "cdcbus",
-            **_DEFAULTS,
-            **(_TRANSACTIONAL if transactional else {}),
-            # The brokers decide which records are too large; but a record that does not fit into
-            # the queue would wait forever.
-            "message.max.bytes": max(1_000, min(config.queue_bytes, REQUEST_BYTES)),
-            **options,
-            **_FIXED,
-            **transactional,
-            "queue.buffering.max.kbytes": config.queue_bytes // 1024,
+            **producer_options(config),
             "stats_cb": lambda statistics: on_queued(orjson.loads(statistics)["msg_size"]),
-            "bootstrap.servers": config.servers,
             "on_delivery": self._on_failed_delivery,
             "error_cb": self._on_error,
             "logger": LIBRARY_LOG,
@@ -135,8 +99,13 @@ class KafkaWriter(ABC, Generic[Large]):
         )
         self.sent = 0
         self.sent_since: float | None = None
-        self.is_fenced = self.is_stuck = False
-        self._queued, self._moved_at, self._waited_at = 0, 0.0, 0.0
+        self.is_fenced = False
+        self.is_stuck = False
+        # For a client that is stuck: how many records waited last, since when it is this number,
+        # and when that was looked at.
+        self._queued = 0
+        self._moved_at = 0.0
+        self._waited_at = 0.0
 
     def _new_client(self) -> Producer:
         try:
@@ -153,7 +122,7 @@ class KafkaWriter(ABC, Generic[Large]):
     def __exit__(self, *_: object) -> None:
         self.client.purge()
         if self._config.transactional_id:
-            # an open transaction would block readers until it times out; aborting fails if none is
+            # An open transaction would block readers until it times out; aborting fails if none is.
             with suppress(KafkaException):
                 self.client.abort_transaction(STOP_SECONDS)
 
@@ -177,16 +146,12 @@ class KafkaWriter(ABC, Generic[Large]):
         if seen is None and self._config.new_topics is not None:
             return None
         if seen is None:
-            raise missing(
-                topic,
-                self._config,
-                "missing, or this user may not see it: that needs the ACLs Describe and Write on "
-                "it",
+            reason = (
+                "missing, or this user may not see it: that needs the ACLs Describe and Write on it"
             )
-        replicas = min(
-            (len(partition.replicas) for partition in seen.partitions.values()), default=0
-        )
-        return TopicShape(len(seen.partitions), replicas, len(found.brokers))
+            raise missing(topic, self._config, reason)
+        replicas = [len(partition.replicas) for partition in seen.partitions.values()]
+        return TopicShape(len(seen.partitions), min(replicas, default=0), len(found.brokers))
 
     def _metadata(self, topic: str | None, timeout_seconds: float) -> ClusterMetadata:
         """The metadata of one topic, or of all. Raises BusUnavailable, BusRejected."""
@@ -219,9 +184,13 @@ class KafkaWriter(ABC, Generic[Large]):
         return waited + SLICE_SECONDS
 
     def _check_moving(self) -> None:
-        now, queued = time.monotonic(), len(self.client)
+        """Raises BusUnavailable where a transaction has been stuck for STUCK_SECONDS. Time in which
+        nothing was waited for does not count."""
+        now = time.monotonic()
+        queued = len(self.client)
         if queued != self._queued or now - self._waited_at > 2 * SLICE_SECONDS:
-            self._queued, self._moved_at = queued, now
+            self._queued = queued
+            self._moved_at = now
         self._waited_at = now
         if self._config.transactional_id and queued and now - self._moved_at > STUCK_SECONDS:
             self.is_stuck = True
@@ -236,7 +205,8 @@ class KafkaWriter(ABC, Generic[Large]):
             self.sent_since = time.monotonic()
         self.sent += len(records)
         start = 0
-        for number in [number for number, record in enumerate(records) if len(record) > 2]:
+        with_more = [number for number, record in enumerate(records) if len(record) > 2]
+        for number in with_more:
             if start < number:
                 self._produce_batch(topic, records[start:number])
             self._produce_one(topic, records[number])
@@ -271,9 +241,10 @@ class KafkaWriter(ABC, Generic[Large]):
             except BufferError:
                 waited = self._room(waited)
             except KafkaException as error:
-                if error.args[0].code() not in _TOO_LARGE or "on_delivery" not in record:
-                    raise self.failure(error.args[0], topic) from error
-                record["on_delivery"](error.args[0], None)
+                reason = error.args[0]
+                if reason.code() not in _TOO_LARGE or "on_delivery" not in record:
+                    raise self.failure(reason, topic) from error
+                record["on_delivery"](reason, None)
                 return self._raise_failure()
 
     def _served(self, serve: Callable[[float], int], seconds: float) -> int:
@@ -282,12 +253,15 @@ class KafkaWriter(ABC, Generic[Large]):
         try:
             return serve(seconds)
         except (KafkaException, SystemError) as error:
-            final = error if isinstance(error, KafkaException) else error.__cause__
+            final: BaseException | None = error
+            if isinstance(error, SystemError):
+                # An error that was raised inside a callback.
+                final = error.__cause__
             if isinstance(final, KafkaException):
                 raise self._error(final.args[0], self._config.topic) from error
             if not self._config.transactional_id:
                 raise
-            # the client has lost the reason; the only one that it loses is a failed transaction
+            # The client has lost the reason; the only one that it loses is a failed transaction.
             self.is_fenced = True
             raise BusUnavailable(
                 f"a Kafka transaction at {self._config.servers} has failed, and is repeated by "
@@ -333,24 +307,15 @@ class KafkaWriter(ABC, Generic[Large]):
         return self._error(error, topic)
 
     def _error(self, error: KafkaError, topic: str) -> BusError:
-        servers, code = self._config.servers, error.code()
-        if self._config.transactional_id and (error.fatal() or code in _FENCED):
-            self.is_fenced = True
-            if (
-                self.sent_since is not None
-                and time.monotonic() - self.sent_since > self._transaction_seconds
-            ):
+        servers = self._config.servers
+        code = error.code()
+        if self._config.transactional_id:
+            if error.fatal() or code in _FENCED:
+                return self._unusable()
+            if error.txn_requires_abort() or code == KafkaError._STATE:
                 return BusUnavailable(
-                    "a Kafka transaction took longer than transaction.timeout.ms "
-                    f"({self._transaction_seconds:g} s)"
+                    f"a Kafka transaction at {servers} has failed and is repeated: {error.str()}"
                 )
-            return self.fenced()
-        if self._config.transactional_id and (
-            error.txn_requires_abort() or code == KafkaError._STATE
-        ):
-            return BusUnavailable(
-                f"a Kafka transaction at {servers} has failed and is repeated: {error.str()}"
-            )
         if code in _GONE:
             return missing(topic, self._config, error.str())
         if code in RIGHTS:
@@ -372,6 +337,19 @@ class KafkaWriter(ABC, Generic[Large]):
             f"Kafka topic {topic} at {servers} does not take a record: {error.str()}{remedy}"
         )
 
+    def _unusable(self) -> BusError:
+        """The error for a client whose transactions the brokers no longer take."""
+        self.is_fenced = True
+        if self.sent_since is not None:
+            taken = time.monotonic() - self.sent_since
+            # The brokers fence a transaction that took too long like one of an earlier holder.
+            if taken > self._transaction_seconds:
+                return BusUnavailable(
+                    "a Kafka transaction took longer than transaction.timeout.ms "
+                    f"({self._transaction_seconds:g} s)"
+                )
+        return self.fenced()
+
     def fenced(self) -> BusError:
         """The error for another process that has taken over the name of the transactions."""
         return BusRejected(
@@ -387,9 +365,8 @@ class KafkaWriter(ABC, Generic[Large]):
             raise self._failure
 
     def _refusal(self, topic: str, size_bytes: int, what: str) -> str:
-        return refusal(
-            topic, self._config.servers, size_bytes, self._topics.largest_batch(topic), what
-        )
+        limit_bytes = self._topics.largest_batch(topic)
+        return refusal(topic, self._config.servers, size_bytes, limit_bytes, what)
 
     @abstractmethod
     def _on_too_large(self, refused: Large) -> None:
@@ -405,7 +382,9 @@ LARGE_REMEDY = (
 
 def refusal(topic: str, servers: str, size_bytes: int, limit_bytes: int | None, what: str) -> str:
     """A sentence on why a record is refused, without its values."""
-    limit = f"of {limit_bytes} bytes (max.message.bytes)" if limit_bytes else "(max.message.bytes)"
+    limit = "(max.message.bytes)"
+    if limit_bytes:
+        limit = f"of {limit_bytes} bytes {limit}"
     return (
         f"Kafka topic {topic} at {servers} does not take a record of {size_bytes} bytes, more "
         f"than its limit {limit}: {what}"

@@ -16,7 +16,7 @@ from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import NO_MARK, Mark, PositionStore
 from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import NoPosition
-from cdcbus.plugins.kafka import producer as kafka_producer
+from cdcbus.plugins.kafka.producer_options import DEFAULTS
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.start import Edge
@@ -160,7 +160,7 @@ def test_a_lone_transaction_is_acknowledged_at_once_and_its_stages_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """However long the client would wait to fill a batch, and the task to store a position."""
-    monkeypatch.setitem(kafka_producer._DEFAULTS, "linger.ms", 600_000)
+    monkeypatch.setitem(DEFAULTS, "linger.ms", 600_000)
     with Running(replace(task, position_interval_seconds=3600.0), positions) as running:
         running.until(lambda: running.progress.position is not None)
         stages = running.progress.stages

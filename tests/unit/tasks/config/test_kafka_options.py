@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from cdcbus.plugins.kafka.producer import _FIXED
+from cdcbus.plugins.kafka.producer_options import FIXED
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.kafka_options import PRODUCER_FIXED
 from cdcbus.tasks.config.read_task import Inspection, inspect_text
@@ -33,8 +33,8 @@ def sentences(inspection: Inspection) -> list[str]:
 
 
 def test_each_setting_that_the_publisher_fixes_is_told_where_a_file_changes_it() -> None:
-    assert _FIXED.keys() <= PRODUCER_FIXED.keys()
-    for option in _FIXED:
+    assert FIXED.keys() <= PRODUCER_FIXED.keys()
+    for option in FIXED:
         assert sentences(inspect(f"kafka.{option}=17")) == [
             f"warning kafka.{option}: ignored: {PRODUCER_FIXED[option][1]}; remove the line"
         ]
