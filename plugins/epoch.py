@@ -19,8 +19,13 @@ LENGTH: Final = DIGITS + 9
 _BEFORE, _AFTER = b'"epoch":"', b'"'
 _SIZE: Final = 1 + len(_BEFORE) + LENGTH + len(_AFTER) + 1
 _FIRST, _LAST = b"{" + _BEFORE, b"," + _BEFORE
-_IS_LAST: Final = {"canalRow": False, "canalCompat": False, "oggJson": True, "porterCompat": True}
-"""The formats with an epoch, and whether it is last or first."""
+# The formats with an epoch, and whether it is last or first.
+_IS_LAST: Final = {
+    "canalRow": False,
+    "canalCompat": False,
+    "oggJson": True,
+    "porterCompat": True,
+}
 
 
 def epoch_text(number: int, task_id: str, swimlane: str) -> str:

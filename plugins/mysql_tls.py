@@ -11,14 +11,15 @@ from cdcbus.plugins.errors import ConfigError
 
 
 class TlsMode(StrEnum):
-    """PREFERRED: encrypts where the server can; REQUIRED: always. Neither checks the server's
-    certificate. VERIFY_CA: its issuer must be known; VERIFY_IDENTITY: it must also name the
-    host."""
+    """What a connection insists on. Only the last two check the server's certificate."""
 
     DISABLED = "disabled"
+    # Encrypts where the server can.
     PREFERRED = "preferred"
     REQUIRED = "required"
+    # The certificate's issuer must be known.
     VERIFY_CA = "verify-ca"
+    # It must also name the host.
     VERIFY_IDENTITY = "verify-identity"
 
     @property
@@ -28,11 +29,12 @@ class TlsMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MysqlTls:
-    """TLS settings; paths are of PEM files. An empty `ca` stands for the issuers that the system
-    knows; `certificate` and `key` are the client's own, if it has them."""
+    """TLS settings; paths are of PEM files."""
 
     mode: TlsMode = TlsMode.PREFERRED
+    # Empty: the issuers that the system knows.
     ca: str = ""
+    # The client's own, if it has them.
     certificate: str = ""
     key: str = ""
 

@@ -30,23 +30,23 @@ class Published:
 
 @dataclass(frozen=True, slots=True)
 class BinlogPosition:
-    """A transaction edge in a source's binlog: reading can resume at byte `pos` of `file`.
-
-    `batch_id` counts stored positions (informational, as in porter). `gtid` is the executed set up
-    to here, `timestamp_ms` the commit time of the transaction before, `server_uuid` the server
-    whose file this is (`server-id-1` where it has no UUID), `file_created_ms` when the file was
-    begun, as file names repeat on other servers and after a reset; empty or 0 where unknown.
-    `published`: how far the binlog is published beyond this position, while an XA transaction that
-    was prepared here is still open.
-    """
+    """A transaction edge in a source's binlog: reading can resume at byte `pos` of `file`. Other
+    fields are empty or 0 where unknown."""
 
     file: str
     pos: int
+    # Counts stored positions (informational, as in porter).
     batch_id: int = -1
+    # The executed set up to here.
     gtid: str = ""
+    # The commit time of the transaction before.
     timestamp_ms: int = 0
+    # The server whose file this is; `server-id-1` where it has no UUID.
     server_uuid: str = ""
+    # When the file was begun, as file names repeat on other servers and after a reset.
     file_created_ms: int = 0
+    # How far the binlog is published beyond this position, while an XA transaction that was
+    # prepared here is still open.
     published: Published | None = None
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class BinlogPosition:
         file = fields.get("logfileName") or fields.get("journalName")
         pos = fields.get("offset", fields.get("position"))
         if not isinstance(file, str) or not file or not _is_natural(pos):
-            raise PositionError(f"not a binlog position: {_shown(text)}; expected {BINLOG_FORM}")
+            raise _not_of_binlog(text, f"expected {BINLOG_FORM}")
         return cls(
             file=file,
             pos=pos,
@@ -107,7 +107,7 @@ def _published(fields: Any, text: str | bytes) -> Published | None:
         file = fields.get("logfileName")
         pos = fields.get("offset")
     if not isinstance(file, str) or not _is_natural(pos):
-        raise PositionError(f"not a binlog position: {_shown(text)}; published is not a place")
+        raise _not_of_binlog(text, "published is not a place")
     return Published(file, pos, _field(fields, "gtid", str, "", text))
 
 
@@ -176,7 +176,7 @@ def kafka_positions_from_json(text: str | bytes) -> list[KafkaPosition]:
 
 def _kafka_position(entry: Any, text: str | bytes) -> KafkaPosition:
     if not isinstance(entry, dict):
-        raise PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
+        raise _not_of_kafka(text)
     topic = entry.get("topic")
     partition = entry.get("partition")
     offset = entry.get("offset")
@@ -187,7 +187,7 @@ def _kafka_position(entry: Any, text: str | bytes) -> KafkaPosition:
         # -1: before the first record.
         or not (_is_natural(offset) or offset == -1)
     ):
-        raise PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
+        raise _not_of_kafka(text)
     return KafkaPosition(topic, partition, offset)
 
 
@@ -208,7 +208,7 @@ def _json(text: str | bytes) -> Any:
 def _object(text: str | bytes) -> dict[str, Any]:
     value = _json(text)
     if not isinstance(value, dict):
-        raise PositionError(f"not a binlog position: {_shown(text)}; expected {BINLOG_FORM}")
+        raise _not_of_binlog(text, f"expected {BINLOG_FORM}")
     return value
 
 
@@ -219,8 +219,16 @@ def _field(fields: dict[str, Any], name: str, kind: type[_T], absent: _T, text: 
         return absent
     if type(value) is not kind:
         wanted = "a number" if kind is int else "text"
-        raise PositionError(f"not a binlog position: {_shown(text)}; {name} is not {wanted}")
+        raise _not_of_binlog(text, f"{name} is not {wanted}")
     return value
+
+
+def _not_of_binlog(text: str | bytes, reason: str) -> PositionError:
+    return PositionError(f"not a binlog position: {_shown(text)}; {reason}")
+
+
+def _not_of_kafka(text: str | bytes) -> PositionError:
+    return PositionError(f"not a Kafka position: {_shown(text)}; expected {KAFKA_FORM}")
 
 
 def _is_natural(value: Any) -> TypeGuard[int]:

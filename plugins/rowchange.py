@@ -38,13 +38,14 @@ class TableId(NamedTuple):
 
 
 class Unclear(Flag):
-    """Ambiguities in cells whose wire format carries no types. TIMES: a date can be written as a
-    number of days. BYTES: bytes can be written as base64. BITS: so can a BIT, which is a decimal
-    number elsewhere."""
+    """Ambiguities in cells whose wire format carries no types."""
 
     NOTHING = 0
+    # A date can be written as a number of days.
     TIMES = auto()
+    # Bytes can be written as base64.
     BYTES = auto()
+    # So can a BIT, which is a decimal number elsewhere.
     BITS = auto()
 
 
@@ -59,13 +60,14 @@ def type_without_comment(column_type: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A source column. `mysql_type` is the type as CREATE TABLE spells it, empty where the wire
-    format has no types; `sql_type` is its java.sql.Types number; `unclear`: the ways in which its
-    cells are ambiguous."""
+    """A source column."""
 
     name: str
+    # As CREATE TABLE spells it; empty where the wire format has no types.
     mysql_type: str = ""
+    # Its java.sql.Types number.
     sql_type: int = 12
+    # The ways in which its cells are ambiguous.
     unclear: Unclear = Unclear.NOTHING
 
     @property
@@ -88,18 +90,20 @@ BINARY_TYPES = (
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table as it was when the row was written: its columns in order, and the names of its
-    primary key's columns (empty: none). `is_described`: these are all of its columns; else those in
-    the record, as the wire format names no others. `has_old_rows`: an update's record holds the row
-    before; else it holds only those columns of it that differ from the row after, and of a column
-    that the source did not log before not even that. `checks_keys_late`: a statement of the source
-    can give a row the key of another one that the same statement changes next (Oracle)."""
+    """A table as it was when the row was written."""
 
     id: TableId
+    # In order.
     columns: tuple[Column, ...]
+    # The names of its primary key's columns; empty: none.
     key: tuple[str, ...]
+    # These are all of its columns; else those in the record, as the wire format names no others.
     is_described: bool = True
+    # An update's record holds the row before; else it holds only those columns of it that differ
+    # from the row after, and of a column that the source did not log before not even that.
     has_old_rows: bool = True
+    # A statement of the source can give a row the key of another one that the same statement
+    # changes next (Oracle).
     checks_keys_late: bool = False
 
     @property
@@ -115,23 +119,22 @@ class Table:
 @dataclass(frozen=True, slots=True)
 class Origin:
     """Where and when the source wrote a row; shared by the rows of one binlog event. Empty text or
-    0 where the wire format does not say.
-
-    `pos` is where the event starts in `file` (for a compressed transaction: the event that holds
-    all of it); `commit_us` is the commit time in epoch microseconds on the server that committed
-    the transaction first, in whole seconds where that server records no more (MariaDB);
-    `server_uuid` is that server's UUID, which MariaDB does not have. `epoch`: the epoch of the
-    holder of the swimlane's lock that sends the row (`plugins/epoch.py`). `is_snapshot`: the row
-    existed before, and is sent by a snapshot. These two are not read back.
-    """
+    0 where the wire format does not say."""
 
     file: str = ""
+    # Where the event starts in the file; for a compressed transaction: the event that holds it.
     pos: int = 0
     gtid: str = ""
     server_id: int = 0
+    # The commit time in epoch microseconds on the server that committed the transaction first, in
+    # whole seconds where that server records no more (MariaDB).
     commit_us: int = 0
+    # That server's UUID, which MariaDB does not have.
     server_uuid: str = ""
+    # The epoch of the holder of the swimlane's lock that sends the row (`plugins/epoch.py`); not
+    # read back.
     epoch: str = ""
+    # The row existed before, and is sent by a snapshot; not read back.
     is_snapshot: bool = False
 
     @property
@@ -147,8 +150,7 @@ NO_ORIGIN = Origin()
 class RowChange:
     """One row's insert, update or delete, or a table's truncate. Treat as read-only.
 
-    INSERT has `after` only, DELETE `before` only, UPDATE both, TRUNCATE neither. `row` counts the
-    rows of a transaction from 0; `is_last` marks the transaction's last one.
+    INSERT has `after` only, DELETE `before` only, UPDATE both, TRUNCATE neither.
     """
 
     table: Table
@@ -156,17 +158,20 @@ class RowChange:
     before: Row | None
     after: Row | None
     origin: Origin = NO_ORIGIN
+    # Its number in its transaction, from 0.
     row: int = 0
+    # Whether it is the transaction's last one.
     is_last: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableDdl:
-    """A statement that changed a table's definition, or emptied it. `kind` is canal's word for it:
-    CREATE, ALTER, ERASE (dropped), RENAME, CINDEX, DINDEX or TRUNCATE; `table` is the table's name
-    afterwards; `sql` the whole statement."""
+    """A statement that changed a table's definition, or emptied it."""
 
+    # Its name afterwards.
     table: TableId
+    # canal's word: CREATE, ALTER, ERASE (dropped), RENAME, CINDEX, DINDEX or TRUNCATE.
     kind: str
+    # The whole statement.
     sql: str
     origin: Origin = NO_ORIGIN

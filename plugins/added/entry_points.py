@@ -100,13 +100,14 @@ def owner(point: EntryPoint) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """An installed entry point. `package`: the package that adds it, with its version; `trouble`:
-    why it cannot be used, as a sentence; empty: it can be imported."""
+    """An installed entry point."""
 
     kind: str
     name: str
     value: str
+    # The package that adds it, with its version.
     package: str
+    # Why it cannot be used, as a sentence; empty: it can be imported.
     trouble: str = ""
 
 

@@ -68,7 +68,8 @@ def read(message: Any) -> list[RowChange]:
         )
     data = message.get("data")
     old = message.get("old")
-    if not isinstance(data, dict) or not data or not (old is None or isinstance(old, dict)):
+    is_old_row = old is None or isinstance(old, dict)
+    if not isinstance(data, dict) or not data or not is_old_row:
         raise ConversionError(
             f"maxwellJson record of {schema}.{name}: data and old are not objects of columns"
         )

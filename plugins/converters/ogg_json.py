@@ -246,7 +246,9 @@ def _table(message: Mapping[str, Any], columns: Mapping[str, Cell]) -> Table:
         )
     if not isinstance(keys, list):
         raise ConversionError(f"oggJson record of {text}: primary_keys is not a list of names")
-    return _known_table(TableId(parts[-2], parts[-1]), tuple(columns), tuple(map(str, keys)))
+    # A container database can come before them.
+    schema, name = parts[-2:]
+    return _known_table(TableId(schema, name), tuple(columns), tuple(map(str, keys)))
 
 
 def _parts(text: Any) -> list[str]:

@@ -36,8 +36,16 @@ STOP_SECONDS = 10.0
 # Without an acknowledgement in a transaction: a new client may succeed.
 STUCK_SECONDS = 20.0
 
-_GONE = {KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION}
-_FENCED = {KafkaError._FENCED, KafkaError.PRODUCER_FENCED, KafkaError.INVALID_PRODUCER_EPOCH}
+_GONE = {
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError._UNKNOWN_PARTITION,
+}
+_FENCED = {
+    KafkaError._FENCED,
+    KafkaError.PRODUCER_FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+}
 _PURGED = {KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT}
 _DONE_WITH = {
     KafkaError._FATAL,
@@ -65,11 +73,7 @@ class KafkaWriter(ABC, Generic[Large]):
     """Sends records to the topics of a task. A context manager; entering checks that the topics
     that the task names exist. Not thread-safe.
 
-    For transactions: `sent` counts the records that were queued; `sent_since` is when the first
-    record of a transaction was queued, None before that; `is_fenced` says that the client is
-    unusable, as its transaction took too long or another process has taken its name; `is_stuck`
-    says that it makes no progress, which can happen to librdkafka's transactions when a broker was
-    restarted.
+    `sent`, `sent_since`, `is_fenced` and `is_stuck` are for transactions.
     """
 
     def __init__(
@@ -97,9 +101,14 @@ class KafkaWriter(ABC, Generic[Large]):
         self._topics = Topics(
             config, self.connecting, lambda topic: self._metadata(topic, CONNECT_SECONDS)
         )
+        # The number of records that were queued.
         self.sent = 0
+        # When the first record of a transaction was queued; None before that.
         self.sent_since: float | None = None
+        # The client is unusable: its transaction took too long, or another process has its name.
         self.is_fenced = False
+        # It makes no progress, which can happen to librdkafka's transactions when a broker was
+        # restarted.
         self.is_stuck = False
         # For a client that is stuck: how many records waited last, since when it is this number,
         # and when that was looked at.

@@ -94,12 +94,13 @@ def _group(shape: Shape, values: pa.BinaryArray, places: pa.Array, wire: Wire) -
         return None
     cells = [pa.concat_arrays(blocks) for blocks in zip(*cells_by_block, strict=True)]
     change = shape.change
-    commit = cells[shape.placeholders.index(Placeholder(wire.commit, None, wire.is_commit_text))]
+    commit = Placeholder(wire.commit, None, wire.is_commit_text)
+    commit_cells = cells[shape.placeholders.index(commit)]
     return RowGroup(
         change.table,
         change.op,
         pa.concat_arrays(kept),
         shape.image(change.before, wire.before, cells),
         shape.image(change.after, wire.after, cells),
-        wire.commit_us(commit),
+        wire.commit_us(commit_cells),
     )

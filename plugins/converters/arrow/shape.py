@@ -83,7 +83,8 @@ class Shape:
         before = pc.binary_slice(values, -self.bytes_after_slots, stamp)
         stamps = pc.binary_slice(values, stamp, -len(self.end))
         is_stamped = pc.and_(
-            pc.starts_with(before, self.before_stamp), pc.match_substring_regex(stamps, NUMBER)
+            pc.starts_with(before, self.before_stamp),
+            pc.match_substring_regex(stamps, NUMBER),
         )
         return pc.and_(self.is_like(values), is_stamped)
 

@@ -100,9 +100,11 @@ def read_expression(text: str) -> Expression:
 
 
 def _reference(column: str, function: str, conversion: str | None) -> Reference:
-    if not column or conversion or (column.startswith("@") and column not in ("@schema", "@table")):
+    is_unknown = column.startswith("@") and column not in ("@schema", "@table")
+    if not column or conversion or is_unknown:
         raise ValueError("not a column")
     found = SLICE.fullmatch(function)
-    if not (function in FUNCTIONS or (found and 1 <= int(found[1]) <= int(found[2]))):
+    is_slice = found is not None and 1 <= int(found[1]) <= int(found[2])
+    if function not in FUNCTIONS and not is_slice:
         raise ValueError("not a function")
     return Reference(column, function)
