@@ -124,8 +124,10 @@ def gathered(runs: Iterable[list[Figure]]) -> dict[str, Found]:
     found: dict[str, Found] = {}
     for figures in runs:
         for figure in figures:
-            before = found[figure.name].values if figure.name in found else ()
-            found[figure.name] = Found(figure, (*before, figure.value))
+            values = [figure.value]
+            if figure.name in found:
+                values = [*found[figure.name].values, figure.value]
+            found[figure.name] = Found(figure, tuple(values))
     return found
 
 
@@ -139,6 +141,10 @@ def machine() -> dict[str, str]:
     } | {name: version(name) for name in LIBRARIES}
 
 
+def _number(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
+
+
 def table(found: dict[str, Found]) -> Table:
     """The figures as a table."""
     shown = Table("figure", "unit", "least", "median", "most", "bar", "peer")
@@ -147,7 +153,7 @@ def table(found: dict[str, Found]) -> Table:
         shown.add_row(
             name,
             each.figure.unit or "ratio",
-            *(f"{number:,.0f}" if number >= 1000 else f"{number:.3g}" for number in numbers),
+            *map(_number, numbers),
             BARS.get(name, ""),
             PEERS.get(name, ""),
         )
@@ -156,11 +162,12 @@ def table(found: dict[str, Found]) -> Table:
 
 def worse(found: dict[str, Found], stored: dict[str, float]) -> list[str]:
     """A sentence for each ratio that is worse than the stored one."""
-    return [
-        f"{name}: {found[name].middle:.3g}, stored is {value:.3g}"
-        for name, value in stored.items()
-        if name in found and found[name].is_worse_than(value)
-    ]
+    sentences = []
+    for name, value in stored.items():
+        if name in found and found[name].is_worse_than(value):
+            middle = found[name].middle
+            sentences.append(f"{name}: {middle:.3g}, stored is {value:.3g}")
+    return sentences
 
 
 @click.command()
@@ -202,11 +209,13 @@ def main(
     if file is not None:
         values = {name: each.values for name, each in found.items()}
         file.write_text(json.dumps({"machine": machine(), "figures": values}, indent=1) + "\n")
-    stored: dict[str, float] = json.loads(BASELINE.read_text()) if BASELINE.exists() else {}
+    stored: dict[str, float] = {}
+    if BASELINE.exists():
+        stored = json.loads(BASELINE.read_text())
     if store:
-        stored |= {
-            name: round(each.middle, 3) for name, each in found.items() if each.figure.is_ratio
-        }
+        for name, each in found.items():
+            if each.figure.is_ratio:
+                stored[name] = round(each.middle, 3)
         BASELINE.write_text(json.dumps(stored, indent=1, sort_keys=True) + "\n")
     if baseline and (sentences := worse(found, stored)):
         raise click.ClickException(f"worse by more than {WORSE:.0%}: " + "; ".join(sentences))

@@ -13,8 +13,9 @@ from __future__ import annotations
 import logging
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -51,30 +52,28 @@ def seconds(work: Iterable[object]) -> float:
     return time.thread_time() - start
 
 
+def _packet(event: bytes) -> bytes:
+    """An event as the server sends it."""
+    return (len(event) + 1).to_bytes(3, "little") + b"\0\0" + event
+
+
 class Recorded:
     """The events of a backlog, as they came from the server."""
 
     def __init__(self, addresses: Addresses, backlog: Backlog) -> None:
-        self._task, self._backlog = (
-            fetch_task(addresses.source, addresses.kafka, "", FORMATS[0]),
-            backlog,
-        )
+        self._task = fetch_task(addresses.source, addresses.kafka, "", FORMATS[0])
+        self._backlog = backlog
+        self.rows: list[Rows] = []
         self.events: list[list[bytes]] = []
         with (
             patch.object(binlog_source, "open_stream", self._recording),
             BinlogSource(self._task) as opened,
         ):
-            parts = [
-                part
-                for batch in until_the_end(opened, backlog)
-                for part in (*batch.closed, *batch.opened)
-            ]
-        self.rows = [part for part in parts if isinstance(part, Rows)]
-        self.bytes = b"".join(
-            (len(event) + 1).to_bytes(3, "little") + b"\0\0" + event
-            for events in self.events
-            for event in events
-        )
+            for batch in until_the_end(opened, backlog):
+                for part in (*batch.closed, *batch.opened):
+                    if isinstance(part, Rows):
+                        self.rows.append(part)
+        self.bytes = b"".join(map(_packet, chain.from_iterable(self.events)))
 
     def _recording(self, *arguments: Any) -> Iterator[list[bytes]]:
         for events in dump_stream.open_stream(*arguments):
@@ -136,6 +135,10 @@ def queue_seconds(records: list[Record]) -> float:
     return used
 
 
+def _shown(number: float) -> str:
+    return f"{number:.2f}" if number else ""
+
+
 def _bench(
     addresses: Addresses, backlog: Backlog, per_transaction: int, rounds: int, console: Console
 ) -> None:
@@ -144,27 +147,30 @@ def _bench(
     table = Table("step", "µs a change in Python", "compiled", "ratio", title=title)
 
     def add(step: str, in_python: float, compiled: float = 0.0, ratio: float = 0.0) -> None:
-        shown = [
-            f"{used / backlog.changes * 1e6:.2f}" if used else "" for used in (in_python, compiled)
-        ]
-        table.add_row(step, *shown, f"{ratio:.2f}" if ratio else "")
+        in_us = in_python / backlog.changes * 1e6
+        compiled_us = compiled / backlog.changes * 1e6
+        table.add_row(step, _shown(in_us), _shown(compiled_us), _shown(ratio))
 
-    add("socket's bytes to packets", min(seconds(recorded.packets()) for _ in range(rounds)))
-    add("packets to row events", min(recorded.read_seconds() for _ in range(rounds)))
+    def least(measure: Callable[[], float]) -> float:
+        return min(measure() for _ in range(rounds))
+
+    add("socket's bytes to packets", least(lambda: seconds(recorded.packets())))
+    add("packets to row events", least(recorded.read_seconds))
     for name in FORMATS:
-        pairs = [
-            [seconds(recorded.records(name, way)) for way in (None, native.compiled)]
-            for _ in range(rounds)
-        ]
-        in_python, compiled = (min(pair[way] for pair in pairs) for way in (0, 1))
-        ratio = median(pair[0] / pair[1] for pair in pairs)
+        in_python: list[float] = []
+        compiled: list[float] = []
+        ratios: list[float] = []
+        # In turn, so that both ways meet the machine in the same state.
+        for _ in range(rounds):
+            in_python.append(seconds(recorded.records(name, None)))
+            compiled.append(seconds(recorded.records(name, native.compiled)))
+            ratios.append(in_python[-1] / compiled[-1])
+        ratio = median(ratios)
         tell(f"{name} compiled, of Python, transactions of {per_transaction}", ratio)
-        add(f"row events to records, {name}", in_python, compiled, ratio)
-        records = [record for made in recorded.records(name, native.compiled) for record in made]
-        add(
-            f"records to the Kafka client's queue, {name}",
-            min(queue_seconds(records) for _ in range(rounds)),
-        )
+        add(f"row events to records, {name}", min(in_python), min(compiled), ratio)
+        records = list(chain.from_iterable(recorded.records(name, native.compiled)))
+        used = least(lambda records=records: queue_seconds(records))  # type: ignore[misc]
+        add(f"records to the Kafka client's queue, {name}", used)
     console.print(table)
 
 

@@ -30,7 +30,14 @@ def main() -> None:
             url.hostname or "", url.port or 0, url.username or "", url.password or "", url.path[1:]
         )
         name = "x" + uuid.uuid4().hex[:10]
-        server = PostgresqlServer(at, name) if url.scheme == "postgresql" else MysqlServer(at, name)
+        server: TargetServer
+        if url.scheme == "postgresql":
+            server = PostgresqlServer(at, name)
+            # It drops no schema that holds tables without it.
+            ending = " CASCADE"
+        else:
+            server = MysqlServer(at, name)
+            ending = ""
         server.execute("CREATE SCHEMA {schema}")
         try:
             for count in COUNTS:
@@ -40,9 +47,7 @@ def main() -> None:
                         f"{seconds(server, count, rows):.2f} s\n"
                     )
         finally:
-            server.execute(
-                "DROP SCHEMA {schema}" + (" CASCADE" if url.scheme == "postgresql" else "")
-            )
+            server.execute("DROP SCHEMA {schema}" + ending)
 
 
 def seconds(server: TargetServer, count: int, rows: int) -> float:

@@ -42,6 +42,10 @@ TABLE = Table(
 )
 
 
+# Of each 16 rows.
+OPS = [Op.INSERT] * 10 + [Op.UPDATE] * 5 + [Op.DELETE]
+
+
 def row(i: int, state: str) -> dict[str, str | None]:
     """An order."""
     return {
@@ -64,7 +68,7 @@ def changes(count: int) -> Iterator[RowChange]:
         origin = Origin(
             "mysql-bin.000003", 4 + i * 100, f"0-1-{i // 500}", 1, 1_700_000_000_000_000 + i * 1000
         )
-        op = Op.INSERT if i % 16 < 10 else Op.UPDATE if i % 16 < 15 else Op.DELETE
+        op = OPS[i % 16]
         before = None if op is Op.INSERT else row(i, "new")
         after = None if op is Op.DELETE else row(i, "sent")
         yield RowChange(TABLE, op, before, after, origin, i % 500, i % 500 == 499)

@@ -45,31 +45,39 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 
 def _children(pid: int) -> list[int]:
-    found = [
-        int(child)
-        for thread in Path(f"/proc/{pid}/task").iterdir()
-        for child in (thread / "children").read_text().split()
-    ]
-    return [pid, *(grandchild for child in found for grandchild in _children(child))]
+    found = [pid]
+    for thread in Path(f"/proc/{pid}/task").iterdir():
+        for child in (thread / "children").read_text().split():
+            found += _children(int(child))
+    return found
 
 
 def _cpu_seconds(pids: list[int]) -> float:
-    fields = [Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in pids]
-    # user and system, with those of children that have ended
-    return sum(int(ticks) for each in fields for ticks in each[11:15]) / TICKS
+    ticks = 0
+    for pid in pids:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        # User and system, with those of children that have ended.
+        ticks += sum(map(int, fields[11:15]))
+    return ticks / TICKS
 
 
 def _rss_mb(pids: list[int]) -> float:
-    pages = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in pids)
+    pages = 0
+    for pid in pids:
+        pages += int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def _cores(pids: dict[str, list[int]], seconds: float) -> dict[str, float]:
     """CPU seconds per second of each group of processes."""
-    before, begun = {name: _cpu_seconds(group) for name, group in pids.items()}, time.monotonic()
+    before = {name: _cpu_seconds(group) for name, group in pids.items()}
+    begun = time.monotonic()
     time.sleep(seconds)
     elapsed = time.monotonic() - begun
-    return {name: (_cpu_seconds(group) - before[name]) / elapsed for name, group in pids.items()}
+    cores = {}
+    for name, group in pids.items():
+        cores[name] = (_cpu_seconds(group) - before[name]) / elapsed
+    return cores
 
 
 def _send(
@@ -113,13 +121,10 @@ def _delays(
         "all rows",
         PATIENCE_SECONDS,
     )
-    return [
-        row[0]
-        for row in run(
-            f"SELECT extract(epoch FROM arrived)::float8 - sent FROM ({all_rows}) r WHERE id >= "
-            f"{first}"
-        ).fetchall()
-    ]
+    found = run(
+        f"SELECT extract(epoch FROM arrived)::float8 - sent FROM ({all_rows}) r WHERE id >= {first}"
+    )
+    return [delay for (delay,) in found.fetchall()]
 
 
 def _start(
@@ -127,9 +132,8 @@ def _start(
 ) -> None:
     """Starts tasks with a topic and a table each, all working on one node."""
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
-    for future in admin.create_topics(
-        [NewTopic(f"{schema}-{task}", 1, 1) for task in tasks]
-    ).values():
+    topics = [NewTopic(f"{schema}-{task}", 1, 1) for task in tasks]
+    for future in admin.create_topics(topics).values():
         future.result(60)
     for task in tasks:
         run(
@@ -178,11 +182,11 @@ def main(idle: int, active: int, rows: float, seconds: float, home: Path | None)
         ):
             run: Callable[[str], Any] = lambda sql: target.execute(sql.encode())  # noqa: E731
             run(f"CREATE SCHEMA {schema}")
-            servers = {
-                name: [pid]
-                for name in ("kafka", "zookeeper")
-                if (pid := processes.pid(place / name)) is not None
-            }
+            servers: dict[str, list[int]] = {}
+            for name in ("kafka", "zookeeper"):
+                pid = processes.pid(place / name)
+                if pid is not None:
+                    servers[name] = [pid]
             before = _cores(servers, seconds)
             begun = time.monotonic()
             _start(bus, addresses, run, schema, tasks)
@@ -196,7 +200,7 @@ def main(idle: int, active: int, rows: float, seconds: float, home: Path | None)
                 table.add_row(
                     name, f"{_rss_mb(pids):.0f}", f"{cores[name] - before.get(name, 0.0):.3f}"
                 )
-            all_ours = [pid for pids in ours.values() for pid in pids]
+            all_ours = [node, *ours["tasks"], *ours["jvm"]]
             used = sum(cores[name] - before.get(name, 0.0) for name in cores)
             table.add_row("node and broker", f"{_rss_mb(all_ours):.0f}", f"{used:.3f}")
             tell(f"{len(tasks)} idle tasks", used, "cores", is_less_better=True)

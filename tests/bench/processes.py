@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 
 from tests.soak.samples import family
@@ -23,7 +24,7 @@ def check(pids: list[int]) -> None:
 def cpu_seconds(pids: list[int]) -> float:
     """The CPU time of processes and all that they have started."""
     ticks = 0
-    for pid in (each for given in pids for each in family(given)):
+    for pid in chain.from_iterable(map(family, pids)):
         with suppress(OSError):
             words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
             ticks += sum(map(int, words[11:15]))  # its own, and of children that have ended
@@ -33,7 +34,7 @@ def cpu_seconds(pids: list[int]) -> float:
 def megabytes(pids: list[int]) -> float:
     """The sum of each process's peak memory."""
     found = 0
-    for pid in (each for given in pids for each in family(given)):
+    for pid in chain.from_iterable(map(family, pids)):
         with suppress(OSError, StopIteration):
             lines = Path(f"/proc/{pid}/status").read_text().splitlines()
             found += int(next(line for line in lines if line.startswith("VmHWM")).split()[1])

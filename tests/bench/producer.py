@@ -136,11 +136,10 @@ def _measured(
     task = fetch_task(source, kafka, topic, converter)
     before = resource.getrusage(resource.RUSAGE_SELF)
     start, own = time.perf_counter(), time.thread_time()
-    count = (
-        peer(source, backlog)
-        if what == "peer"
-        else {"decode": decode, "publish": publish}[what](task, backlog)
-    )
+    if what == "peer":
+        count = peer(source, backlog)
+    else:
+        count = {"decode": decode, "publish": publish}[what](task, backlog)
     seconds, own_seconds = time.perf_counter() - start, time.thread_time() - own
     after = resource.getrusage(resource.RUSAGE_SELF)
     cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime

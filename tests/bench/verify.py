@@ -30,6 +30,7 @@ from cdcbus.producer.config import SnapshotMode
 from tests.bench.figures import tell
 from tests.bench.snapshot import fetched, filled, seconds
 from tests.integration.producer.reading import fetch_task
+from tests.support.properties import properties
 
 COLUMNS = (
     "id bigint PRIMARY KEY, user_id integer, status varchar(20), amount numeric(12,2), created "
@@ -96,7 +97,7 @@ def task_files(stack: Addresses, name: str, folder: Path) -> Path:
     }
     for keys in (fetch, load):
         file = folder / f"{keys['taskId']}.properties"
-        file.write_text("".join(f"{key}={value}\n" for key, value in keys.items()))
+        file.write_text(properties(keys))
     return file
 
 

@@ -17,6 +17,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import Console
@@ -46,7 +47,10 @@ def main(
     console = Console()
     console.print(f"seed {seed}")
     chance = random.Random(seed)
-    cells = [each for each in all_cells() if all(text in str(each) for text in wanted)]
+    cells = []
+    for cell in all_cells():
+        if all(text in str(cell) for text in wanted):
+            cells.append(cell)
     chance.shuffle(cells)
     found: list[Outcome] = []
     until = time.monotonic() + 60 * minutes
@@ -72,20 +76,24 @@ def main(
         finally:
             down(folder / "stack", purge=True, console=QUIET)
     if file is not None:
-        rows = [
-            {
-                **{each: getattr(one.cell, each) for each in ("victim", "fault", "load")},
-                "seconds": round(one.seconds, 1),
-                "wrong": list(one.wrong),
-            }
-            for one in found
-        ]
+        rows = list(map(_row, found))
         file.write_text(json.dumps({"seed": seed, "cells": rows}, indent=1) + "\n")
     if markdown is not None:
         markdown.write_text(table(found), encoding="utf-8")
     failed = [each for each in found if each.wrong]
     console.print(f"{len(found)} cells, {len(failed)} of them not as promised")
     sys.exit(bool(failed))
+
+
+def _row(outcome: Outcome) -> dict[str, Any]:
+    cell = outcome.cell
+    return {
+        "victim": cell.victim,
+        "fault": cell.fault,
+        "load": cell.load,
+        "seconds": round(outcome.seconds, 1),
+        "wrong": list(outcome.wrong),
+    }
 
 
 if __name__ == "__main__":

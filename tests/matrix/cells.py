@@ -123,4 +123,6 @@ def table(outcomes: list[Outcome]) -> str:
 def _shown(outcome: Outcome | None) -> str:
     if outcome is None:
         return ""
-    return "; ".join(outcome.wrong) if outcome.wrong else f"equal after {outcome.seconds:.0f} s"
+    if outcome.wrong:
+        return "; ".join(outcome.wrong)
+    return f"equal after {outcome.seconds:.0f} s"

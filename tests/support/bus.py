@@ -24,6 +24,7 @@ from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.tasks.zookeeper.positions import connect
 from cdcbus.tasks.zookeeper.status import Status, status_of
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from tests.support.properties import properties
 
 Run = Callable[[str], Any]
 FETCH = """\
@@ -166,7 +167,7 @@ def postgresql_schema(stack: Addresses, schema: str) -> Iterator[Run]:
 def fetch_text(task_id: str, source: Database, kafka: str, name: str, **keys: str) -> str:
     """A fetch task from the schema `name` to the topic `name`."""
     return FETCH.format(
-        task_id=task_id, source=source, kafka=kafka, name=name, topic=name, more=_lines(keys)
+        task_id=task_id, source=source, kafka=kafka, name=name, topic=name, more=properties(keys)
     )
 
 
@@ -178,19 +179,15 @@ def load_text(task_id: str, stack: Addresses, topic: str, **keys: str) -> str:
         **keys,
     }
     return (FROM_KAFKA + LOGIN).format(
-        task_id=task_id, kafka=stack.kafka, topic=topic, target=target, more=_lines(keys)
+        task_id=task_id, kafka=stack.kafka, topic=topic, target=target, more=properties(keys)
     )
 
 
 def resting_text(task_id: str, kafka: str, topic: str, **keys: str) -> str:
     """A consumer task that must not run: its target does not exist."""
     return (FROM_KAFKA + NOWHERE).format(
-        task_id=task_id, kafka=kafka, topic=topic, more=_lines(keys)
+        task_id=task_id, kafka=kafka, topic=topic, more=properties(keys)
     )
-
-
-def _lines(keys: dict[str, str]) -> str:
-    return "".join(f"{key}={value}\n" for key, value in keys.items())
 
 
 def published(kafka: str, topic: str) -> list[dict[str, Any]]:

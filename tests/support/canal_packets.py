@@ -88,7 +88,8 @@ def encoded(kind: str, fields: Fields) -> bytes:
     parts = []
     for name, value in fields.items():
         number, of = _FIELDS[kind][name]
-        for each in value if isinstance(value, list) else [value]:
+        values = value if isinstance(value, list) else [value]
+        for each in values:
             parts.append(_field(number, of, each))
     return b"".join(parts)
 
@@ -100,9 +101,10 @@ def _field(number: int, of: str, value: object) -> bytes:
         return _varint(number << 3) + _varint(value % 2**64)
     if isinstance(value, dict):
         value = encoded(of, value)
-    data = value.encode() if isinstance(value, str) else value
-    assert isinstance(data, bytes)
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
+    if isinstance(value, str):
+        value = value.encode()
+    assert isinstance(value, bytes)
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
 
 
 def _varint(number: int) -> bytes:
@@ -121,11 +123,11 @@ def packet(entries: Iterable[Fields], batch_id: int = 7) -> bytes:
 
 def flat(entries: Iterable[Fields]) -> list[bytes]:
     """The same as canal's flat messages: one for each entry with rows or a statement."""
-    return [
-        orjson.dumps(_flat(entry["header"], entry["storeValue"]))
-        for entry in entries
-        if entry["entryType"] not in ("TRANSACTIONBEGIN", "TRANSACTIONEND")
-    ]
+    messages = []
+    for entry in entries:
+        if entry["entryType"] not in ("TRANSACTIONBEGIN", "TRANSACTIONEND"):
+            messages.append(orjson.dumps(_flat(entry["header"], entry["storeValue"])))
+    return messages
 
 
 def _flat(header: Fields, change: Fields) -> dict[str, Any]:
@@ -148,12 +150,17 @@ def _flat(header: Fields, change: Fields) -> dict[str, Any]:
     image = "beforeColumns" if kind == "DELETE" else "afterColumns"
     columns = datas[-1][image]
     message["data"] = [_cells(data[image]) for data in datas]
-    message["mysqlType"] = {column["name"]: column["mysqlType"] for column in columns}
-    message["sqlType"] = {column["name"]: column["sqlType"] for column in columns}
-    message["pkNames"] = [c["name"] for c in datas[0][image] if c.get("isKey")] or None
+    message["mysqlType"] = _by_column(columns, "mysqlType")
+    message["sqlType"] = _by_column(columns, "sqlType")
+    key = [column["name"] for column in datas[0][image] if column.get("isKey")]
+    message["pkNames"] = key or None
     if kind == "UPDATE":
         message["old"] = [_old(data) for data in datas]
     return message
+
+
+def _by_column(columns: Iterable[Fields], member: str) -> dict[str, Any]:
+    return {column["name"]: column[member] for column in columns}
 
 
 def _old(data: Fields) -> dict[str, str | None]:
@@ -162,7 +169,9 @@ def _old(data: Fields) -> dict[str, str | None]:
 
 
 def _cells(columns: Iterable[Fields]) -> dict[str, str | None]:
-    return {
-        column["name"]: None if column.get("isNull") else column.get("value", "")
-        for column in columns
-    }
+    cells: dict[str, str | None] = {}
+    for column in columns:
+        cells[column["name"]] = None
+        if not column.get("isNull"):
+            cells[column["name"]] = column.get("value", "")
+    return cells

@@ -52,11 +52,10 @@ def open_page(browser: Browser, base: str) -> Iterator[Page]:
 
 def stumbles(page: Page) -> list[str]:
     """What axe finds serious on the page as it is now, and whether it is wider than its window."""
-    found = [
-        f"{each['id']}: {each['nodes'][0]['html']}"
-        for each in Axe().run(page).response["violations"]
-        if each["impact"] in SERIOUS
-    ]
+    found = []
+    for each in Axe().run(page).response["violations"]:
+        if each["impact"] in SERIOUS:
+            found.append(f"{each['id']}: {each['nodes'][0]['html']}")
     if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
         found.append("wider than the window")
     return found

@@ -39,8 +39,8 @@ def steps(path: Path) -> tuple[str, list[DdlStep]]:
 
 def shown(table: TableSchema | None) -> str:
     """The table as a case writes it."""
-    return (
-        "unknown"
-        if table is None
-        else f"{table}{' key ' + ','.join(table.key) if table.key else ''}"
-    )
+    if table is None:
+        return "unknown"
+    if not table.key:
+        return str(table)
+    return f"{table} key {','.join(table.key)}"

@@ -18,6 +18,7 @@ from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.tasks.zookeeper.positions import connect, position_path
 from tests.support.committed import committed
+from tests.support.properties import dotted, properties
 
 COLUMNS = (Column("id", "int(11)", 4), Column("customer", "varchar(20)"), Column("note", "text"))
 
@@ -70,10 +71,10 @@ class Forward:
             "loader.loaderName": "KAFKA_SYNC",
             "loader.source.servers": self.kafka,
             "loader.source.topic": f"{self.name}-out",
-            **{key.replace("__", "."): value for key, value in keys.items()},
+            **dotted(keys),
         }
         file = self.folder / f"{self.name}.properties"
-        file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        file.write_text(properties(lines))
         process = TaskProcess(
             self.name, file, self.folder / f"{self.name}.log", self.address, self.folder
         )
@@ -89,35 +90,35 @@ class Forward:
         task.check()
         if not self.zookeeper.exists(self.path):
             return False
-        stored = {
-            p.partition: p.next_offset
-            for p in kafka_positions_from_json(self.zookeeper.get(self.path)[0])
-        }
+        data, _ = self.zookeeper.get(self.path)
         consumer = Consumer({"bootstrap.servers": self.kafka, "group.id": "look"})
         try:
-            return all(
-                consumer.get_watermark_offsets(TopicPartition(self.name, number))[1] == end
-                for number, end in stored.items()
-            )
+            for position in kafka_positions_from_json(data):
+                partition = TopicPartition(self.name, position.partition)
+                _, end = consumer.get_watermark_offsets(partition)
+                if end != position.next_offset:
+                    return False
+            return True
         finally:
             consumer.close()
 
     def headers(self) -> list[int]:
         """The numbers in all headers of the committed records."""
         messages = committed(self.kafka, f"{self.name}-out")
-        return [int(header[1] or "") for message in messages for header in message.headers() or ()]
+        found = []
+        for message in messages:
+            for header in message.headers() or ():
+                found.append(int(header[1] or ""))
+        return found
 
     def sent(self) -> list[tuple[int, bytes, dict[str, Any]]]:
         """Partition, key and value of the committed records, partition by partition."""
         messages = committed(self.kafka, f"{self.name}-out")
-        return [
-            (
-                message.partition() or 0,
-                bytes(message.key() or b""),
-                json.loads(message.value() or b""),
-            )
-            for message in messages
-        ]
+        found = []
+        for message in messages:
+            key = bytes(message.key() or b"")
+            found.append((message.partition() or 0, key, json.loads(message.value() or b"")))
+        return found
 
 
 @contextmanager

@@ -221,7 +221,10 @@ class Cursor:
         if sql.startswith("ALTER SESSION"):
             return
         if "1.1 FROM DUAL" in sql or "sys_context" in sql:
-            self._rows = [(self.connection.database.schema if "sys_context" in sql else "1.1",)]
+            value = "1.1"
+            if "sys_context" in sql:
+                value = self.connection.database.schema
+            self._rows = [(value,)]
             self.description = [("X", None, None, None, None, None, None)]
             return
         try:
@@ -243,7 +246,9 @@ class Cursor:
         )
         self.rowcount = 0
         for row in rows or [()]:
-            cells = [row[name] for name in names] if isinstance(row, Mapping) else row
+            cells = row
+            if isinstance(row, Mapping):
+                cells = [row[name] for name in names]
             for place, cell in enumerate(cells, 1):
                 self._bind(statement, place, cell)
             if statement.execute():
@@ -260,7 +265,8 @@ class Cursor:
         """A bind in a SELECT list has no type for H2, where Oracle's binds bring theirs with
         them."""
         size = self._sizes[int(bind[1]) - 1]
-        return f"CAST(? AS {H2_TYPES[size] if size else 'VARCHAR'}) AS"
+        type_ = H2_TYPES[size] if size else "VARCHAR"
+        return f"CAST(? AS {type_}) AS"
 
     def _bind(self, statement: Any, place: int, cell: Any) -> None:
         jvm = self.connection.database.server.gateway.jvm
@@ -305,10 +311,14 @@ def _plain(result: Any, at: int) -> Any:
 def _as_oracle(error: Py4JJavaError) -> oracledb.Error:
     """The error that Oracle would raise, with a text that quotes a cell, as Oracle's do."""
     cause = error.java_exception
-    state, said = cause.getSQLState(), cause.getMessage()
-    code, text = ERRORS["22003" if "NUMERIC" in said else state]
+    state = cause.getSQLState()
+    said = cause.getMessage()
+    if "NUMERIC" in said:
+        state = "22003"
+    code, text = ERRORS[state]
     column = re.search(r'[cC]olumn "(?:\w+\.)*(\w+)', said) or re.search(r'"(\w+)"', said)
-    message = f"ORA-{code:05}: {text.format(column=column[1] if column else '')}\nrow SECRET"
+    sentence = text.format(column=column[1] if column else "")
+    message = f"ORA-{code:05}: {sentence}\nrow SECRET"
     kind = oracledb.IntegrityError if code in (1, 1400) else oracledb.DatabaseError
 
     class Detail:

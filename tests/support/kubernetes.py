@@ -94,7 +94,9 @@ class Kubernetes:
 
     def ask(self, path: str, body: Mapping[str, Any] | None = None, *, method: str = "GET") -> Any:
         """The API server's answer to a client with all rights."""
-        data = None if body is None else json.dumps(body).encode()
+        data = None
+        if body is not None:
+            data = json.dumps(body).encode()
         headers = {"Authorization": f"Bearer {OPERATOR}", "Content-Type": "application/json"}
         request = urllib.request.Request(self.url + path, data, headers, method=method)
         with urllib.request.urlopen(
@@ -104,10 +106,8 @@ class Kubernetes:
 
     def found(self, kind: str) -> dict[str, dict[str, Any]]:
         """All `pods`, or `configmaps`, of the default namespace, by name."""
-        return {
-            found["metadata"]["name"]: found
-            for found in self.ask(f"/api/v1/namespaces/default/{kind}")["items"]
-        }
+        items = self.ask(f"/api/v1/namespaces/default/{kind}")["items"]
+        return {item["metadata"]["name"]: item for item in items}
 
     def delete_pod(self, name: str) -> None:
         """Deletes a pod, as an operator does, or Kubernetes to free a node for others."""
@@ -140,10 +140,13 @@ class Kubernetes:
             "cache": cache_folder(),
             "folder": folder,
         }
-        mounts = [
-            {"name": name, "mountPath": str(path), "readOnly": name != "folder"}
-            for name, path in folders.items()
-        ]
+        mounts: list[dict[str, Any]] = []
+        volumes: list[dict[str, Any]] = []
+        for name_of_folder, path in folders.items():
+            is_read_only = name_of_folder != "folder"
+            mount = {"name": name_of_folder, "mountPath": str(path), "readOnly": is_read_only}
+            mounts.append(mount)
+            volumes.append({"name": name_of_folder, "hostPath": {"path": str(path)}})
         identity = {
             "name": "identity",
             "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount",
@@ -162,13 +165,7 @@ class Kubernetes:
             "restartPolicy": "Never",
             "serviceAccountName": ACCOUNT,
             "containers": [container],
-            "volumes": [
-                *(
-                    {"name": name, "hostPath": {"path": str(path)}}
-                    for name, path in folders.items()
-                ),
-                {"name": "identity", "projected": {"sources": sources}},
-            ],
+            "volumes": [*volumes, {"name": "identity", "projected": {"sources": sources}}],
         }
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec}
         self.ask("/api/v1/namespaces/default/pods", pod, method="POST")
@@ -186,8 +183,12 @@ class Kubernetes:
             json.dumps({"apiVersion": "v1", "kind": "Pod", "spec": {"hostNetwork": True}}),
             encoding="utf-8",
         )
-        folders = {**FOLDERS, "modules": modules}
-        volumes = "spark.kubernetes.executor.volumes.hostPath"
+        volumes: dict[str, str] = {}
+        for name, folder in {**FOLDERS, "modules": modules}.items():
+            prefix = f"spark.kubernetes.executor.volumes.hostPath.{name}"
+            volumes[f"{prefix}.mount.path"] = str(folder)
+            volumes[f"{prefix}.mount.readOnly"] = "false" if name == "modules" else "true"
+            volumes[f"{prefix}.options.path"] = str(folder)
         return {
             "spark.master": f"k8s://{self.url}",
             "spark.kubernetes.container.image": SPARK,
@@ -195,23 +196,17 @@ class Kubernetes:
             # one for all would be the machine's: one pod could have it
             "spark.blockManager.port": "0",
             "spark.executorEnv.PYTHONPATH": str(modules),
-            **{f"{volumes}.{name}.mount.path": str(folder) for name, folder in folders.items()},
-            **{
-                f"{volumes}.{name}.mount.readOnly": "false" if name == "modules" else "true"
-                for name in folders
-            },
-            **{f"{volumes}.{name}.options.path": str(folder) for name, folder in folders.items()},
+            **volumes,
         }
 
 
 def missing() -> list[str]:
     """The requirements that this machine lacks."""
-    programs = [
-        name
-        for name in ("go", "containerd", "ctr", "runc", "unshare")
-        if shutil.which(name) is None
-    ]
-    return programs + ([] if os.geteuid() == 0 else ["root"])
+    programs = ("go", "containerd", "ctr", "runc", "unshare")
+    found = [program for program in programs if shutil.which(program) is None]
+    if os.geteuid() != 0:
+        found.append("root")
+    return found
 
 
 @contextmanager
@@ -276,19 +271,13 @@ def open_kubernetes(folder: Path) -> Iterator[Kubernetes]:
 
 
 def _etcd_options(folder: Path, port: int, peers: int) -> list[str]:
-    clients = [
-        f"--{kind}=http://127.0.0.1:{port}"
-        for kind in ("listen-client-urls", "advertise-client-urls")
-    ]
-    others = [
-        f"--{kind}=http://127.0.0.1:{peers}"
-        for kind in ("listen-peer-urls", "initial-advertise-peer-urls")
-    ]
     return [
         f"--data-dir={folder}/etcd",
         "--unsafe-no-fsync",
-        *clients,
-        *others,
+        f"--listen-client-urls=http://127.0.0.1:{port}",
+        f"--advertise-client-urls=http://127.0.0.1:{port}",
+        f"--listen-peer-urls=http://127.0.0.1:{peers}",
+        f"--initial-advertise-peer-urls=http://127.0.0.1:{peers}",
         f"--initial-cluster=default=http://127.0.0.1:{peers}",
     ]
 
@@ -298,11 +287,10 @@ def _api_options(folder: Path, key: Path, etcd: int, port: int) -> list[str]:
         f"--etcd-servers=http://127.0.0.1:{etcd}",
         "--bind-address=127.0.0.1",
         f"--secure-port={port}",
-        *(f"--{option}={key}" for option in ("tls-cert-file", "tls-private-key-file")),
-        *(
-            f"--{option}={key}"
-            for option in ("service-account-key-file", "service-account-signing-key-file")
-        ),
+        f"--tls-cert-file={key}",
+        f"--tls-private-key-file={key}",
+        f"--service-account-key-file={key}",
+        f"--service-account-signing-key-file={key}",
         "--service-account-issuer=https://cdcbus.test",
         "--service-cluster-ip-range=10.96.0.0/24",
         f"--token-auth-file={folder}/tokens.csv",
@@ -405,11 +393,8 @@ def _answers(kubernetes: Kubernetes) -> bool:
 def _programs() -> tuple[Path, Path]:
     """Kubernetes and the pause program, built if they are not in the cache."""
     sources = sorted([*SOURCES.glob("*.go"), *SOURCES.glob("go.*"), *SOURCES.glob("*/*.go")])
-    built = (
-        cache_folder()
-        / "kubernetes"
-        / hashlib.sha256(b"".join(file.read_bytes() for file in sources)).hexdigest()[:12]
-    )
+    texts = b"".join(file.read_bytes() for file in sources)
+    built = cache_folder() / "kubernetes" / hashlib.sha256(texts).hexdigest()[:12]
     with making(built) as part:
         if part:
             subprocess.run(
@@ -426,7 +411,8 @@ def _write_images(file: Path, pause: Path) -> None:
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as tar:
         for folder in ("usr", "etc", "tmp", "opt", "opt/spark", "opt/spark/work-dir"):
-            tar.addfile(_entry(folder, tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755))
+            rights = 0o1777 if folder == "tmp" else 0o755
+            tar.addfile(_entry(folder, tarfile.DIRTYPE, rights))
         for link in ("bin", "sbin", "lib", "lib64"):
             tar.addfile(_entry(link, tarfile.SYMTYPE, target=f"usr/{link}"))
         script = ENTRYPOINT % {"java": java().resolve(), "jars": SPARK_JARS}

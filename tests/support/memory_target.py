@@ -94,10 +94,10 @@ class MemoryTarget:
         return list(self.offsets.values())
 
     def fence(self) -> list[AppliedOffset] | None:
-        self.offsets = {
-            partition: replace(offset, epoch=offset.epoch + 1)
-            for partition, offset in self.offsets.items()
-        }
+        offsets = {}
+        for partition, offset in self.offsets.items():
+            offsets[partition] = replace(offset, epoch=offset.epoch + 1)
+        self.offsets = offsets
         return self.applied_offsets()
 
     def offset_table(self) -> OffsetTable:
@@ -145,7 +145,9 @@ class MemoryTransaction:
         self.target.offsets[offset.topic_partition] = offset
 
     def write(self, batch: TableBatch) -> Counts:
-        table, rows, counts = batch.table, self.target.rows[batch.table.id], Counts()
+        table = batch.table
+        rows = self.target.rows[table.id]
+        counts = Counts()
         if batch.truncate:
             for key in list(rows):
                 self._delete(table, key)
@@ -161,14 +163,15 @@ class MemoryTransaction:
             inserted = 0
             for cells in writes.rows:
                 image = dict(zip(writes.columns, cells, strict=True))
-                key = tuple(image[name] for name in table.key)
+                key = _key(table, image)
                 if key in rows or writes.may_insert:
                     inserted += key not in rows
                     self._put(table, key, {**rows.get(key, dict.fromkeys(table.columns)), **image})
                     counts.written += 1
                 else:
                     counts.missed += 1
-            counts.missed += writes.missed(inserted) if writes.may_insert else 0
+            if writes.may_insert:
+                counts.missed += writes.missed(inserted)
         return counts
 
     def _move(self, table: TargetTable, moves: Moves) -> None:
@@ -187,22 +190,24 @@ class MemoryTransaction:
 
     def _delete(self, table: TargetTable, key: Key) -> int:
         rows = self.target.rows[table.id]
-        for each in () if self.is_deferred else self.target.foreign_keys:
-            if (
-                each.parent == table.id
-                and key in rows
-                and any((row[each.column],) == key for row in self.target.rows[each.child].values())
-            ):
+        for each in self._checked_keys():
+            if each.parent != table.id or key not in rows:
+                continue
+            children = self.target.rows[each.child].values()
+            if key in [(row[each.column],) for row in children]:
                 raise RowConflict(f"{each.child} still names a row of {table.id}")
         return rows.pop(key, None) is not None
 
+    def _checked_keys(self) -> Sequence[ForeignKey]:
+        return () if self.is_deferred else self.target.foreign_keys
+
     def _put(self, table: TargetTable, key: Key, row: dict[str, Cell]) -> None:
         rows = self.target.rows[table.id]
-        if any(cell in self.target.refused for cell in row.values()):
+        if not self.target.refused.isdisjoint(row.values()):
             raise TargetRejected(f"table {table.id}: a cell does not fit")
         if any(self._clash(table, other, held, row) for other, held in rows.items()):
             raise RowConflict(f"table {table.id}: a value that must be unique is there already")
-        for each in () if self.is_deferred else self.target.foreign_keys:
+        for each in self._checked_keys():
             if each.child == table.id:
                 self._check_parent(each, row)
         rows[key] = row
@@ -214,10 +219,17 @@ class MemoryTransaction:
     @staticmethod
     def _clash(table: TargetTable, key: Key, held: dict[str, Cell], image: dict[str, Cell]) -> bool:
         """Whether another row holds a unique value of this one."""
-        if key == tuple(image[name] for name in table.key):
+        if key == _key(table, image):
             return False
-        shared = (unique for unique in table.unique_keys if all(name in image for name in unique))
-        return any(
-            all(held[name] is not None and held[name] == image[name] for name in unique)
-            for unique in shared
-        )
+        for unique in table.unique_keys:
+            if not image.keys() >= set(unique):
+                continue
+            values = [held[name] for name in unique]
+            # NULL equals nothing, not even NULL.
+            if None not in values and values == [image[name] for name in unique]:
+                return True
+        return False
+
+
+def _key(table: TargetTable, image: dict[str, Cell]) -> Key:
+    return tuple(image[name] for name in table.key)

@@ -65,8 +65,13 @@ class MemoryZooKeeper:
 
     def put(self, path: str, fields: object) -> None:
         """Writes as another client does; a text as it is."""
-        data = fields.encode() if isinstance(fields, str) else fields
-        self._make(path, data if isinstance(data, bytes) else orjson.dumps(data))
+        if isinstance(fields, str):
+            data = fields.encode()
+        elif isinstance(fields, bytes):
+            data = fields
+        else:
+            data = orjson.dumps(fields)
+        self._make(path, data)
 
     def _make(self, path: str, data: bytes, owner: int = 0) -> None:
         self.nodes[path] = data

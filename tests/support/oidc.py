@@ -80,14 +80,14 @@ class TestProvider:
         back = {"code": code, "state": query["state"], "iss": self.address}
         return f"{query['redirect_uri']}?{urlencode(back)}"
 
+    def _is_client(self, form: dict[str, str], authorization: str) -> bool:
+        if self.secret is None:
+            return form.get("client_id") == CLIENT
+        pair = f"{quote(CLIENT, '')}:{quote(self.secret, '')}"
+        return authorization == f"Basic {base64.b64encode(pair.encode()).decode()}"
+
     def tokens(self, form: dict[str, str], authorization: str) -> tuple[int, Claims]:
-        pair = f"{quote(CLIENT, '')}:{quote(self.secret or '', '')}"
-        is_client = (
-            form.get("client_id") == CLIENT
-            if self.secret is None
-            else authorization == f"Basic {base64.b64encode(pair.encode()).decode()}"
-        )
-        if not is_client:
+        if not self._is_client(form, authorization):
             return 401, {"error": "invalid_client"}
         asked = self.codes.pop(form.get("code", ""), None)
         digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
@@ -114,13 +114,17 @@ class TestProvider:
         return 200, {"id_token": token, "access_token": "an-access-token", "token_type": "Bearer"}
 
 
+def _first_values(form: str) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(form).items()}
+
+
 class _Handler(BaseHTTPRequestHandler):
     provider: TestProvider
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
         found = urlsplit(self.path)
-        query = {key: each[0] for key, each in parse_qs(found.query).items()}
+        query = _first_values(found.query)
         provider = self.provider
         provider.asked.append(found.path)
         if provider.is_failing:
@@ -144,21 +148,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"])).decode()
-        form = {key: each[0] for key, each in parse_qs(body).items()}
+        form = _first_values(body)
         found = urlsplit(self.path)
         self.provider.asked.append(found.path)
         if found.path == "/authorize":
-            query = {key: each[0] for key, each in parse_qs(found.query).items()}
+            query = _first_values(found.query)
             self._answer(303, {}, self.provider.code_for(query))
         else:
             self._answer(*self.provider.tokens(form, self.headers["Authorization"] or ""))
 
     def _answer(self, status: int, body: Claims | str, location: str = "") -> None:
-        text = (body if isinstance(body, str) else json.dumps(body)).encode()
+        kind = "text/html"
+        if not isinstance(body, str):
+            kind = "application/json"
+            body = json.dumps(body)
+        text = body.encode()
         self.send_response(status)
         if location:
             self.send_header("Location", location)
-        kind = "text/html" if isinstance(body, str) else "application/json"
         self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(text)))
         self.end_headers()

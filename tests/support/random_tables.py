@@ -35,7 +35,9 @@ def text(letters: str, most: int) -> Value:
 
 def time_of(choose: random.Random, digits: int = 0) -> str:
     fraction = f".{choose.randrange(10**digits):0{digits}}" if digits else ""
-    hour, minute, second = (choose.randrange(most) for most in (24, 60, 60))
+    hour = choose.randrange(24)
+    minute = choose.randrange(60)
+    second = choose.randrange(60)
     return f"{hour:02}:{minute:02}:{second:02}{fraction}"
 
 
@@ -45,7 +47,9 @@ def date_of(choose: random.Random) -> str:
 
 def gaps(choose: random.Random) -> int:
     """Most in one narrow range, the others far apart."""
-    return choose.randrange(5000) if choose.random() < 0.9 else choose.randrange(10**12, 2**63)
+    if choose.random() < 0.9:
+        return choose.randrange(5000)
+    return choose.randrange(10**12, 2**63)
 
 
 KEYS: Final[dict[str, Value]] = {

@@ -19,6 +19,7 @@ from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.tasks.zookeeper.positions import connect, position_path
+from tests.support.properties import dotted, properties
 
 Query = Any  # runs a statement, returns its rows
 
@@ -48,9 +49,9 @@ class Shop:
         file = self.folder / f"{task_id}.properties"
         lines = {
             "taskId": task_id,
-            **{key.replace("__", "."): value for key, value in keys.items()},
+            **dotted(keys),
         }
-        file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        file.write_text(properties(lines))
         process = TaskProcess(
             task_id, file, self.folder / f"{task_id}.log", self.addresses.zookeeper, self.folder
         )
@@ -79,9 +80,9 @@ class Shop:
     def load(self, target: str, **keys: str) -> TaskProcess:
         """`target` is postgresql or mariadb."""
         database: Database = getattr(self.addresses, target)
-        kind, name = (
-            ("postgresql", database.database) if target == "postgresql" else ("mysql", self.name)
-        )
+        kind, name = "mysql", self.name
+        if target == "postgresql":
+            kind, name = "postgresql", database.database
         return self.task(
             f"{self.name}-{target}",
             **{
@@ -104,35 +105,34 @@ class Shop:
     def position(self, task: TaskProcess, swimlane: str = "") -> str | None:
         """The stored JSON of a task, by default of the topic that is named like the schema. Some
         tests kill ZooKeeper."""
-        patient, path = (
-            KazooRetry(max_tries=-1, max_delay=1, deadline=60),
-            self.path(task, swimlane),
-        )
-        return (
-            patient(self.zookeeper.get, path)[0].decode()
-            if patient(self.zookeeper.exists, path)
-            else None
-        )
+        patient = KazooRetry(max_tries=-1, max_delay=1, deadline=60)
+        path = self.path(task, swimlane)
+        if not patient(self.zookeeper.exists, path):
+            return None
+        data: bytes = patient(self.zookeeper.get, path)[0]
+        return data.decode()
 
     def ends(self, topic: str = "") -> dict[int, int]:
         """A topic's end offsets."""
         topic = topic or self.name
         consumer = Consumer({"bootstrap.servers": self.addresses.kafka, "group.id": "look"})
         try:
-            partitions = consumer.list_topics(topic).topics[topic].partitions
-            return {
-                number: consumer.get_watermark_offsets(TopicPartition(topic, number))[1]
-                for number in partitions
-            }
+            found = {}
+            for number in consumer.list_topics(topic).topics[topic].partitions:
+                _, end = consumer.get_watermark_offsets(TopicPartition(topic, number))
+                found[number] = end
+            return found
         finally:
             consumer.close()
 
     def is_applied(self, task: TaskProcess, topic: str = "") -> bool:
         """Whether a consumer task's stored position is the end of a topic."""
         stored = self.position(task, topic)
-        return stored is not None and {
-            p.partition: p.next_offset for p in kafka_positions_from_json(stored)
-        } == self.ends(topic)
+        if stored is None:
+            return False
+        positions = kafka_positions_from_json(stored)
+        offsets = {position.partition: position.next_offset for position in positions}
+        return offsets == self.ends(topic)
 
     def rows(self, table: str) -> dict[str, list[tuple[Any, ...]]]:
         """A table's rows everywhere, sorted."""

@@ -78,12 +78,15 @@ def kill(
         task.start()
     wait_until(lambda: sent_rows(shop) > 0, f"the snapshot to begin: {fetch.log}", 60)
     for number in range(kills):
-        for task in choose.sample(tasks, 2) if number else tasks:
+        is_first = number == 0
+        order = tasks if is_first else choose.sample(tasks, 2)
+        for task in order:
             before = sent_rows(shop)
             wait_until(lambda seen=before: sent_rows(shop) > seen or is_done(shop), "more", 90)  # type: ignore[misc]
-            time.sleep(choose.uniform(0, 0.5 if number else 0.1))
+            longest = 0.1 if is_first else 0.5
+            time.sleep(choose.uniform(0, longest))
             task.kill()
-            if not number and task is fetch:
+            if is_first and task is fetch:
                 assert not is_done(shop), "the snapshot was too fast to be caught"
             task.start()
     link.bytes_per_second = 0
@@ -121,12 +124,15 @@ def at_source(shop: Shop, table: RandomTable) -> Rows:
     with open_source(source_config(shop.addresses.source)) as connection:
         schema, _ = SchemaReader(connection).read(TableId(shop.name, table.name))
         assert schema is not None
-        picked = [selected(column, column.name) for column in schema.columns]
+        expressions = []
+        reads = []
+        for column in schema.columns:
+            expression, read = selected(column, column.name)
+            expressions.append(expression)
+            reads.append(read)
         with SSCursor(connection) as rows:
-            rows.execute(
-                f"SELECT {', '.join(sql for sql, _ in picked)} FROM {shop.name}.{table.name}"
-            )
-            found = list(map(reading([read for _, read in picked]), rows))
+            rows.execute(f"SELECT {', '.join(expressions)} FROM {shop.name}.{table.name}")
+            found = list(map(reading(reads), rows))
     return {tuple(row[: len(table.key)]): tuple(row) for row in found}
 
 

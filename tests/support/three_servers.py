@@ -64,11 +64,13 @@ class Three:
 @contextmanager
 def three_zookeepers() -> Iterator[Three]:
     with _three("zookeeper") as folders:
-        clients, quorum, election = (_free_ports() for _ in range(3))
-        members = "".join(
-            f"server.{number}={HOST}:{quorum[number - 1]}:{election[number - 1]}\n"
-            for number in _numbers()
-        )
+        clients = _free_ports()
+        quorum = _free_ports()
+        election = _free_ports()
+        members = ""
+        for number in _numbers():
+            ports = f"{quorum[number - 1]}:{election[number - 1]}"
+            members += f"server.{number}={HOST}:{ports}\n"
         for number, folder in zip(_numbers(), folders, strict=True):
             data = folder / "data"
             data.mkdir()
@@ -86,8 +88,10 @@ def three_zookeepers() -> Iterator[Three]:
             )
 
         def leader() -> int | None:
-            modes = {number: _mode(clients[number - 1]) for number in _numbers()}
-            return next((number for number in modes if modes[number] == "leader"), None)
+            for number in _numbers():
+                if _mode(clients[number - 1]) == "leader":
+                    return number
+            return None
 
         yield _started(Three(clients, folders, command, leader))
 

@@ -35,11 +35,8 @@ class Yarn:
 
     def executors(self) -> list[Path]:
         """The working folders of the containers in which an executor runs."""
-        return [
-            found
-            for found in self.folder.glob("local/usercache/*/appcache/*/container_*")
-            if any(map(_is_executor, _processes(found)))
-        ]
+        containers = self.folder.glob("local/usercache/*/appcache/*/container_*")
+        return [each for each in containers if any(map(_is_executor, _processes(each)))]
 
 
 @contextmanager
@@ -130,10 +127,9 @@ def _site(folder: Path) -> str:
             for name, port in zip(manager, ports, strict=True)
         },
         "yarn.nodemanager.hostname": "127.0.0.1",
-        **{
-            f"yarn.nodemanager.{name}": "127.0.0.1:0"
-            for name in ("address", "localizer.address", "webapp.address")
-        },
+        "yarn.nodemanager.address": "127.0.0.1:0",
+        "yarn.nodemanager.localizer.address": "127.0.0.1:0",
+        "yarn.nodemanager.webapp.address": "127.0.0.1:0",
         "yarn.nodemanager.local-dirs": folder / "local",
         "yarn.nodemanager.log-dirs": folder / "logs",
         "yarn.nodemanager.resource.memory-mb": 8192,
@@ -141,11 +137,11 @@ def _site(folder: Path) -> str:
         "yarn.nodemanager.pmem-check-enabled": "false",
         "yarn.nodemanager.disk-health-checker.enable": "false",
     }
-    properties = (
-        f"<property><name>{name}</name><value>{escape(str(value))}</value></property>"
-        for name, value in settings.items()
-    )
-    return f"<configuration>{''.join(properties)}</configuration>"
+    properties = ""
+    for name, value in settings.items():
+        text = escape(str(value))
+        properties += f"<property><name>{name}</name><value>{text}</value></property>"
+    return f"<configuration>{properties}</configuration>"
 
 
 def _processes(folder: Path) -> list[int]:

@@ -110,7 +110,9 @@ def main(
         for run in range(1, runs + 1):
             name = f"bench{time.time_ns()}"
             peers = (cdcbus(addresses, name), debezium(have, addresses, f"peer{name}"))
-            for peer in peers if run % 2 else reversed(peers):
+            # In turn, as the first of two finds the machine in another state.
+            order = peers if run % 2 else peers[::-1]
+            for peer in order:
                 console.print(f"[bold]{peer.name}[/bold], run {run} of {runs}")
                 with tempfile.TemporaryDirectory() as folder:
                     for key, value in measured(work, peer, Path(folder), rows).items():
@@ -132,7 +134,12 @@ def main(
         file.write_text(text + "\n")
     if picture is not None:
         note_ = f"Median of {runs} runs on {versions['cores']} cores; Debezium {DEBEZIUM}, tuned"
-        picture.write_text(svg([each for each in figures if "memory" not in each.name], note_))
+        drawn = [each for each in figures if "memory" not in each.name]
+        picture.write_text(svg(drawn, note_))
+
+
+def _span(values: list[float]) -> str:
+    return f"{shown(min(values))} / {shown(middle(values))} / {shown(max(values))}"
 
 
 def table(figures: list[Compared]) -> Table:
@@ -140,14 +147,10 @@ def table(figures: list[Compared]) -> Table:
     found = Table("figure", "unit", "cdcbus", "Debezium", "ratio of medians")
     for each in figures:
         ours, peers = each.values["cdcbus"], each.values["Debezium"]
-        ratio = (
-            middle(peers) / middle(ours) if each.is_less_better else middle(ours) / middle(peers)
-        )
-        spans = [
-            f"{shown(min(values))} / {shown(middle(values))} / {shown(max(values))}"
-            for values in (ours, peers)
-        ]
-        found.add_row(each.name, each.unit, *spans, f"{ratio:.2f}")
+        ratio = middle(ours) / middle(peers)
+        if each.is_less_better:
+            ratio = middle(peers) / middle(ours)
+        found.add_row(each.name, each.unit, _span(ours), _span(peers), f"{ratio:.2f}")
     return found
 
 

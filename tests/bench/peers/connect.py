@@ -15,6 +15,7 @@ from threading import Thread
 from cdcbus.consumer.jvm.maven import Coordinate, JarSet, fetch, java
 from cdcbus.ops.stack.addresses import Addresses, free_port
 from tests.bench.backlog import SCHEMA
+from tests.support.properties import properties
 
 KAFKA, DEBEZIUM, LOG4J = "4.1.0", "3.4.0.Final", "2.24.3"
 CONNECT = JarSet(
@@ -160,8 +161,7 @@ def connect(
     files = []
     for number, settings in enumerate((worker, *connectors)):
         files.append(folder / f"{number}.properties")
-        lines = (f"{key}={value}\n" for key, value in settings.items())
-        files[-1].write_text("".join(lines), encoding="utf-8")
+        files[-1].write_text(properties(settings), encoding="utf-8")
         files[-1].chmod(0o600)
     logging = folder / "log4j2.properties"
     logging.write_text(

@@ -19,11 +19,11 @@ def debezium(jars: Jars, addresses: Addresses, name: str) -> Peer:
     def running(folder: Path, half: str, prefix: str, mode: str = "") -> Iterator[list[int]]:
         own = folder / f"{prefix}-{half}"
         own.mkdir(exist_ok=True)
-        settings: Mapping[str, str] = (
-            sink_settings(addresses, prefix, TABLE)
-            if half == "sink"
-            else source_settings(addresses, prefix, own, TABLE, mode)
-        )
+        settings: Mapping[str, str]
+        if half == "sink":
+            settings = sink_settings(addresses, prefix, TABLE)
+        else:
+            settings = source_settings(addresses, prefix, own, TABLE, mode)
         with connect(jars, addresses, own, settings) as pid:
             yield [pid]
 

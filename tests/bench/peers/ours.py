@@ -10,6 +10,7 @@ from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from tests.bench.backlog import SCHEMA
 from tests.bench.peers.work import TABLE, Peer
+from tests.support.properties import properties
 
 
 def cdcbus(addresses: Addresses, name: str) -> Peer:
@@ -45,7 +46,7 @@ def cdcbus(addresses: Addresses, name: str) -> Peer:
     def running(folder: Path, task_id: str, keys: dict[str, str]) -> Iterator[list[int]]:
         file = folder / f"{task_id}.properties"
         lines = {"taskId": task_id, **keys}
-        file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+        file.write_text(properties(lines))
         task = TaskProcess(task_id, file, folder / f"{task_id}.log", addresses.zookeeper, folder)
         task.start()
         try:
