@@ -343,7 +343,7 @@ def _bench(
         tell(f"memory of a load into {target}", found["rss_mb"], "MB", is_less_better=True)
         name = f"processor of a load into {target}, 1,000,000 changes"
         tell(name, found["cpu"] / changes * 1e6, "s", is_less_better=True)
-        rates = []
+        rates: list[str] = []
         for rate in (found["rate"], found["later"]):
             rates += (f"{rate:,.0f}", f"{rate / bare:.2f}")
         table.add_row(

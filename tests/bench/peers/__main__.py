@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
@@ -138,7 +139,7 @@ def main(
         picture.write_text(svg(drawn, note_))
 
 
-def _span(values: list[float]) -> str:
+def _span(values: Sequence[float]) -> str:
     return f"{shown(min(values))} / {shown(middle(values))} / {shown(max(values))}"
 
 
