@@ -197,7 +197,8 @@ class World:
     def _pids(self, victim: Victim) -> list[int]:
         match victim:
             case Victim.FETCH | Victim.CONSUMER:
-                found = self.bus.runner("fetch" if victim is Victim.FETCH else "load")
+                task = "fetch" if victim is Victim.FETCH else "load"
+                found = self.bus.runner(task)
             case Victim.SPARK:
                 found = next(filter(_is_jvm, family(self.bus.runner("load") or os.getpid())), 0)
             case Victim.NODE:
@@ -205,9 +206,11 @@ class World:
             case _:
                 servers = {each.name: each.pid or 0 for each in status(self.home)}
                 found = servers[SERVER_NAMES[victim]]
-        if victim in SERVERS and found:
+        if not found:
+            return []
+        if victim in SERVERS:
             return family(found)
-        return [found] if found else []
+        return [found]
 
     def starts(self) -> int:
         """How often the fetch task has begun to read."""

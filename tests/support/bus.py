@@ -108,7 +108,9 @@ class Bus:
 
     def runner(self, task_id: str) -> int:
         """The process that holds the lock of the task's only swimlane; 0 when there is none."""
-        return next((lock.number("processId") for lock in self.tasks.locks(task_id).values()), 0)
+        for lock in self.tasks.locks(task_id).values():
+            return lock.number("processId")
+        return 0
 
     def text(self, path: str) -> str | None:
         try:
@@ -120,9 +122,11 @@ class Bus:
     def said(self) -> str:
         """Everything that nodes and tasks have logged."""
         logs = [*self.folder.glob("*.log"), *self.folder.glob("logs/*.log")]
-        return "\n".join(
-            f"==== {log.name}\n{log.read_text(encoding='utf-8', errors='replace')}" for log in logs
-        )
+        texts = []
+        for log in logs:
+            text = log.read_text(encoding="utf-8", errors="replace")
+            texts.append(f"==== {log.name}\n{text}")
+        return "\n".join(texts)
 
 
 @contextmanager

@@ -100,10 +100,12 @@ class MemoryZooKeeper:
 
     def names(self, path: str) -> list[str]:
         """The children."""
-        below = [
-            each.removeprefix(f"{path}/") for each in self.nodes if each.startswith(f"{path}/")
-        ]
-        return list(dict.fromkeys(each.partition("/")[0] for each in below))
+        names: dict[str, None] = {}
+        for each in self.nodes:
+            if each.startswith(f"{path}/"):
+                name, _, _ = each.removeprefix(f"{path}/").partition("/")
+                names[name] = None
+        return list(names)
 
     def exists(self, path: str) -> bool:
         return path in self.nodes or bool(self.names(path))

@@ -52,6 +52,13 @@ def gaps(choose: random.Random) -> int:
     return choose.randrange(10**12, 2**63)
 
 
+def text_key(collation: str) -> tuple[str, Value]:
+    """A column type of this collation, and its values."""
+    charset, _, _ = collation.partition("_")
+    letters = LETTERS if charset == "latin1" else MORE_LETTERS
+    return f"VARCHAR(12) CHARACTER SET {charset} COLLATE {collation}", text(letters, 4)
+
+
 KEYS: Final[dict[str, Value]] = {
     "INT": lambda choose: choose.randrange(-2000, 2000),
     "BIGINT UNSIGNED": gaps,
@@ -60,12 +67,7 @@ KEYS: Final[dict[str, Value]] = {
     "BINARY(4)": lambda choose: choose.randbytes(2),
     "DATE": date_of,
     "DATETIME(3)": lambda choose: f"{date_of(choose)} {time_of(choose, 3)}",
-    **{
-        f"VARCHAR(12) CHARACTER SET {each.partition('_')[0]} COLLATE {each}": text(
-            LETTERS if each.startswith("latin1") else MORE_LETTERS, 4
-        )
-        for each in COLLATIONS
-    },
+    **dict(map(text_key, COLLATIONS)),
 }
 CELLS: Final[dict[str, Value]] = {
     "INT": lambda choose: choose.randrange(-(2**31), 2**31),

@@ -37,7 +37,8 @@ class TwoTables:
 
     def change(self, seed: int) -> None:
         """Changes rows with a key, and equal rows without one. Returns when all are in Kafka."""
-        cursor, choose = self.shop.cursor, random.Random(seed)
+        cursor = self.shop.cursor
+        choose = random.Random(seed)
         for number in range(60):
             cells = [(choose.randrange(5), choose.choice("abA")) for _ in range(20)]
             cursor.executemany("INSERT INTO log VALUES (%s, %s)", cells)

@@ -112,20 +112,15 @@ def _site(folder: Path) -> str:
     ports = set[int]()
     for _ in range(5):
         ports.add(free_port(ports))
-    manager = (
-        "address",
-        "scheduler.address",
-        "resource-tracker.address",
-        "admin.address",
-        "webapp.address",
-    )
+    manager, scheduler, tracker, admin, web = (f"127.0.0.1:{port}" for port in ports)
     settings = {
         "hadoop.tmp.dir": folder / "tmp",
         "yarn.resourcemanager.scheduler.class": "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fifo.FifoScheduler",
-        **{
-            f"yarn.resourcemanager.{name}": f"127.0.0.1:{port}"
-            for name, port in zip(manager, ports, strict=True)
-        },
+        "yarn.resourcemanager.address": manager,
+        "yarn.resourcemanager.scheduler.address": scheduler,
+        "yarn.resourcemanager.resource-tracker.address": tracker,
+        "yarn.resourcemanager.admin.address": admin,
+        "yarn.resourcemanager.webapp.address": web,
         "yarn.nodemanager.hostname": "127.0.0.1",
         "yarn.nodemanager.address": "127.0.0.1:0",
         "yarn.nodemanager.localizer.address": "127.0.0.1:0",
