@@ -82,12 +82,10 @@ class Recorded:
 
     def packets(self) -> Iterator[object]:
         """The bytes from the socket to packets."""
-        chunks = (
-            self.bytes[at : at + dump_stream.READ_BYTES]
-            for at in range(0, len(self.bytes), dump_stream.READ_BYTES)
-        )
+        size = dump_stream.READ_BYTES
+        chunks = (self.bytes[at : at + size] for at in range(0, len(self.bytes), size))
         with suppress(EOFError):
-            yield from dump_stream.packets(lambda _: next(chunks, b""), dump_stream.READ_BYTES)
+            yield from dump_stream.packets(lambda _: next(chunks, b""), size)
 
     def read_seconds(self) -> float:
         """Packets to row events and transaction boundaries."""

@@ -159,10 +159,10 @@ def _peak_mb(pid: int) -> float:
         status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
     except FileNotFoundError:
         return 0.0
-    return next(
-        (int(line.split()[1]) / 1024 for line in status.splitlines() if line.startswith("VmHWM")),
-        0.0,
-    )
+    for line in status.splitlines():
+        if line.startswith("VmHWM"):
+            return int(line.split()[1]) / 1024
+    return 0.0
 
 
 def _end(cursor: Cursor, connection: Connection) -> BinlogPosition:

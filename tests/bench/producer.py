@@ -164,10 +164,10 @@ def _in_a_process(*arguments: Any, is_compiled: bool) -> dict[str, float]:
 
 def _measure(text: str) -> None:
     what, source, kafka, topic, converter, backlog = json.loads(text)
-    backlog |= {name: BinlogPosition(**backlog[name]) for name in ("start", "end")}
-    click.echo(
-        json.dumps(_measured(what, Database(**source), kafka, topic, converter, Backlog(**backlog)))
-    )
+    for edge in ("start", "end"):
+        backlog[edge] = BinlogPosition(**backlog[edge])
+    found = _measured(what, Database(**source), kafka, topic, converter, Backlog(**backlog))
+    click.echo(json.dumps(found))
 
 
 def _bench(addresses: Addresses, backlog: Backlog, per_transaction: int, console: Console) -> None:

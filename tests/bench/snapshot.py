@@ -79,6 +79,11 @@ class Took(NamedTuple):
         return f"{self.clock:.2f} s (processor {self.processor:.2f} s)"
 
 
+def said(took: dict[str, Took]) -> str:
+    """What each took, on one line."""
+    return "  ".join(f"{what} {each}" for what, each in took.items())
+
+
 def seconds(do: Callable[[], None]) -> Took:
     begun, used = time.monotonic(), sum(os.times()[:4])
     do()
@@ -145,7 +150,7 @@ def main(rows: int, rounds: int, program: str | None, home: Path | None) -> None
                     took["dump"] = seconds(lambda: dump(program, stack.source, name))
                 for what in ("dump", "binlog") if program else ("binlog",):
                     tell(f"snapshot, of a {what}", took[what].clock / took["snapshot"].clock)
-                click.echo("  ".join(f"{what} {each}" for what, each in took.items()))
+                click.echo(said(took))
     finally:
         if home is None:
             down(where, purge=True, console=Console(quiet=True))

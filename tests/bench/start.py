@@ -14,7 +14,7 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import median
@@ -124,6 +124,10 @@ def kills(shop: Shop, put: Callable[[int], None], count: int, folder: Path) -> l
     return found
 
 
+def _listed(found: Sequence[float]) -> str:
+    return " ".join(f"{seconds:.2f}" for seconds in found)
+
+
 @click.command()
 @click.option("--starts", "start_count", default=6, show_default=True)
 @click.option("--kills", "kill_count", default=3, show_default=True)
@@ -139,11 +143,11 @@ def main(start_count: int, kill_count: int, home: Path | None) -> None:
             with open_table(addresses, Path(folder)) as (shop, put):
                 found = starts(shop, put, start_count)
                 tell("start to the first row", median(found), "s", is_less_better=True)
-                click.echo(f"start to the first row: {' '.join(f'{s:.2f}' for s in found)} s")
+                click.echo(f"start to the first row: {_listed(found)} s")
             with open_table(addresses, Path(folder)) as (shop, put):
                 found = kills(shop, put, kill_count, Path(folder))
                 tell("kill -9 to the next row", median(found), "s", is_less_better=True)
-                click.echo(f"kill -9 to the next row: {' '.join(f'{s:.2f}' for s in found)} s")
+                click.echo(f"kill -9 to the next row: {_listed(found)} s")
     finally:
         if own:
             down(place, purge=True, console=Console(quiet=True))

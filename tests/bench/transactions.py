@@ -111,10 +111,9 @@ def main(rows: int, width: int, rounds: int, home: Path | None) -> None:
         start, end = write(addresses.source, rows, width)
         for number in range(rounds):
             order = (True, False) if number % 2 else (False, True)
-            found = {
-                transactional: rate(addresses, start, end, rows, transactional=transactional)
-                for transactional in order
-            }
+            found = {}
+            for is_in_them in order:
+                found[is_in_them] = rate(addresses, start, end, rows, transactional=is_in_them)
             tell("rate with Kafka transactions, of that without", found[True] / found[False])
             click.echo(
                 f"{found[False]:,.0f} rows/s without, {found[True]:,.0f} with transactions: "

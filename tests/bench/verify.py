@@ -28,7 +28,7 @@ from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import SnapshotMode
 from tests.bench.figures import tell
-from tests.bench.snapshot import fetched, filled, seconds
+from tests.bench.snapshot import fetched, filled, said, seconds
 from tests.integration.producer.reading import fetch_task
 from tests.support.properties import properties
 
@@ -135,7 +135,7 @@ def main(rows: int, rounds: int, home: Path | None) -> None:
                 }
                 ratio = took["verify"].clock / took["snapshot"].clock
                 tell("verify, beside a snapshot", ratio, is_less_better=True)
-                click.echo("  ".join(f"{what} {each}" for what, each in took.items()))
+                click.echo(said(took))
     finally:
         if home is None:
             down(where, purge=True, console=Console(quiet=True))

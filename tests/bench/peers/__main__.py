@@ -122,10 +122,10 @@ def main(
     finally:
         if own:
             down(place, purge=True, console=Console(quiet=True))
-    figures = [
-        Compared(name, unit, unit != "rows/s", by_program)
-        for (name, unit), by_program in values.items()
-    ]
+    figures = []
+    for (name, unit), by_program in values.items():
+        is_less_better = unit != "rows/s"
+        figures.append(Compared(name, unit, is_less_better, by_program))
     console.print(table(figures))
     versions = {**machine(), "debezium": DEBEZIUM, "kafka": KAFKA}
     if file is not None:
