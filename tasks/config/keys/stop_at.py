@@ -26,6 +26,8 @@ def load_end(word: str, topics: int) -> KafkaStart:
         raise ValueError(
             f"{word} is a replay, which ends on its own as consumer.offset; expected {what}"
         )
+    if isinstance(until, AfterOffset) and until.offset < 0:
+        raise ValueError(f"{word!r} is before the first offset; expected {what}")
     if isinstance(until, AfterOffset) and topics > 1:
         raise ValueError(f"{word}: one offset for {topics} topics; give a time, or now")
     return until

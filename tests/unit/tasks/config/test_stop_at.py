@@ -50,6 +50,7 @@ def test_each_end_is_read_and_the_command_line_counts_before_it(
     [
         (FETCH, "earliest", "cannot be the end of a run"),
         (FETCH, "41", "cannot be the end of a run"),
+        (LOAD, "-1", "is before the first offset"),
         (LOAD, "b.000003:154", "cannot be the end of a run"),
         (LOAD, "1-2", "is a replay"),
         (LOAD.replace("topics=a", "topics=a,b"), "41", "one offset for 2 topics"),
