@@ -53,5 +53,5 @@ def test_a_ratio_that_is_worse_than_the_stored_one_is_an_error(
     kept = tmp_path / "kept.json"
     answer = CliRunner().invoke(bench.main, [*words, "--baseline", "--json", str(kept)])
     assert answer.exit_code == code, answer.output
-    assert ("rate: 1, stored is 4" in answer.output) is bool(code)
+    assert ("rate: 1 at best, stored is 4" in answer.output) is bool(code)
     assert f'"rate": [\n   {rate},' in kept.read_text()
