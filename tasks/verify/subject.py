@@ -149,8 +149,8 @@ def subject_of(
     can_hash = _can_hash(sources)
     # From the slowest way, which always works, to the fastest that both sides allow.
     way = Way.STREAM
-    is_ordered = all(_is_ordered_alike(source, target, names) for source in sources)
-    if is_found and is_ordered:
+    # Keys that are not found on both sides need not have the same columns.
+    if is_found and all(_is_ordered_alike(source, target, names) for source in sources):
         way = Way.RANGES
     elif is_found and can_hash:
         way = Way.BUCKETS

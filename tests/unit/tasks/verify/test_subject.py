@@ -10,7 +10,7 @@ import pytest
 from cdcbus.plugins.errors import ConfigError, DataError
 from cdcbus.plugins.rowchange import RowChange, Table, TableId
 from cdcbus.plugins.time_zone import read_zone
-from cdcbus.plugins.transform.cells.expression import read_expression
+from cdcbus.plugins.transform.cells.expression import constant, read_expression
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.tasks.verify.subject import Way
@@ -53,6 +53,18 @@ def test_a_key_in_another_order_than_the_sources_is_not_cut_into_ranges() -> Non
     alike = subject([mapped(types, ("a", "b"))], target(theirs, ("a", "b")))
     turned = subject([mapped(types, ("a", "b"))], target(theirs, ("b", "a")))
     assert (alike.way, turned.way) == (Way.RANGES, Way.BUCKETS)
+
+
+def test_a_target_whose_key_has_more_columns_than_the_sources_is_compared() -> None:
+    """As of shards that come together, and of a source without a key."""
+    shard = {"shard": constant("1")}
+    types = {"id": "integer", "shard": "integer", "name": "text"}
+    source = mapped(
+        {"id": "int(11)", "name": "varchar(9)"}, ("id",), rule=MapperRule(computed=shard)
+    )
+    assert subject([source], target(types, ("id", "shard"))).way is Way.STREAM
+    keyless = mapped(INT, (), rule=MapperRule(computed=shard))
+    assert subject([keyless], target({**PG_INT, "shard": "integer"}, ("shard",))).way is Way.STREAM
 
 
 def test_a_target_without_a_key_is_compared_by_the_sources() -> None:
