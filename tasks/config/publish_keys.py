@@ -7,6 +7,7 @@ from cdcbus.plugins.kafka.client_options import Client
 from cdcbus.plugins.kafka.config import KeyRule, PublishConfig
 from cdcbus.plugins.transform.selectors import is_pattern
 from cdcbus.tasks.config.kafka_options import KafkaOptions
+from cdcbus.tasks.config.keys.task import find_key
 from cdcbus.tasks.config.keys.topics import KEY_RULES, NEW_TOPICS, TOPIC_RULES, is_regex
 from cdcbus.tasks.config.keys.types import BYTES, FLAG, NAMES, TEXT
 from cdcbus.tasks.config.settings import Settings
@@ -63,6 +64,9 @@ def _partition_keys(
     keys: dict[str, tuple[str, ...]] = {}
     patterns: list[KeyRule] = []
     for table in settings.below(PARTITION_KEY):
+        # Without a schema and a table it is reported as an unknown key.
+        if find_key(PARTITION_KEY + table) is None:
+            continue
         columns = settings.get(PARTITION_KEY + table, NAMES)
         if not columns:
             continue

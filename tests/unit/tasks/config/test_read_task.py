@@ -241,3 +241,15 @@ def test_a_key_without_its_name_or_with_too_long_a_number_is_an_unknown_key(line
         (8, line.partition("=")[0])
     ]
     assert "unknown key" in found[0].sentence
+
+
+@pytest.mark.parametrize("table", ["orders", "shop.", ".orders"])
+def test_a_partition_key_without_its_schema_is_an_unknown_key(table: str) -> None:
+    text = (
+        "taskId=1\nconsumer.consumerName=CanalFetch\nconsumer.source.address=h:1\n"
+        "loader.loaderName=KAFKA_SYNC\nloader.source.servers=k:1\nloader.source.topic=a\n"
+        f"loader.source.partitionKey.{table}=id\n"
+    )
+    found = inspect_text(text, ENVIRON).diagnostics.found
+    keys = [diagnostic.key for diagnostic in found if "unknown key" in diagnostic.sentence]
+    assert keys == [f"loader.source.partitionKey.{table}"]
