@@ -3,6 +3,7 @@ receives what they hold."""
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -22,12 +23,15 @@ from cdcbus.plugins.contracts import Landmark
 from cdcbus.plugins.errors import BusUnavailable, CdcError
 from cdcbus.plugins.positions import TopicPartition
 
+LOG = logging.getLogger(__name__)
 LOG_LOOK_SECONDS = 1.0
 EPOCH_SECONDS = 1.0
 # The number of batches that can be read before a change of leader and applied after it: the one in
 # progress, and those that the client has fetched ahead.
 UNDER_WAY = 4
 STALL_SECONDS = 30.0
+# Looks come every second; in a longer pause between two of them a batch was applied.
+PAUSE_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 
 
@@ -70,7 +74,7 @@ class _Stall:
         self._offsets: dict[TopicPartition, int] = {}
         # When each partition last moved, and when Kafka was last queried.
         self._since: dict[TopicPartition, float] = {}
-        self._looked_at = monotonic()
+        self._looked_at = self._noted_at = monotonic()
         # Partitions of which Kafka held more at the last look.
         self._suspects = frozenset[TopicPartition]()
 
@@ -87,45 +91,53 @@ class _Stall:
         if not still or now - self._looked_at < STALL_SECONDS:
             return None
         self._looked_at = now
-        behind = self._behind(still)
+        ends = self._ends(still)
+        behind = [partition for partition in sorted(still) if self._is_behind(partition, ends)]
         stalled = [partition for partition in behind if partition in self._suspects]
         self._suspects = frozenset(behind)
         if not stalled:
             return None
         first = stalled[0]
-        return BusUnavailable(
+        error = BusUnavailable(
             f"Kafka at {self._task.source.servers} gives no records of {first} at offset "
             f"{still[first]}, although it has some, or does not answer, for {STALL_SECONDS:g} s"
         )
+        if ends.keys().isdisjoint(stalled) and len(still) < len(self._offsets):
+            # A new attempt needs an answer about each partition: as long as Kafka gives none about
+            # these, as without a leader, only the others would stop.
+            LOG.warning("task %s: %s; other partitions are read", self._task.task_id, error)
+            return None
+        return error
 
     def _note_moves(self, now: float) -> None:
         offsets = self._progress.next_offsets
-        moved = {
-            partition
-            for partition, offset in offsets.items()
-            # A batch in progress can be any partition's. Records that wait for another partition
-            # are received again and again, at the same offset.
-            if self._progress.batch_since
-            or partition in self._progress.received
-            or self._offsets.get(partition) != offset
-        }
+        # In a batch nothing is received, and it can be any partition's.
+        is_in_batch = self._progress.batch_since or now - self._noted_at > PAUSE_SECONDS
+        self._noted_at = now
+        moved = set()
+        for partition, offset in offsets.items():
+            # Records that wait for another partition are received again and again, at the same
+            # offset.
+            is_received = partition in self._progress.received
+            if is_in_batch or is_received or self._offsets.get(partition) != offset:
+                moved.add(partition)
         self._progress.received.clear()
         self._offsets = dict(offsets)
         self._since.update(dict.fromkeys(moved, now))
         self._suspects -= moved
 
-    def _behind(self, still: Mapping[TopicPartition, int]) -> list[TopicPartition]:
-        """Partitions of which Kafka holds more, or about which it does not answer."""
-        try:
-            ends = ends_of(self._task.source, still, ANSWER_SECONDS)
-        except KafkaException:
-            ends = {}
-        found = []
-        for partition, offset in sorted(still.items()):
-            end = ends.get(partition)
-            if (end is None or end.offset > offset) and not is_beyond(self._task, offset):
-                found.append(partition)
-        return found
+    def _ends(self, still: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Where partitions end; those about which Kafka does not answer are missing."""
+        with suppress(KafkaException):
+            found = ends_of(self._task.source, still, ANSWER_SECONDS)
+            return {partition: end.offset for partition, end in found.items()}
+        return {}
+
+    def _is_behind(self, partition: TopicPartition, ends: Mapping[TopicPartition, int]) -> bool:
+        """Whether Kafka holds more of a partition, or does not say."""
+        offset = self._offsets[partition]
+        is_end = partition in ends and ends[partition] <= offset
+        return not is_end and not is_beyond(self._task, offset)
 
 
 def leader_epochs(

@@ -118,6 +118,30 @@ def test_a_partition_that_stalls_is_told_while_others_go_on(kafka: Kafka) -> Non
     assert "gives no records of orders[1] at offset 3" in str(found[0])
 
 
+def test_a_partition_about_which_kafka_says_nothing_stops_no_other_one(
+    kafka: Kafka, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As without a leader: a new attempt could not begin."""
+    watch, progress = watching(kafka, 0)
+    progress.next_offsets = {ONE: 0, TWO: 3}
+    kafka.ends = {ONE: 1000}
+    for _ in range(int(3 * STALL_SECONDS)):
+        progress.move(ONE, progress.next_offsets[ONE] + 1, None)
+        assert looks(watch, kafka, 1) == []
+    assert "gives no records of orders[1] at offset 3" in caplog.text
+    assert "other partitions are read" in caplog.text
+
+
+def test_a_target_that_takes_long_for_each_batch_is_no_stall_of_kafka(kafka: Kafka) -> None:
+    watch, progress = watching(kafka, 0)
+    progress.next_offsets = {ONE: 0, TWO: 3}
+    kafka.ends = {ONE: 1000, TWO: 9}
+    for _ in range(9):
+        kafka.now += STALL_SECONDS + 10
+        progress.move(ONE, progress.next_offsets[ONE] + 1, None)
+        assert watch.look() is None
+
+
 def test_a_partition_whose_records_wait_for_another_one_is_not_stalled(kafka: Kafka) -> None:
     watch, progress = watching(kafka, 0)
     progress.next_offsets = {ONE: 0, TWO: 3}
