@@ -62,11 +62,12 @@ class NetColumns:
             ops[group.op] += len(group.records)
             if plan.dropped:
                 dropped += len(group.records)
-            commits_us = pc.min_max(group.commit_us).as_py()
             # 0 stands for an unknown time.
-            if commits_us["min"]:
+            known_us = group.commit_us.filter(pc.greater(group.commit_us, 0))
+            if len(known_us):
+                commits_us = pc.min_max(known_us).as_py()
                 firsts.append(commits_us["min"] // 1000)
-            self.last_commit_ms = max(self.last_commit_ms, commits_us["max"] // 1000)
+                self.last_commit_ms = max(self.last_commit_ms, commits_us["max"] // 1000)
         self.first_commit_ms = earliest(self.first_commit_ms, min(firsts, default=0))
         self.tables[batch.table.id] = NetTable(batch, ops, dropped)
 

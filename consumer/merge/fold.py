@@ -22,7 +22,7 @@ from cdcbus.consumer.merge.whole_row import (
 )
 from cdcbus.plugins.contracts import TableBatch, TargetTable, Writes
 from cdcbus.plugins.errors import DataError
-from cdcbus.plugins.loaders.cells.canonical import exactly, folded, holding
+from cdcbus.plugins.loaders.cells.canonical import SPELLINGS, exactly, folded, holding
 from cdcbus.plugins.loaders.cells.equal_keys import folds
 from cdcbus.plugins.rowchange import Op, Row, RowChange
 
@@ -127,8 +127,17 @@ class _Fold:
                 "columns round them"
             )
         self.in_full[key] = full
-        if self.say(key) != full or holds_less_of_key(self.table, change.table):
+        if self._has_lost(key, full) or holds_less_of_key(self.table, change.table):
             self.rounded.add(key)
+
+    def _has_lost(self, key: Key, full: Key) -> bool:
+        """Whether the target holds less of a key than the source, beyond its spelling."""
+        if self.say is None or self.say(key) == full:
+            return False
+        return any(
+            said != own and column.type not in SPELLINGS
+            for said, own, column in zip(self.say(key), full, self.table.key_columns, strict=True)
+        )
 
     def clear(self, key: Key) -> None:
         known = self.nets.get(key)

@@ -255,6 +255,11 @@ class TopicLogs:
                 if error is not None:
                     if error.code() == KafkaError._PARTITION_EOF:
                         return
+                    if error.code() == KafkaError._AUTO_OFFSET_RESET:
+                        raise BusUnavailable(
+                            f"Kafka at {self._servers} holds no record of {partition} at offset "
+                            f"{offset}"
+                        )
                     raise self._unavailable(KafkaException(error))
                 _, came_ms = message.timestamp()
                 yield int(message.offset() or 0), came_ms, message.value()

@@ -41,6 +41,7 @@ FILLED_UP: Final = frozenset(("char", "bpchar"))
 """Types in which trailing blanks are insignificant."""
 CLOCKS: Final = frozenset(("time", "time without time zone"))
 UUID_TEXT: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+"""How servers show a UUID."""
 EXACT: Final = Context(prec=200, rounding=ROUND_HALF_UP)
 CLOCK: Final = re.compile(r"(-?)([0-9]+):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
 MOMENT: Final = re.compile(
@@ -153,7 +154,10 @@ LOSING: Final = {
 
 def is_spelled_freely(column: TargetColumn, source_type: str) -> bool:
     """Whether the source's column, of this MySQL type, holds texts of which the target's column
-    stores only the value: `01` and `1` in a number, or a UUID in capitals."""
+    stores only the value: `01` and `1` in a number, or a UUID in capitals. Of an unknown type only
+    the target's column counts; numbers are then taken for numbers at the source, too."""
+    if not source_type:
+        return column.type in SPELLINGS
     is_exact = column.type in FILLED_UP or column.type == "binary"
     return TEXTS.match(source_type) is not None and not is_exact and hold_of(column) is not None
 
@@ -227,19 +231,60 @@ def _spelled(spell: Callable[[str], object], cell: str) -> str:
         return cell
 
 
+SHOWN_UUID: Final = re.compile(UUID_TEXT)
+# What servers take; Python takes more, which must stay as it is for the target to refuse.
+ANY_UUID: Final = re.compile(r"\{?[0-9a-fA-F]{4}(?:-?[0-9a-fA-F]{4}){7}\}?")
+ADDRESS: Final = re.compile(r"[0-9a-fA-F:.]+(?:/[0-9]{1,3})?")
+HARDWARE_GROUPS: Final = ([6, 6], [4, 4, 4], [12], [8, 8], [4, 4, 4, 4], [16])
+HARDWARE_PARTS: Final = re.compile("[0-9a-fA-F]{1,2}([:-])(?:[0-9a-fA-F]{1,2}\\1)*[0-9a-fA-F]{1,2}")
+HARDWARE_DIGITS: Final = re.compile("[0-9a-f]{12}|[0-9a-f]{16}")
+
+
+def _uuid(cell: str) -> str:
+    if SHOWN_UUID.match(cell):
+        return cell
+    if not ANY_UUID.fullmatch(cell):
+        raise ValueError
+    return str(UUID(cell))
+
+
+def _interface(cell: str) -> object:
+    if not ADDRESS.fullmatch(cell):
+        raise ValueError
+    found = ip_interface(cell)
+    # A single address is shown without the length of its prefix.
+    if found.network.prefixlen == found.max_prefixlen:
+        return found.ip
+    return found
+
+
+def _network(cell: str) -> object:
+    if not ADDRESS.fullmatch(cell):
+        raise ValueError
+    return ip_network(cell)
+
+
 def _hardware_address(cell: str) -> str:
-    digits = re.sub("[-:.]", "", cell).lower()
-    return ":".join(digits[place : place + 2] for place in range(0, len(digits), 2))
+    parts = re.split("[-:.]", cell.lower())
+    if HARDWARE_PARTS.fullmatch(cell) and len(parts) in (6, 8):
+        parts = [part.zfill(2) for part in parts]
+    elif list(map(len, parts)) not in HARDWARE_GROUPS:
+        raise ValueError
+    digits = "".join(parts)
+    if not HARDWARE_DIGITS.fullmatch(digits):
+        raise ValueError
+    return ":".join(re.findall("..", digits))
 
 
 SPELLINGS: Final[dict[str, Callable[[str], object]]] = {
-    "uuid": UUID,
-    "inet": ip_interface,
-    "cidr": ip_network,
+    "uuid": _uuid,
+    "inet": _interface,
+    "cidr": _network,
     **dict.fromkeys(("inet4", "inet6"), ip_address),
     **dict.fromkeys(("macaddr", "macaddr8"), _hardware_address),
 }
-"""Types with several texts for one value, and a function that makes one of them."""
+"""Types with several texts for one value, and a function that makes the one that servers show. It
+raises ValueError where the target may refuse the text."""
 TEXTS: Final = re.compile(r"(?:var)?char|(?:tiny|medium|long)?text|enum", re.IGNORECASE)
 
 

@@ -60,6 +60,8 @@ def plan_of(source_type: str, target_type: str) -> Plan:
     ("source", "target", "is_by_key"),
     [
         ("char(36)", "uuid", False),
+        ("", "uuid", False),  # of a form without types
+        ("", "bigint", True),
         ("uuid", "uuid", True),  # a source that spells them in one way
         ("varchar(9)", "bigint", False),
         ("int", "bigint", True),
