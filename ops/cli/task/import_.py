@@ -128,13 +128,13 @@ def store(
     strict: bool,
     bus: BusSettings,
 ) -> None:
-    """Puts tasks into ZooKeeper, all or none, then their positions, by id and swimlane. Raises
-    ConfigError where one of them is refused."""
+    """Puts tasks into ZooKeeper, all or none, then their positions, by id and swimlane, where they
+    have not moved here. Raises ConfigError where one of the tasks is refused."""
+    from cdcbus.ops.cli.task.imported_positions import HOW, set_imported
     from cdcbus.ops.services.zookeeper_client import bus_client
     from cdcbus.tasks.editing.versions import put_tasks
     from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.zookeeper.dist_nodes import dist_path
-    from cdcbus.tasks.zookeeper.position_history import positions_of, set_positions
 
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     is_refused = False
@@ -154,9 +154,8 @@ def store(
             )
         tasks[task.task_id] = dists_of(task, texts_of(inspection.entries, name, bus.filling))
     with bus_client(bus) as client:
-        put_tasks(client, tasks, force, operator(), "task import")
+        put_tasks(client, tasks, force, operator(), HOW)
         for task_id, texts in positions.items():
-            before = positions_of(client, task_id)
-            set_positions(client, task_id, texts, before, operator(), "task import")
+            set_imported(client, task_id, texts)
     for task_id in tasks:
         click.echo(f"task {task_id} is in ZooKeeper, {dist_path(task_id)} at {bus.zookeeper}")

@@ -18,7 +18,6 @@ from cdcbus.tasks.config.parser import for_zookeeper
 from cdcbus.tasks.config.read_task import Inspection, inspect_text
 from cdcbus.tasks.foreign.porter import PorterTree, porter_tree
 from cdcbus.tasks.local.state_file import state_file
-from cdcbus.tasks.local.stores import set_position
 from cdcbus.tasks.porter.dist_json import properties_text
 
 if TYPE_CHECKING:
@@ -80,6 +79,8 @@ def _into_files(
     tree: PorterTree, folder: Path, force: bool, strict: bool, bus: BusSettings
 ) -> bool:
     """Writes the files. Returns whether all tasks are accepted."""
+    from cdcbus.ops.cli.task.imported_positions import set_imported_in_file
+
     texts = {}
     for task_id, dist in tree.tasks.items():
         texts[folder / f"{task_id}.properties"] = properties_text(dist)
@@ -100,8 +101,7 @@ def _into_files(
         click.echo(f"{click.format_filename(file)} written", err=True)
     for task_id, file in positions.items():
         with state_file(file, task_id) as state:
-            for swimlane, text in tree.positions[task_id].items():
-                set_position(state, swimlane, text)
+            set_imported_in_file(state, task_id, tree.positions[task_id])
         click.echo(f"{click.format_filename(file)} written", err=True)
     is_good = True
     for task_id, dist in tree.tasks.items():

@@ -114,6 +114,45 @@ def test_a_tree_goes_into_this_zookeeper_with_positions_and_sources(
     imported(ours, "--porter", porter, "--force")
 
 
+def test_a_second_import_keeps_positions_that_have_moved_here(
+    client: KazooClient, porter: str, zookeeper: str, name: str
+) -> None:
+    ours = f"{zookeeper}/{name}/ours"
+    imported(ours, "--porter", porter)
+    # Task 242 has run here since; task 7 runs, and has not read anything.
+    moved = OFFSET.replace("41", "90")
+    client.set("/ours/datas/task/242/position/SHOP", moved.encode())
+    client.create("/ours/datas/task/7/lock/shop", b"{}", makepath=True)
+    later = PLACE.replace("1234", "2000")
+    client.set("/porter/datas/task/7/position/shop", later.encode())
+    said = imported(ours, "--porter", porter, "--force").output
+    assert client.get("/ours/datas/task/242/position/SHOP")[0].decode() == moved
+    assert client.get("/ours/datas/task/7/position/shop")[0].decode() == PLACE
+    assert f"task 242: SHOP keeps its position {moved}, as it was set or moved here" in said
+    assert f"task 7: shop keeps its position {PLACE}, as the task is running" in said
+    client.delete("/ours/datas/task/7/lock/shop")
+    said = imported(ours, "--porter", porter, "--force").output
+    assert client.get("/ours/datas/task/7/position/shop")[0].decode() == later
+    assert f"task 7: shop is set to {later}; it was {PLACE}" in said
+
+
+def test_files_of_a_second_import_keep_positions_of_tasks_that_have_run(
+    client: KazooClient, porter: str, tmp_path: Path
+) -> None:
+    imported("127.0.0.1:1", "--porter", porter, "--output", tmp_path)
+    moved = OFFSET.replace("41", "90")
+    store = FilePositions(StateFile(tmp_path / "242.positions.json", "242"), "SHOP")
+    store.load()
+    store.save(moved)
+    later = PLACE.replace("1234", "2000")
+    client.set("/porter/datas/task/7/position/shop", later.encode())
+    said = imported("127.0.0.1:1", "--porter", porter, "--output", tmp_path, "--force").output
+    assert store.load() == moved
+    assert FilePositions(StateFile(tmp_path / "7.positions.json", "7"), "shop").load() == later
+    assert f"task 242: SHOP keeps its position {moved}, as the task has run here" in said
+    assert f"task 7: shop is set to {later}; it was {PLACE}" in said
+
+
 def test_what_cannot_be_carried_over_is_named_and_nothing_is_stored(
     client: KazooClient, porter: str, zookeeper: str, name: str
 ) -> None:
