@@ -212,7 +212,7 @@ def is_secret(key: str, known: Key | None) -> bool:
 
 def _cleaned(key: str, known: Key | None, value: str, line: int, diagnostics: Diagnostics) -> str:
     """The value as it was meant: without a trailing remark and trailing blanks. Secrets and
-    program text are taken verbatim."""
+    program text are taken verbatim; free text holds no remark."""
     # A secret may end in a blank or hold ` #`.
     if is_secret(key, known) or key == "consumer.eventProcessor.content":
         if value != value.rstrip():
@@ -223,7 +223,15 @@ def _cleaned(key: str, known: Key | None, value: str, line: int, diagnostics: Di
                 "intended",
             )
         return value
-    if remark := REMARK.search(value):
+    remark = REMARK.search(value)
+    if remark and known is not None and known.is_free_text:
+        diagnostics.note(
+            line,
+            key,
+            "the # and what follows it are part of this value; put a remark on a line of its own",
+        )
+        remark = None
+    if remark:
         diagnostics.warning(
             line,
             key,

@@ -37,7 +37,8 @@ class Key:
     `default` is the value of an absent key, as a file would have it. `porter` says what porter
     does where that differs. `answer` is the note for a key that is accepted without effect: on
     every route if `route` is ANY, else on the routes outside it, where a key without an answer gets
-    a warning. `dead` is a warning that the key gets on every route.
+    a warning. `dead` is a warning that the key gets on every route. `is_free_text`: a # in the
+    value opens no remark.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Key:
     route: Route = Route.ANY
     answer: str = ""
     dead: str = ""
+    is_free_text: bool = False
 
     def is_for(self, route: Route) -> bool:
         """Whether the key has an effect on a route."""

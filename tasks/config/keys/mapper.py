@@ -60,6 +60,7 @@ MAPPER_KEYS = (
         "",
         "The value of this target column in every row.",
         "not known",
+        is_free_text=True,
     ),
     Key(
         "mapper[i].expression.<COLUMN>",
@@ -68,6 +69,7 @@ MAPPER_KEYS = (
         "The value of this target column: text that contains source columns. See [computed "
         "columns](loading.md#computed-columns).",
         "not known",
+        is_free_text=True,
     ),
     Key(
         "mapper[i].mask.<COLUMN>",
@@ -76,6 +78,7 @@ MAPPER_KEYS = (
         "What replaces the values of this source column: `hash` or `hash:SALT` (SHA-256), "
         "`truncate:N` (the first N characters), or `fixed:TEXT`. NULL stays NULL.",
         "not known",
+        is_free_text=True,
     ),
     Key(
         "mapper[i].forceMatched",

@@ -326,6 +326,7 @@ PASSED_THROUGH = (
         "name.",
         "not known",
         Route.SOURCE,
+        is_free_text=True,
     ),
     Key(
         "kafka.*",

@@ -70,6 +70,21 @@ def test_remarks_and_trailing_blanks_are_left_out(written: str, value: str) -> N
     assert found == ([] if written == value else ["warning:1:consumer.offset"])
 
 
+@pytest.mark.parametrize(
+    "key",
+    [
+        "mapper[0].expression.label",
+        "mapper[12].constant.label",
+        "mapper[0].mask.card",
+        "consumer.source.plugin.query",
+    ],
+)
+def test_free_text_may_hold_a_number_sign(key: str) -> None:
+    read, found = entries(f"{key}=Order #{{id}} ")
+    assert read[key].value == "Order #{id}"
+    assert found == [f"note:1:{key}", f"warning:1:{key}"]
+
+
 def test_a_secret_is_taken_as_it_stands() -> None:
     read, found = entries("loader.source.password=${env:DB} # 1 ", DB="x")
     assert read["loader.source.password"].value == "x # 1 "
