@@ -25,11 +25,13 @@ _ARRAY = re.compile(rb"\x75(?:\x72\x00\x02\[B.{8}\x02\x00\x00\x78\x70|\x71.{4})(
 @dataclass(frozen=True, slots=True)
 class Start:
     """The start of a task. `offset`: the text of consumer.offset. `remark`: what an operator should
-    know about it. `is_snapshot`: the tool had not finished its first copy."""
+    know about it. `is_snapshot`: the tool had not finished its first copy. `unfinished`: the tables
+    of a later copy that it had not finished."""
 
     offset: str
     remark: str = ""
     is_snapshot: bool = False
+    unfinished: tuple[str, ...] = ()
 
 
 def cursor_path(destination: str, client: str = CANAL_CLIENT) -> str:
@@ -78,7 +80,8 @@ def from_meta_file(text: str | bytes, address: str) -> Start:
 def from_debezium_offset(fields: Mapping[str, Any]) -> Start:
     """The start at a connector's stored offset, which is the beginning of its current transaction.
     Raises PositionError."""
-    if str(fields.get("snapshot") or "").lower() not in ("", "false", "last"):
+    # `incremental`: a later copy, beside the stream.
+    if str(fields.get("snapshot") or "").lower() not in ("", "false", "last", "incremental"):
         return Start("", "its snapshot was not finished, and starts again", is_snapshot=True)
     rows = fields.get("row") or 0
     events = fields.get("event") or 0
@@ -86,12 +89,23 @@ def from_debezium_offset(fields: Mapping[str, Any]) -> Start:
     remark = ""
     if rows or events:
         remark = "rows of the transaction in hand come again"
+    unfinished = _unfinished(str(fields.get("incremental_snapshot_collections") or ""))
     if gtids := str(fields.get("gtids") or ""):
-        return Start(re.sub(r"\s", "", gtids), remark)
+        return Start(re.sub(r"\s", "", gtids), remark, unfinished=unfinished)
     file, pos = fields.get("file"), fields.get("pos")
     if not isinstance(file, str) or not file or not isinstance(pos, int):
         raise PositionError("the connector's offset has neither file and pos nor gtids")
-    return Start(f"{file}:{pos}", remark)
+    return Start(f"{file}:{pos}", remark, unfinished=unfinished)
+
+
+def _unfinished(text: str) -> tuple[str, ...]:
+    """The tables of an incremental snapshot in progress: JSON objects, formerly names with
+    commas."""
+    try:
+        tables = [str(each["incremental_snapshot_collections_id"]) for each in orjson.loads(text)]
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        tables = list(filter(None, map(str.strip, text.split(","))))
+    return tuple(tables)
 
 
 def connector_offset(
@@ -135,13 +149,16 @@ def offsets_in_file(data: bytes) -> Iterator[tuple[bytes, bytes | None]]:
         yield arrays[number][1], arrays[number + 1][1] or None
 
 
-def from_maxwell_row(file: str | None, pos: int | None, gtids: str | None) -> Start:
-    """The start at a row of Maxwell's `positions`. Raises PositionError."""
+def from_maxwell_row(
+    file: str | None, pos: int | None, gtids: str | None, unfinished: tuple[str, ...] = ()
+) -> Start:
+    """The start at a row of Maxwell's `positions`. `unfinished`: the tables of its `bootstrap`.
+    Raises PositionError."""
     if gtids:
-        return Start(re.sub(r"\s", "", gtids))
+        return Start(re.sub(r"\s", "", gtids), unfinished=unfinished)
     if not file or pos is None:
         raise PositionError("Maxwell's positions have neither a file nor GTIDs")
-    return Start(f"{file}:{pos}")
+    return Start(f"{file}:{pos}", unfinished=unfinished)
 
 
 def _object(text: str | bytes, what: str) -> dict[str, Any]:

@@ -152,12 +152,21 @@ def _of_maxwell(settings: Mapping[str, str]) -> Start:
             (client, server_id),
         )
         row = cursor.fetchone()
+        # Also those that it has not begun.
+        cursor.execute(
+            f"SELECT database_name, table_name FROM `{schema}`.bootstrap "
+            "WHERE client_id = %s AND is_complete = 0 ORDER BY id",
+            (client,),
+        )
+        tables = [f"{database}.{table}" for database, table in cursor.fetchall()]
     if row is None:
         raise PositionError(
             f"{schema}.positions has no row of client_id {client} and server {server_id}; check "
             "client_id and schema_database"
         )
-    return from_maxwell_row(*row)
+    file, pos, gtids = row
+    # One table can be asked for several times.
+    return from_maxwell_row(file, pos, gtids, tuple(dict.fromkeys(tables)))
 
 
 def _source(at: Mapping[str, str]) -> SourceConfig:

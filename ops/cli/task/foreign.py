@@ -76,6 +76,13 @@ def _take_over(made: Conversion, settings: Settings, offsets: str) -> None:
         made.warning("--offsets", start.remark)
     if start.is_snapshot:
         return
+    if start.unfinished:
+        words = " ".join(f"--table {table}" for table in start.unfinished)
+        made.error(
+            "--offsets",
+            f"{settings.tool} was copying tables, whose remaining rows do not come by themselves: "
+            f"once the task runs, cdcbus snapshot start {made.keys['taskId']} {words}",
+        )
     made.put("consumer.offset", start.offset)
     # The tool whose place is taken over has sent the existing rows already.
     if "consumer.snapshot" in made.keys:

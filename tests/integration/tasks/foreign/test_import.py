@@ -104,7 +104,7 @@ def test_a_connector_goes_on_from_the_topic_of_offsets(
     producer = Producer({"bootstrap.servers": kafka})
     key = orjson.dumps([name, {"server": name}])
     for pos in (4, place.pos):
-        offset = {"file": place.file, "pos": pos, "snapshot": False}
+        offset: dict[str, object] = {"file": place.file, "pos": pos, "snapshot": False}
         producer.produce(topic, orjson.dumps(offset), key)
         producer.produce(topic, b'{"file":"x.1","pos":4}', b'["another",{"server":"x"}]')
     producer.flush()
@@ -128,6 +128,14 @@ def test_a_connector_goes_on_from_the_topic_of_offsets(
     assert "consumer.snapshot=never" in text
     make_topic(f"{name}_orders")
     assert ids_sent(file, kafka, f"{name}_orders") == ["2"]
+    offset["incremental_snapshot_collections"] = "shop.orders"
+    producer.produce(topic, orjson.dumps(offset), key)
+    producer.flush()
+    copying = imported(
+        connector, "--output", tmp_path, "--force", "--offsets", f"{topic}@{kafka}", code=1
+    ).stderr
+    assert f"cdcbus snapshot start {name} --table shop.orders" in copying
+    assert f"consumer.offset={place}" in copying
     assert "has no offset of connector" in imported(
         connector, "--output", tmp_path, "--force", "--offsets", f"{name}@{kafka}", code=1
     ).stderr  # fmt: skip
@@ -150,6 +158,10 @@ def test_maxwell_goes_on_from_its_table(
         "INSERT INTO positions VALUES (@@GLOBAL.server_id, %s, %s, NULL, 'maxwell', NULL, 1)",
         (place.file, place.pos),
     )
+    source_cursor.execute(
+        "CREATE TABLE bootstrap (id BIGINT AUTO_INCREMENT PRIMARY KEY, database_name VARCHAR(255), "
+        "table_name VARCHAR(255), is_complete TINYINT, client_id VARCHAR(255))"
+    )
     config = tmp_path / "config.properties"
     config.write_text(
         f"producer=kafka\nkafka.bootstrap.servers={kafka}\nkafka_topic={name}\n"
@@ -161,6 +173,18 @@ def test_maxwell_goes_on_from_its_table(
     said = imported(config, "--output", file, "--offsets", "auto").stderr
     assert f"consumer.offset={place}" in said
     assert ids_sent(file, kafka, name) == ["2"]
+    source_cursor.execute(
+        "INSERT INTO bootstrap (database_name, table_name, is_complete, client_id) VALUES "
+        "('shop', 'orders', 0, 'maxwell'), ('shop', 'items', 0, 'maxwell'), "
+        "('shop', 'orders', 0, 'maxwell'), ('shop', 'done', 1, 'maxwell'), "
+        "('shop', 'others', 0, 'other')"
+    )
+    copying = imported(config, "--output", file, "--force", "--offsets", "auto", code=1).stderr
+    assert f"consumer.offset={place}" in copying
+    assert "--table shop.orders --table shop.items" in copying
+    assert "--table shop.orders --table shop.items" in file.read_text()
+    assert "done" not in copying
+    assert "others" not in copying
     source_cursor.execute("UPDATE positions SET client_id = 'other'")
     missing = imported(config, "--output", file, "--force", "--offsets", "auto", code=1).stderr
     assert f"{name}.positions has no row of client_id maxwell" in missing

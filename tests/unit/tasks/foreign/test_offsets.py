@@ -67,6 +67,31 @@ def test_a_connectors_offset_is_the_begin_of_its_transaction() -> None:
         from_debezium_offset({"ts_sec": 1})
 
 
+@pytest.mark.parametrize(
+    ("stored", "tables"),
+    [
+        # As versions until 2.0 write it, and those since.
+        ("shop.orders,shop.items", ("shop.orders", "shop.items")),
+        (
+            '[{"incremental_snapshot_collections_id":"shop.orders",'
+            '"incremental_snapshot_collections_additional_condition":null},'
+            '{"incremental_snapshot_collections_id":"shop.items"}]',
+            ("shop.orders", "shop.items"),
+        ),
+        ("[]", ()),
+        ("", ()),
+        (None, ()),
+    ],
+)
+def test_tables_of_an_incremental_snapshot_in_progress_are_known(
+    stored: str | None, tables: tuple[str, ...]
+) -> None:
+    fields = {"file": "b.1", "pos": 4, "incremental_snapshot_collections": stored}
+    for word in (None, "INCREMENTAL"):
+        start = from_debezium_offset({**fields, "snapshot": word})
+        assert (start.offset, start.unfinished, start.is_snapshot) == ("b.1:4", tables, False)
+
+
 def test_the_newest_offset_of_the_connector_counts() -> None:
     other = b'["other",{"server":"dbserver1"}]'
     old = VALUE.replace(b"154", b"4")
