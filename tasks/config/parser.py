@@ -166,6 +166,12 @@ def _pairs(text: str, diagnostics: Diagnostics) -> Iterator[tuple[int, str, str]
             )
 
 
+def split_lines(text: str) -> list[str]:
+    """The lines that findings count, without their ends. str.splitlines has more: a line separator
+    or form feed is part of a value."""
+    return [line.rstrip("\r\n") for line in LINE.findall(text)]
+
+
 def is_whole(text: str) -> bool:
     """Whether a text holds no half of a surrogate pair."""
     return HALF.search(text) is None

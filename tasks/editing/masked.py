@@ -9,7 +9,7 @@ import javaproperties
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.config.keys.task import find_key
-from cdcbus.tasks.config.parser import Entry, is_inline_secret
+from cdcbus.tasks.config.parser import Entry, is_inline_secret, split_lines
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.porter.dist_json import properties_text
 
@@ -49,7 +49,7 @@ def _entries(text: str) -> Mapping[str, Entry]:
 
 
 def _with_lines(text: str, changed: Mapping[int, str]) -> str:
-    lines = text.splitlines()
+    lines = split_lines(text)
     for number, line in changed.items():
         lines[number - 1] = line
     return "".join(f"{line}\n" for line in lines)

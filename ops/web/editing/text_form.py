@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import unified_diff
 
 from cdcbus.tasks.config.diagnostics import Diagnostic, Diagnostics, Severity
+from cdcbus.tasks.config.parser import split_lines
 
 SAME, ADDED, REMOVED, GAP = "same", "added", "removed", "gap"
 _KINDS = {" ": SAME, "+": ADDED, "-": REMOVED, "@": GAP}
@@ -54,7 +55,7 @@ def lines_of(text: str, diagnostics: Diagnostics) -> list[Line]:
     for severity in Severity:
         for diagnostic in diagnostics.of(severity):
             by_line.setdefault(diagnostic.line, []).append(diagnostic)
-    count = len(text.splitlines())
+    count = len(split_lines(text))
     return [Line(number, by_line.get(number, ())) for number in range(1, count + 1)]
 
 
@@ -68,6 +69,6 @@ def all_findings(diagnostics: Diagnostics) -> list[Diagnostic]:
 
 def difference(before: str, after: str) -> list[DiffLine]:
     """The difference between two texts, as lines; empty where they are the same."""
-    found = list(unified_diff(before.splitlines(), after.splitlines(), lineterm="", n=CONTEXT))
+    found = list(unified_diff(split_lines(before), split_lines(after), lineterm="", n=CONTEXT))
     # The first two lines name files; the third marks what was left out before the first change.
     return [DiffLine(_KINDS[line[0]], line[1:]) for line in found[3:]]

@@ -26,6 +26,15 @@ def test_a_secret_that_is_written_out_is_masked_and_comes_back() -> None:
     assert masked_text({"taskId": "1"}) == unmasked_text("taskId=1\n", DIST)
 
 
+@pytest.mark.parametrize("end", ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c"])
+def test_what_ends_no_line_of_a_task_file_moves_no_mask(end: str) -> None:
+    dist = {**DIST, "receiver": [{"realName": f"Ada{end}Lovelace"}], "a": f"b{end}c"}
+    text = masked_text(dist)
+    assert "ge#h" not in text and "ge\\#h" not in text
+    assert f"consumer.source.password={MASK}\n" in text
+    assert "password=ge\\#h\\=ei\\\\m\n" in unmasked_text(text, dist)
+
+
 def test_a_mask_without_a_stored_secret_is_refused() -> None:
     with pytest.raises(ConfigError, match=r"loader\.source\.url: there is no stored secret"):
         unmasked_text(f"loader.source.url={MASK}\n", DIST)
