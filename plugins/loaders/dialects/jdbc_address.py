@@ -13,7 +13,12 @@ from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.mysql_tls import BY_ITSELF, MysqlTls
 
 Arguments = dict[str, Any]
-HALF_LOGIN: Final = re.compile("//[^=@]*[/?][^=]*@")
+# What begins a query; other text after a ? can belong to a password.
+QUERY: Final = re.compile(r"\?[\w.$-]+(?:[=&]|\Z)")
+# An @ behind the place of the hosts: the / or ? before it is part of a login.
+HALF_LOGIN: Final = re.compile("//.*[/?].*@", re.DOTALL)
+ESCAPED: Final = "a / or ? in a user or password as %2F and %3F"
+PREFIX: Final = re.compile(r"(?:jdbc:(?:oracle:)?\w+:)?")
 HOST: Final = re.compile(r"(\[[^\]]+\]|[^:\[\]()=]*)(?::(\d+))?")
 
 
@@ -59,8 +64,13 @@ class Parts:
 
 def parts_of(rest: str, target: JdbcTarget, default_port: int) -> Parts:
     """`rest`: the target's address after its prefix. Raises ConfigError."""
-    if HALF_LOGIN.match(rest):
-        raise refused(target, "its user or password holds / or ?: write these as %2F and %3F")
+    before_query = QUERY.split(rest, maxsplit=1)[0]
+    if HALF_LOGIN.match(before_query):
+        raise refused(target, f"write {ESCAPED}, an @ in the database's name as %40")
+    if "@" in before_query and not rest.startswith("//"):
+        raise refused(
+            target, "an @ ends a login: write // before it; in a database's name write %40"
+        )
     address, _, query = rest.partition("?")
     # PostgreSQL's short form: a database on this machine
     if not address.startswith("//"):
@@ -92,7 +102,8 @@ def parameters_of(query: str) -> dict[str, str]:
 def _host(text: str, default_port: int, target: JdbcTarget) -> tuple[str, int]:
     match = HOST.fullmatch(text)
     if match is None:
-        raise refused(target, f"{text} is not HOST or HOST:PORT")
+        # Not shown: it can be the first part of a login.
+        raise refused(target, f"expected HOST or HOST:PORT, and {ESCAPED}")
     return match[1].strip("[]") or "localhost", int(match[2] or default_port)
 
 
@@ -103,7 +114,10 @@ def refused(target: JdbcTarget, why: str) -> ConfigError:
 
 def without_parameters(url: str) -> str:
     """The address for messages: parameters, and the text before an @, may hold a password."""
-    # A login with / or ? in it is refused, and must not be shown either.
-    url = re.sub(r"^((?:\w+:)*//)[^=@]*[/?][^=]*@", r"\1", url, flags=re.DOTALL)
-    address = re.split("[?;]", url, maxsplit=1)[0]
-    return re.sub(r"^((?:\w+:)*(?://)?).*@", r"\1", address, flags=re.DOTALL)
+    found = PREFIX.match(url)
+    prefix = found[0] if found else ""
+    address, *rest = re.split("[?;]", url.removeprefix(prefix), maxsplit=1)
+    # A password that holds a ? or ; looks the same as a parameter that holds an @.
+    if "@" in "".join(rest):
+        return f"{prefix}..."
+    return prefix + re.sub("^(//)?.*@", r"\1", address, flags=re.DOTALL)

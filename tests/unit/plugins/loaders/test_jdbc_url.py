@@ -103,7 +103,8 @@ def test_login_in_the_address_counts_where_the_task_file_has_none(
         ),
         (
             "jdbc:postgresql://h:port/d",
-            "JDBC address jdbc:postgresql://h:port/d: h:port is not HOST or HOST:PORT",
+            "JDBC address jdbc:postgresql://h:port/d: expected HOST or HOST:PORT, and a / or ? in a "
+            "user or password as %2F and %3F",
         ),
         (
             "jdbc:mysql://h1,h2/d",
@@ -140,19 +141,72 @@ def test_loaders_are_known_by_name_and_address() -> None:
     make_loader("JdbcBatch", JdbcTarget("jdbc:mysql://no.such.host.invalid/d")).close()
 
 
+PARTS_OF_SECRETS = ("RET", "SEC", "1234", "root", "=")
+
+
 @pytest.mark.parametrize("prefix", ["jdbc:mysql", "jdbc:mariadb", "jdbc:postgresql"])
-@pytest.mark.parametrize("password", ["SEC/RET", "1234/RET", "SEC?RET", "1234?RET", "S/E?CRET@X"])
+@pytest.mark.parametrize(
+    "password",
+    [
+        "SEC/RET",
+        "1234/RET",
+        "SEC?RET",
+        "1234?RET",
+        "S/E?CRET@X",
+        "SEC/RET=",
+        "1234/SECRET==",
+        "1234?SEC/RET",
+        "SEC@1234/RET",
+        "SEC?RET=SECRET",
+        "SEC/?RET=SECRET",
+    ],
+)
+@pytest.mark.parametrize("end", ["", "/d", "/d?connectTimeout=5"])
 def test_a_password_that_would_end_the_address_is_refused_and_not_shown(
-    prefix: str, password: str
+    prefix: str, password: str, end: str
 ) -> None:
-    with pytest.raises(ConfigError, match="write these as %2F and %3F") as refused:
-        read_url(JdbcTarget(f"{prefix}://root:{password}@h/d?connectTimeout=5"))
-    for part in ("RET", "SEC", "1234", "root"):
+    with pytest.raises(ConfigError, match="%2F and %3F") as refused:
+        read_url(JdbcTarget(f"{prefix}://root:{password}@h{end}"))
+    for part in PARTS_OF_SECRETS:
         assert part not in str(refused.value)
-    assert f"{prefix}://h/d" in str(refused.value)
+    assert str(refused.value).startswith(f"JDBC address {prefix}:")
 
 
-@pytest.mark.parametrize("query", ["user=a@b&password=c@d", "user=a@b", "applicationName=x/y@z"])
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("jdbc:mysql://root:SEC;RET@h/d?foo=1", "jdbc:mysql:..."),
+        ("jdbc:mysql://root:SECRET@h/d?foo=1&user=a@b", "jdbc:mysql:..."),
+        ("jdbc:oracle:thin:root/SEC?RET@//h:1521/svc?foo=1", "jdbc:oracle:thin:..."),
+        ("jdbc:oracle:thin:root/SEC;RET@//h:1521/svc?foo=1", "jdbc:oracle:thin:..."),
+        ("jdbc:oracle:thin:root/SEC:RET@//h:1521/svc?foo=1", "jdbc:oracle:thin://h:1521/svc"),
+        ("jdbc:oracle:thin:root:SEC/RET@//h:1521/svc?foo=1", "jdbc:oracle:thin://h:1521/svc"),
+    ],
+)
+def test_a_wrong_parameter_is_named_without_any_part_of_the_login(url: str, shown: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        read_url(JdbcTarget(url))
+    assert str(refused.value) == f"JDBC address {shown}: parameter foo is not known; leave it out"
+
+
+@pytest.mark.parametrize("prefix", ["jdbc:mysql:", "jdbc:postgresql:", "jdbc:postgresql:/"])
+def test_a_login_without_slashes_is_no_name_of_a_database(prefix: str) -> None:
+    with pytest.raises(ConfigError, match="write // before it") as refused:
+        read_url(JdbcTarget(f"{prefix}root:SEC:RET@h/d"))
+    for part in PARTS_OF_SECRETS:
+        assert part not in str(refused.value)
+
+
+def test_an_at_sign_in_the_name_of_a_database_is_escaped() -> None:
+    with pytest.raises(ConfigError, match="an @ in the database's name as %40"):
+        read_url(JdbcTarget("jdbc:postgresql://h/my@db"))
+    for url in ("jdbc:postgresql://h/my%40db", "jdbc:postgresql:my%40db"):
+        assert read_url(JdbcTarget(url)).arguments["dbname"] == "my@db"
+
+
+@pytest.mark.parametrize(
+    "query", ["user=a@b&password=c@d", "user=a@b", "applicationName=x/y@z", "ssl&user=a@b"]
+)
 def test_an_at_sign_in_a_parameter_is_no_login(query: str) -> None:
     read = read_url(JdbcTarget(f"jdbc:postgresql://h/d?{query}"))
     assert read.shown == "postgresql://h:5432/d"
