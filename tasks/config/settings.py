@@ -50,7 +50,8 @@ class Settings:
         # OverflowError: a date or number beyond what Python's types hold.
         except (ValueError, OverflowError):
             fault = "wrong value"
-            if value_type.is_shown:
+            # What precedes an @ can be a login, in whatever key somebody has written it.
+            if value_type.is_shown and "@" not in entry.written:
                 fault = f"wrong value {_short(entry.written)}"
             self.error(entry.key, fault, value_type)
 

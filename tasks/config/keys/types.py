@@ -116,7 +116,7 @@ def _addresses(text: str) -> tuple[tuple[str, int], ...]:
     for element in split_list(text):
         # The last colon, as an IPv6 address has several.
         host, colon, port = element.rpartition(":")
-        if not colon or not host or re.search(r"[\s/]", host):
+        if not colon or not host or re.search(r"[\s/@]", host):
             raise ValueError("not host:port")
         addresses.append((host.strip("[]"), _whole(port, 1, 65535)))
     if not addresses:

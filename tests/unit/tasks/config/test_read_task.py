@@ -253,3 +253,25 @@ def test_a_partition_key_without_its_schema_is_an_unknown_key(table: str) -> Non
     found = inspect_text(text, ENVIRON).diagnostics.found
     keys = [diagnostic.key for diagnostic in found if "unknown key" in diagnostic.sentence]
     assert keys == [f"loader.source.partitionKey.{table}"]
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "root:SECRET@db:3306",
+        "root:SECRET@db",
+        "db1:3306,root:SEC/RET=@db:3306",
+        "mysql://root:SECRET@db:3306",
+    ],
+)
+@pytest.mark.parametrize("key", ["consumer.source.address", "loader.source.servers"])
+def test_a_login_in_an_address_is_refused_and_not_shown(key: str, address: str) -> None:
+    text = (
+        "taskId=1\nconsumer.consumerName=CanalFetch\nconsumer.source.address=h:1\n"
+        f"loader.source.servers=k:1\nloader.source.topic=a\nloader.loaderName=KAFKA_SYNC\n{key}={address}\n"
+    )
+    found = inspect_text(text, {}).diagnostics.of(Severity.ERROR)
+    (about,) = [each.sentence for each in found if each.key == key]
+    assert "expected host:port" in about
+    assert "SEC" not in about
+    assert "RET" not in about
