@@ -20,6 +20,7 @@ from cdcbus.producer.source.between import is_nothing_between
 from cdcbus.producer.source.run_end import covers
 from cdcbus.tasks.control.source_of import Feed
 from cdcbus.tasks.zookeeper.positions import position_path
+from cdcbus.tasks.zookeeper.znode import answer, reported
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -153,7 +154,11 @@ class Lag:
         return found
 
     def _stored(self, task_id: str, swimlane: str) -> str | None:
-        try:
-            return self._zookeeper.get(position_path(task_id, swimlane))[0].decode() or None
-        except NoNodeError:
-            return None
+        path = position_path(task_id, swimlane)
+        # With a limit, as rows may be locked at the source meanwhile.
+        with reported(path):
+            try:
+                data, _ = answer(self._zookeeper.get_async(path))
+            except NoNodeError:
+                return None
+        return data.decode() or None

@@ -41,7 +41,7 @@ ROWS_AT_ONCE: Final = 100
 # Instead of the server's 50: a busy row is an error soon, and the rows locked so far are free.
 LOCK_WAIT_SECONDS: Final = 5
 HOLD_SECONDS: Final = 10.0
-"""The maximum time that rows stay locked; a fetch task stores its position once a second."""
+"""How long locked rows wait for the fetch task, which stores its position once a second."""
 LOOK_SECONDS: Final = 0.05
 REPAIRED: Final = (Kind.MISSING, Kind.DIFFERENT, Kind.EXTRA)
 PRUNED: Final = (Kind.EXTRA,)
@@ -247,10 +247,15 @@ def _record(side: SourceSide, change: RowChange) -> Record:
 class _Sender(KafkaWriter[str]):
     def send(self, topic: str, records: Iterable[Record]) -> None:
         """Returns when all records are acknowledged. Raises BusError; some may be acknowledged
-        then."""
+        then, and the others are dropped."""
         self.start()
-        self._produce(topic, list(records))
-        self.flush()
+        try:
+            self._produce(topic, list(records))
+            self.flush()
+        except BaseException:
+            # Now, before the caller unlocks the rows: later their newer changes may be in Kafka.
+            self.client.purge()
+            raise
 
     def _on_too_large(self, refused: str) -> None:
         # A repair leaves no dead letters: the operator at the command learns of it instead.

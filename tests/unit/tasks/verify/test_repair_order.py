@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pymysql
 import pytest
 
-from cdcbus.plugins.errors import BusRejected, ConfigError, SourceRefused
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, SourceRefused
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.tasks.verify import repair as module
 from cdcbus.tasks.verify.repair import planned, refusal, repair, repairable
@@ -219,6 +220,26 @@ def test_records_have_the_types_that_the_fetch_task_gives(monkeypatch: pytest.Mo
     locked = Locked(monkeypatch, compared([("1", "a", "1.50", "x")], [], what))
     locked.repair()
     assert locked.sent[0]["sqlType"] == {"id": -5, "name": 12, "paid": 3, "b": 2004}
+
+
+@pytest.mark.parametrize("error", [BusUnavailable("silent"), KeyboardInterrupt()])
+def test_records_that_kafka_has_not_are_dropped_before_the_locks_are(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException
+) -> None:
+    """A row could change once it is unlocked, and its older state be sent after that."""
+    done = []
+    sender: Any = object.__new__(module._Sender)
+    sender.client = SimpleNamespace(purge=lambda: done.append("purge"))
+    for name in ("start", "_produce"):
+        monkeypatch.setattr(sender, name, lambda *_: None)
+
+    def flush() -> None:
+        raise error
+
+    monkeypatch.setattr(sender, "flush", flush)
+    with pytest.raises(type(error)):
+        sender.send("orders", [])
+    assert done == ["purge"]
 
 
 # what is planned

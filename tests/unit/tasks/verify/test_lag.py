@@ -1,0 +1,64 @@
+"""What is known to have arrived, and from which server."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kazoo.exceptions import ConnectionLoss
+
+from cdcbus.plugins.errors import PositionUnavailable
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.server import connection as servers
+from cdcbus.tasks.verify import lag as module
+from cdcbus.tasks.verify.lag import Lag, Moment
+from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.unit.tasks.verify.two_sides import PLACE, feed, load
+
+STORED = "/datas/task/1/position/orders"
+END = Moment({PLACE: BinlogCoordinates("bin.1", 9)})
+
+
+def stored(server: str, pos: int = 9, gtid: str = "") -> bytes:
+    return BinlogPosition("bin.1", pos, gtid=gtid, server_uuid=server).to_json().encode()
+
+
+@pytest.fixture
+def zookeeper() -> MemoryZooKeeper:
+    return MemoryZooKeeper()
+
+
+@pytest.fixture
+def lag(zookeeper: MemoryZooKeeper, monkeypatch: pytest.MonkeyPatch) -> Lag:
+    monkeypatch.setattr(servers, "identity", lambda _: "a")
+    monkeypatch.setattr(module, "is_nothing_between", lambda *_: False)
+    monkeypatch.setattr("cdcbus.plugins.loaders.offset_table.find_table", lambda _: None)
+    connections: Any = {PLACE: None}
+    others: Any = zookeeper
+    return Lag(load(), [feed()], connections, others, others, others)
+
+
+@pytest.mark.parametrize(("pos", "is_there"), [(8, False), (9, True), (10, True)])
+@pytest.mark.parametrize("server", ["a", ""])
+def test_places_of_one_server_are_compared(
+    lag: Lag, zookeeper: MemoryZooKeeper, server: str, pos: int, is_there: bool
+) -> None:
+    zookeeper.put(STORED, stored(server, pos))
+    assert lag.is_published(END) == is_there
+
+
+def test_a_fetch_task_without_a_position_has_published_nothing(lag: Lag) -> None:
+    assert not lag.is_published(END)
+
+
+@pytest.mark.parametrize("is_silent", [True, False], ids=["silent", "lost"])
+def test_a_zookeeper_that_does_not_answer_is_not_waited_for(
+    lag: Lag, zookeeper: MemoryZooKeeper, is_silent: bool
+) -> None:
+    """A repair holds locks meanwhile."""
+    zookeeper.put(STORED, stored("a"))
+    zookeeper.is_silent = is_silent
+    zookeeper.refusal = ConnectionLoss()
+    with pytest.raises(PositionUnavailable, match="does not answer for"):
+        lag.is_published(END)
