@@ -4,7 +4,7 @@ target table of each table of their sources."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -188,24 +188,50 @@ def _writes(fetch: FetchTask, topic: str, load: LoadTask) -> bool:
 
 
 @contextmanager
-def source_connection(config: SourceConfig, read_timeout_seconds: float) -> Iterator[Connection]:
-    """A connection to the first address that accepts the task. Raises the last address's error
-    where none does."""
+def source_connection(
+    config: SourceConfig, read_timeout_seconds: float, server: str = ""
+) -> Iterator[Connection]:
+    """A connection to the first address that accepts the task. `server`: the identity of the one
+    that is wanted; any, if empty. Raises the last address's error where none accepts it, and
+    ConfigError where others than the wanted one do."""
     servers.need_server(config)
-    *others, last = config.addresses
-    for address in others:
-        try:
-            connection = servers.connect(
-                replace(config, addresses=(address,)), read_timeout_seconds
-            )
-            break
-        except (SourceUnavailable, SourceRefused):
-            continue
-    # The last one outside the loop, so that its error is the one that is raised.
-    else:
-        connection = servers.connect(replace(config, addresses=(last,)), read_timeout_seconds)
+    connection = _connected(config, read_timeout_seconds, server)
     with servers.reported(config), closing(connection):
         yield connection
+
+
+def _connected(config: SourceConfig, read_timeout_seconds: float, server: str) -> Connection:
+    failure: CdcError | None = None
+    has_others = False
+    for address in config.addresses:
+        at_address = replace(config, addresses=(address,))
+        try:
+            connection = servers.connect(at_address, read_timeout_seconds)
+        except (SourceUnavailable, SourceRefused) as error:
+            failure = error
+            continue
+        if not server or _is_at(connection, server, at_address):
+            return connection
+        has_others = True
+    if failure and not has_others:
+        raise failure
+    raise ConfigError(
+        f"no address of the source ({config.shown}) leads to server {server}, which the fetch task "
+        "has read last, and another one may have other rows: start the fetch task, so that it "
+        "continues at a server that is there, or correct consumer.source.address, and run it again"
+    )
+
+
+def _is_at(connection: Connection, server: str, config: SourceConfig) -> bool:
+    """Whether the connection leads to this server; closes it otherwise."""
+    with ExitStack() as stack:
+        stack.callback(connection.close)
+        with servers.reported(config):
+            if servers.identity(connection) != server:
+                return False
+        # Stays open for the caller.
+        stack.pop_all()
+        return True
 
 
 def mapped_tables(feed: Feed, connection: Connection) -> list[MappedTable]:

@@ -11,13 +11,13 @@ from kazoo.exceptions import NoNodeError
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
+from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders import offset_table
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition, kafka_positions_from_json
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.between import is_nothing_between
-from cdcbus.producer.source.run_end import covers
 from cdcbus.tasks.control.source_of import Feed
 from cdcbus.tasks.zookeeper.positions import position_path
 from cdcbus.tasks.zookeeper.znode import answer, reported
@@ -30,12 +30,10 @@ Ends = Mapping[str, BinlogCoordinates]
 
 @dataclass(slots=True)
 class Moment:
-    """The ends of the sources at a moment, by the place of their fetch tasks, and the GTIDs that
-    they had executed, where they say. `topic_ends`: where the topics ended once the fetch tasks had
-    published everything up to these; None before."""
+    """The ends of the sources at a moment, by the place of their fetch tasks. `topic_ends`: where
+    the topics ended once the fetch tasks had published everything up to these; None before."""
 
     source_ends: Ends
-    source_gtids: Mapping[str, str] = field(default_factory=dict)
     topic_ends: Mapping[TopicPartition, int] | None = None
     passed: set[TopicPartition] = field(default_factory=set)
 
@@ -59,12 +57,14 @@ class Lag:
 
     def now(self) -> Moment:
         ends = {}
-        gtids = {}
         for feed in self._feeds:
             end = servers.latest_position(self._connections[feed.place])
             ends[feed.place] = BinlogCoordinates(end.file, end.pos)
-            gtids[feed.place] = end.gtid
-        return Moment(ends, gtids)
+        return Moment(ends)
+
+    def server(self, feed: Feed) -> str:
+        """The identity of the source's server, whose rows are compared."""
+        return servers.identity(self._connections[feed.place])
 
     def source_ms(self, feed: Feed) -> int:
         """The time of a source's clock, in epoch milliseconds."""
@@ -111,27 +111,27 @@ class Lag:
     def _reached(self) -> object:
         stored = []
         for feed in self._feeds:
-            stored.append(self._stored(feed.fetch.task_id, feed.fetch.swimlane))
+            stored.append(_stored(self._zookeeper, feed.fetch.task_id, feed.fetch.swimlane))
         return stored, dict(self._applied())
 
     def is_published(self, moment: Moment) -> bool:
-        """Whether the fetch tasks have published everything that was committed then."""
+        """Whether the fetch tasks have published everything that was committed then. Raises
+        ConfigError once one of them reads another server."""
         for feed in self._feeds:
-            stored = self._stored(feed.fetch.task_id, feed.fetch.swimlane)
-            if not stored:
-                return False
-            position = BinlogPosition.from_json(stored)
-            if not self._has_reached(feed, position, moment):
+            position = fetch_position(self._zookeeper, feed)
+            if position is None or not self._has_reached(feed, position, moment):
                 return False
         return True
 
     def _has_reached(self, feed: Feed, position: BinlogPosition, moment: Moment) -> bool:
         connection = self._connections[feed.place]
-        if position.server_uuid not in ("", servers.identity(connection)):
-            # The fetch task reads another server, as after a failover. Places in the binlogs of two
-            # servers have no common order, only their GTIDs have.
-            gtids = moment.source_gtids.get(feed.place, "")
-            return bool(gtids and position.gtid) and covers(position.gtid, gtids, is_mariadb=False)
+        # As after a failover. GTIDs could say that the former server's changes are published, but
+        # neither that its rows are still those of the source, nor that its locks stop a writer.
+        if position.server_uuid not in ("", self.server(feed)):
+            raise ConfigError(
+                f"fetch task {feed.fetch.task_id} now reads server {position.server_uuid}, and "
+                "rows were compared with those of the server that it read before: run it again"
+            )
         place = BinlogCoordinates(position.file, position.pos)
         end = moment.source_ends[feed.place]
         # An idle source ends in a new file, to which no transaction moves the stored position.
@@ -148,17 +148,24 @@ class Lag:
             return {row.topic_partition: row.next_offset for row in rows}
         found = dict[TopicPartition, int]()
         for topic in self._task.source.topics:
-            if stored := self._stored(self._task.task_id, topic):
+            if stored := _stored(self._zookeeper, self._task.task_id, topic):
                 for each in kafka_positions_from_json(stored):
                     found[TopicPartition(each.topic, each.partition)] = each.next_offset
         return found
 
-    def _stored(self, task_id: str, swimlane: str) -> str | None:
-        path = position_path(task_id, swimlane)
-        # With a limit, as rows may be locked at the source meanwhile.
-        with reported(path):
-            try:
-                data, _ = answer(self._zookeeper.get_async(path))
-            except NoNodeError:
-                return None
-        return data.decode() or None
+
+def fetch_position(client: KazooClient, feed: Feed) -> BinlogPosition | None:
+    """Where a fetch task stands, as it has stored. Raises PositionError."""
+    stored = _stored(client, feed.fetch.task_id, feed.fetch.swimlane)
+    return BinlogPosition.from_json(stored) if stored else None
+
+
+def _stored(client: KazooClient, task_id: str, swimlane: str) -> str | None:
+    path = position_path(task_id, swimlane)
+    # With a limit, as rows may be locked at the source meanwhile.
+    with reported(path):
+        try:
+            data, _ = answer(client.get_async(path))
+        except NoNodeError:
+            return None
+    return data.decode() or None

@@ -137,7 +137,8 @@ def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[li
     # So that Kafka is not waited for beyond its timeout.
     stop.set()
     with (
-        open_source(fetch.source) as connection,
+        # Locks at another server would stop no writer.
+        open_source(fetch.source, lag.server(side.table.feed)) as connection,
         _Sender(config, stop) as sender,
     ):
         _refuse_engine(connection, side)

@@ -33,7 +33,7 @@ from cdcbus.tasks.control.source_of import (
 )
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.verify.compare import Comparison, Options
-from cdcbus.tasks.verify.lag import Lag
+from cdcbus.tasks.verify.lag import Lag, fetch_position
 from cdcbus.tasks.verify.report import TableReport
 from cdcbus.tasks.verify.sides import (
     SourceSide,
@@ -95,14 +95,18 @@ def opened(
     database = open_database(target)
     with ExitStack() as stack:
         stack.callback(database.engine.dispose)
-        connections = {}
-        for feed in feeds:
-            connections[feed.place] = stack.enter_context(open_source(feed.fetch.source))
-        connection = stack.enter_context(open_target(database))
         zookeeper = connect(bus.zookeeper, auth=bus.zookeeper_auth)
         # Callbacks run in reverse order: stop, then close.
         stack.callback(zookeeper.close)
         stack.callback(zookeeper.stop)
+        connections = {}
+        for feed in feeds:
+            # The rows of this server go to Kafka, whichever of its addresses answers first.
+            position = fetch_position(zookeeper, feed)
+            server = position.server_uuid if position else ""
+            opened_source = open_source(feed.fetch.source, server)
+            connections[feed.place] = stack.enter_context(opened_source)
+        connection = stack.enter_context(open_target(database))
         logs = stack.enter_context(TopicLogs(task))
         loader = JdbcBatch(database, target.task_id)
         lag = Lag(task, feeds, connections, zookeeper, logs, database)

@@ -56,9 +56,9 @@ NOTHING: Final = "1 = 0"
 
 
 @contextmanager
-def open_source(config: SourceConfig) -> Iterator[Connection]:
-    """A connection that returns cells as text and bytes."""
-    with source_connection(config, ANSWER_SECONDS) as connection:
+def open_source(config: SourceConfig, server: str = "") -> Iterator[Connection]:
+    """A connection that returns cells as text and bytes. `server`: see `source_connection`."""
+    with source_connection(config, ANSWER_SECONDS, server) as connection:
         with connection.cursor() as cursor:
             cursor.execute(SESSION)
             cursor.execute(LONG_GROUPS)

@@ -163,6 +163,7 @@ class Source:
         self.tried: list[str] = []
         self.away, self.closed = away, 0
         monkeypatch.setattr(servers, "connect", self._connect)
+        monkeypatch.setattr(servers, "identity", lambda connection: f"server-{connection.host}")
         monkeypatch.setattr(source_of, "SchemaReader", lambda _: self)
 
     def _connect(self, config: SourceConfig, _: float) -> Source:
@@ -170,6 +171,7 @@ class Source:
         self.tried.append(host)
         if host in self.away:
             raise SourceUnavailable(f"{host} is away")
+        self.host = host
         return self
 
     def close(self) -> None:
@@ -202,6 +204,26 @@ def test_where_no_address_does_the_last_one_says_why(monkeypatch: pytest.MonkeyP
         source_connection(addresses("a", "b"), 1.0),
     ):
         pass
+
+
+def test_a_wanted_server_is_looked_for_among_the_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = Source(monkeypatch, "b")
+    with source_connection(addresses("a", "b", "c"), 1.0, "server-c"):
+        assert (source.tried, source.closed) == (["a", "b", "c"], 1)
+    assert source.closed == 2
+
+
+@pytest.mark.parametrize("away", [(), ("b",)])
+def test_where_no_address_leads_to_the_wanted_server_none_is_taken(
+    monkeypatch: pytest.MonkeyPatch, away: tuple[str, ...]
+) -> None:
+    source = Source(monkeypatch, *away)
+    with (
+        pytest.raises(ConfigError, match=r"\(a:3306, b:3306\) leads to server server-c"),
+        source_connection(addresses("a", "b"), 1.0, "server-c"),
+    ):
+        pass
+    assert source.closed == 2 - len(away)
 
 
 def tables_of(folder: Path, bus: BusSettings, more: str = "", filter_: str = r"shop\\..*") -> Any:

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from kazoo.exceptions import ConnectionLoss
 
-from cdcbus.plugins.errors import PositionUnavailable
+from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.verify import lag as module
-from cdcbus.tasks.verify.lag import Lag, Moment
+from cdcbus.tasks.verify.lag import Lag, Moment, fetch_position
 from tests.support.memory_zookeeper import MemoryZooKeeper
 from tests.unit.tasks.verify.two_sides import PLACE, feed, load
 
@@ -62,3 +62,21 @@ def test_a_zookeeper_that_does_not_answer_is_not_waited_for(
     zookeeper.refusal = ConnectionLoss()
     with pytest.raises(PositionUnavailable, match="does not answer for"):
         lag.is_published(END)
+
+
+def test_another_server_is_refused_whatever_it_has_executed(
+    lag: Lag, zookeeper: MemoryZooKeeper
+) -> None:
+    """The source's rows were read from the former one, where nothing changes any more."""
+    gtid = "00000000-0000-0000-0000-000000000001:1-500"
+    zookeeper.put(STORED, stored("b", 10, gtid))
+    with pytest.raises(ConfigError, match="fetch task 1 now reads server b"):
+        lag.is_published(END)
+
+
+def test_the_server_that_a_fetch_task_reads_is_the_stored_one(zookeeper: MemoryZooKeeper) -> None:
+    client: Any = zookeeper
+    assert fetch_position(client, feed()) is None
+    zookeeper.put(STORED, stored("b"))
+    position = fetch_position(client, feed())
+    assert position is not None and position.server_uuid == "b"

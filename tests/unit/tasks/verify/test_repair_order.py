@@ -34,6 +34,7 @@ class Locked:
         self.refuses = False
         self.open = True
         self.names: list[str] = []
+        self.servers: list[str] = []
         monkeypatch.setattr(module, "open_source", self._opened)
         monkeypatch.setattr(module, "_Sender", self._sender)
         monkeypatch.setattr(module, "SourceSide", lambda *_: _Locking(self))
@@ -44,7 +45,8 @@ class Locked:
         return [len(sent) for sent in repair(comparison, lag, repairable(comparison))]
 
     @contextmanager
-    def _opened(self, _: object) -> Iterator[Locked]:
+    def _opened(self, _: object, server: str) -> Iterator[Locked]:
+        self.servers.append(server)
         yield self
 
     def _sender(self, config: Any, _: object) -> Locked:
@@ -140,6 +142,27 @@ def test_a_repair_does_not_end_the_fetch_tasks_transactions(
     locked = Locked(monkeypatch, world)
     locked.repair()
     assert locked.names == [""]
+
+
+def test_rows_are_locked_at_the_server_that_was_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    locked = Locked(monkeypatch, compared([("1", "a")], []))
+    locked.repair()
+    assert locked.servers == ["server-1"]
+
+
+def test_a_fetch_task_that_goes_over_to_another_server_ends_the_repair(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = compared([("1", "a")], [])
+
+    def refuse(_: object) -> bool:
+        raise ConfigError("it reads server b")
+
+    monkeypatch.setattr(world.clock, "is_published", refuse)
+    locked = Locked(monkeypatch, world)
+    with pytest.raises(ConfigError, match="server b"):
+        locked.repair()
+    assert (locked.done[-1], locked.sent) == ("unlock", [])
 
 
 def test_many_rows_are_locked_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,6 +199,9 @@ class Clock:
     def is_published(self, _: Moment) -> bool:
         return self.is_sent
 
+    def server(self, _: Feed) -> str:
+        return "server-1"
+
     def source_ms(self, _: Feed) -> int:
         return 1_700_000_000_999
 
