@@ -90,10 +90,13 @@ def feeds_of(
                 "KAFKA_SYNC"
             )
         return [Feed(task, load, place_of(source), frozenset(load.source.topics))]
-    beside = _beside(word, bus)
+    beside = tasks_beside(word, bus)
     chosen: dict[str, set[str]] = {}
     for topic in load.source.topics:
-        writers = [place for place, task in beside.items() if _writes(task, topic, load)]
+        writers = []
+        for place, task in beside.items():
+            if isinstance(task, FetchTask) and _writes(task, topic, load):
+                writers.append(place)
         if len(writers) != 1:
             raise _unclear_feed(word, topic, writers)
         chosen.setdefault(writers[0], set()).add(topic)
@@ -122,8 +125,9 @@ def _where(word: str) -> str:
     return "in ZooKeeper"
 
 
-def _beside(word: str, bus: BusSettings) -> dict[str, FetchTask]:
-    """The fetch tasks beside a task, by file or id; those that cannot be read are left out."""
+def tasks_beside(word: str, bus: BusSettings) -> dict[str, FetchTask | LoadTask]:
+    """The tasks beside a task, itself included, by file or id; those that cannot be read are left
+    out. They may lack secrets."""
     if is_file(word):
         files = set(Path(word).parent.glob("*.properties"))
         # The settings of all tasks may lie in the same folder.
@@ -131,14 +135,14 @@ def _beside(word: str, bus: BusSettings) -> dict[str, FetchTask]:
         places = sorted(map(str, files))
     else:
         places = _stored_ids(bus)
-    found: dict[str, FetchTask] = {}
+    found: dict[str, FetchTask | LoadTask] = {}
     for place in places:
         try:
             task = _inspected(place, word, bus).task
         # A broken file beside the task is not the task's fault; if it was the one, none is found.
         except CdcError:
             continue
-        if isinstance(task, FetchTask):
+        if isinstance(task, FetchTask | LoadTask):
             found[place] = task
     return found
 

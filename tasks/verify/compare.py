@@ -62,7 +62,9 @@ class Options:
 
 @dataclass(slots=True)
 class Comparison:
-    """The comparison of one table. `told` is called with the number of source rows done so far."""
+    """The comparison of one table. `told` is called with the number of source rows done so far.
+    `others`: the ids of other tasks that may write to the target table, whose rows are not known
+    from extra ones."""
 
     subject: Subject
     sources: Sequence[SourceSide]
@@ -70,6 +72,7 @@ class Comparison:
     lag: Lag
     options: Options
     told: Callable[[int], None] = lambda rows: None
+    others: Sequence[str] = ()
     report: TableReport = field(init=False)
     different: dict[Key, Kind] = field(default_factory=dict)
     _began: float = field(default_factory=time.monotonic)
@@ -83,6 +86,7 @@ class Comparison:
             [str(each.mapped.source.id) for each in self.subject.sources],
             str(self.subject.way),
             left_out=self.subject.left_out,
+            others=tuple(self.others),
         )
 
     def run(self) -> TableReport:
@@ -312,7 +316,14 @@ class Comparison:
                 else:
                     del left[key]
         self._count(own, theirs)
-        return set(left)
+        return {key for key, number in left.items() if not self._is_of_others(number)}
+
+    def _is_of_others(self, number: int) -> bool:
+        """Whether a key may belong to another task, by what is left of its rows' numbers; counts
+        it then. Also keeps such keys from filling up the suspects."""
+        surplus = max(0, (ONE // 2 - number) // ONE) if self.others else 0
+        self.report.of_others += surplus
+        return surplus > 0
 
     def _numbered(self, cells: Cells) -> tuple[Key, int]:
         """A row's key, and the number that represents the row."""
@@ -369,7 +380,7 @@ class Comparison:
             for key in rest:
                 own, other = after.get(key, 0), theirs.get(key, 0)
                 # The target equals one of the source's two states: the other is on its way.
-                if other in (own, before.get(key, 0)):
+                if other in (own, before.get(key, 0)) or self._is_of_others(own - other):
                     continue
                 pair = own, other
                 is_same = before.get(key, 0) == own

@@ -67,6 +67,11 @@ def refusal(comparison: Comparison) -> str:
     subject = comparison.subject
     if not subject.key:
         return "it has no key, so a row that is sent again would exist twice"
+    if comparison.others:
+        return (
+            f"other consumer tasks ({', '.join(comparison.others)}) write to it, too, and a row "
+            "that only the target has may be theirs"
+        )
     if len(subject.sources) > 1:
         return (
             "several source tables go there, and their topics have no order between a row that is "

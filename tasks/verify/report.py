@@ -93,7 +93,9 @@ class TableReport:
     rows that kept changing while they were compared. `behind`: rows that differ, but that the task
     may not have reached yet. `is_cut`: the comparison was cut short. `left_out`: columns that are
     not compared. `error`: why the table could not be compared. `planned`: what a repair sends, or
-    would send; `repaired`: how many rows were sent; `not_repaired`: why none could be."""
+    would send; `repaired`: how many rows were sent; `not_repaired`: why none could be. `others`:
+    other tasks that write to the table; `of_others`: rows that only the target has, which may be
+    theirs, and do not count as different."""
 
     target: str
     sources: list[str]
@@ -114,6 +116,8 @@ class TableReport:
     planned: list[Any] = field(default_factory=list)
     repaired: int = 0
     not_repaired: str = ""
+    others: tuple[str, ...] = ()
+    of_others: int = 0
 
     @property
     def differences(self) -> int:
@@ -154,6 +158,10 @@ class TableReport:
             "examples": [example.to_fields() for example in self.examples],
             "notCompared": list(self.left_out),
         }
+        # Only where other tasks write to the table.
+        if self.others:
+            fields["otherTasks"] = list(self.others)
+            fields["ofOthers"] = self.of_others
         # Only with a repair.
         if self.planned:
             fields["planned"] = [each.to_fields() for each in self.planned]

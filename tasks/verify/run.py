@@ -23,6 +23,7 @@ from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.registry import is_added_loader
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.processor import make_processor
+from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.source_of import (
     Feed,
@@ -30,8 +31,10 @@ from cdcbus.tasks.control.source_of import (
     consumer_task,
     feeds_of,
     mapped_tables,
+    tasks_beside,
 )
 from cdcbus.tasks.control.uses import Uses
+from cdcbus.tasks.lineage.sharing import other_writers
 from cdcbus.tasks.verify.compare import Comparison, Options
 from cdcbus.tasks.verify.lag import Lag, fetch_position
 from cdcbus.tasks.verify.report import TableReport
@@ -67,6 +70,7 @@ class Opened:
     target: TargetConnection
     loader: JdbcBatch
     lag: Lag
+    beside: Sequence[FetchTask | LoadTask]
     zookeeper: KazooClient
 
 
@@ -110,7 +114,17 @@ def opened(
         logs = stack.enter_context(TopicLogs(task))
         loader = JdbcBatch(database, target.task_id)
         lag = Lag(task, feeds, connections, zookeeper, logs, database)
-        yield Opened(task, feeds, connections, database, connection, loader, lag, zookeeper)
+        yield Opened(
+            task,
+            feeds,
+            connections,
+            database,
+            connection,
+            loader,
+            lag,
+            list(tasks_beside(word, bus).values()),
+            zookeeper,
+        )
 
 
 def _refuse_task(task: LoadTask) -> None:
@@ -273,6 +287,7 @@ def comparison_of(
         opened.lag,
         options,
         lambda rows: told(subject.name, rows, estimate),
+        other_writers(target, opened.task, opened.beside),
     )
 
 

@@ -390,6 +390,12 @@ def lines_of(report: TableReport) -> list[str]:
             f"  {_counted(report.behind, 'row')} {differ}, but the changes up to now have not "
             "arrived: start the tasks, or wait longer with --patience"
         )
+    if report.of_others:
+        be = "is" if report.of_others == 1 else "are"
+        lines.append(
+            f"  {_counted(report.of_others, 'row')} that only the target has {be} not counted: "
+            f"other consumer tasks ({', '.join(report.others)}) write to this table, too"
+        )
     if report.repaired:
         lines.append(f"  {_counted(report.repaired, 'row')} published; this is the result after it")
     if report.not_repaired:

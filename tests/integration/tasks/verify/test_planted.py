@@ -418,6 +418,22 @@ def test_another_server_than_the_fetch_tasks_is_not_compared(
     assert verify(shop, "postgresql", patience="1").table["result"] == "different"
 
 
+def test_rows_that_another_task_may_have_written_are_neither_counted_nor_deleted(
+    shop: Shop,
+) -> None:
+    shop.create("orders", "id INT PRIMARY KEY")
+    shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (1)")
+    assert verify_still(shop, "postgresql").table["extra"] == 1
+    text = (shop.folder / f"{shop.name}-postgresql.properties").read_text()
+    other = text.replace(f"taskId={shop.name}-postgresql", f"taskId={shop.name}-other")
+    (shop.folder / "other.properties").write_text(other)
+    shop.cursor.execute("INSERT INTO orders VALUES (2)")
+    found = verify_still(shop, "postgresql", "--repair", "--yes")
+    assert (found.table["extra"], found.table["missing"], found.table["ofOthers"]) == (0, 1, 1)
+    assert found.table["otherTasks"] == [f"{shop.name}-other"]
+    assert "write to it, too" in found.table["notRepaired"]
+
+
 def test_the_patience_runs_once_while_the_tasks_are_stopped(shop: Shop) -> None:
     for name in ("one", "two", "three"):
         shop.create(name, "id INT PRIMARY KEY")

@@ -18,6 +18,7 @@ from cdcbus.tasks.control.source_of import (
     mapped_tables,
     record_type,
     source_connection,
+    tasks_beside,
 )
 from cdcbus.tasks.control.uses import Uses
 
@@ -82,6 +83,14 @@ def test_the_one_fetch_task_of_the_folder_that_writes_the_topic_is_taken(
     put(tmp_path, "b", "other")
     (tmp_path / "broken.properties").write_text("taskId=")
     assert found(load(tmp_path, "shop"), bus) == {"a": {"shop"}}
+
+
+def test_tasks_of_both_kinds_that_can_be_read_are_beside_a_task(
+    tmp_path: Path, bus: BusSettings
+) -> None:
+    fetch_task, load_task = put(tmp_path, "a", "shop"), load(tmp_path, "shop")
+    (tmp_path / "broken.properties").write_text("taskId=")
+    assert tasks_beside(load_task, bus).keys() == {fetch_task, load_task}
 
 
 def test_each_topic_may_have_a_fetch_task_of_its_own(tmp_path: Path, bus: BusSettings) -> None:

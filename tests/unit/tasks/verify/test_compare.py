@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -355,6 +355,33 @@ def test_rows_that_were_only_on_their_way_do_not_cut_the_table(
     world.clock.then = lambda _: world.target.held.__setitem__(slice(None), rows(*range(9)))
     report = world.comparison.run()
     assert (report.result, report.is_cut, report.source_rows) == ("equal", False, 9)
+
+
+def shared(*worlds: World) -> None:
+    for world in worlds:
+        world.comparison.others = ["8"]
+
+
+@pytest.mark.parametrize("what", [subject, buckets, streamed])
+def test_rows_that_another_task_may_have_written_do_not_count(
+    monkeypatch: pytest.MonkeyPatch, what: Callable[[], Subject]
+) -> None:
+    """However many they are: they are no suspects."""
+    monkeypatch.setattr(compare, "MOST_SUSPECTS", 2)
+    world, odd = (World(rows(1, 2), theirs, what()) for theirs in (rows(*range(9)), rows(2, 5, 6)))
+    shared(world, odd)
+    report = world.comparison.run()
+    assert (report.result, report.of_others, report.is_cut) == ("equal", 7, False)
+    assert counted(odd) == {Kind.MISSING: 1}
+    assert odd.comparison.report.of_others == 2
+
+
+def test_a_row_that_is_deleted_while_it_is_compared_may_be_another_tasks_then() -> None:
+    world = World(rows(1), [("1", "b")])
+    shared(world)
+    world.clock.then = lambda _: world.source.held.clear()
+    report = world.comparison.run()
+    assert (report.differences, report.of_others) == (0, 1)
 
 
 def test_many_keys_are_looked_up_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:

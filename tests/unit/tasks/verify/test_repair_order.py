@@ -300,3 +300,9 @@ def test_rows_that_are_one_at_the_target_are_not_sent() -> None:
 )
 def test_a_table_whose_order_cannot_be_held_is_not_repaired(what: Subject, why: str) -> None:
     assert refusal(World([], [], what).comparison)[: len(why) or None] == why
+
+
+def test_a_table_that_another_task_writes_to_is_not_repaired() -> None:
+    comparison = World([], []).comparison
+    comparison.others = ["8", "9"]
+    assert "other consumer tasks (8, 9) write to it" in refusal(comparison)
