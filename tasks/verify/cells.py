@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from decimal import Decimal
+from decimal import MAX_EMAX, MAX_PREC, MIN_EMIN, Context, Decimal
 from typing import Any, Final
 from uuid import UUID
 
@@ -38,6 +38,8 @@ ORACLE_KINDS: Final = {
 }
 """Oracle's types -> types that hold cells the same way."""
 DIGITS: Final = re.compile(r"TIMESTAMP\(([0-9])\)")
+# Python's own context rounds to 28 digits, and has no large exponents.
+ALL_DIGITS: Final = Context(prec=MAX_PREC, Emin=MIN_EMIN, Emax=MAX_EMAX)
 # A date that went into a column with a time.
 DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 
@@ -207,7 +209,11 @@ def json_form(cell: str) -> str:
 
 def _plain(number: str) -> Any:
     """A number as a marked object, which no other JSON text becomes."""
-    value = Decimal(number).normalize()
+    try:
+        value = Decimal(number).normalize(ALL_DIGITS)
+    # Not even this context holds its exponent: compared as it is spelled.
+    except ArithmeticError:
+        return {"": ["number", number]}
     # -0 and 0 are one number.
     if value == 0:
         value = abs(value)

@@ -23,6 +23,7 @@ import pymysql
 from cdcbus.plugins.errors import BusRejected, ConfigError, SourceRefused, UnreadableEvent
 from cdcbus.plugins.kafka.producer import KafkaWriter
 from cdcbus.plugins.kafka.record_key import Record, key_columns, key_text
+from cdcbus.plugins.loaders.cells.canonical import EXACT
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Origin, RowChange, Table
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn
@@ -275,7 +276,7 @@ def as_source(column: TableColumn, cell: str) -> str:
     numbers = inner.partition(")")[0].split(",")
     if column.data_type == "decimal":
         scale = int(numbers[1]) if len(numbers) > 1 else 0
-        return format(Decimal(cell).quantize(Decimal(1).scaleb(-scale)), "f")
+        return format(Decimal(cell).quantize(Decimal(1).scaleb(-scale), context=EXACT), "f")
     if column.data_type in ("datetime", "timestamp", "time"):
         digits = int(numbers[0] or 0)
         whole, _, fraction = cell.partition(".")
