@@ -16,7 +16,7 @@ import click
 
 from cdcbus import __version__
 from cdcbus.ops.cli.interrupts import is_interrupted
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import EXIT_CODE, bus_options
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.plugins.errors import CdcError, PositionError
 
@@ -83,7 +83,7 @@ def _fail(ctx: click.Context, sentence: str) -> None:
     if ctx.params["debug"]:
         traceback.print_exc()
     click.secho(sentence, fg="red", err=True)
-    sys.exit(1)
+    sys.exit(ctx.meta.get(EXIT_CODE, 1))
 
 
 @click.group(

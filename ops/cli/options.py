@@ -1,14 +1,16 @@
-"""The command options for the bus-wide settings."""
+"""The command options for the bus-wide settings, and what commands tell the outermost group."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 
+EXIT_CODE: Final = "cdcbus.exit_code"
+"""In the `meta` of a command's context: its exit code where it ends with an error, instead of 1."""
 _ZOOKEEPER = click.option(
     "--zookeeper",
     metavar="HOST:PORT[,...][/CHROOT]",

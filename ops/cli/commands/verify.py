@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
-from cdcbus.ops.cli.options import bus_options
+from cdcbus.ops.cli.options import EXIT_CODE, bus_options
 from cdcbus.ops.cli.output import json_option, print_json
 from cdcbus.plugins.errors import CdcError
 
@@ -45,7 +45,15 @@ class Share(click.ParamType[float]):
         return share
 
 
-@click.command("verify")
+class Verify(click.Command):
+    """Exits with FAILED after any error, also one of its settings, or an unexpected one."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        ctx.meta[EXIT_CODE] = FAILED
+        return super().invoke(ctx)
+
+
+@click.command("verify", cls=Verify)
 @click.argument("word", metavar="FILE|ID")
 @click.option(
     "--source",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,7 +15,7 @@ from click.testing import CliRunner, Result
 from cdcbus.ops.cli.commands.verify import lines_of
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.services import zookeeper_client
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, PositionUnavailable
 from cdcbus.plugins.rowchange import Op
 from cdcbus.tasks.control import source_of
 from cdcbus.tasks.verify import repair as repairs
@@ -43,7 +44,7 @@ class World:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, *reports: TableReport) -> None:
         self.reports = reports
-        self.error: ConfigError | None = None
+        self.error: Exception | None = None
         self.zookeeper = MemoryZooKeeper()
         self.refusal = ""
         self.published: list[int] = []
@@ -130,6 +131,31 @@ def test_what_cannot_be_compared_exits_with_2_and_says_why(
     found = json.loads(as_json.stdout)
     assert found["error"] == "the source is away"
     assert [table["result"] for table in found["tables"]] == ["equal"]
+
+
+def test_an_unexpected_error_is_not_taken_for_a_difference(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(monkeypatch, report())
+    world.error = RuntimeError("secret")
+    result = world.run()
+    assert result.exit_code == 2
+    assert "unexpected RuntimeError" in result.stderr
+    assert "secret" not in result.output
+
+
+def test_neither_is_an_error_of_the_settings_or_of_zookeeper(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    world = World(monkeypatch, report())
+    assert world.run("--config", str(tmp_path / "none.properties")).exit_code == 2
+
+    def away(*_: object) -> object:
+        raise PositionUnavailable("ZooKeeper is away")
+
+    monkeypatch.setattr(source_of, "consumer_task", away)
+    result = world.run("--last")
+    assert (result.exit_code, result.stderr) == (2, "ZooKeeper is away\n")
 
 
 def test_options_reach_the_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
