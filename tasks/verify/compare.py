@@ -99,6 +99,7 @@ class Comparison:
         return self.report
 
     def _compare(self) -> None:
+        self.report.is_partial = self.lag.is_partial
         suspects: set[Key] = set()
         for found in self._suspects():
             suspects |= found

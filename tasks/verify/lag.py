@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
+from cdcbus.consumer.offsets.topic_logs import TopicLogs, chosen_partitions, partitions_of
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.loaders import offset_table
 from cdcbus.plugins.loaders.engine import Database
@@ -73,7 +74,9 @@ class Lag:
 
     def has_passed(self, moment: Moment) -> bool:
         """Whether the target has everything that was committed then. False also where that is
-        unknown because a task has not stored a position."""
+        unknown: a task has not stored a position, or this one `is_partial`."""
+        if self.is_partial:
+            return False
         if moment.topic_ends is None:
             if not self.is_published(moment):
                 return False
@@ -91,6 +94,19 @@ class Lag:
             # Offsets only grow, so a partition that has passed is not looked at again.
             moment.passed.add(partition)
         return True
+
+    @cached_property
+    def is_partial(self) -> bool:
+        """Whether the topics have partitions that the task does not read. Rows there are another
+        task's, whose offsets are not known."""
+        source = self._task.source
+        if not source.partitions:
+            return False
+        for topic in source.topics:
+            numbers = self._logs.partitions(topic)
+            if set(numbers) > set(chosen_partitions(source, topic, numbers)):
+                return True
+        return False
 
     def _topic_ends(self) -> dict[TopicPartition, int]:
         ends = {}

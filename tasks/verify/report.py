@@ -95,7 +95,8 @@ class TableReport:
     not compared. `error`: why the table could not be compared. `planned`: what a repair sends, or
     would send; `repaired`: how many rows were sent; `not_repaired`: why none could be. `others`:
     other tasks that write to the table; `of_others`: rows that only the target has, which may be
-    theirs, and do not count as different."""
+    theirs, and do not count as different. `is_partial`: the task reads only some partitions of its
+    topics, so rows that differ are only known to be `behind`."""
 
     target: str
     sources: list[str]
@@ -118,6 +119,7 @@ class TableReport:
     not_repaired: str = ""
     others: tuple[str, ...] = ()
     of_others: int = 0
+    is_partial: bool = False
 
     @property
     def differences(self) -> int:
@@ -155,6 +157,7 @@ class TableReport:
             "changing": self.changing,
             "behind": self.behind,
             "isCut": self.is_cut,
+            "isPartial": self.is_partial,
             "examples": [example.to_fields() for example in self.examples],
             "notCompared": list(self.left_out),
         }

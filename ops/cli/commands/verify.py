@@ -394,10 +394,16 @@ def lines_of(report: TableReport) -> list[str]:
         )
     if report.behind:
         differ = "differs" if report.behind == 1 else "differ"
-        lines.append(
-            f"  {_counted(report.behind, 'row')} {differ}, but the changes up to now have not "
-            "arrived: start the tasks, or wait longer with --patience"
+        reason = (
+            "the changes up to now have not arrived: start the tasks, or wait longer with "
+            "--patience"
         )
+        if report.is_partial:
+            reason = (
+                "the task reads only some partitions (consumer.source.partition), and whether "
+                "changes of the others have arrived is not known: run it again"
+            )
+        lines.append(f"  {_counted(report.behind, 'row')} {differ}, but {reason}")
     if report.of_others:
         be = "is" if report.of_others == 1 else "are"
         lines.append(

@@ -434,6 +434,22 @@ def test_rows_that_another_task_may_have_written_are_neither_counted_nor_deleted
     assert "write to it, too" in found.table["notRepaired"]
 
 
+def test_a_task_that_reads_one_of_two_partitions_knows_nothing_of_the_others_rows(
+    shop: Shop, make_topic: Callable[..., str]
+) -> None:
+    topic = make_topic(f"{shop.name}-two", 2)
+    shop.create("orders", "id INT PRIMARY KEY")
+    shop.fetch(source_of(shop), loader__source__topic=topic)
+    keys = {"consumer__source__topics": topic, "consumer__source__partition": "1"}
+    assert verify_still(shop, "postgresql", **keys).table["result"] == "equal"
+    shop.cursor.execute("INSERT INTO orders VALUES (1)")
+    found = verify_still(shop, "postgresql", "--repair", "--yes", **keys)
+    assert (found.code, found.table["result"]) == (1, "behind"), found.output
+    assert (found.table["isPartial"], found.table["missing"]) == (True, 0)
+    keys["consumer__source__partition"] = "0,1"
+    assert verify_still(shop, "postgresql", **keys).table["result"] == "different"
+
+
 def test_the_patience_runs_once_while_the_tasks_are_stopped(shop: Shop) -> None:
     for name in ("one", "two", "three"):
         shop.create(name, "id INT PRIMARY KEY")

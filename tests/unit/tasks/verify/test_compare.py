@@ -357,6 +357,13 @@ def test_rows_that_were_only_on_their_way_do_not_cut_the_table(
     assert (report.result, report.is_cut, report.source_rows) == ("equal", False, 9)
 
 
+def test_a_report_says_that_the_task_reads_only_some_partitions() -> None:
+    world = World(rows(1), [], patience=0.0)
+    world.clock.is_partial, world.clock.has_come = True, False
+    report = world.comparison.run()
+    assert (report.result, report.behind, report.is_partial) == ("behind", 1, True)
+
+
 def shared(*worlds: World) -> None:
     for world in worlds:
         world.comparison.others = ["8"]

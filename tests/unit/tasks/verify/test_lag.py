@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -62,6 +63,35 @@ def test_a_zookeeper_that_does_not_answer_is_not_waited_for(
     zookeeper.refusal = ConnectionLoss()
     with pytest.raises(PositionUnavailable, match="does not answer for"):
         lag.is_published(END)
+
+
+class Logs:
+    """Two empty partitions of each topic."""
+
+    def partitions(self, _: str) -> list[int]:
+        return [0, 1]
+
+    def bounds(self, _: object) -> tuple[int, int]:
+        return 0, 0
+
+
+@pytest.mark.parametrize(
+    ("partitions", "is_partial"), [((), False), ((0, 1), False), ((0,), True), ((1,), True)]
+)
+def test_what_comes_in_partitions_that_the_task_does_not_read_is_not_known_to_have_arrived(
+    zookeeper: MemoryZooKeeper,
+    lag: Lag,
+    partitions: tuple[int, ...],
+    is_partial: bool,
+) -> None:
+    zookeeper.put(STORED, stored("a"))
+    connections: Any = {PLACE: None}
+    others: Any = zookeeper
+    logs: Any = Logs()
+    task = replace(load(), source=replace(load().source, partitions=partitions))
+    found = Lag(task, [feed()], connections, others, logs, others)
+    moment = Moment(END.source_ends)
+    assert (found.is_partial, found.has_passed(moment)) == (is_partial, not is_partial)
 
 
 def test_another_server_is_refused_whatever_it_has_executed(

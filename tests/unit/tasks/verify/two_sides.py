@@ -180,6 +180,7 @@ class Clock:
         self.is_moving = False
         self.has_moved = True
         self.given_up = 0
+        self.is_partial = False
         self.then: Callable[[int], None] = lambda _: None
 
     def now(self) -> Moment:

@@ -278,6 +278,10 @@ def test_of_a_table_that_was_not_compared_only_the_reason_is_told() -> None:
         ({"changing": 1}, "1 row kept changing and is not known to be equal"),
         ({"behind": 1}, "1 row differs, but the changes up to now have not arrived"),
         ({"repaired": 1}, "1 row published; this is the result after it"),
+        (
+            {"behind": 2, "is_partial": True},
+            "2 rows differ, but the task reads only some partitions",
+        ),
         ({"not_repaired": "why"}, "not repaired: why"),
         ({"of_others": 2, "others": ("8",)}, "2 rows that only the target has are not counted"),
         ({"of_others": 1, "others": ("8", "9")}, "is not counted: other consumer tasks (8, 9)"),
