@@ -98,13 +98,16 @@ class VerifySchedule:
                 running.process.kill()
                 self._running = None  # the next node begins it again
             return
-        last = self._nodes.last(running.task_id)
-        # No result of this verify: its process ended without storing one.
-        if last is None or last.begun != running.begun.stamp:
+        # One that ends with 0 has stored its result, also if one by hand has replaced that since.
+        if code and not self._has_result(running):
             self._put_failed(running, code)
         # After the result: if the node ends between the two, the verify is begun again.
         self._nodes.put_begun(running.task_id, replace(running.begun, is_over=True))
         self._running = None
+
+    def _has_result(self, running: Running) -> bool:
+        last = self._nodes.last(running.task_id)
+        return last is not None and last.begun == running.begun.stamp
 
     def _put_failed(self, running: Running, code: int) -> None:
         error = running.process.last_words() or f"its process has ended with {code}"

@@ -141,6 +141,18 @@ def test_a_verify_that_could_not_be_done_is_told(
     assert beside.begun("7").is_over
 
 
+def test_a_result_that_a_verify_by_hand_has_replaced_is_not_missing(beside: Beside) -> None:
+    beside.is_long_ago("7", 2)
+    beside.schedule.look()
+    [(_, _, process)] = beside.started
+    by_hand = LastVerify("later", "later", "operator")
+    beside.nodes.put_last("7", by_hand)
+    process.code = 0
+    beside.schedule.look()
+    assert beside.last("7") == by_hand
+    assert beside.begun("7").is_over
+
+
 def test_what_a_node_has_not_seen_the_end_of_is_begun_again_by_the_next(beside: Beside) -> None:
     beside.is_long_ago("7", 0.1, is_over=False)
     beside.schedule.look()
