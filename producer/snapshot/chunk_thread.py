@@ -167,19 +167,23 @@ class ChunkThread:
             return
         after, until = _bounds(reader, course, selected)
         known_rows, row_bytes = reader.estimate(course.table)
-        progress = course.progress
-        estimated = progress.estimated_rows
-        if not progress.started_ms:
-            estimated = known_rows
         with self._changed:
             if not course.is_wanted:  # described again once it is, with all that is noted here
                 return
+            if after is None and course.after is not None:
+                LOG.info("%s is read anew, as its key has changed", course.table)
+                course.begin_anew()
+            progress = course.progress
+            estimated = progress.estimated_rows
+            if not progress.started_ms:
+                estimated = known_rows
             course.selected, course.altered = selected, altered
             course.after = after
             course.most_rows = min(FIRST_ROWS, CHUNK_BYTES // max(row_bytes, 1)) or 1
             begun = replace(
-                course.progress,
+                progress,
                 state=TableState.RUNNING,
+                key=selected.key_names,
                 until=until,
                 estimated_rows=estimated,
                 started_ms=progress.started_ms or now_ms(),
@@ -219,11 +223,12 @@ def _bounds(
     reader: ChunkReader, course: Course, selected: SelectedTable
 ) -> tuple[Bound | None, Bound | None]:
     """The keys after which, and up to which, a table is read."""
-    after, until = course.after, course.progress.until
     if selected.key is None:
-        return after, until
-    if after is not None and not _fits(selected, after):
-        after, until = None, None  # the table's key has changed
+        return None, None  # a key that it may have later is another one
+    after, until = course.after, course.progress.until
+    is_other = course.progress.key not in ((), selected.key_names)
+    if is_other or (after is not None and not _fits(selected, after)):
+        after, until = None, None
     if until is None or not _fits(selected, until):
         until = reader.greatest(selected, course.progress.where)
     return after, until

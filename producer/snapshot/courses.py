@@ -55,6 +55,13 @@ class Course:
         """Makes the table be read again after `after`."""
         self.after, self.is_read, self.turn = after, False, self.turn + 1
 
+    def begin_anew(self) -> None:
+        """Forgets what is read, sent and acknowledged."""
+        # What is yet to be acknowledged would bring the former bounds back.
+        self.sent.clear()
+        self.progress = TableProgress(where=self.progress.where)
+        self.rewind(None)
+
     @property
     def latest(self) -> TableProgress:
         """The progress including what was sent and is not acknowledged."""

@@ -32,14 +32,16 @@ UNFINISHED = frozenset((TableState.WAITING, TableState.RUNNING, TableState.SENDI
 @dataclass(frozen=True, slots=True)
 class TableProgress:
     """The part of a table that Kafka has. `after`: its last key; `until`: the table's greatest key
-    when the snapshot began, both as SQL literals. `estimated_rows`: the server's estimate. `where`:
-    an operator's condition. Times in epoch milliseconds, 0 for none."""
+    when the snapshot began, both as SQL literals for the columns `key`, which are unknown in
+    progress of older versions. `estimated_rows`: the server's estimate. `where`: an operator's
+    condition. Times in epoch milliseconds, 0 for none."""
 
     state: TableState = TableState.WAITING
     rows: int = 0
     bytes: int = 0
     chunks: int = 0
     estimated_rows: int = 0
+    key: tuple[str, ...] = ()
     after: Bound | None = None
     until: Bound | None = None
     where: str = ""
@@ -51,7 +53,7 @@ class TableProgress:
         """The progress as JSON fields."""
         fields = {}
         for name, value in asdict(self).items():
-            if value not in ("", None):
+            if value not in ("", None, ()):
                 fields[_FIELDS[name]] = value
         return fields
 
@@ -61,7 +63,7 @@ class TableProgress:
         known = {name: fields[spelled] for name, spelled in _FIELDS.items() if spelled in fields}
         try:
             known["state"] = TableState(known["state"])
-            for name in ("after", "until") & known.keys():
+            for name in ("key", "after", "until") & known.keys():
                 known[name] = tuple(map(str, known[name]))
             return cls(**known)
         except (TypeError, KeyError) as error:
@@ -74,6 +76,7 @@ _FIELDS = {
     "bytes": "bytes",
     "chunks": "chunks",
     "estimated_rows": "estimatedRows",
+    "key": "key",
     "after": "after",
     "until": "until",
     "where": "where",

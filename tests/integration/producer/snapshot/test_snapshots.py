@@ -270,6 +270,49 @@ def test_a_table_may_be_altered_renamed_or_dropped_while_it_is_read(
 
 
 @pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("key", ["v", "v, id"])
+def test_a_table_whose_key_changes_is_read_anew(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    key: str,
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)")
+    rows = [(at, 1_000 - at) for at in range(1_000)]
+    source_cursor.executemany("INSERT INTO t VALUES (%s, %s)", rows)
+    alter = f"ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY ({key})"
+    with (
+        somebody_runs(monkeypatch, source, name, alter),
+        SnapshotRunning(task, positions) as running,
+    ):
+        done = running.until_snapshot("t")
+    names = key.split(", ")
+    assert (done.rows, done.key) == (1_000, tuple(names))
+    anew = [record for record in marked(kafka, name) if record["pkNames"] == names]
+    assert {record["data"][0]["id"] for record in anew} == {str(at) for at in range(1_000)}
+
+
+def test_a_table_whose_key_changed_while_its_task_was_stopped_is_read_anew(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT, v INT NOT NULL PRIMARY KEY)")
+    rows = [(at, 10 - at) for at in range(10)]
+    source_cursor.executemany("INSERT INTO t VALUES (%s, %s)", rows)
+    kept = MemorySnapshots()
+    kept.tables[TableId(name, "t")] = TableProgress(
+        TableState.RUNNING, 6, key=("id",), after=("5",), until=("9",), started_ms=1
+    )
+    with SnapshotRunning(task, positions, kept) as running:
+        done = running.until_snapshot("t")
+    assert (done.rows, done.key) == (10, ("v",))
+    assert sorted(ids(kafka, name)) == list(range(10))
+
+
+@pytest.mark.usefixtures("small_chunks")
 def test_rows_that_a_truncate_takes_while_they_are_read_are_not_sent_behind_it(
     source: Database,
     source_cursor: Cursor,

@@ -7,11 +7,15 @@ from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, W
 
 
 def test_progress_is_read_as_it_was_written() -> None:
-    progress = TableProgress(TableState.PAUSED, 5, after=("1", "'a'"), until=("2",), where="id < 9")
+    progress = TableProgress(
+        TableState.PAUSED, 5, key=("id", "a"), after=("1", "'a'"), until=("2",), where="id < 9"
+    )
     assert TableProgress.from_fields(progress.to_fields() | {"schema": "s"}) == progress
 
 
-@pytest.mark.parametrize("fields", [{}, {"state": "odd"}, {"state": "done", "after": 5}])
+@pytest.mark.parametrize(
+    "fields", [{}, {"state": "odd"}, {"state": "done", "after": 5}, {"state": "done", "key": 5}]
+)
 def test_what_is_no_progress_is_refused(fields: dict[str, object]) -> None:
     with pytest.raises(ValueError):
         TableProgress.from_fields(fields)
