@@ -47,6 +47,11 @@ class CellForm(IntEnum):
     DOUBLE = 2  # eight bytes
 
 
+Shape = tuple[tuple[str, ...], tuple[Column, ...], tuple[BinlogColumn, ...], Key | None]
+"""The expressions, columns, forms of cells and paging key of a table: what its rows and the bounds
+between them depend on."""
+
+
 @dataclass(frozen=True, slots=True)
 class SelectedTable:
     """`expressions` are selected; the first of them give the images of the `table`'s rows, by
@@ -60,6 +65,11 @@ class SelectedTable:
     key: Key | None
     key_columns: tuple[int, ...]
     bound_cells: tuple[int, ...]
+
+    @property
+    def shape(self) -> Shape:
+        """Equal for a table that was not altered in between."""
+        return self.expressions, self.table.table.columns, self.table.columns, self.key
 
     @property
     def key_names(self) -> tuple[str, ...]:

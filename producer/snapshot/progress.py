@@ -49,6 +49,10 @@ class TableProgress:
     updated_ms: int = 0
     reason: str = ""
 
+    def is_by(self, key: tuple[str, ...]) -> bool:
+        """Whether the bounds can be ones of the columns `key`."""
+        return self.key in ((), key)
+
     def to_fields(self) -> dict[str, Any]:
         """The progress as JSON fields."""
         fields = {}

@@ -139,9 +139,9 @@ class _Worker:
     def _table(self, reader: ChunkReader, chunk: Chunk) -> tuple[SelectedTable, TableWriter]:
         known = self._tables.get(chunk.table)
         # The table may have been altered since the chunk was cut, or since the last one here.
-        if known is None or known[0].expressions != chunk.expressions:
+        if known is None or known[0].shape != chunk.shape:
             selected = reader.describe(chunk.table)
-            if selected is None or selected.expressions != chunk.expressions:
+            if selected is None or selected.shape != chunk.shape:
                 raise altered(chunk.table)
             known = selected, record_writer(selected, self._converter)
             self._tables[chunk.table] = known
@@ -209,7 +209,7 @@ OTHER_ROW = (
 
 
 def altered(table: TableId) -> CdcError:
-    """The error for a table whose columns have changed."""
+    """The error for a table whose columns or paging key have changed."""
     return CdcError(
         f"table {table} was altered while it was loaded: empty its target table, and start the "
         "load again with --anew"

@@ -9,19 +9,20 @@ from dataclasses import dataclass, field, replace
 
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.chunks import Bound
+from cdcbus.producer.snapshot.columns import Shape
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
     """The rows of a table after `after`, up to and including `until`. `number`: counts in this run.
-    `expressions`: what is selected, as of when the chunk was cut."""
+    `shape`: the table's, as of when the chunk was cut."""
 
     table: TableId
     number: int
     after: Bound | None
     until: Bound
-    expressions: tuple[str, ...]
+    shape: Shape
 
 
 @dataclass(frozen=True, slots=True)

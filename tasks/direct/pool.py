@@ -183,14 +183,14 @@ class _Pool:
                 find = partial(_end, selected, after, until, self._rows(course.table))
                 end = self._ask(course.table, find)
                 number += 1
-                chunk = Chunk(course.table, number, after, end, selected.expressions)
+                chunk = Chunk(course.table, number, after, end, selected.shape)
                 with self._changed:
                     course.cut(chunk)
                 yield course, chunk
                 after = end
             # Chunks check on their own, but the table may have been altered after the last one.
             now = self._ask(course.table, partial(_now, course.table))
-            if now is None or now.expressions != selected.expressions:
+            if now is None or now.shape != selected.shape:
                 raise altered(course.table)
             with self._changed:
                 course.is_cut = True

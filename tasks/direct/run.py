@@ -45,7 +45,7 @@ from cdcbus.tasks.control.source_of import (
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.direct.beginning import begin, begin_tables, settle_again
 from cdcbus.tasks.direct.checks import check_empty, check_table, check_tasks
-from cdcbus.tasks.direct.chunk_loader import Work
+from cdcbus.tasks.direct.chunk_loader import Work, altered
 from cdcbus.tasks.direct.course import Course
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, opened_for
 from cdcbus.tasks.direct.pool import Sourced, load_all
@@ -153,6 +153,7 @@ def _run(
         put_direct_load(client, load.task_id, found)
     else:
         _check_held(load, found)
+        _check_keys(opened.sources, known)
         settle_again(opened, found)
         LOG.info("task %s: continuing a direct load", load.task_id)
     guard = _guard(opened, found)
@@ -229,6 +230,15 @@ def _checked_tables(
             f"{opened.load.task_id}: put it back, or start again with --anew"
         )
     return list(targets.values())
+
+
+def _check_keys(sources: Sequence[Source], known: Mapping[TableId, TableProgress]) -> None:
+    """Raises CdcError for a table that is not done, and whose stored bounds are of another key."""
+    for source in sources:
+        for table, selected in source.tables.items():
+            progress = known[table]
+            if progress.state is not TableState.DONE and not progress.is_by(selected.key_names):
+                raise altered(table)
 
 
 def _words(table: TableId) -> set[str]:

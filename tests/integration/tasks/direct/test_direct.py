@@ -251,6 +251,26 @@ def test_a_load_that_is_interrupted_goes_on_with_what_is_left(
     becomes_equal(shop, load, fetch, "postgresql")
 
 
+def test_a_load_does_not_go_on_by_another_key(shop: Shop) -> None:
+    fill(shop, MANY, width=900)
+    fetch, load = followed(shop), shop.load("postgresql")
+    with held_up(shop, MANY - 1):
+        process = started(load, fetch)
+        try:
+            wait_until(lambda: progress(shop, load).get("chunks", 0) > 0, "a chunk")
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert progress(shop, load)["key"] == ["id"]
+    shop.cursor.execute(
+        "ALTER TABLE orders MODIFY amount DECIMAL(10,2) NOT NULL, DROP PRIMARY KEY, "
+        "ADD UNIQUE (id), ADD PRIMARY KEY (amount)"
+    )
+    answer = run(load, fetch)
+    assert answer.code == 1
+    assert f"table {shop.name}.orders was altered while it was loaded" in answer.told
+
+
 def test_chunks_of_lost_workers_are_loaded_again(shop: Shop) -> None:
     rows = MANY
     fill(shop, rows, width=900)

@@ -41,11 +41,10 @@ ORDERS = TableId("shop", "orders")
 GUARD = AppliedOffset("shop", 0, 7, 0, epoch=3)
 
 
-def table(*columns: str) -> SelectedTable:
-    schema = TableSchema(
-        tuple(TableColumn(name, "int", is_nullable=name != "id") for name in ("id", *columns)),
-        (UniqueKey(PRIMARY, ("id",)),),
-    )
+def table(*columns: str, type_: str = "int", key: str = "id") -> SelectedTable:
+    others = [TableColumn(name, type_, is_nullable=False) for name in columns]
+    id_ = TableColumn("id", "int", is_nullable=False)
+    schema = TableSchema((id_, *others), (UniqueKey(PRIMARY, (key,)),))
     return selected_table(ORDERS, schema, has_metadata=True)
 
 
@@ -53,7 +52,7 @@ TABLE = table("a")
 
 
 def chunk(number: int = 1, of: SelectedTable = TABLE) -> Chunk:
-    return Chunk(ORDERS, number, None, ("9",), of.expressions)
+    return Chunk(ORDERS, number, None, ("9",), of.shape)
 
 
 class World:
@@ -213,7 +212,10 @@ def test_connections_and_what_is_known_of_a_table_are_kept_from_chunk_to_chunk(
     assert (world.opened, world.described, world.closed) == (1, 1, 0)
 
 
-@pytest.mark.parametrize("found", [None, table("b")])
+ALTERED = [None, table("b"), table("a", type_="bigint"), table("a", key="a")]
+
+
+@pytest.mark.parametrize("found", ALTERED)
 def test_a_table_that_is_not_as_it_was_cut_is_not_loaded(
     world: World, found: SelectedTable | None
 ) -> None:

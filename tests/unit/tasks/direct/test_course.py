@@ -5,16 +5,18 @@ import random
 import pytest
 
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.snapshot.columns import Shape
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.direct import course as course_module
 from cdcbus.tasks.direct.course import Chunk, Course, Loaded
 
 TABLE = TableId("shop", "orders")
+SHAPE: Shape = ("id",), (), (), None
 
 
 def course_of(count: int) -> tuple[Course, list[Chunk]]:
     chunks = [
-        Chunk(TABLE, number, (str(number),) if number else None, (str(number + 1),), ("id",))
+        Chunk(TABLE, number, (str(number),) if number else None, (str(number + 1),), SHAPE)
         for number in range(count)
     ]
     course = Course(TABLE, TableProgress(TableState.RUNNING, until=(str(count),)))
@@ -55,7 +57,7 @@ def test_time_counts_from_the_first_chunk_of_the_table_on(monkeypatch: pytest.Mo
     assert course.progress.started_ms == 5_000
     monkeypatch.setattr(course_module, "now_ms", lambda: 9_000)
     course.done(chunks[0], Loaded(1, 1))
-    course.cut(Chunk(TABLE, 3, ("2",), ("3",), ("id",)))
+    course.cut(Chunk(TABLE, 3, ("2",), ("3",), SHAPE))
     assert course.progress.started_ms == 5_000
     again = Course(TABLE, course.progress)
     again.cut(chunks[1])

@@ -22,9 +22,10 @@ from cdcbus.plugins.errors import (
 )
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import SourceConfig
+from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.chunks import CHUNK_BYTES, FIRST_ROWS, Bound
-from cdcbus.producer.snapshot.columns import SelectedTable
+from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.direct import pool
 from cdcbus.tasks.direct.course import Chunk, Course, Loaded
@@ -40,6 +41,18 @@ def at(key: int) -> Bound:
     return (f"{key:04}",)
 
 
+def selected(a: str = "varchar(9)", charset: str = "latin1", key: str = "id") -> SelectedTable:
+    columns = (
+        TableColumn("id", "int", is_nullable=False),
+        TableColumn("a", a, charset, is_nullable=False),
+    )
+    schema = TableSchema(columns, (UniqueKey(PRIMARY, (key,)),))
+    return selected_table(ORDERS, schema, has_metadata=True)
+
+
+SELECTED = selected()
+
+
 class World:
     """Tables whose keys are 1 to 100, of which ten make a chunk; a Spark that loads at once.
 
@@ -51,7 +64,7 @@ class World:
         self.meets: dict[Bound, deque[Loaded | CdcError | Exception]] = {}
         self.loaded: list[tuple[TableId, Bound]] = []
         self.down = self.opened = self.closed = self.cancelled = 0
-        self.expressions: dict[TableId, tuple[str, ...] | None] = {}
+        self.found: dict[TableId, SelectedTable | None] = {}
         self.row_bytes = ROW_BYTES
         self.before: Callable[[Chunk], None] = lambda _: None
         self.sparkContext = self
@@ -66,9 +79,7 @@ class World:
     ) -> None:
         spark: Any = self
         server = Server("11.4-MariaDB", "", 1, True, True, {})
-        sourced = {
-            course.table: Sourced(CONFIG, server, selected(("id", "a")), b"") for course in courses
-        }
+        sourced = {course.table: Sourced(CONFIG, server, SELECTED, b"") for course in courses}
         deadline = Timer(60, self.stop.set)  # of a load that would not end
         deadline.start()
         try:
@@ -124,8 +135,7 @@ class World:
         return at(end) if end < int(until[0]) else None
 
     def describe(self, table: TableId) -> SelectedTable | None:
-        expressions = self.expressions.get(table, ("id", "a"))
-        return None if expressions is None else selected(expressions)
+        return self.found.get(table, SELECTED)
 
     def close(self) -> None:
         self.closed += 1
@@ -141,11 +151,6 @@ class Job:
 
     def collect(self) -> list[Loaded | CdcError]:
         return [self._load(self._chunk)]
-
-
-def selected(expressions: tuple[str, ...]) -> SelectedTable:
-    table: Any = None
-    return SelectedTable(table, expressions, (), None, (), ())
 
 
 def course(table: TableId = ORDERS, **known: Any) -> Course:
@@ -259,11 +264,13 @@ def test_a_stop_while_an_error_is_waited_for_raises_nothing(world: World) -> Non
     assert (orders.progress.after, world.loaded) == (None, [])
 
 
-@pytest.mark.parametrize("found", [None, ("id", "b")])
+@pytest.mark.parametrize(
+    "found", [None, selected("float"), selected(charset="utf8mb4"), selected(key="a")]
+)
 def test_a_table_that_was_altered_meanwhile_is_not_called_done(
-    world: World, found: tuple[str, ...] | None
+    world: World, found: SelectedTable | None
 ) -> None:
-    world.expressions[ORDERS] = found
+    world.found[ORDERS] = found
     orders = course()
     with pytest.raises(CdcError, match=r"shop\.orders was altered while it was loaded"):
         world.run(orders)

@@ -10,13 +10,16 @@ import pytest
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import ConfigError, PositionLost
+from cdcbus.plugins.errors import CdcError, ConfigError, PositionLost
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition
+from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.server.connection import Server
+from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.direct import beginning, run
 from cdcbus.tasks.snapshots.direct import DirectLoad
 
 ONE = TopicPartition("shop", 0)
+ORDERS = TableId("shop", "orders")
 LOAD = LoadTask("7", TopicConfig("k:9092", ("shop",)), "canalRow", "JdbcBatch", JdbcTarget(""))
 
 
@@ -111,3 +114,29 @@ def test_a_load_does_not_go_on_at_a_server_that_may_have_less(
 def test_a_load_does_not_go_on_with_another_fetch_task(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="begun with another fetch task than fetch"):
         settle_again(monkeypatch, MYSQL, {"other": place("a")})
+
+
+def check_keys(progress: TableProgress) -> None:
+    """Of a table whose key is `v`."""
+    selected = SimpleNamespace(key_names=("v",))
+    source: Any = SimpleNamespace(tables={ORDERS: selected})
+    run._check_keys([source], {ORDERS: progress})
+
+
+@pytest.mark.parametrize(
+    "progress",
+    [
+        TableProgress(TableState.RUNNING, key=("v",), after=("2",)),
+        TableProgress(TableState.DONE, key=("id",), after=("2",)),
+        # As stored before the key was.
+        TableProgress(TableState.RUNNING, after=("2",)),
+    ],
+)
+def test_a_load_goes_on_by_the_key_by_which_it_was_begun(progress: TableProgress) -> None:
+    check_keys(progress)
+
+
+@pytest.mark.parametrize("key", [("id",), ("v", "id")])
+def test_a_load_does_not_go_on_by_another_key(key: tuple[str, ...]) -> None:
+    with pytest.raises(CdcError, match=r"shop\.orders was altered while it was loaded"):
+        check_keys(TableProgress(TableState.RUNNING, key=key, after=("2",)))
