@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from cdcbus.plugins.positions import BinlogPosition
@@ -55,11 +56,12 @@ class ResumePoints:
             self._files_of = self._server.identity
         self._executed.merge(found)
 
-    def end(self, gtid: str, place: BinlogCoordinates) -> None:
-        """Takes the end of a transaction at `place`; `gtid` is empty where it has none."""
+    def end(self, gtid: str, place: Callable[[], BinlogCoordinates]) -> None:
+        """Takes the end of a transaction; `gtid` is empty where it has none. `place`: where it
+        ends, asked for only while something is published already."""
         if gtid and self._executed is not None:
             self._executed.add(gtid)
-        if self.published and self.published.is_passed(place, self._executed):
+        if self.published and self.published.is_passed(place(), self._executed):
             self.published = None
 
     def at(self, edge: Edge) -> BinlogPosition:

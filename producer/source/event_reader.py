@@ -392,7 +392,7 @@ class Reading:
         transaction = self._transaction
         self._filling.end_transaction()
         self._tables.transaction_ended()
-        self._resume.end(transaction.gtid, self._event_end())
+        self._resume.end(transaction.gtid, self._event_end)
         commit_us = transaction.commit_us or timestamp * 1_000_000
         self._edge = self._ended_at = Edge(
             self.file, self._pos, commit_us // 1000, self._created_ms
