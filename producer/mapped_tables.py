@@ -36,6 +36,8 @@ def check_mapper(task: FetchTask) -> None:
         if task.elsewhere.marks:
             # The rows of these are left out, with those of the transactions that they mark.
             tables = list(filterfalse(is_own_table, tables))
+        if not tables:
+            return
         schemas, _ = reader.read_all(tables)
     if wrong := list(unfit(task, schemas)):
         raise ConfigError("; ".join(wrong))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -10,9 +12,10 @@ from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.plugins.transform.rules import MapperRule
+from cdcbus.producer import mapped_tables
 from cdcbus.producer.config import FetchTask, FilterConfig, RowTransform, SourceConfig
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
-from cdcbus.producer.mapped_tables import unfit
+from cdcbus.producer.mapped_tables import check_mapper, unfit
 
 CARDS = TableId("shop", "cards")
 SCHEMAS = {
@@ -48,3 +51,14 @@ def test_heartbeats_are_not_mapped() -> None:
     rule = MapperRule(ignored=frozenset(("id",)))
     task = replace(TASK, transform=RowTransform((rule,), heartbeats=TableId("SHOP", "Cards")))
     assert list(unfit(task, SCHEMAS)) == []
+
+
+def test_a_source_without_tables_of_the_task_is_asked_for_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reader = MagicMock()
+    reader.tables.return_value = []
+    monkeypatch.setattr(mapped_tables, "SchemaReader", lambda _: reader)
+    monkeypatch.setattr(mapped_tables, "servers", MagicMock(reported=nullcontext))
+    check_mapper(replace(TASK, transform=RowTransform((MapperRule(),))))
+    reader.read_all.assert_not_called()
