@@ -4,7 +4,7 @@ of DDL on it, as values; its form as JSON. Pure."""
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from cdcbus.plugins.rowchange import type_without_comment
@@ -14,12 +14,14 @@ from cdcbus.producer.decoding.charsets import BYTES_PER_CHARACTER
 @dataclass(frozen=True, slots=True)
 class TableColumn:
     """A column. `type` is information_schema's column_type without its comment
-    (`int(10) unsigned`, `enum('a','b')`); `charset` is empty if it has none."""
+    (`int(10) unsigned`, `enum('a','b')`); `charset` is empty if it has none; `collation` is known
+    only of a column that has just been read, and is no part of the history."""
 
     name: str
     type: str
     charset: str = ""
     is_nullable: bool = True
+    collation: str = field(default="", compare=False)
 
     @property
     def data_type(self) -> str:

@@ -195,11 +195,14 @@ class SchemaReader:
 
     def _columns(self, tables: Sequence[TableId]) -> defaultdict[TableId, list[TableColumn]]:
         found = defaultdict[TableId, list[TableColumn]](list)
-        wanted = "column_name, column_type, character_set_name, is_nullable"
+        wanted = "column_name, column_type, character_set_name, is_nullable, collation_name"
         rows = self._rows_of(tables, wanted, "columns", "ORDER BY ordinal_position")
-        for table, name, type_, charset, nullable in rows:
+        for table, name, type_, charset, nullable, collation in rows:
             column_type = type_without_comment(type_)
-            found[table].append(TableColumn(name, column_type, charset or "", nullable == "YES"))
+            is_nullable = nullable == "YES"
+            found[table].append(
+                TableColumn(name, column_type, charset or "", is_nullable, collation or "")
+            )
         return found
 
     def _uniques(self, tables: Sequence[TableId]) -> defaultdict[TableId, dict[str, UniqueKey]]:

@@ -183,7 +183,7 @@ class ChunkThread:
             begun = replace(
                 progress,
                 state=TableState.RUNNING,
-                key=selected.key_names,
+                key=selected.key_order,
                 until=until,
                 estimated_rows=estimated,
                 started_ms=progress.started_ms or now_ms(),
@@ -226,7 +226,7 @@ def _bounds(
     if selected.key is None:
         return None, None  # a key that it may have later is another one
     after, until = course.after, course.progress.until
-    is_other = not course.progress.is_by(selected.key_names)
+    is_other = not course.progress.is_by(selected.key_order)
     if is_other or (after is not None and not _fits(selected, after)):
         after, until = None, None
     if until is None or not _fits(selected, until):

@@ -30,11 +30,16 @@ class KeyKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """`charset`: the server's name for it, of KeyKind.TEXT only."""
+    """`charset`: the server's name for it, of KeyKind.TEXT only. `order`: by what its values are
+    ordered, where its kind does not say it: a collation, labels, a type."""
 
     name: str
     kind: KeyKind
     charset: str = ""
+    order: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.order}".rstrip()
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,6 +79,13 @@ class SelectedTable:
         return self.key.names
 
     @property
+    def key_order(self) -> tuple[str, ...]:
+        """By what its rows are ordered: the names of the key's columns, and their own order."""
+        if self.key is None:
+            return ()
+        return tuple(map(str, self.key.columns))
+
+    @property
     def key_expressions(self) -> tuple[str, ...]:
         """The expressions whose values become literals."""
         return tuple(self.expressions[cell] for cell in self.bound_cells)
@@ -250,12 +257,14 @@ def _paging_key(schema: TableSchema) -> Key | None:
 
 def _key_column(column: TableColumn) -> KeyColumn | None:
     kind = column.data_type
+    if kind in _BY_NUMBER:
+        return KeyColumn(column.name, KeyKind.NUMBER, order=column.type)
     if kind in _NUMBERED:
         return KeyColumn(column.name, KeyKind.NUMBER)
     if kind in _QUOTED:
-        return KeyColumn(column.name, KeyKind.QUOTED)
+        return KeyColumn(column.name, KeyKind.QUOTED, order=kind)
     if kind in ("binary", "varbinary") or kind.endswith("blob"):
         return KeyColumn(column.name, KeyKind.TEXT, BINARY)
     if column.charset:
-        return KeyColumn(column.name, KeyKind.TEXT, column.charset)
+        return KeyColumn(column.name, KeyKind.TEXT, column.charset, column.collation)
     return None

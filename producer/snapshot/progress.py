@@ -32,9 +32,10 @@ UNFINISHED = frozenset((TableState.WAITING, TableState.RUNNING, TableState.SENDI
 @dataclass(frozen=True, slots=True)
 class TableProgress:
     """The part of a table that Kafka has. `after`: its last key; `until`: the table's greatest key
-    when the snapshot began, both as SQL literals for the columns `key`, which are unknown in
-    progress of older versions. `estimated_rows`: the server's estimate. `where`: an operator's
-    condition. Times in epoch milliseconds, 0 for none."""
+    when the snapshot began, both as SQL literals. `key`: their columns, and by what each is
+    ordered, as `SelectedTable.key_order`; unknown in progress of older versions. `estimated_rows`:
+    the server's estimate. `where`: an operator's condition. Times in epoch milliseconds, 0 for
+    none."""
 
     state: TableState = TableState.WAITING
     rows: int = 0
@@ -50,7 +51,7 @@ class TableProgress:
     reason: str = ""
 
     def is_by(self, key: tuple[str, ...]) -> bool:
-        """Whether the bounds can be ones of the columns `key`."""
+        """Whether the bounds can be ones of this key."""
         return self.key in ((), key)
 
     def to_fields(self) -> dict[str, Any]:

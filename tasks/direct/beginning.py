@@ -129,7 +129,7 @@ def begin_tables(opened: Opened) -> dict[TableId, TableProgress]:
                 found[table] = TableProgress(
                     TableState.RUNNING,
                     estimated_rows=reader.estimate(table)[0],
-                    key=selected.key_names,
+                    key=selected.key_order,
                     until=until,
                     started_ms=now_ms(),
                     updated_ms=now_ms(),

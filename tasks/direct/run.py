@@ -237,7 +237,7 @@ def _check_keys(sources: Sequence[Source], known: Mapping[TableId, TableProgress
     for source in sources:
         for table, selected in source.tables.items():
             progress = known[table]
-            if progress.state is not TableState.DONE and not progress.is_by(selected.key_names):
+            if progress.state is not TableState.DONE and not progress.is_by(selected.key_order):
                 raise altered(table)
 
 

@@ -296,6 +296,41 @@ def test_a_table_whose_key_changes_is_read_anew(
     assert {record["data"][0]["id"] for record in anew} == {str(at) for at in range(1_000)}
 
 
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("VARCHAR(9) COLLATE utf8mb4_bin", "VARCHAR(9) COLLATE utf8mb4_general_ci"),
+        ("ENUM('A', 'a')", "ENUM('a', 'A')"),
+    ],
+)
+def test_a_table_whose_key_gets_another_order_is_read_anew(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    before: str,
+    after: str,
+) -> None:
+    if before.startswith("ENUM"):
+        before, after = (f"{each} COLLATE utf8mb4_bin" for each in (before, after))
+    source_cursor.execute(
+        f"CREATE TABLE t (kind {before} NOT NULL, n INT NOT NULL, PRIMARY KEY (kind, n))"
+    )
+    rows = [("aA"[at % 2], at) for at in range(1_000)]
+    source_cursor.executemany("INSERT INTO t VALUES (%s, %s)", rows)
+    alter = f"ALTER TABLE t MODIFY kind {after} NOT NULL"
+    with (
+        somebody_runs(monkeypatch, source, name, alter),
+        SnapshotRunning(task, positions) as running,
+    ):
+        assert running.until_snapshot("t").rows == 1_000
+    assert tables_in(kafka, name)["t"].keys() == {(kind, str(n)) for kind, n in rows}
+
+
 def test_a_table_whose_key_changed_while_its_task_was_stopped_is_read_anew(
     source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
 ) -> None:

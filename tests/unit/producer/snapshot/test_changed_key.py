@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cdcbus.plugins.rowchange import TableId
@@ -165,3 +167,29 @@ def test_an_end_that_was_noted_for_the_former_key_is_noted_anew(world: KeyWorld)
     world.run()
     assert sorted(world.ids()) == [1, 2, 3, 4, 5]
     assert world.progress().until == ("5",)
+
+
+BEFORE = TableColumn("k", "varchar(9)", "latin1", is_nullable=False, collation="latin1_bin")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "is_same"),
+    [
+        (BEFORE, replace(BEFORE, collation="latin1_german1_ci"), False),
+        (BEFORE, replace(BEFORE, type="char(20)"), True),
+        (replace(V, type="enum('a','b')"), replace(V, type="enum('b','a')"), False),
+        (replace(V, type="int"), replace(V, type="bigint unsigned"), True),
+        (replace(V, type="int"), replace(V, type="set('a','b')"), False),
+        (replace(V, type="datetime(3)"), replace(V, type="datetime(6)"), True),
+        (replace(V, type="datetime"), replace(V, type="time"), False),
+    ],
+)
+def test_bounds_of_a_column_hold_as_long_as_its_values_keep_their_order(
+    before: TableColumn, after: TableColumn, is_same: bool
+) -> None:
+    assert TableProgress(key=order(before)).is_by(order(after)) is is_same
+
+
+def order(column: TableColumn) -> tuple[str, ...]:
+    schema = TableSchema((column,), (UniqueKey("PRIMARY", (column.name,)),))
+    return selected_table(ORDERS, schema, has_metadata=True).key_order

@@ -56,8 +56,9 @@ def test_what_is_selected_is_what_the_binlog_would_hold() -> None:
         *("`id` + 0", "`name`", "`f` * 1e0", "`d` * 1e0", "`kind`", "`note`"),
         "`kind` + 0",
     )
-    kinds = (KeyColumn("kind", KeyKind.NUMBER), KeyColumn("id", KeyKind.NUMBER))
-    assert SELECTED.key == Key("by_kind", kinds)
+    kind = KeyColumn("kind", KeyKind.NUMBER, order="enum('a','it''s')")
+    assert SELECTED.key == Key("by_kind", (kind, KeyColumn("id", KeyKind.NUMBER)))
+    assert SELECTED.key_order == ("kind enum('a','it''s')", "id")
     assert [column.mysql_type for column in SELECTED.table.table.columns] == [
         *("int unsigned", "varchar(20)", "float unsigned", "double", "enum('a','it''s')"),
         "longtext",

@@ -118,7 +118,7 @@ def test_a_load_does_not_go_on_with_another_fetch_task(monkeypatch: pytest.Monke
 
 def check_keys(progress: TableProgress) -> None:
     """Of a table whose key is `v`."""
-    selected = SimpleNamespace(key_names=("v",))
+    selected = SimpleNamespace(key_order=("v",))
     source: Any = SimpleNamespace(tables={ORDERS: selected})
     run._check_keys([source], {ORDERS: progress})
 
