@@ -16,6 +16,9 @@ from cdcbus.tasks.zookeeper.position_history import history_path
 from cdcbus.tasks.zookeeper.positions import position_path, written_path
 from cdcbus.tasks.zookeeper.znode import get_children, get_node
 
+# Instead of the change number of a znode that does not exist.
+MISSING = "0"
+
 
 def given(client: KazooClient, task_id: str) -> str:
     """ZooKeeper's change numbers of all that, without what the task itself has written. Raises
@@ -26,7 +29,8 @@ def given(client: KazooClient, task_id: str) -> str:
 def is_anew(now: str, before: str) -> bool:
     """Whether anything was given since: each change has a number of its own."""
     # A subset, not equality: a change number disappears when a task takes a set position over.
-    return not {*now.split(",")} <= {*before.split(",")}
+    # Nor is anything given by a deletion, as when a direct load is given up.
+    return not {*now.split(",")} - {MISSING} <= {*before.split(",")}
 
 
 def _changes(client: KazooClient, task_id: str) -> Iterator[int]:
@@ -58,5 +62,5 @@ def _of_text(client: KazooClient, path: str) -> Iterator[int]:
 def _change(client: KazooClient, path: str) -> int:
     node = get_node(client, path)
     if node is None:
-        return 0
+        return int(MISSING)
     return node.mzxid

@@ -135,13 +135,21 @@ def order_snapshot(client: KazooClient, task_id: str, what: Wish, who: str) -> O
 
 
 def _give_up(client: KazooClient, task_id: str, what: Wish, who: str) -> Ordered:
-    """Gives up a direct load that was interrupted. Raises ConfigError while it runs, and for some
-    of its tables only."""
+    """Gives up a direct load that was interrupted. Raises ConfigError while it runs, for some of
+    its tables only, and for a task that nodes are to run."""
     if what.tables:
         raise ConfigError(f"the direct load of task {task_id} is given up whole: name no table")
+    nodes = TaskNodes(client)
     # A direct load holds the task's locks while it runs.
-    if TaskNodes(client).locks(task_id):
+    if nodes.locks(task_id):
         raise ConfigError(f"the direct load of task {task_id} runs: end it by Ctrl-C first")
+    desired = nodes.wanted(task_id)
+    # Only the unfinished load keeps nodes from starting it.
+    if desired is not None and desired.is_working:
+        raise ConfigError(
+            f"task {task_id} is started: without its direct load, a node would run it on target "
+            f"tables that hold some of the rows; stop it first, cdcbus task stop {task_id}"
+        )
     with audited(client, who, "snapshot stop", f"task {task_id}"):
         forget_direct_load(client, task_id)
     return Ordered(

@@ -61,7 +61,8 @@ class MemoryZooKeeper:
         self.is_silent = False
         self.refusal: Exception | None = None
         self.waiting: list[Request] = []
-        self._numbers = count()
+        # Of a real one no change has the number 0.
+        self._numbers = count(1)
 
     def put(self, path: str, fields: object) -> None:
         """Writes as another client does; a text as it is."""

@@ -59,3 +59,14 @@ def test_a_position_that_was_set_and_then_taken_over_is_not_given_again(zookeepe
     before = given(zookeeper, "7")
     saved(zookeeper)
     assert not is_anew(given(zookeeper, "7"), before)
+
+
+@pytest.mark.parametrize("deleted", ["snapshot/direct", "history/lane", "position/lane"])
+def test_what_is_deleted_is_not_given(zookeeper: Any, deleted: str) -> None:
+    zookeeper.put(f"{TASK}/history/lane", {})
+    zookeeper.put(f"{TASK}/snapshot/direct", {})
+    before = given(zookeeper, "7")
+    del zookeeper.nodes[f"{TASK}/{deleted}"]
+    assert not is_anew(given(zookeeper, "7"), before)
+    zookeeper.put(f"{TASK}/{deleted}", {})
+    assert is_anew(given(zookeeper, "7"), before)

@@ -12,6 +12,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, WishKind
 from cdcbus.tasks.snapshots.direct import DirectLoad, direct_load, put_direct_load
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots, snapshot_path, wishes_of
+from cdcbus.tasks.zookeeper.tasks import TaskNodes
 from tests.support.memory_zookeeper import MemoryZooKeeper
 
 ORDERS = TableId("shop", "orders")
@@ -124,3 +125,13 @@ def test_a_direct_load_that_is_done_is_not_given_up(zookeeper: Any) -> None:
     put_direct_load(zookeeper, "7", DirectLoad({}, is_done=True))
     assert not order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann").gives_up
     assert direct_load(zookeeper, "7") is not None
+
+
+def test_a_direct_load_is_not_given_up_while_nodes_are_to_run_the_task(zookeeper: Any) -> None:
+    put_direct_load(zookeeper, "7", DirectLoad({}))
+    TaskNodes(zookeeper).want("7", is_working=True, by="ann")
+    with pytest.raises(ConfigError, match="stop it first, cdcbus task stop 7"):
+        order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann")
+    assert direct_load(zookeeper, "7") is not None
+    TaskNodes(zookeeper).want("7", is_working=False, by="ann")
+    assert order_snapshot(zookeeper, "7", Wish(WishKind.STOP), "ann").gives_up
