@@ -15,7 +15,8 @@ from cdcbus.producer.source.seen_ddl import KEPT, Seen
 @dataclass(slots=True)
 class Progress:
     """Counts since the task's start: row changes sent (`done`; by table and operation in
-    `tables`), positions stored, and the last stored `position`. `queued_bytes`: records waiting
+    `tables`), positions stored, and the last stored `position`. `address`: of the server that is
+    read, None before the first and for sources without one. `queued_bytes`: records waiting
     for Kafka now, at most the task's `queue_bytes`. `open_xa`: the xid of the oldest XA
     transaction that is prepared but not finished, and when it was prepared, in epoch seconds.
     `skipped`: the number of skipped statements that were logged as text; `skipped_at`: the time
@@ -25,6 +26,7 @@ class Progress:
     done: int = 0
     stored: int = 0
     position: BinlogPosition | None = None
+    address: tuple[str, int] | None = None
     queued_bytes: int = 0
     open_xa: tuple[str, int] | None = None
     skipped: int = 0

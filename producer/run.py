@@ -144,6 +144,7 @@ class _Fetch:
             if self._is_past_end(start) and not is_snapshot_due(task, self.snapshots):
                 return
             self.status.reading(f"the binlog from {start}")
+            self.progress.address = task.source.addresses[0]
             try:
                 self._copy(task, source, start)
             except PositionLost as lost:

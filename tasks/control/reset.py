@@ -14,7 +14,13 @@ from confluent_kafka import Consumer, KafkaException
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
-from cdcbus.plugins.errors import ConfigError, PositionError, PositionLost
+from cdcbus.plugins.errors import (
+    ConfigError,
+    PositionError,
+    PositionLost,
+    SourceRefused,
+    SourceUnavailable,
+)
 from cdcbus.plugins.positions import (
     BinlogPosition,
     KafkaPosition,
@@ -25,7 +31,7 @@ from cdcbus.plugins.positions import (
 from cdcbus.plugins.start import AfterOffset, AtTime, Edge, Replay
 from cdcbus.producer.added.source import OpenSource
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
-from cdcbus.producer.config import AddedSource, FetchTask
+from cdcbus.producer.config import AddedSource, FetchTask, SourceConfig
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.binlog_source import BinlogSource
 from cdcbus.producer.source.position_resolver import when
@@ -256,21 +262,51 @@ def _in_binlog(task: FetchTask, word: str, stored: str) -> Target:
         raise ConfigError(
             f"{word!r} is not a position in a binlog; expected {BINLOG_START.expected}"
         ) from error
-    short = replace(task, source=replace(task.source, connect_timeout_seconds=ASK_SECONDS))
+    before: BinlogPosition | None = None
+    known = "nothing was stored"
+    if stored:
+        try:
+            before = BinlogPosition.from_json(stored)
+        except PositionError:
+            known = "the stored position cannot be read"
+    config = replace(task.source, connect_timeout_seconds=ASK_SECONDS)
+    short = replace(task, source=_answering(config, before))
     with BinlogSource(short) as source:
         after = source.locate(start)
-    if not stored:
-        return Target(after.to_json(), (f"continues at {_described(after)}; nothing was stored",))
-    try:
-        before = BinlogPosition.from_json(stored)
-    except PositionError:
-        return Target(
-            after.to_json(),
-            (f"continues at {_described(after)}; the stored position cannot be read",),
-        )
+        server = source.server
+    if before is None:
+        return Target(after.to_json(), (f"continues at {_described(after)}; {known}",))
     # porter's counter of batches continues; it is no part of the place.
     after = replace(after, batch_id=before.batch_id)
-    return Target(after.to_json(), (f"{task.swimlane}: {_bytes_between(short, before, after)}",))
+    if server.has_files_of(before) and before.server_uuid in ("", server.identity):
+        difference = _bytes_between(short, before, after)
+    else:
+        difference = (
+            f"continues at {_described(after)} of {source.where}; what it repeats or leaves out is "
+            f"unknown, as {before} is a place in the binlog of another server"
+        )
+    return Target(after.to_json(), (f"{task.swimlane}: {difference}",))
+
+
+def _answering(source: SourceConfig, stored: BinlogPosition | None) -> SourceConfig:
+    """The source with one address: that of the server whose binlog the stored position is in, else
+    the first that lets the task in; the first where none does."""
+    if len(source.addresses) == 1:
+        return source
+    found = []
+    for address in source.addresses:
+        one = replace(source, addresses=(address,))
+        try:
+            with closing(servers.connect(one, ASK_SECONDS)) as connection, servers.reported(one):
+                identity = servers.identity(connection)
+        except (SourceUnavailable, SourceRefused):
+            continue
+        if stored is not None and stored.server_uuid == identity:
+            return one
+        found.append(one)
+    if found:
+        return found[0]
+    return source
 
 
 def _in_added(source: AddedSource, word: str, stored: str) -> Target:

@@ -237,11 +237,12 @@ def topics_retention(task: LoadTask) -> Retention:
 class _FetchLag:
     """Counts the bytes from the position to the end of the binlog, whose records cannot be
     counted. Seconds count from the commit of the last transaction in Kafka, and are 0 at the
-    end."""
+    end. Unknown while the position is in the binlog of another server than the one that is read."""
 
     def __init__(self, task: FetchTask) -> None:
         self._source = task.source
         self._connection: Any = None
+        self._identity = ""
         self._variables: dict[str, str] = {}
 
     def __call__(self, progress: FetchProgress) -> Lag:
@@ -249,10 +250,17 @@ class _FetchLag:
         if position is None:
             return Lag()
         try:
+            self._follow(progress.address)
             if self._connection is None:
                 self._connection = servers.connect(self._source, ASK_SECONDS)
+                self._identity = servers.identity(self._connection)
                 names = (*_EXPIRY, _MOST_BYTES)
                 self._variables = servers.global_variables(self._connection, names)
+            # Files and offsets of two servers have no common order.
+            if position.server_uuid not in ("", self._identity):
+                # By the next call another server may have come behind the address.
+                self._close()
+                return Lag(last_row_ms=position.timestamp_ms)
             end = servers.latest_position(self._connection)
             here = BinlogCoordinates(position.file, position.pos)
             is_at_end = here >= BinlogCoordinates(end.file, end.pos)
@@ -283,6 +291,17 @@ class _FetchLag:
             kept_unread=share,
             kept_place=place,
         )
+
+    def _follow(self, address: tuple[str, int] | None) -> None:
+        """Asks the server that is read from now on, as after a failover."""
+        if address is not None and address != self._source.addresses[0]:
+            self._source = replace(self._source, addresses=(address,))
+            self._close()
+
+    def _close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     @staticmethod
     def _seconds_since(source_ms: int, skew_seconds: float) -> float | None:

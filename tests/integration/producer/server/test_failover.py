@@ -24,6 +24,7 @@ from cdcbus.producer.source import end_watch
 from cdcbus.producer.source.end_watch import EndWatch, Sent
 from cdcbus.producer.source.row_events import Batch
 from cdcbus.tasks.local.memory import MemoryPositions
+from cdcbus.tasks.runtime.lag import lag_meter
 from tests.integration.producer.reading import connect, fetch_task
 from tests.integration.producer.running import Running, canal, high_watermark, ids
 from tests.support.line import Line
@@ -126,9 +127,12 @@ def test_the_next_address_is_read_when_the_first_is_gone(
             positions.save(replace(stored(positions), gtid="").to_json())
         with Running(task, positions) as running:
             running.until(lambda: running.progress.position is not None)
+            assert running.progress.address == places[0]
             server.kill()
             end = second.execute(*inserts(name, 4, 5))
             running.until(lambda: stored_place(running) == (end.file, end.pos))
+            assert running.progress.address == places[1]
+            assert lag_meter(task)(running.progress).seconds == 0.0
         sent = ids(kafka, name)
         assert sent == [1, 2, 3, 4, 5] if has_gtids else sent[:3] + sent[-2:] == [1, 2, 3, 4, 5]
         assert stored(positions).gtid.startswith("0-2-")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import ConfigError, PositionLost
+from cdcbus.plugins.errors import ConfigError, PositionLost, SourceUnavailable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import (
     BinlogPosition,
@@ -37,6 +38,7 @@ FETCH = FetchTask(
     FilterConfig(),
     PublishConfig("kafka:9092", "orders", "canalRow"),
 )
+GTIDS = "00000000-0000-0000-0000-00000000000b"
 BEGUN = 1_700_000_000_000  # 2023-11-14 22:13:20 UTC
 
 
@@ -257,13 +259,30 @@ class Source:
         self.found = BinlogPosition("bin.000003", 400, timestamp_ms=BEGUN)
         self.timeouts: list[float] = []
         monkeypatch.setattr(reset, "BinlogSource", self.opened)
-        monkeypatch.setattr(servers, "connect", lambda *_: self)
+        # By host, of the servers that answer; the fetch task has only the first.
+        self.identities = {"db": "a"}
+        self.host = "db"
+        self.server = servers.Server("8.4.0", "a", 1, True, True, {})
+        monkeypatch.setattr(servers, "connect", self.connected)
+        monkeypatch.setattr(servers, "identity", lambda _: self.identities[self.host])
         monkeypatch.setattr(servers, "binlog_files", lambda _: self.files)
 
     @contextmanager
     def opened(self, task: FetchTask) -> Iterator[Source]:
         self.timeouts.append(task.source.connect_timeout_seconds)
+        self.connected(task.source)
+        self.server = replace(self.server, server_uuid=self.identities[self.host])
         yield self
+
+    def connected(self, source: SourceConfig, *_: object) -> Source:
+        self.host = source.addresses[0][0]
+        if self.host not in self.identities:
+            raise SourceUnavailable(f"source {self.host} cannot be reached")
+        return self
+
+    @property
+    def where(self) -> str:
+        return f"{self.host}:3306"
 
     def locate(self, start: BinlogStart) -> BinlogPosition:
         self.wanted.append(start)
@@ -272,9 +291,11 @@ class Source:
     def close(self) -> None:
         pass
 
-    def means(self, word: str, before: BinlogPosition | str) -> tuple[BinlogPosition, str]:
+    def means(
+        self, word: str, before: BinlogPosition | str, task: FetchTask = FETCH
+    ) -> tuple[BinlogPosition, str]:
         text = before if isinstance(before, str) else before.to_json()
-        target = find_targets(FETCH, word, {"lane": text})["lane"]
+        target = find_targets(task, word, {"lane": text})["lane"]
         [sentence] = target.means
         return BinlogPosition.from_json(target.text), sentence
 
@@ -299,6 +320,34 @@ def test_bytes_of_the_binlog_are_counted_over_its_files(
 ) -> None:
     _, sentence = source.means(word, BinlogPosition(*before))
     assert sentence == f"lane: from {before[0]}:{before[1]} to {word}: {said}"
+
+
+PAIR = replace(FETCH, source=SourceConfig((("db", 3306), ("db2", 3306)), "u"))
+
+
+def test_the_server_of_the_stored_position_is_asked_among_several(source: Source) -> None:
+    source.identities = {"db": "a", "db2": "b"}
+    before = BinlogPosition("bin.000003", 300, gtid=f"{GTIDS}:1-9", server_uuid="b")
+    _, sentence = source.means("latest", before, PAIR)
+    assert (source.host, sentence.endswith("leaves out 100 bytes of binlog")) == ("db2", True)
+
+
+@pytest.mark.parametrize("gtid", ["", f"{GTIDS}:1-9"])
+def test_places_of_two_servers_are_not_compared(source: Source, gtid: str) -> None:
+    source.identities = {"db2": "b"}
+    before = BinlogPosition("bin.000001", 300, gtid=gtid, server_uuid="a")
+    _, sentence = source.means("latest", before, PAIR)
+    assert sentence == (
+        "lane: continues at bin.000003:400 (committed 2023-11-14 22:13:20 UTC) of db2:3306; what it "
+        "repeats or leaves out is unknown, as bin.000001:300 is a place in the binlog of another "
+        "server"
+    )
+
+
+def test_of_several_servers_that_are_away_the_first_is_named(source: Source) -> None:
+    source.identities = {}
+    with pytest.raises(SourceUnavailable, match="source db cannot"):
+        source.means("latest", "", PAIR)
 
 
 def test_the_same_place_in_the_binlog_is_said_to_stay(source: Source) -> None:

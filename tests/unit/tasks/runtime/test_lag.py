@@ -1,12 +1,24 @@
 """How far behind: what can be told without a server."""
 
+from __future__ import annotations
+
+import time
+from typing import Any
+
 import pytest
 
+from cdcbus.plugins.errors import SourceUnavailable
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.positions import BinlogPosition
+from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
+from cdcbus.producer.progress import Progress
+from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.runtime.lag import (
     Lag,
     binlog_retention,
     binlog_unread,
     bytes_between,
+    lag_meter,
     unread_share,
 )
 
@@ -80,3 +92,82 @@ def test_what_is_unread_of_a_binlog_is_told_where_the_server_keeps_so_many_bytes
 )
 def test_a_task_is_behind_only_where_that_is_known(lag: Lag, is_behind: bool) -> None:
     assert lag.is_behind is is_behind
+
+
+A, B = ("a", 3306), ("b", 3306)
+PAIR = FetchTask(
+    "7",
+    "shop",
+    SourceConfig((A, B), "u"),
+    FilterConfig(),
+    PublishConfig("127.0.0.1:1", "t", "canalRow"),
+)
+ENDS = {A: ("bin.2", 100), B: ("bin.1", 70)}
+
+
+class Server:
+    """As a connection to the server of an address."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        self.address = address
+        self.end = BinlogPosition(*ENDS[address])
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture
+def pair(monkeypatch: pytest.MonkeyPatch) -> dict[tuple[str, int], str]:
+    """The identities of the two servers that are there, by address. The binlog of the second one
+    ends before that of the first one."""
+    identities = {A: "uuid-a", B: "uuid-b"}
+
+    def connect(source: SourceConfig, _: float) -> Server:
+        if source.addresses[0] not in identities:
+            raise SourceUnavailable("away")
+        return Server(source.addresses[0])
+
+    answers: dict[str, Any] = {
+        "connect": connect,
+        "identity": lambda server: identities[server.address],
+        "global_variables": lambda *_: {},
+        "latest_position": lambda server: server.end,
+        "binlog_files": lambda _: FILES,
+        "now_ms": lambda _: time.time() * 1000,
+    }
+    for name, answer in answers.items():
+        monkeypatch.setattr(servers, name, answer)
+    return identities
+
+
+def at_server(address: tuple[str, int], pos: int, server_uuid: str) -> Progress:
+    committed_ms = int(time.time() * 1000) - 60_000
+    position = BinlogPosition("bin.1", pos, timestamp_ms=committed_ms, server_uuid=server_uuid)
+    return Progress(position=position, address=address)
+
+
+@pytest.mark.parametrize("server_uuid", ["uuid-b", ""])
+def test_after_a_failover_the_server_that_is_read_is_asked(
+    pair: dict[tuple[str, int], str], server_uuid: str
+) -> None:
+    measure = lag_meter(PAIR)
+    assert measure(at_server(A, 70, "uuid-a")).bytes == 130
+    for gone in (None, A):
+        if gone:
+            del pair[gone]
+        assert measure(at_server(B, 70, server_uuid)).seconds == 0.0
+        behind = measure(at_server(B, 50, server_uuid))
+        assert behind.bytes == 20
+        assert behind.seconds is not None and behind.seconds >= 59
+
+
+def test_a_place_in_the_binlog_of_another_server_is_not_compared(
+    pair: dict[tuple[str, int], str],
+) -> None:
+    measure = lag_meter(PAIR)
+    progress = at_server(A, 70, "uuid-b")
+    assert progress.position is not None
+    assert measure(progress) == Lag(last_row_ms=progress.position.timestamp_ms)
+    # Another server behind the same address is noticed.
+    pair[A] = "uuid-b"
+    assert measure(progress).bytes == 130
