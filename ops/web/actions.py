@@ -15,7 +15,7 @@ from cdcbus.ops.services.scheduling import explained
 from cdcbus.ops.services.snapshots import Ordered, order_snapshot
 from cdcbus.ops.web.answers import Refused
 from cdcbus.ops.web.bus import WebBus
-from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.producer.snapshot.progress import Wish
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.keys.types import PATH_NAME
@@ -113,8 +113,18 @@ def reset(
     return targets
 
 
-def undo(bus: WebBus, task_id: str, swimlane: str, who: str, live: bool = False) -> str:
-    """Restores a position to the one before its last change, and returns it."""
+def undo(
+    bus: WebBus,
+    task_id: str,
+    swimlane: str,
+    who: str,
+    live: bool = False,
+    at: str | None = None,
+    after: str | None = None,
+) -> str:
+    """Restores a position to the one before its last change, and returns it. `at` and `after`: of
+    the change that is to be undone; refused if it is not the last one, as an undo is a change that
+    could be undone itself."""
     known_task(bus, task_id)
     changes = histories(bus.client, task_id).get(swimlane)
     if not changes:
@@ -122,9 +132,15 @@ def undo(bus: WebBus, task_id: str, swimlane: str, who: str, live: bool = False)
             f"nobody has set a position of this swimlane of task {task_id}; there is nothing to "
             "undo"
         )
+    last = changes[-1]
+    if at not in (None, last.at) or (after is not None and after.split() != last.after.split()):
+        raise PositionConflict(
+            f"the position of task {task_id} was set again meanwhile ({last.how}, by {last.by} at "
+            f"{last.at} UTC), so nothing was undone; look at it again"
+        )
     refuse_running(bus.client, task_id, live)
     before = positions_of(bus.client, task_id)
-    text, partitions = undone(changes[-1], before.get(swimlane))
+    text, partitions = undone(last, before.get(swimlane))
     set_positions(bus.client, task_id, {swimlane: text}, before, who, "offset undo", partitions)
     return text
 

@@ -163,7 +163,7 @@ def reset(task_id: str, place: ResetTarget, bus: _Bus, who: _Who) -> Reset:
 def undo(task_id: str, what: Undo, bus: _Bus, who: _Who) -> NewPosition:
     return NewPosition(
         swimlane=what.swimlane,
-        position=actions.undo(bus, task_id, what.swimlane, who, what.live),
+        position=actions.undo(bus, task_id, what.swimlane, who, what.live, what.at, what.after),
         means=[],
     )
 

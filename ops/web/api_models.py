@@ -125,9 +125,14 @@ class Reset(BaseModel):
 
 
 class Undo(BaseModel):
+    """`at`, `after`: of the change to undo, as `history` lists it; refused if it is not the last
+    one."""
+
     model_config = ConfigDict(extra="forbid")
     swimlane: str
     live: bool = False
+    at: str | None = None
+    after: str | None = None
 
 
 class TableSnapshot(BaseModel):

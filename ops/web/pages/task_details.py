@@ -70,7 +70,8 @@ def position_changes(bus: WebBus, task_id: str) -> list[tuple[str, Change]]:
     for swimlane, changes in histories(bus.client, task_id).items():
         for change in changes:
             found.append((swimlane, change))
-    return sorted(found, key=lambda each: each[1].at, reverse=True)
+    # Times are to the second: of one second the last change is the newest as well.
+    return sorted(found, key=lambda each: each[1].at)[::-1]
 
 
 def settings(entries: Iterable[Entry]) -> list[Setting]:

@@ -270,8 +270,14 @@ def reset(
 
 
 @router.post("/tasks/{task_id}/undo")
-def undo(request: Request, task_id: str, swimlane: Annotated[str, Form()]) -> Response:
-    actions.undo(bus_of(request), task_id, swimlane, operator_of(request))
+def undo(
+    request: Request,
+    task_id: str,
+    swimlane: Annotated[str, Form()],
+    at: Annotated[str, Form()],
+    after: Annotated[str, Form()] = "",
+) -> Response:
+    actions.undo(bus_of(request), task_id, swimlane, operator_of(request), at=at, after=after)
     return RedirectResponse(task_address(task_id, "?done=undo"), 303)
 
 

@@ -164,7 +164,14 @@ def test_a_reset_is_a_dry_run_unless_it_says_otherwise_and_is_undone(
     back = post(web, f"/api/tasks/{load}/positions/reset", {"to": "-3", "dry_run": False}, 200)
     assert "repeats 3 records" in back["positions"][0]["means"][0]
     assert json.loads(bus.text(f"/datas/task/{load}/position/{name}") or "")["offset"] == 6
-    undone = post(web, f"/api/tasks/{load}/positions/undo", {"swimlane": name}, 200)
+    undo = f"/api/tasks/{load}/positions/undo"
+    (position,) = get(web, f"/api/tasks/{load}/positions")
+    last = position["history"][-1]
+    named = {"swimlane": name, "at": last["at"], "after": last["after"]}
+    for wrong in ({"at": "2020-01-01 00:00:00"}, {"after": "{}"}):
+        refused = post(web, undo, {**named, **wrong}, 409)
+        assert "nothing was undone" in refused["error"]
+    undone = post(web, undo, named, 200)
     assert json.loads(undone["position"])["offset"] == 9
     (position,) = get(web, f"/api/tasks/{load}/positions")
     assert [each["how"] for each in position["history"]] == [

@@ -3,6 +3,7 @@ do."""
 
 from __future__ import annotations
 
+import html
 import json
 import re
 import time
@@ -102,6 +103,14 @@ def web(bus: Bus) -> Iterator[httpx.Client]:
 def log_in(web: httpx.Client) -> None:
     answer = web.post("/login", data={"name": "ada", "token": TOKEN, "next": "/"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
+
+
+def hidden(web: httpx.Client, path: str, action: str) -> dict[str, str]:
+    """The hidden fields of a page's form."""
+    page = web.get(path).text
+    [form] = re.findall(rf'<form[^>]* action="[^"]*{action}".*?</form>', page, re.DOTALL)
+    fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', form)
+    return {name: html.unescape(value) for name, value in fields}
 
 
 def text(web: httpx.Client, path: str, status: int = 200) -> str:
@@ -261,8 +270,17 @@ def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(
     assert re.search(
         r"Set by hand .*ada@127.0.0.1 by HTTP offset reset --to latest", text(web, "/tasks/242")
     )
-    web.post("/tasks/242/undo", data={"swimlane": name})
+    form = hidden(web, "/tasks/242", "/undo")
+    assert form["swimlane"] == name
+    assert web.post("/tasks/242/undo", data=form).headers["location"] == "/tasks/242?done=undo"
     assert (bus.text(path) or "").strip() == ""
+    again = web.post("/tasks/242/undo", data=form)
+    assert (again.status_code, "nothing was undone" in again.text) == (409, True)
+    assert (bus.text(path) or "").strip() == ""
+    assert web.post("/tasks/242/undo", data={"swimlane": name}).status_code == 422
+    # The page shows the undo as the last change.
+    web.post("/tasks/242/undo", data=hidden(web, "/tasks/242", "/undo"))
+    assert json.loads(bus.text(path) or "")["offset"] == 9
 
 
 def test_a_letters_row_is_beside_the_targets_for_those_who_may_see_cells_only(
