@@ -189,28 +189,37 @@ def dead_letters(bus: WebBus, task_id: str) -> list[OpenDeadLetter | FetchLetter
 
 
 def dlq_replay(
-    bus: WebBus, task_id: str, records: Collection[str] | None, who: str, force: bool = False
+    bus: WebBus,
+    task_id: str,
+    records: Collection[str] | None,
+    who: str,
+    force: bool = False,
+    seen: str | None = None,
 ) -> int:
     """Appends original records (None: all) to their partitions, marks their dead letters resolved,
-    and returns how many. Refused for a fetch task, whose dead letters do not hold the records, and,
-    unless forced, where a row would go back in time."""
+    and returns how many. Refused for a fetch task, whose dead letters do not hold the records, if
+    all are others than those `seen` (`digest_of`), and, unless forced, where a row would go back in
+    time."""
     from cdcbus.ops.services.dead_letters import NO_REPLAY, FetchLetters
     from cdcbus.tasks.control.dead_letters import chosen_letters, replay_letters
 
     with _dead_letters(bus, task_id) as topic:
         if isinstance(topic, FetchLetters):
             raise ConfigError(NO_REPLAY)
-        dead_letters = chosen_letters(topic, records)
+        dead_letters = chosen_letters(topic, records, seen)
         replay_letters(bus.client, topic, task_id, dead_letters, who, force)
     return len(dead_letters)
 
 
-def dlq_drop(bus: WebBus, task_id: str, records: Collection[str] | None, who: str) -> int:
-    """Marks dead letters (None: all) resolved without applying them, and returns how many."""
+def dlq_drop(
+    bus: WebBus, task_id: str, records: Collection[str] | None, who: str, seen: str | None = None
+) -> int:
+    """Marks dead letters (None: all) resolved without applying them, and returns how many. Refused
+    if all are others than those `seen` (`digest_of`)."""
     from cdcbus.tasks.control.dead_letters import chosen_letters, drop_letters
 
     with _dead_letters(bus, task_id) as topic:
-        dead_letters: list[Any] = chosen_letters(topic, records)
+        dead_letters: list[Any] = chosen_letters(topic, records, seen)
         drop_letters(bus.client, topic, task_id, dead_letters, who)
     return len(dead_letters)
 

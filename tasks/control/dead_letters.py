@@ -4,7 +4,8 @@ drops are recorded in the audit."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from hashlib import sha256
 from itertools import islice
 from typing import Protocol, TypeVar
 
@@ -46,11 +47,25 @@ class DeadLetterQueue(Protocol[L]):
     def drop(self, dead_letters: list[L]) -> None: ...
 
 
-def chosen_letters(topic: DeadLetterQueue[L], records: Collection[str] | None) -> list[L]:
-    """The open dead letters of these records, in order; None: all. Raises ConfigError for a record
-    without an open one, and BusError."""
+def digest_of(dead_letters: Iterable[Letter]) -> str:
+    """A short text that is another one for other dead letters, in whatever order they are."""
+    records = sorted(each.dead_letter.record for each in dead_letters)
+    return sha256("\n".join(records).encode()).hexdigest()
+
+
+def chosen_letters(
+    topic: DeadLetterQueue[L], records: Collection[str] | None, seen: str | None = None
+) -> list[L]:
+    """The open dead letters of these records, in order; None: all. `seen`: the digest of all that
+    were open when they were chosen. Raises ConfigError for a record without an open one, and if all
+    are others by now than those seen; and BusError."""
     dead_letters = topic.dead_letters()
     if records is None:
+        if seen not in (None, digest_of(dead_letters)):
+            raise ConfigError(
+                f"the open dead letters are others than those shown, {len(dead_letters)} by now, "
+                "so none was touched; look at them again"
+            )
         return dead_letters
     unknown = set(records) - {each.dead_letter.record for each in dead_letters}
     if unknown:

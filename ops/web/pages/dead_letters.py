@@ -27,6 +27,7 @@ from cdcbus.ops.web.pages.shared import DONE, shared
 from cdcbus.plugins.contracts import Converter
 from cdcbus.plugins.errors import CdcError, ConversionError
 from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.control.dead_letters import digest_of
 
 SHOWN = 200  # the newest letters of a task
 VALUE_CHARACTERS = 4000  # of a record's part
@@ -139,6 +140,7 @@ def task_letters_page(request: Request, task_id: str, done: str = "") -> Respons
     values = {
         "task_id": task_id,
         "open": len(dead_letters),
+        "seen": digest_of(dead_letters),
         "letters": [letter_row(each, shows_cells, reader) for each in dead_letters[:SHOWN]],
         "no_replay": no_replay,
         "done": DONE.get(done, ""),
@@ -149,6 +151,8 @@ def task_letters_page(request: Request, task_id: str, done: str = "") -> Respons
 Records = Annotated[Sequence[str], Form(alias="record", default_factory=tuple)]
 TakesAll = Annotated[bool, Form(alias="all")]
 IsForced = Annotated[bool, Form(alias="force")]
+# Of all letters that were open when the page was made.
+Digest = Annotated[str, Form(alias="seen")]
 
 
 @router.post("/letters/{task_id}/replay")
@@ -158,16 +162,25 @@ def replay(
     records: Records,
     takes_all: TakesAll = False,
     force: IsForced = False,
+    seen: Digest = "",
 ) -> Response:
     actions.dlq_replay(
-        bus_of(request), task_id, _chosen(records, takes_all), operator_of(request), force
+        bus_of(request), task_id, _chosen(records, takes_all), operator_of(request), force, seen
     )
     return RedirectResponse(f"/letters/{quote(task_id, safe='')}?done=replay", 303)
 
 
 @router.post("/letters/{task_id}/drop")
-def drop(request: Request, task_id: str, records: Records, takes_all: TakesAll = False) -> Response:
-    actions.dlq_drop(bus_of(request), task_id, _chosen(records, takes_all), operator_of(request))
+def drop(
+    request: Request,
+    task_id: str,
+    records: Records,
+    takes_all: TakesAll = False,
+    seen: Digest = "",
+) -> Response:
+    actions.dlq_drop(
+        bus_of(request), task_id, _chosen(records, takes_all), operator_of(request), seen
+    )
     return RedirectResponse(f"/letters/{quote(task_id, safe='')}?done=drop", 303)
 
 

@@ -83,13 +83,18 @@ def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str
         producer.produce(name, record(number))
     assert producer.flush(30) == 0
     bus.load(resting_text("242", kafka, name, **keys(name)))
-    file = (bus.folder / "imported.properties").rename(bus.folder / "242.properties")
-    task = read_task(file, {"TARGET_PASSWORD": "s3cret"}).task
+    (bus.folder / "imported.properties").rename(bus.folder / "242.properties")
+    put_letters(bus, name, 3)
+    return "242"
+
+
+def put_letters(bus: Bus, name: str, *offsets: int) -> None:
+    """Dead letters of the consumer task's topic."""
+    task = read_task(bus.folder / "242.properties", {"TARGET_PASSWORD": "s3cret"}).task
     assert isinstance(task, LoadTask)
     with DeadLetterTopic(task) as topic:
         topic.open()
-        topic.put([DeadLetter(name, 0, 3, "the target refuses it")])
-    return "242"
+        topic.put([DeadLetter(name, 0, offset, "the target refuses it") for offset in offsets])
 
 
 @pytest.fixture
@@ -312,11 +317,27 @@ def test_letters_are_replayed_when_they_are_chosen(web: httpx.Client, load: str,
         == "/letters/242?done=replay"
     )
     assert "No dead letter is open." in text(web, f"/letters/{load}")
-    assert (
-        web.post(f"/letters/{load}/drop", data={"all": "true"}).headers["location"]
-        == "/letters/242?done=drop"
-    )
     assert text(web, f"/topics/{name}?newest=20").count("Ada") == 11
+
+
+def test_all_letters_are_only_those_that_the_page_has_counted(
+    web: httpx.Client, bus: Bus, load: str, name: str
+) -> None:
+    log_in(web)
+    page = f"/letters/{load}"
+    form = {"all": "true", "force": "true", **hidden(web, page, "/replay")}
+    put_letters(bus, name, 4)
+    for action in ("replay", "drop"):
+        refused = web.post(f"{page}/{action}", data=form)
+        assert (refused.status_code, "2 by now" in refused.text) == (409, True)
+        assert web.post(f"{page}/{action}", data={"all": "true"}).status_code == 409
+    assert "2 open dead letters" in text(web, page)
+    # A letter that is ticked is the same one, whatever has come since.
+    ticked = web.post(f"{page}/drop", data={**form, "all": "false", "record": f"{name}/0/4"})
+    assert ticked.headers["location"] == "/letters/242?done=drop"
+    answer = web.post(f"{page}/drop", data={"all": "true", **hidden(web, page, "/replay")})
+    assert answer.headers["location"] == "/letters/242?done=drop"
+    assert "No dead letter is open." in text(web, page)
 
 
 def test_letters_of_a_fetch_task_say_where_the_row_is_and_can_be_dropped_not_replayed(
