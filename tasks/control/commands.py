@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.plugins.task_status import State
-from cdcbus.tasks.zookeeper.node_registry import BusNodes
+from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
 from cdcbus.tasks.zookeeper.status import Status
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
 
@@ -51,19 +51,27 @@ def refuse_running(client: KazooClient, task_id: str, is_live: bool) -> None:
 
 
 def order_taking(nodes: BusNodes, node_id: str, is_taking: bool, by: str) -> None:
-    """Tells a node to take tasks, or to give up its tasks."""
-    # Read first, as the znode also holds the limit.
-    wish = replace(nodes.wish(node_id), is_taking=is_taking)
+    """Tells a node to take tasks, or to give up its tasks, also where its last command cannot be
+    read."""
     command = "node drain"
     if is_taking:
         command = "node resume"
-    nodes.put_wish(node_id, wish, by, command)
+
+    # The znode also holds the limit.
+    def change(wish: NodeWish) -> NodeWish:
+        return replace(wish, is_taking=is_taking)
+
+    nodes.change_wish(node_id, change, by, command, replaces_damaged=True)
 
 
 def order_limit(nodes: BusNodes, node_id: str, swimlanes: int, by: str) -> None:
-    """Sets the maximum number of swimlanes that a node runs."""
-    wish = replace(nodes.wish(node_id), work_limit=swimlanes)
-    nodes.put_wish(node_id, wish, by, f"node limit {swimlanes}")
+    """Sets the maximum number of swimlanes that a node runs. Raises ConfigError where its last
+    command cannot be read: nobody would know whether it was drained."""
+
+    def change(wish: NodeWish) -> NodeWish:
+        return replace(wish, work_limit=swimlanes)
+
+    nodes.change_wish(node_id, change, by, f"node limit {swimlanes}")
 
 
 def _is_wanted(nodes: TaskNodes, task_id: str) -> bool:

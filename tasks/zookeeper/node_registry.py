@@ -8,11 +8,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import orjson
 from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.tasks.process_identity import identity, is_gone
@@ -22,6 +24,7 @@ from cdcbus.tasks.zookeeper.znode import (
     JsonNode,
     Watch,
     age_seconds,
+    answer,
     drop_node,
     get_children,
     get_node,
@@ -123,31 +126,34 @@ class BusNodes:
             self.client.delete(f"{NODES}/{node_id}", recursive=True)
 
     def wish(self, node_id: str, watch: Watch | None = None) -> NodeWish:
-        node = get_node(self.client, f"{NODES}/{node_id}/wanted", watch)
-        if node is None:
-            return NodeWish()
-        status = node.usable().text("status") or TAKING
-        limit = node.fields.get("workLimit")
-        is_limit = limit is None or (isinstance(limit, int) and limit >= 0)
-        if status not in (TAKING, DRAINED) or not is_limit:
-            raise ConfigError(
-                f"{NODES}/{node_id}/wanted is not of the form "
-                f'{{"status":"WORKING","workLimit":10}}; drain or resume it again'
-            )
-        return NodeWish(status == TAKING, limit)
+        path = f"{NODES}/{node_id}/wanted"
+        return _wish(get_node(self.client, path, watch), path)
 
-    def put_wish(self, node_id: str, wish: NodeWish, by: str, what: str) -> None:
-        """Stores what operators want of a node. `what`: the command, for the audit."""
-        status = TAKING if wish.is_taking else DRAINED
-        fields = {
-            "nodeId": node_id,
-            "status": status,
-            "workLimit": wish.work_limit,
-            "by": by,
-            "at": now(),
-        }
-        with audited(self.client, by, what, f"node {node_id}"):
-            put_node(self.client, f"{NODES}/{node_id}/wanted", fields)
+    def change_wish(
+        self,
+        node_id: str,
+        change: Callable[[NodeWish], NodeWish],
+        by: str,
+        what: str,
+        *,
+        replaces_damaged: bool = False,
+    ) -> None:
+        """Stores what `change` makes of what operators want of a node; called again if another one
+        has changed that meanwhile. `what`: the command, for the audit. `replaces_damaged`: begins
+        with a new wish where the stored one cannot be read, rather than raise ConfigError."""
+        path = f"{NODES}/{node_id}/wanted"
+        with audited(self.client, by, what, f"node {node_id}"), reported(path):
+            is_stored = False
+            while not is_stored:
+                node = get_node(self.client, path)
+                try:
+                    known = _wish(node, path)
+                except ConfigError:
+                    if not replaces_damaged:
+                        raise
+                    known = NodeWish()
+                data = orjson.dumps(_wish_fields(node_id, change(known), by))
+                is_stored = _write(self.client, path, data, node)
 
     def put_stat(self, node_id: str, fields: Mapping[str, Any]) -> None:
         """Stores a node's report. `fields` are added to porter's own of the process and the
@@ -196,6 +202,43 @@ class BusNodes:
             age_seconds(report.text("heartbeat")),
             report.text("environment"),
         )
+
+
+def _wish(node: JsonNode | None, path: str) -> NodeWish:
+    if node is None:
+        return NodeWish()
+    status = node.usable().text("status") or TAKING
+    limit = node.fields.get("workLimit")
+    is_limit = limit is None or (isinstance(limit, int) and limit >= 0)
+    if status not in (TAKING, DRAINED) or not is_limit:
+        raise ConfigError(
+            f'{path} is not of the form {{"status":"WORKING","workLimit":10}}; drain or resume '
+            "the node again, then limit it again"
+        )
+    return NodeWish(status == TAKING, limit)
+
+
+def _wish_fields(node_id: str, wish: NodeWish, by: str) -> dict[str, Any]:
+    status = TAKING if wish.is_taking else DRAINED
+    return {
+        "nodeId": node_id,
+        "status": status,
+        "workLimit": wish.work_limit,
+        "by": by,
+        "at": now(),
+    }
+
+
+def _write(client: KazooClient, path: str, data: bytes, before: JsonNode | None) -> bool:
+    """Writes the znode, unless it is no longer as it was read."""
+    try:
+        if before is None:
+            answer(client.create_async(path, data, makepath=True))
+        else:
+            answer(client.set_async(path, data, version=before.version))
+    except (NodeExistsError, NoNodeError, BadVersionError):
+        return False
+    return True
 
 
 def _tasks(stored: Any) -> dict[str, tuple[str, ...]]:

@@ -202,9 +202,19 @@ def rm(node_id: str, yes: bool, as_json: bool, bus: BusSettings) -> None:
 def _found(nodes: BusNodes, node_id: str, bus: BusSettings) -> NodeInfo:
     found = nodes.info(node_id)
     if found is None:
-        known = ", ".join(nodes.ids()) or "none"
-        raise ConfigError(f"no node is called {node_id} at {bus.zookeeper}; known nodes: {known}")
+        raise _unknown(nodes, node_id, bus)
     return found
+
+
+def _need_known(nodes: BusNodes, node_id: str, bus: BusSettings) -> None:
+    """Raises ConfigError for a node that ZooKeeper does not know, not for a damaged one."""
+    if nodes.seen(node_id) is None:
+        raise _unknown(nodes, node_id, bus)
+
+
+def _unknown(nodes: BusNodes, node_id: str, bus: BusSettings) -> ConfigError:
+    known = ", ".join(nodes.ids()) or "none"
+    return ConfigError(f"no node is called {node_id} at {bus.zookeeper}; known nodes: {known}")
 
 
 @node.command()
@@ -225,13 +235,13 @@ def drain(node_id: str, timeout_seconds: float, as_json: bool, bus: BusSettings)
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         # First: an order for a misspelled id would create a node that never ran.
-        before = _found(nodes, node_id, bus)
+        _need_known(nodes, node_id, bus)
         order_taking(nodes, node_id, False, operator())
         after = _drained(nodes, node_id, bus, timeout_seconds)
     # The last report of a node that does not run can still name tasks.
     if not (after.is_there and after.tasks):
         ordered = f"takes no tasks until: cdcbus node resume {node_id}"
-        if not before.is_there:
+        if not after.is_there:
             ordered += "; it does not run at the moment"
         _say_ordered(after, ordered, as_json)
         return
@@ -268,7 +278,7 @@ def resume(node_id: str, as_json: bool, bus: BusSettings) -> None:
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         # First: an order for a misspelled id would create a node that never ran.
-        _found(nodes, node_id, bus)
+        _need_known(nodes, node_id, bus)
         order_taking(nodes, node_id, True, operator())
         after = _found(nodes, node_id, bus)
     _say_ordered(after, "takes tasks", as_json)
@@ -285,7 +295,7 @@ def limit(node_id: str, swimlanes: int, as_json: bool, bus: BusSettings) -> None
     with bus_client(bus) as client:
         nodes = BusNodes(client)
         # First: an order for a misspelled id would create a node that never ran.
-        _found(nodes, node_id, bus)
+        _need_known(nodes, node_id, bus)
         order_limit(nodes, node_id, swimlanes, operator())
         after = _found(nodes, node_id, bus)
     _say_ordered(after, f"runs {swimlanes} swimlanes at most", as_json)

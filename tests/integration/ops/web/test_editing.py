@@ -12,8 +12,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from cdcbus.tasks.control.commands import order_taking
 from cdcbus.tasks.editing.versions import versions_of
-from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
+from cdcbus.tasks.zookeeper.node_registry import BusNodes
 from tests.support.bus import Bus, open_bus, resting_text
 from tests.support.web import TOKEN, pages
 
@@ -131,7 +132,7 @@ def test_a_task_is_moved_to_a_node_that_takes_tasks_and_keeps_its_id(
     for node_id in ("n2", "drained"):
         nodes.register(node_id)
         nodes.put_stat(node_id, {"workLimit": 5, "tasks": {}})
-    nodes.put_wish("drained", NodeWish(is_taking=False), "ada", "node drain")
+    order_taking(nodes, "drained", False, "ada")
     before = bus.text(DIST)
     for node_id, status in (("drained", 409), ("nobody", 404)):
         assert web.post("/tasks/1084/move", data={"node": node_id}).status_code == status

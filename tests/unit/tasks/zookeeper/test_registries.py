@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.tasks.control.commands import order_limit, order_taking
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes, dist_path, stored_dists
 from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes, NodeInfo, NodeWish
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas, schema_path
@@ -54,12 +56,39 @@ def test_what_operators_want_of_a_node_comes_back_and_nonsense_is_refused(
     nodes: BusNodes, zookeeper: MemoryZooKeeper
 ) -> None:
     assert nodes.wish("n1") == NodeWish()
-    nodes.put_wish("n1", NodeWish(False, 3), "ann", "node drain")
+    order_taking(nodes, "n1", False, "ann")
+    order_limit(nodes, "n1", 3, "ann")
     assert nodes.wish("n1") == NodeWish(False, 3)
     for text in ('{"status":"LAZY"}', '{"workLimit":-1}', '{"workLimit":"3"}', "{"):
         zookeeper.put(f"{NODES}/n1/wanted", text)
         with pytest.raises(ConfigError):
             nodes.wish("n1")
+
+
+@pytest.mark.parametrize("damaged", ['{"status":"LAZY","workLimit":3}', "{"])
+def test_a_damaged_order_is_replaced_by_a_drain_and_not_by_a_limit(
+    nodes: BusNodes, zookeeper: MemoryZooKeeper, damaged: str
+) -> None:
+    zookeeper.put(f"{NODES}/n1/wanted", damaged)
+    with pytest.raises(ConfigError):
+        order_limit(nodes, "n1", 5, "ann")
+    order_taking(nodes, "n1", False, "ann")
+    assert nodes.wish("n1") == NodeWish(False)
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_of_two_orders_at_once_none_is_lost(nodes: BusNodes, is_first: bool) -> None:
+    if not is_first:
+        order_taking(nodes, "n1", True, "ann")
+    others = ["bob"]
+
+    def change(wish: NodeWish) -> NodeWish:
+        while others:
+            order_taking(nodes, "n1", False, others.pop())
+        return replace(wish, work_limit=5)
+
+    nodes.change_wish("n1", change, "ann", "node limit 5")
+    assert nodes.wish("n1") == NodeWish(False, 5)
 
 
 def test_a_node_is_known_by_its_report_and_away_without_its_lock(nodes: BusNodes) -> None:
@@ -75,7 +104,7 @@ def test_a_node_is_known_by_its_report_and_away_without_its_lock(nodes: BusNodes
     [info] = nodes.all()
     assert (info.status, info.tasks) == ("working", {"7": ("orders", "users")})
     assert info.silent_seconds is not None
-    nodes.put_wish("n1", NodeWish(False), "ann", "node drain")
+    order_taking(nodes, "n1", False, "ann")
     assert nodes.all()[0].status == "draining"
     nodes.put_stat("n1", {"tasks": {}})
     assert nodes.all()[0].status == "drained"

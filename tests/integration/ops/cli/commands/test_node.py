@@ -1,4 +1,4 @@
-"""`cdcbus node rm` at a real ZooKeeper."""
+"""`cdcbus node rm`, and orders to nodes, at a real ZooKeeper."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cdcbus.tasks.zookeeper.node_registry import BusNodes
+from cdcbus.tasks.zookeeper.node_registry import NODES, BusNodes, NodeWish
 from tests.support.bus import Bus, open_bus
 
 pytestmark = pytest.mark.integration
@@ -31,3 +31,15 @@ def test_a_node_is_forgotten_once_it_runs_no_more(bus: Bus) -> None:
     assert nodes.ids() == ["runs"]
     assert [each["what"] for each in bus.json("audit")] == ["node rm"]
     bus("node", "rm", "old", "--yes", code=1)
+
+
+def test_a_damaged_order_is_replaced_by_the_commands_that_it_names(bus: Bus) -> None:
+    nodes = BusNodes(bus.client)
+    bus.client.create(f"{NODES}/old/wanted", b'{"status":"LAZY"}', makepath=True)
+    assert "drain or resume the node again" in bus("node", "limit", "old", "3", code=1).stderr
+    assert "takes no tasks until" in bus("node", "drain", "old").stdout
+    assert nodes.wish("old") == NodeWish(is_taking=False)
+    bus.client.set(f"{NODES}/old/wanted", b"{")
+    assert "takes tasks" in bus("node", "resume", "old").stdout
+    bus("node", "limit", "old", "3")
+    assert nodes.wish("old") == NodeWish(work_limit=3)
