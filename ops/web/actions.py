@@ -7,8 +7,11 @@ CdcError for what is not possible.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from cdcbus.ops.alarms import silence as alarm_silence
 from cdcbus.ops.services.scheduling import explained
@@ -20,7 +23,13 @@ from cdcbus.producer.snapshot.progress import Wish
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.keys.types import PATH_NAME
 from cdcbus.tasks.control import uses as uses_of
-from cdcbus.tasks.control.commands import order_limit, order_start, order_taking, refuse_running
+from cdcbus.tasks.control.commands import (
+    check_position,
+    order_limit,
+    order_start,
+    order_taking,
+    refuse_running,
+)
 from cdcbus.tasks.control.named_task import inspect_stored
 from cdcbus.tasks.control.reset import Target, find_targets
 from cdcbus.tasks.control.uses import Uses, kafka_of, lacking, source_of, target_of, task_of
@@ -84,13 +93,34 @@ def stop(bus: WebBus, task_id: str, who: str) -> Status:
     return known_task(bus, task_id)
 
 
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a reset would do. `targets`: the positions that a word such as `earliest` stands for, by
+    swimlane, and what each repeats or skips, compared with the stored ones, `before`."""
+
+    targets: Mapping[str, Target]
+    before: Mapping[str, str | None]
+
+    def to_json(self) -> str:
+        """`{SWIMLANE:{"position":TEXT,"before":TEXT}}`, for `reset_as_shown`."""
+        shown = {}
+        for swimlane, target in self.targets.items():
+            shown[swimlane] = {"position": target.text, "before": self.before.get(swimlane)}
+        return orjson.dumps(shown).decode()
+
+
 def reset_preview(
     bus: WebBus, task_id: str, place: str, topic: str | None = None, partition: int | None = None
-) -> dict[str, Target]:
-    """The positions that a word such as `earliest` stands for, by swimlane, and what each repeats
-    or skips. Changes nothing. Asks Kafka or the source, which takes up to 10 s when they are
-    unreachable."""
-    return _targets(bus, task_id, place, topic, partition)[0]
+) -> Preview:
+    """What a reset to a place would do. Changes nothing. Asks Kafka or the source, which takes up
+    to 10 s when they are unreachable."""
+    known_task(bus, task_id)
+    inspection = inspect_stored(task_id, bus.settings, Severity.NOTE)
+    task = task_of(inspection, f"task {task_id}", source_of)
+    # Without its secrets the target is not asked: failed logins can lock a user.
+    target_lacks = lacking(inspection, f"task {task_id}", target_of)
+    before = positions_of(bus.client, task_id)
+    return Preview(find_targets(task, place, before, topic, partition, target_lacks), before)
 
 
 def reset(
@@ -101,16 +131,61 @@ def reset(
     topic: str | None = None,
     partition: int | None = None,
     live: bool = False,
-) -> dict[str, Target]:
-    """Sets the positions that `reset_preview` shows. A running task is refused unless `live`."""
-    targets, before = _targets(bus, task_id, place, topic, partition)
+) -> Mapping[str, Target]:
+    """Sets the positions that `reset_preview` finds now. A running task is refused unless
+    `live`."""
+    preview = reset_preview(bus, task_id, place, topic, partition)
     refuse_running(bus.client, task_id, live)
-    texts = {swimlane: target.text for swimlane, target in targets.items()}
+    texts = {swimlane: target.text for swimlane, target in preview.targets.items()}
+    # Refused where a position is no longer the one that the targets were compared with.
+    _set(bus, task_id, texts, preview.before, place, who, partition)
+    return preview.targets
+
+
+def reset_as_shown(
+    bus: WebBus,
+    task_id: str,
+    shown: str,
+    place: str,
+    who: str,
+    partition: int | None = None,
+    live: bool = False,
+) -> None:
+    """Sets the positions of a preview, `shown`, as its `to_json` gave them: a place such as
+    `latest` stands for another one by now. A running task is refused unless `live`, and one that
+    does not run if its position is no longer the one of the preview."""
+    known_task(bus, task_id)
+    swimlanes = TaskNodes(bus.client).swimlanes(task_id)
+    texts = {}
+    before = {}
+    try:
+        for swimlane, each in orjson.loads(shown).items():
+            texts[swimlane], before[swimlane] = str(each["position"]), each["before"]
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+        raise Refused(422, "the form does not hold the positions that were shown") from error
+    for swimlane, text in texts.items():
+        if swimlane not in swimlanes:
+            raise Refused(422, f"task {task_id} has no swimlane {swimlane}")
+        check_position(text, swimlane)
+    refuse_running(bus.client, task_id, live)
+    # Of a running task it moves all the time.
+    if TaskNodes(bus.client).locks(task_id):
+        before = positions_of(bus.client, task_id)
+    _set(bus, task_id, texts, before, place, who, partition)
+
+
+def _set(
+    bus: WebBus,
+    task_id: str,
+    texts: Mapping[str, str],
+    before: Mapping[str, str | None],
+    place: str,
+    who: str,
+    partition: int | None,
+) -> None:
     how = f"offset reset --to {place}"
     partitions = None if partition is None else {partition}
-    # Refused where a position is no longer the one that the targets were compared with.
-    set_positions(bus.client, task_id, texts, before, who, how, partitions)
-    return targets
+    set_positions(bus.client, task_id, dict(texts), dict(before), who, how, partitions)
 
 
 def undo(
@@ -237,18 +312,6 @@ def _startable(bus: WebBus, task_id: str) -> Status:
             f"task {task_id} has no text in ZooKeeper; import it: cdcbus task import FILE"
         )
     return status
-
-
-def _targets(
-    bus: WebBus, task_id: str, place: str, topic: str | None, partition: int | None
-) -> tuple[dict[str, Target], dict[str, str | None]]:
-    known_task(bus, task_id)
-    inspection = inspect_stored(task_id, bus.settings, Severity.NOTE)
-    task = task_of(inspection, f"task {task_id}", source_of)
-    # Without its secrets the target is not asked: failed logins can lock a user.
-    target_lacks = lacking(inspection, f"task {task_id}", target_of)
-    before = positions_of(bus.client, task_id)
-    return find_targets(task, place, before, topic, partition, target_lacks), before
 
 
 def _is_name(word: str) -> bool:

@@ -8,6 +8,7 @@ ZooKeeper, Kafka or a source is unreachable.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Annotated, Any
 
@@ -150,7 +151,7 @@ def positions(task_id: str, bus: _Bus) -> list[Position]:
 def reset(task_id: str, place: ResetTarget, bus: _Bus, who: _Who) -> Reset:
     topic, partition = place.topic, place.partition
     if place.dry_run:
-        targets = actions.reset_preview(bus, task_id, place.to, topic, partition)
+        targets = actions.reset_preview(bus, task_id, place.to, topic, partition).targets
     else:
         targets = actions.reset(bus, task_id, place.to, who, topic, partition, place.live)
     return Reset(is_set=not place.dry_run, positions=_new(targets))
@@ -322,7 +323,7 @@ def _node(info: NodeInfo) -> Node:
     return Node(**fields)
 
 
-def _new(targets: dict[str, Target]) -> list[NewPosition]:
+def _new(targets: Mapping[str, Target]) -> list[NewPosition]:
     positions = []
     for swimlane, target in targets.items():
         means = list(target.means)

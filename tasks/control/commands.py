@@ -7,7 +7,13 @@ from dataclasses import replace
 
 from kazoo.client import KazooClient
 
-from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionError
+from cdcbus.plugins.positions import (
+    BINLOG_FORM,
+    KAFKA_FORM,
+    BinlogPosition,
+    kafka_positions_from_json,
+)
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
 from cdcbus.tasks.zookeeper.status import Status
@@ -48,6 +54,25 @@ def refuse_running(client: KazooClient, task_id: str, is_live: bool) -> None:
         f"task {task_id} is running ({who}): stop it first, cdcbus task stop {task_id}, or say "
         "--live"
     )
+
+
+def check_position(text: str, swimlane: str) -> None:
+    """Raises ConfigError for a text that no task could start from."""
+    try:
+        if '"topic"' not in text:
+            BinlogPosition.from_json(text)
+            return
+        positions = kafka_positions_from_json(text)
+    except PositionError as error:
+        raise ConfigError(
+            f"{error}; expected a position, such as {BINLOG_FORM} or {KAFKA_FORM}"
+        ) from error
+    for position in positions:
+        if position.topic != swimlane:
+            raise ConfigError(
+                f"the position is of topic {position.topic}, the swimlane is {swimlane}; expected "
+                "the same"
+            )
 
 
 def order_taking(nodes: BusNodes, node_id: str, is_taking: bool, by: str) -> None:

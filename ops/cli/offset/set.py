@@ -22,14 +22,12 @@ from cdcbus.ops.cli.options import bus_options
 from cdcbus.ops.cli.output import json_option
 from cdcbus.ops.cli.task_argument import task_argument
 from cdcbus.ops.services.zookeeper_client import bus_client
-from cdcbus.plugins.errors import ConfigError, PositionError
+from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.positions import (
-    BINLOG_FORM,
-    KAFKA_FORM,
-    BinlogPosition,
     kafka_positions_from_json,
     kafka_positions_to_json,
 )
+from cdcbus.tasks.control.commands import check_position
 from cdcbus.tasks.process_identity import operator
 from cdcbus.tasks.zookeeper.position_history import (
     merged,
@@ -70,7 +68,7 @@ def set_(
         before = positions_of(client, task_id)
         # A task that runs from a file has no text here, one that has not run no position.
         swimlane = swimlane_of(swimlane, [*before, *TaskNodes(client).swimlanes(task_id)], task_id)
-        _check_form(text, swimlane)
+        check_position(text, swimlane)
         # Partitions that the JSON does not name keep their positions.
         texts = {swimlane: merged(before.get(swimlane), text.strip())}
         print_change(texts, before, as_json)
@@ -80,25 +78,6 @@ def set_(
             named = named_partitions(text)
             set_positions(client, task_id, texts, before, operator(), "offset set", named)
     print_set(task_id, texts, before, is_set, as_json, bus)
-
-
-def _check_form(text: str, swimlane: str) -> None:
-    """Raises ConfigError for a text that no task could start from."""
-    try:
-        if '"topic"' not in text:
-            BinlogPosition.from_json(text)
-            return
-        positions = kafka_positions_from_json(text)
-    except PositionError as error:
-        raise ConfigError(
-            f"{error}; expected a position, such as {BINLOG_FORM} or {KAFKA_FORM}"
-        ) from error
-    for position in positions:
-        if position.topic != swimlane:
-            raise ConfigError(
-                f"the position is of topic {position.topic}, the swimlane is {swimlane}; expected "
-                "the same"
-            )
 
 
 @click.command()

@@ -219,11 +219,11 @@ def _reset_page(
 ) -> Response:
     bus = bus_of(request)
     known = actions.known_task(bus, task_id)
-    targets = {}
+    preview = actions.Preview({}, {})
     # After a refused reset its reason is shown, and nothing is looked up again.
     if to and refusal is None:
         try:
-            targets = actions.reset_preview(bus, task_id, to, topic or None, _partition(partition))
+            preview = actions.reset_preview(bus, task_id, to, topic or None, _partition(partition))
         except CdcError as error:
             refusal = error
     status, sentence = 200, ""
@@ -239,7 +239,8 @@ def _reset_page(
         "to": to,
         "topic": topic,
         "partition": partition,
-        "targets": targets,
+        "targets": preview.targets,
+        "shown": preview.to_json(),
         "refusal": sentence,
     }
     return page(request, "reset.html", values, section="/", status=status)
@@ -250,19 +251,15 @@ def reset(
     request: Request,
     task_id: str,
     to: Annotated[str, Form()],
+    shown: Annotated[str, Form()],
     topic: Annotated[str, Form()] = "",
     partition: Annotated[str, Form()] = "",
     live: Annotated[bool, Form()] = False,
 ) -> Response:
     try:
-        actions.reset(
-            bus_of(request),
-            task_id,
-            to,
-            operator_of(request),
-            topic or None,
-            _partition(partition),
-            live,
+        # Not looked up again: what was shown is what is confirmed.
+        actions.reset_as_shown(
+            bus_of(request), task_id, shown, to, operator_of(request), _partition(partition), live
         )
     except CdcError as error:
         return _reset_page(request, task_id, to, topic, partition, error)

@@ -113,7 +113,9 @@ def log_in(web: httpx.Client) -> None:
 def hidden(web: httpx.Client, path: str, action: str) -> dict[str, str]:
     """The hidden fields of a page's form."""
     page = web.get(path).text
-    [form] = re.findall(rf'<form[^>]* action="[^"]*{action}".*?</form>', page, re.DOTALL)
+    [form] = re.findall(
+        rf'<form[^>]* method="post" action="[^"]*{action}".*?</form>', page, re.DOTALL
+    )
     fields = re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)">', form)
     return {name: html.unescape(value) for name, value in fields}
 
@@ -263,14 +265,18 @@ def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(
     log_in(web)
     assert "continues at offset 10" in text(web, f"{address}?to=latest")
     assert bus.text(path) is None
-    assert web.post(address, data={"to": "latest"}).headers["location"] == "/tasks/242?done=reset"
+    form = hidden(web, f"{address}?to=latest", "/reset")
+    assert web.post(address, data=form).headers["location"] == "/tasks/242?done=reset"
     assert json.loads(bus.text(path) or "")["offset"] == 9
     assert "4 records" in text(web, f"{address}?to=-4")
     assert "'soon' is not a position in a topic" in text(web, f"{address}?to=soon", 409).replace(
         "&#39;", "'"
     )
     assert "Kafka holds 0 to 10" in text(web, f"{address}?to=77", 409)
-    assert web.post(address, data={"to": "77"}).status_code == 409
+    for wrong in ({}, {"shown": "77"}, {"shown": '{"other":{"position":"{}","before":null}}'}):
+        assert web.post(address, data={"to": "77", **wrong}).status_code == 422
+    junk = {name: {"position": "{}", "before": bus.text(path)}}
+    assert web.post(address, data={"to": "77", "shown": json.dumps(junk)}).status_code == 409
     assert json.loads(bus.text(path) or "")["offset"] == 9
     assert re.search(
         r"Set by hand .*ada@127.0.0.1 by HTTP offset reset --to latest", text(web, "/tasks/242")
@@ -286,6 +292,25 @@ def test_a_reset_shows_what_it_means_and_sets_nothing_before_it_is_told_to(
     # The page shows the undo as the last change.
     web.post("/tasks/242/undo", data=hidden(web, "/tasks/242", "/undo"))
     assert json.loads(bus.text(path) or "")["offset"] == 9
+
+
+def test_a_reset_sets_what_was_shown_whatever_has_come_since(
+    web: httpx.Client, bus: Bus, load: str, kafka: str, name: str
+) -> None:
+    path, address = f"/datas/task/242/position/{name}", "/tasks/242/reset"
+    log_in(web)
+    form = hidden(web, f"{address}?to=latest", "/reset")
+    producer = Producer({"bootstrap.servers": kafka})
+    producer.produce(name, record(10))
+    assert producer.flush(30) == 0
+    assert web.post(address, data=form).headers["location"] == "/tasks/242?done=reset"
+    assert json.loads(bus.text(path) or "")["offset"] == 9
+    # Somebody else has set the position since: what was shown no longer holds.
+    form = hidden(web, f"{address}?to=latest", "/reset")
+    bus("offset", "reset", load, "--to", "earliest", "--yes")
+    refused = web.post(address, data=form)
+    assert (refused.status_code, "moved meanwhile" in refused.text) == (409, True)
+    assert json.loads(bus.text(path) or "")["offset"] == -1
 
 
 def test_a_letters_row_is_beside_the_targets_for_those_who_may_see_cells_only(
