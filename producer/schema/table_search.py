@@ -76,6 +76,7 @@ class TableSearch:
         name = table
         at = place
         until = self._versions.next_place(table, place) or self._reader.end()
+        current: tuple[TableSchema | None, BinlogCoordinates] | None = None  # of `name`, once read
         while True:
             for statement in self.ahead.about(name, at, until):
                 if version := self._versions.schema_between(name, at, statement.end):
@@ -86,14 +87,18 @@ class TableSearch:
                 if after != name:
                     name = after
                     at = statement.end
+                    current = None
                     break
             else:
-                now, end = self._reader.read(name)
+                # Read once: a busy server has always advanced again after another read.
+                if current is None:
+                    current = self._reader.read(name)
+                now, end = current
                 if version := self._versions.schema_between(name, at, end):
                     return version
                 if end <= until:
                     return now
-                # the server has advanced meanwhile: check the DDL up to where the table was read
+                # the server had advanced meanwhile: check the DDL up to where the table was read
                 at = max(at, until)
                 until = end
 
