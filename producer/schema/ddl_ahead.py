@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
 from heapq import merge
 
+from cdcbus.plugins.errors import PositionLost, SourceUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_changes import Altered, Change, Created, Dropped, Renamed
@@ -30,7 +31,8 @@ class DdlAhead:
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> Iterator[Statement]:
         """Yields the statements that end after `after` and not after `until`, in order. Raises what
-        `DdlScan.between` raises."""
+        `DdlScan.between` raises, SourceUnavailable for PositionLost: whether the task's position is
+        lost shows at the next attempt to read from it."""
         self._look(after, until)
         for statement, _ in self._all:
             if until < statement.end:
@@ -64,12 +66,21 @@ class DdlAhead:
                 if not self._of[key]:
                     del self._of[key]
         if self._to < until:
-            for statement in self._scan.between(self._to, until):
+            for statement in self._scanned(self._to, until):
                 named = self._named(statement)
                 self._all.append((statement, named))
                 for key in named:
                     self._of[key].append(statement)
             self._to = until
+
+    def _scanned(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
+        try:
+            return self._scan.between(after, until)
+        except PositionLost as lost:
+            raise SourceUnavailable(
+                f"the DDL from {after} to {until}, by which rows are decoded, cannot be read: "
+                f"{lost}"
+            ) from lost
 
     def _named(self, statement: Statement) -> set[TableId | None]:
         """The tables that its changes name; None for changes that may affect any table."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pymysqlreplication.constants import BINLOG
 
-from cdcbus.plugins.errors import PositionLost
+from cdcbus.plugins.errors import SourceUnavailable
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
 from cdcbus.producer.binlog.event_types import (
     BEGIN,
@@ -34,6 +35,8 @@ from cdcbus.producer.ddl.tokens import PLAIN, Session
 from cdcbus.producer.decoding.charsets import sql_text
 
 LOG = logging.getLogger(__name__)
+# how long the server may take to bring to disk what it has written
+WAIT_SECONDS, PAUSE_SECONDS = 10.0, 0.1
 _SAID_BYTES = 1 << 26  # scanning more than this takes seconds, and is logged
 
 
@@ -159,7 +162,7 @@ class DdlScan:
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
         """The statements that end after `after` and not after `until`, up to which the server must
         have written already. Raises PositionLost when the server no longer holds everything between
-        the two, and what `events` raises."""
+        the two, SourceUnavailable when it does not send that for long, and what `events` raises."""
         if not after < until:
             return []
         if self._from is None or self._to is None or after > self._to:
@@ -181,6 +184,24 @@ class DdlScan:
         place."""
         if start.file != until.file or until.pos - start.pos > _SAID_BYTES:
             LOG.info("looking for DDL in the binlog from %s to %s", start, until)
+        found, end = self._read_once(start, until)
+        # MySQL says that it has written a transaction before it is on disk, and sends it then.
+        give_up = time.monotonic() + WAIT_SECONDS
+        while end < until:
+            if time.monotonic() > give_up:
+                raise SourceUnavailable(
+                    f"the server sends its binlog only to {end}, and has written it to {until}: "
+                    "the DDL in between, by which rows are decoded, cannot be read yet"
+                )
+            time.sleep(PAUSE_SECONDS)
+            more, end = self._read_once(end, until)
+            found += more
+        return found, end
+
+    def _read_once(
+        self, start: BinlogCoordinates, until: BinlogCoordinates
+    ) -> tuple[list[Statement], BinlogCoordinates]:
+        """Like `_read`; ends before `until` if the server sends nothing more."""
         found: list[Statement] = []
         file = start.file
         end = start
@@ -207,10 +228,6 @@ class DdlScan:
                     found.append(statement(query, end, self._charsets, version))
             if until <= end:
                 break
-        if end < until:
-            raise PositionLost(
-                f"the binlog ends at {end} where it was to be read from {start} to {until}"
-            )
         return found, end
 
 

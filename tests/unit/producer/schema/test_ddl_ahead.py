@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cdcbus.plugins.errors import PositionLost, SourceUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.statements import changes
@@ -95,6 +96,21 @@ def test_it_finds_what_lies_between_two_places_in_whatever_order_it_is_asked(
             )
         ]
         assert [*ahead.about(None, at(after), at(until))] == nameless
+
+
+class Purged:
+    """A scan of a binlog that no longer holds the place."""
+
+    def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
+        raise PositionLost(f"{after} is not there")
+
+
+def test_a_search_that_finds_its_place_purged_says_nothing_of_the_position_of_the_task() -> None:
+    """Which `consumer.source.onPositionLost` would replace."""
+    ahead = DdlAhead(cast(DdlScan, Purged()), read)
+    for search in (ahead.between(at(1), at(2)), ahead.about(None, at(1), at(2))):
+        with pytest.raises(SourceUnavailable, match="is not there"):
+            list(search)
 
 
 class Reader:
