@@ -63,7 +63,8 @@ class SchemaHistory:
     """The history of one task on one server, loaded from its store when first needed.
 
     `accepts` says which tables the task reads; `identity` names the server whose binlog the places
-    refer to; `is_needed`: its table maps are currently incomplete.
+    refer to; `created_ms` says when one of its files was created; `is_needed`: its table maps are
+    currently incomplete.
     """
 
     def __init__(
@@ -73,6 +74,7 @@ class SchemaHistory:
         scan: DdlScan,
         accepts: Callable[[TableId], bool],
         identity: str,
+        created_ms: Callable[[str], int],
         *,
         is_needed: bool,
     ) -> None:
@@ -80,6 +82,7 @@ class SchemaHistory:
         self._scan = scan
         self._accepts = accepts
         self._identity = identity
+        self._created_ms = created_ms
         self._versions = TableVersions(store)
         self._search = TableSearch(reader, scan, self._versions)
         self._scope = Scope.NOTHING
@@ -88,6 +91,8 @@ class SchemaHistory:
         self._is_loaded = False
         self._followed: BinlogCoordinates | None = None
         self._followed_on = ""  # the server whose files the stored places are in
+        self._followed_created_ms = 0  # the time in the stored place's file
+        self._file_created = ("", 0)  # the file asked for last, and its time
         self._due = 0.0  # by time.monotonic: when `_followed` is stored next
         self._temporary = TemporaryTables()
 
@@ -201,6 +206,7 @@ class SchemaHistory:
             self._followed_on = followed.server
             if followed.server == self._identity:
                 self._followed = followed.place
+                self._followed_created_ms = followed.file_created_ms
         self._is_loaded = True
         if self._versions:
             self._scope = max(self._scope, scope)
@@ -209,8 +215,20 @@ class SchemaHistory:
 
     def _is_of_this_binlog(self) -> bool:
         """Whether the history belongs to this binlog: False for another server's history, and after
-        a RESET of this one's binlog."""
-        return self._followed is not None and self._followed <= self._reader.end()
+        a RESET of this one's binlog, however far that has grown since."""
+        if self._followed is None or self._followed > self._reader.end():
+            return False
+        stored_ms = self._followed_created_ms
+        return not stored_ms or stored_ms == self._file_created_ms(self._followed.file)
+
+    def _file_created_ms(self, file: str) -> int:
+        """When the file was created; 0 if the server does not hold it."""
+        if file != self._file_created[0]:
+            try:
+                self._file_created = (file, self._created_ms(file))
+            except PositionLost:
+                return 0
+        return self._file_created[1]
 
     def _caught_up(self, place: BinlogCoordinates) -> bool:
         """Follows the DDL passed since the history was stored. Returns whether the binlog still has
@@ -288,7 +306,8 @@ class SchemaHistory:
         if self._followed is None or self._followed < place:
             self._followed = place
             is_whole = self._scope is Scope.ALL
-            self._versions.store_followed(Followed(place, self._identity, is_whole))
+            created_ms = self._file_created_ms(place.file)
+            self._versions.store_followed(Followed(place, self._identity, is_whole, created_ms))
 
     # What DDL makes of tables
 

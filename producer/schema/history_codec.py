@@ -29,11 +29,13 @@ class Version:
 @dataclass(frozen=True, slots=True)
 class Followed:
     """All DDL before `place`, in the files of `server`, is in the history. `is_whole`: the history
-    covers all tables, not only those with open types."""
+    covers all tables, not only those with open types. `file_created_ms`: when the file of `place`
+    was created, which tells it from a later one of its name; 0 if unknown."""
 
     place: BinlogCoordinates
     server: str
     is_whole: bool
+    file_created_ms: int = 0
 
 
 def entry_name(table: TableId) -> str:
@@ -69,6 +71,7 @@ def followed_text(followed: Followed) -> str:
         "offset": followed.place.pos,
         "server": followed.server,
         "isWhole": followed.is_whole,
+        "fileTimestamp": followed.file_created_ms,
     }
     return orjson.dumps(fields).decode()
 
@@ -76,8 +79,13 @@ def followed_text(followed: Followed) -> str:
 def read_followed(text: str) -> Followed:
     """Parses the entry FOLLOWED. Raises what `read_entry` raises."""
     fields = orjson.loads(text)
-    # releases that knew only the whole scope wrote no `isWhole`
-    return Followed(_place(fields), fields["server"], bool(fields.get("isWhole", True)))
+    # releases that knew only the whole scope wrote no `isWhole`, and earlier ones no time
+    return Followed(
+        _place(fields),
+        fields["server"],
+        bool(fields.get("isWhole", True)),
+        int(fields.get("fileTimestamp", 0)),
+    )
 
 
 def _fields(version: Version) -> dict[str, Any]:

@@ -262,6 +262,7 @@ class BinlogSource:
             scan,
             self._filter.accepts,
             server.identity,
+            self._binlog.created_ms,
             is_needed=row_metadata.upper() != "FULL",
         )
 

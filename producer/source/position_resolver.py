@@ -95,8 +95,8 @@ class Binlog:
         second_ms = epoch_ms - epoch_ms % 1000
         # Transactions in files before the chosen one were committed before the end of the second in
         # which the chosen one was created.
-        number = bisect_left(names, second_ms, key=self._created_ms)
-        if not number and (begin_ms := self._created_ms(names[0])) > epoch_ms:
+        number = bisect_left(names, second_ms, key=self.created_ms)
+        if not number and (begin_ms := self.created_ms(names[0])) > epoch_ms:
             raise PositionLost(
                 f"the binlog of source {self._where()} begins with {names[0]} at "
                 f"{when(begin_ms)}, after the wanted {when(epoch_ms)}: "
@@ -148,7 +148,7 @@ class Binlog:
         size = dict(files).get(position.file)
         if size is None:
             raise self.lost(position)
-        created_ms = self._created_ms(position.file)
+        created_ms = self.created_ms(position.file)
         if position.file_created_ms not in (0, created_ms):
             raise self.lost(
                 position,
@@ -203,9 +203,17 @@ class Binlog:
             return ""
         return names[names.index(file) + 1]
 
+    def created_ms(self, file: str) -> int:
+        """When a file was created. Raises PositionLost for one that the server does not hold."""
+        with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
+            for event in events:
+                if event[4] == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                    return int.from_bytes(event[:4], "little") * 1000
+        raise PositionLost(f"source {self._where()}: binlog file {file} has no beginning")
+
     def _begin(self) -> str:
         name = self._files()[0][0]
-        return f"{name} begins at {when(self._created_ms(name))}"
+        return f"{name} begins at {when(self.created_ms(name))}"
 
     def _named(self, file: str, pos: int, gtid: str = "") -> BinlogPosition:
         position = BinlogPosition(
@@ -213,7 +221,7 @@ class Binlog:
             pos,
             gtid=gtid,
             server_uuid=self._server.identity,
-            file_created_ms=self._created_ms(file),
+            file_created_ms=self.created_ms(file),
         )
         if not self._server.is_mariadb:
             return replace(position, gtid=gtid or self._gtids_before(file, pos))
@@ -257,13 +265,6 @@ class Binlog:
 
     def _file_names(self) -> list[str]:
         return [name for name, _ in self._files()]
-
-    def _created_ms(self, file: str) -> int:
-        with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
-            for event in events:
-                if event[4] == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                    return int.from_bytes(event[:4], "little") * 1000
-        raise PositionLost(f"source {self._where()}: binlog file {file} has no beginning")
 
     def _begins(self, start: BinlogPosition | GtidSet) -> Iterator[Begin]:
         """Yields the begin of each transaction from `start` to the end of the binlog."""

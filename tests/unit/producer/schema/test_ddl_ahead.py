@@ -158,6 +158,7 @@ def test_a_backlog_that_alters_many_tables_has_each_statement_parsed_once(
         cast(DdlScan, binlog),
         lambda _: True,
         "here",
+        lambda _: 1,
         is_needed=True,
     )
     steps: Iterator[None] = history.begin(at(0))

@@ -1,0 +1,157 @@
+"""A stored schema history on a binlog that is not the one it was stored on, without a server."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+from pymysqlreplication.constants import FIELD_TYPE as TYPE
+
+from cdcbus.plugins.errors import PositionLost
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
+from cdcbus.producer.decoding.column_types import BinlogColumn
+from cdcbus.producer.decoding.table_map import TableMap
+from cdcbus.producer.schema.ddl_scanner import DdlScan, Statement
+from cdcbus.producer.schema.history import SchemaHistory
+from cdcbus.producer.schema.history_codec import FOLLOWED
+from cdcbus.producer.schema.resolver import SchemaReader
+from cdcbus.producer.schema.table_versions import MemorySchemas
+
+TABLE = TableId("s", "t")
+SWAP = "ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a"
+
+
+def at(file: int, pos: int) -> BinlogCoordinates:
+    return BinlogCoordinates(f"mysql-bin.{file:06}", pos)
+
+
+def swap(end: BinlogCoordinates) -> Statement:
+    return Statement(end, 1, "s", SWAP.encode())
+
+
+class Server:
+    """One with a table of two columns, and a binlog of some files that were created at one time."""
+
+    folds_names = False
+
+    def __init__(self) -> None:
+        self.names = ("a", "b")
+        self.statements: list[Statement] = []
+        self.first_file, self.now = 1, at(1, 1000)
+        self.created_at_ms = 1000
+
+    def end(self) -> BinlogCoordinates:
+        return self.now
+
+    def start(self) -> BinlogCoordinates:
+        return at(self.first_file, 4)
+
+    def tables(self) -> list[TableId]:
+        return [TABLE]
+
+    def read(self, table: TableId) -> tuple[TableSchema, BinlogCoordinates]:
+        return self.read_all([table])[0][table], self.now
+
+    def read_all(
+        self, tables: Sequence[TableId]
+    ) -> tuple[dict[TableId, TableSchema], BinlogCoordinates]:
+        columns = tuple(TableColumn(name, "int", "", True) for name in self.names)
+        return dict.fromkeys(tables, TableSchema(columns, (), "utf8mb4")), self.now
+
+    def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
+        return [one for one in self.statements if after < one.end <= until]
+
+    def created_ms(self, file: str) -> int:
+        if file < at(self.first_file, 4).file:
+            raise PositionLost(f"{file} is gone")
+        return self.created_at_ms
+
+
+def history(server: Server, entries: dict[str, str]) -> SchemaHistory:
+    return SchemaHistory(
+        MemorySchemas(entries),
+        cast(SchemaReader, server),
+        cast(DdlScan, server),
+        lambda _: True,
+        "here",
+        server.created_ms,
+        is_needed=True,
+    )
+
+
+def names(history: SchemaHistory, place: BinlogCoordinates) -> list[str]:
+    row = TableMap(TABLE, (BinlogColumn("", TYPE.LONG), BinlogColumn("", TYPE.LONG)))
+    return [column.name for column in history.complete(row, place).columns]
+
+
+@pytest.fixture
+def entries() -> dict[str, str]:
+    """What a task has stored that followed a swap of columns up to the third file."""
+    entries: dict[str, str] = {}
+    server = Server()
+    list(history(server, entries).begin(at(1, 1000)))
+    server.now, server.names, server.statements = at(3, 450), ("b", "a"), [swap(at(3, 400))]
+    started = history(server, entries)
+    list(started.begin(at(3, 450)))
+    assert names(started, at(1, 1000)) == ["a", "b"]
+    assert names(started, at(3, 450)) == ["b", "a"]
+    assert json.loads(entries[FOLLOWED])["logfileName"] == "mysql-bin.000003"
+    return entries
+
+
+def swapped_back() -> Server:
+    """The server after a RESET of its binlog, which has grown past the old one since. The table was
+    still swapped then, and was swapped back in the second file."""
+    server = Server()
+    server.now, server.created_at_ms = at(5, 50), 2000
+    server.statements = [swap(at(2, 100))]
+    return server
+
+
+def test_places_of_a_binlog_that_was_reset_mean_nothing_in_the_one_that_has_outgrown_it(
+    entries: dict[str, str],
+) -> None:
+    server = swapped_back()
+    started = history(server, entries)
+    list(started.begin(at(1, 4)))
+    started.follow(server.statements[0], at(2, 50))
+    assert names(started, at(2, 500)) == ["a", "b"]
+    assert names(started, at(3, 500)) == ["a", "b"]
+    assert json.loads(entries[FOLLOWED])["fileTimestamp"] == 2000
+
+
+def test_a_history_of_the_binlog_that_is_read_is_kept_by_a_start_at_an_older_place(
+    entries: dict[str, str],
+) -> None:
+    server = Server()
+    server.now, server.names, server.statements = at(3, 500), ("b", "a"), [swap(at(3, 400))]
+    before = dict(entries)
+    list(history(server, entries).begin(at(1, 1000)))
+    assert entries == before
+
+
+def test_a_history_whose_last_file_is_gone_is_begun_anew(entries: dict[str, str]) -> None:
+    server = swapped_back()
+    server.first_file = 4
+    started = history(server, entries)
+    list(started.begin(at(4, 4)))
+    assert names(started, at(4, 100)) == ["a", "b"]
+    assert json.loads(entries[FOLLOWED])["logfileName"] == "mysql-bin.000004"
+
+
+def test_a_history_stored_without_the_time_of_its_file_is_kept_and_completed(
+    entries: dict[str, str],
+) -> None:
+    followed = json.loads(entries[FOLLOWED])
+    del followed["fileTimestamp"]
+    entries[FOLLOWED] = json.dumps(followed)
+    server = Server()
+    server.now, server.names, server.statements = at(3, 500), ("b", "a"), [swap(at(3, 400))]
+    started = history(server, entries)
+    list(started.begin(at(3, 500)))
+    assert names(started, at(1, 1000)) == ["a", "b"]
+    assert json.loads(entries[FOLLOWED]) == {**followed, "offset": 500, "fileTimestamp": 1000}
