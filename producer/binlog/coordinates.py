@@ -9,6 +9,8 @@ from typing import Final
 
 SPAN: Final = 1 << 32
 """Events carry their offsets modulo this; a file with a large transaction can be longer."""
+FIRST_EVENT: Final = 4
+"""The offset after the four magic bytes that open a binlog file."""
 
 
 @total_ordering

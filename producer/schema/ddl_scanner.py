@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import SourceUnavailable
-from cdcbus.producer.binlog.coordinates import BinlogCoordinates, carried
+from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, BinlogCoordinates, carried
 from cdcbus.producer.binlog.event_types import (
     BEGIN,
     HEADER,
@@ -205,30 +205,42 @@ class DdlScan:
         found: list[Statement] = []
         file = start.file
         end = start
+        if start.pos >= SPAN:  # a request has 32 bits for the offset
+            end = BinlogCoordinates(file, FIRST_EVENT)
         checksum_bytes = self._checksum_bytes
         version = self._version
-        for events in self._events(start):
+        has_begun = False
+        for events in self._events(end):
             for event in events:
                 _, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
                 body = event[HEADER.size : len(event) - checksum_bytes]
                 if kind == BINLOG.ROTATE_EVENT:
                     file = body[8:].decode()
                     end = max(end, BinlogCoordinates(file, int.from_bytes(body[:8], "little")))
+                    has_begun = False
                     continue
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     # says whether this file's events have checksums, and which server wrote it
                     checksum_bytes = checksum_bytes_of(event)
                     version = version_of(body)
-                before = 0
-                if end.file == file:
-                    before = end.pos
-                end = max(end, BinlogCoordinates(file, carried(before, end_pos)))
+                if kind == BINLOG.MARIADB_GTID_EVENT:
+                    has_begun = True
+                if end_pos:
+                    before = 0
+                    if end.file == file:
+                        before = end.pos
+                    end = max(end, BinlogCoordinates(file, carried(before, end_pos)))
+                elif has_begun:  # MariaDB omits the offsets of these events
+                    end = BinlogCoordinates(file, end.pos + len(event))
+                # A file's head that is repeated has no offset either.
+                if end <= start:
+                    continue
                 query = _query(kind, body)
                 if query is not None and is_ddl(_sql(query)):
                     found.append(statement(query, end, self._charsets, version))
             if until <= end:
                 break
-        return found, end
+        return found, max(start, end)
 
 
 def _query(kind: int, body: bytes) -> bytes | None:

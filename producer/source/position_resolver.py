@@ -17,7 +17,7 @@ from pymysqlreplication.constants import BINLOG
 from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import tagged_gtid
-from cdcbus.producer.binlog.coordinates import SPAN
+from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN
 from cdcbus.producer.binlog.dump_stream import BOUNDED, open_stream
 from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER, checksum_bytes_of
 from cdcbus.producer.binlog.gtid import (
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
 
 LOG = logging.getLogger(__name__)
 _SAID_BYTES = 1 << 26  # reading more than this takes seconds, and is logged
-FIRST_EVENT = 4  # after the four magic bytes that open a binlog file
 _BEGINS = {
     BINLOG.GTID_LOG_EVENT,
     BINLOG.ANONYMOUS_GTID_LOG_EVENT,

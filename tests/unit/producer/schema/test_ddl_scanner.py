@@ -9,7 +9,8 @@ import pytest
 from pymysqlreplication.constants import BINLOG
 
 from cdcbus.plugins.errors import SourceUnavailable
-from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.binlog import coordinates
+from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
 from cdcbus.producer.binlog.event_types import HEADER
 from cdcbus.producer.schema import ddl_scanner
 from cdcbus.producer.schema.ddl_scanner import DdlScan
@@ -84,3 +85,61 @@ def test_what_the_server_does_not_send_for_long_is_unavailable_and_not_lost(
         scan.between(at(1000), at(1500))
     server.sent_to = [1500]
     assert found(scan, 1000, 1500) == BOTH
+
+
+HEAD = event(
+    BINLOG.FORMAT_DESCRIPTION_EVENT,
+    struct.pack("<H", 4) + b"9.7.0".ljust(50, b"\0") + bytes(60),
+    0,
+)
+
+
+@pytest.mark.parametrize("is_in_one", [False, True])
+def test_the_repeated_head_of_a_file_is_not_taken_for_an_event_behind_4_gb(
+    *, is_in_one: bool
+) -> None:
+    place, end = 3_000_000_000, 3_000_000_200
+    events = [rotate(place), HEAD, ddl("ALTER TABLE t ADD c INT", end)]
+    lists = [events] if is_in_one else [[each] for each in events]
+    scan = DdlScan(lambda _: iter(lists), 0, {}, "9.7.0")
+    assert found(scan, place, end) == [(b"ALTER TABLE t ADD c INT", end)]
+
+
+def test_a_place_beyond_4_gb_is_reached_from_the_head_of_its_file() -> None:
+    """A request has 32 bits for the offset, and so has an event."""
+    asked = []
+
+    def events(place: BinlogCoordinates) -> Iterator[list[bytes]]:
+        asked.append(place)
+        yield [rotate(4), event(BINLOG.FORMAT_DESCRIPTION_EVENT, HEAD[HEADER.size :], 120)]
+        for end in (1_000_000_000, 3_000_000_000, 4_900_000_000, 5_000_000_000, 5_000_000_300):
+            yield [ddl(f"ALTER TABLE t ADD c{end} INT", end % SPAN)]
+
+    scan = DdlScan(events, 0, {}, "9.7.0")
+    last = (b"ALTER TABLE t ADD c5000000300 INT", 5_000_000_300)
+    assert found(scan, 5_000_000_000, 5_000_000_300) == [last]
+    earlier = (b"ALTER TABLE t ADD c5000000000 INT", 5_000_000_000)
+    assert found(scan, 4_900_000_000, 5_000_000_300) == [earlier, last]
+    assert found(scan, 4_900_000_000, 5_000_000_300) == [earlier, last]
+    assert asked == [at(4), at(4)]
+
+
+def test_a_transaction_of_mariadb_with_more_than_4_gb_is_passed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its inner events carry no offsets."""
+    span = 1 << 12
+    monkeypatch.setattr(coordinates, "SPAN", span)
+    gtid, row = event(BINLOG.MARIADB_GTID_EVENT, bytes(23), 1000), event(0, bytes(481), 0)
+    commit = 1000 + 12 * len(row) + 31
+    events = [
+        rotate(900),
+        HEAD,
+        gtid,
+        *[row] * 12,
+        event(BINLOG.XID_EVENT, bytes(12), commit % span),
+    ]
+    events.append(ddl("ALTER TABLE t ADD c INT", commit % span + 200))
+    assert commit > span
+    scan = DdlScan(lambda _: iter([events]), 0, {}, "11.4.5-MariaDB")
+    assert found(scan, 900, commit + 200) == [(b"ALTER TABLE t ADD c INT", commit + 200)]
