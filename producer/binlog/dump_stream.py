@@ -28,6 +28,8 @@ READ_BYTES = 1 << 18
 SEND_ANNOTATIONS = 2
 # as server id: the stream ends at the binlog's current end, and displaces no other reader
 BOUNDED = 0
+# the text of both servers, under the error number of a lost log, for a file whose end is missing
+BROKEN_OFF = "truncated in the middle of event"
 _THROUGH_GTID = 4
 _OK, _ERROR = 0x00, 0xFF
 _STATUS = itemgetter(0)

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 from pymysqlreplication.constants import BINLOG
 
-from cdcbus.plugins.errors import SourceUnavailable
+from cdcbus.plugins.errors import PositionLost, SourceUnavailable
 from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, BinlogCoordinates, carried
+from cdcbus.producer.binlog.dump_stream import BROKEN_OFF
 from cdcbus.producer.binlog.event_types import (
     BEGIN,
     HEADER,
@@ -139,7 +140,8 @@ def is_ddl(sql: bytes) -> bool:
 class DdlScan:
     """`events` opens the binlog at a place and yields its events, with `checksum_bytes` at the end
     of each, until the binlog's end. `charsets`: collation id -> character set; `version`: the
-    server's, unless the binlog names another.
+    server's, unless the binlog names another. `file_after` returns the next file's name, empty
+    after the last one: a file that breaks off, as after a power loss, is left for that.
 
     Found statements are kept, so that each byte is read about once.
     """
@@ -150,8 +152,10 @@ class DdlScan:
         checksum_bytes: int,
         charsets: Mapping[int, str],
         version: str,
+        file_after: Callable[[str], str],
     ) -> None:
         self._events = events
+        self._file_after = file_after
         self._checksum_bytes = checksum_bytes
         self._charsets = charsets
         self._version = version
@@ -194,14 +198,18 @@ class DdlScan:
                     "the DDL in between, by which rows are decoded, cannot be read yet"
                 )
             time.sleep(PAUSE_SECONDS)
-            more, end = self._read_once(end, until)
+            more, reached = self._read_once(end, until)
             found += more
+            if end < reached:
+                end = reached
+                give_up = time.monotonic() + WAIT_SECONDS
         return found, end
 
     def _read_once(
         self, start: BinlogCoordinates, until: BinlogCoordinates
     ) -> tuple[list[Statement], BinlogCoordinates]:
-        """Like `_read`; ends before `until` if the server sends nothing more."""
+        """Like `_read`; ends before `until` if the server sends nothing more, or where a file
+        breaks off."""
         found: list[Statement] = []
         file = start.file
         end = start
@@ -210,36 +218,42 @@ class DdlScan:
         checksum_bytes = self._checksum_bytes
         version = self._version
         has_begun = False
-        for events in self._events(end):
-            for event in events:
-                _, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
-                body = event[HEADER.size : len(event) - checksum_bytes]
-                if kind == BINLOG.ROTATE_EVENT:
-                    file = body[8:].decode()
-                    end = max(end, BinlogCoordinates(file, int.from_bytes(body[:8], "little")))
-                    has_begun = False
-                    continue
-                if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                    # says whether this file's events have checksums, and which server wrote it
-                    checksum_bytes = checksum_bytes_of(event)
-                    version = version_of(body)
-                if kind == BINLOG.MARIADB_GTID_EVENT:
-                    has_begun = True
-                if end_pos:
-                    before = 0
-                    if end.file == file:
-                        before = end.pos
-                    end = max(end, BinlogCoordinates(file, carried(before, end_pos)))
-                elif has_begun:  # MariaDB omits the offsets of these events
-                    end = BinlogCoordinates(file, end.pos + len(event))
-                # A file's head that is repeated has no offset either.
-                if end <= start:
-                    continue
-                query = _query(kind, body)
-                if query is not None and is_ddl(_sql(query)):
-                    found.append(statement(query, end, self._charsets, version))
-            if until <= end:
-                break
+        try:
+            for events in self._events(end):
+                for event in events:
+                    _, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
+                    body = event[HEADER.size : len(event) - checksum_bytes]
+                    if kind == BINLOG.ROTATE_EVENT:
+                        file = body[8:].decode()
+                        end = max(end, BinlogCoordinates(file, int.from_bytes(body[:8], "little")))
+                        has_begun = False
+                        continue
+                    if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                        # says whether this file's events have checksums, and which server wrote it
+                        checksum_bytes = checksum_bytes_of(event)
+                        version = version_of(body)
+                    if kind == BINLOG.MARIADB_GTID_EVENT:
+                        has_begun = True
+                    if end_pos:
+                        before = 0
+                        if end.file == file:
+                            before = end.pos
+                        end = max(end, BinlogCoordinates(file, carried(before, end_pos)))
+                    elif has_begun:  # MariaDB omits the offsets of these events
+                        end = BinlogCoordinates(file, end.pos + len(event))
+                    # A file's head that is repeated has no offset either.
+                    if end <= start:
+                        continue
+                    query = _query(kind, body)
+                    if query is not None and is_ddl(_sql(query)):
+                        found.append(statement(query, end, self._charsets, version))
+                if until <= end:
+                    break
+        except PositionLost as lost:
+            following = self._file_after(file)
+            if BROKEN_OFF not in str(lost) or not following:
+                raise
+            end = BinlogCoordinates(following, FIRST_EVENT)
         return found, max(start, end)
 
 

@@ -14,7 +14,13 @@ from cdcbus.plugins.errors import ConfigError, PositionLost, SourceMisconfigured
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
-from cdcbus.producer.binlog.dump_stream import BOUNDED, READ_BYTES, has_more, open_stream
+from cdcbus.producer.binlog.dump_stream import (
+    BOUNDED,
+    BROKEN_OFF,
+    READ_BYTES,
+    has_more,
+    open_stream,
+)
 from cdcbus.producer.binlog.gtid import GtidSet, parse_gtids
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.schema.ddl_scanner import DdlScan
@@ -33,8 +39,6 @@ from cdcbus.producer.table_filter import TableFilter
 LOG = logging.getLogger(__name__)
 # read again when resuming by time alone: clocks differ, and so does the order of commits
 OVERLAP_MS = 60_000
-# the text of both servers, under the error number of a lost log
-BROKEN_OFF = "truncated in the middle of event"
 
 
 class BinlogSource:
@@ -254,7 +258,11 @@ class BinlogSource:
             )
             reader = SchemaReader(self._connection)
         scan = DdlScan(
-            self._events_until_now, server.checksum_bytes, server.charsets, server.version
+            self._events_until_now,
+            server.checksum_bytes,
+            server.charsets,
+            server.version,
+            self._binlog.file_after,
         )
         return SchemaHistory(
             self._schemas,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from pymysqlreplication.constants import BINLOG
 
-from cdcbus.plugins.errors import SourceUnavailable
+from cdcbus.plugins.errors import PositionLost, SourceUnavailable
 from cdcbus.producer.binlog import coordinates
 from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
 from cdcbus.producer.binlog.event_types import HEADER
@@ -26,9 +26,9 @@ def event(kind: int, body: bytes, end: int) -> bytes:
     return HEADER.pack(1, kind, 1, HEADER.size + len(body), end, 0) + body
 
 
-def rotate(pos: int) -> bytes:
+def rotate(pos: int, file: str = FILE) -> bytes:
     """The event that each stream begins with."""
-    return event(BINLOG.ROTATE_EVENT, struct.pack("<Q", pos) + FILE.encode(), 0)
+    return event(BINLOG.ROTATE_EVENT, struct.pack("<Q", pos) + file.encode(), 0)
 
 
 def ddl(sql: str, end: int) -> bytes:
@@ -39,6 +39,10 @@ def ddl(sql: str, end: int) -> bytes:
 
 def found(scan: DdlScan, after: int, until: int) -> list[tuple[bytes, int]]:
     return [(one.sql, one.end.pos) for one in scan.between(at(after), at(until))]
+
+
+def no_file_after(_: str) -> str:
+    return ""
 
 
 class Server:
@@ -69,7 +73,7 @@ BOTH = [(sql.encode(), end) for end, sql in STATEMENTS.items()]
 @pytest.mark.usefixtures("no_pause")
 def test_what_the_server_has_written_and_does_not_send_yet_is_waited_for() -> None:
     server = Server(STATEMENTS, [1000, 1200, 1200, 1500])
-    scan = DdlScan(server.events, 0, {}, "9.7.0")
+    scan = DdlScan(server.events, 0, {}, "9.7.0", no_file_after)
     assert found(scan, 1000, 1500) == BOTH
     assert server.asked == [at(1000), at(1000), at(1200), at(1200)]
 
@@ -80,7 +84,7 @@ def test_what_the_server_does_not_send_for_long_is_unavailable_and_not_lost(
 ) -> None:
     monkeypatch.setattr(ddl_scanner, "WAIT_SECONDS", 0.0)
     server = Server(STATEMENTS, [1200])
-    scan = DdlScan(server.events, 0, {}, "9.7.0")
+    scan = DdlScan(server.events, 0, {}, "9.7.0", no_file_after)
     with pytest.raises(SourceUnavailable, match=rf"only to {FILE}:1200.* to {FILE}:1500"):
         scan.between(at(1000), at(1500))
     server.sent_to = [1500]
@@ -101,7 +105,7 @@ def test_the_repeated_head_of_a_file_is_not_taken_for_an_event_behind_4_gb(
     place, end = 3_000_000_000, 3_000_000_200
     events = [rotate(place), HEAD, ddl("ALTER TABLE t ADD c INT", end)]
     lists = [events] if is_in_one else [[each] for each in events]
-    scan = DdlScan(lambda _: iter(lists), 0, {}, "9.7.0")
+    scan = DdlScan(lambda _: iter(lists), 0, {}, "9.7.0", no_file_after)
     assert found(scan, place, end) == [(b"ALTER TABLE t ADD c INT", end)]
 
 
@@ -115,7 +119,7 @@ def test_a_place_beyond_4_gb_is_reached_from_the_head_of_its_file() -> None:
         for end in (1_000_000_000, 3_000_000_000, 4_900_000_000, 5_000_000_000, 5_000_000_300):
             yield [ddl(f"ALTER TABLE t ADD c{end} INT", end % SPAN)]
 
-    scan = DdlScan(events, 0, {}, "9.7.0")
+    scan = DdlScan(events, 0, {}, "9.7.0", no_file_after)
     last = (b"ALTER TABLE t ADD c5000000300 INT", 5_000_000_300)
     assert found(scan, 5_000_000_000, 5_000_000_300) == [last]
     earlier = (b"ALTER TABLE t ADD c5000000000 INT", 5_000_000_000)
@@ -141,5 +145,28 @@ def test_a_transaction_of_mariadb_with_more_than_4_gb_is_passed(
     ]
     events.append(ddl("ALTER TABLE t ADD c INT", commit % span + 200))
     assert commit > span
-    scan = DdlScan(lambda _: iter([events]), 0, {}, "11.4.5-MariaDB")
+    scan = DdlScan(lambda _: iter([events]), 0, {}, "11.4.5-MariaDB", no_file_after)
     assert found(scan, 900, commit + 200) == [(b"ALTER TABLE t ADD c INT", commit + 200)]
+
+
+@pytest.mark.usefixtures("no_pause")
+def test_a_file_that_breaks_off_is_left_for_the_next_one() -> None:
+    """Its last transaction never counted; without a next file, the server does not hold it."""
+    following = BinlogCoordinates("mysql-bin.000008", 4)
+    asked = []
+
+    def events(place: BinlogCoordinates) -> Iterator[list[bytes]]:
+        asked.append(place)
+        yield [rotate(place.pos, place.file)]
+        if place == following:
+            yield [ddl("ALTER TABLE t ADD d INT", 500)]
+            return
+        yield [ddl("ALTER TABLE t ADD c INT", 1200)]
+        raise PositionLost("event log truncated in the middle of event; consider ...")
+
+    until = BinlogCoordinates(following.file, 500)
+    scan = DdlScan(events, 0, {}, "9.7.0", lambda file: following.file if file == FILE else "")
+    assert [one.end for one in scan.between(at(1000), until)] == [at(1200), until]
+    assert asked == [at(1000), following]
+    with pytest.raises(PositionLost):
+        DdlScan(events, 0, {}, "9.7.0", no_file_after).between(at(1000), until)
