@@ -235,13 +235,13 @@ class DdlScan:
                     if kind == BINLOG.MARIADB_GTID_EVENT:
                         has_begun = True
                     if end_pos:
-                        before = 0
-                        if end.file == file:
-                            before = end.pos
-                        end = max(end, BinlogCoordinates(file, carried(before, end_pos)))
+                        pos = end_pos
+                        # A file's head, with its own offset, can be repeated before a later event.
+                        if file == end.file and kind != BINLOG.FORMAT_DESCRIPTION_EVENT:
+                            pos = carried(end.pos, end_pos)
+                        end = max(end, BinlogCoordinates(file, pos))
                     elif has_begun:  # MariaDB omits the offsets of these events
                         end = BinlogCoordinates(file, end.pos + len(event))
-                    # A file's head that is repeated has no offset either.
                     if end <= start:
                         continue
                     query = _query(kind, body)

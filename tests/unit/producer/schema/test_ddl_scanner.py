@@ -98,12 +98,14 @@ HEAD = event(
 )
 
 
+@pytest.mark.parametrize("head", [HEAD, event(HEAD[4], HEAD[HEADER.size :], 126)])
 @pytest.mark.parametrize("is_in_one", [False, True])
 def test_the_repeated_head_of_a_file_is_not_taken_for_an_event_behind_4_gb(
-    *, is_in_one: bool
+    head: bytes, *, is_in_one: bool
 ) -> None:
+    """Whether it has no offset, or its own."""
     place, end = 3_000_000_000, 3_000_000_200
-    events = [rotate(place), HEAD, ddl("ALTER TABLE t ADD c INT", end)]
+    events = [rotate(place), head, ddl("ALTER TABLE t ADD c INT", end)]
     lists = [events] if is_in_one else [[each] for each in events]
     scan = DdlScan(lambda _: iter(lists), 0, {}, "9.7.0", no_file_after)
     assert found(scan, place, end) == [(b"ALTER TABLE t ADD c INT", end)]
