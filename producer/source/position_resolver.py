@@ -17,7 +17,7 @@ from pymysqlreplication.constants import BINLOG
 from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import tagged_gtid
-from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN
+from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, carried
 from cdcbus.producer.binlog.dump_stream import BOUNDED, open_stream
 from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER, checksum_bytes_of
 from cdcbus.producer.binlog.gtid import (
@@ -267,20 +267,29 @@ class Binlog:
 
     def _begins(self, start: BinlogPosition | GtidSet) -> Iterator[Begin]:
         """Yields the begin of each transaction from `start` to the end of the binlog."""
-        file = ""
+        file, pos = "", 0
+        has_begun = False
         checksum_bytes = self._server.checksum_bytes
         with self._events(start) as events:
             for event in events:
                 timestamp, kind, _, length, end, _ = HEADER.unpack_from(event)
                 body = event[HEADER.size : length - checksum_bytes]
                 if kind == BINLOG.ROTATE_EVENT:
-                    file = body[8:].decode()
-                elif kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                    file, pos = body[8:].decode(), int.from_bytes(body[:8], "little")
+                    has_begun = False
+                    continue
+                if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     checksum_bytes = checksum_bytes_of(event)
-                elif kind in _BEGINS:
+                    continue
+                if end:  # has 32 bits
+                    pos = carried(pos, end)
+                elif has_begun:  # MariaDB omits the offsets of these events
+                    pos += length
+                if kind in _BEGINS:
+                    has_begun = True
                     # the header's time is in whole seconds
                     commit_ms = _commit_ms(kind, body) or timestamp * 1000
-                    yield Begin(file, end - length, commit_ms)
+                    yield Begin(file, pos - length, commit_ms)
 
     @contextmanager
     def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:
