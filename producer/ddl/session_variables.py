@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 # The codes of session variables in a Query event, "Query_event_codes", and their sizes in bytes.
 # Reading stops at a code that is not listed.
 (
@@ -19,7 +21,7 @@ from __future__ import annotations
 _MASTER_BYTES, _INVOKER, _SCHEMAS, _MICROSECONDS = range(10, 14)
 EXPLICIT_TIMESTAMPS = 16  # MySQL's explicit_defaults_for_timestamp
 DDL_XID = 17  # MySQL's, with DDL that has changed something in tables of InnoDB
-_HRNOW, XID = 128, 129  # MariaDB's
+_HRNOW, XID, _ALTER = 128, 129, 130  # MariaDB's
 _COLLATIONS = 131  # MariaDB's: pairs of a character set and its default collation
 _FIXED = {
     FLAGS: 4,
@@ -38,6 +40,9 @@ _FIXED = {
 }
 MARIADB_EXPLICIT_TIMESTAMPS = 1 << 24  # a flag
 _NO_SCHEMAS = 254  # too many to list
+# Flags of `_ALTER`, "gtid_flags_extra": with binlog_alter_two_phase an ALTER is logged when it
+# starts, while others still write rows of the old shape, and again when it has ended.
+_STARTED, _COMMITTED, _ROLLED_BACK = 2, 4, 8
 
 
 def session_variables(status: bytes) -> dict[int, bytes]:
@@ -54,12 +59,21 @@ def session_variables(status: bytes) -> dict[int, bytes]:
     return found
 
 
+def has_happened(variables: Mapping[int, bytes]) -> bool:
+    """Whether a statement has changed something: False for an ALTER that starts or has failed."""
+    return not int.from_bytes(variables.get(_ALTER, b"")[:1], "little") & (_STARTED | _ROLLED_BACK)
+
+
 def _end_of(code: int, status: bytes, at: int) -> int | None:
     """Where the variable whose value begins at `at` ends; None if unknown."""
     if code in _FIXED:
         return at + _FIXED[code]
     if code == _COLLATIONS:
         return at + 1 + status[at] * 4
+    if code == _ALTER:
+        if status[at] & (_COMMITTED | _ROLLED_BACK):
+            return at + 9  # the number of the transaction that started it
+        return at + 1
     if code in (_TIME_ZONE, _CATALOG_NZ):
         return at + 1 + status[at]
     if code == _CATALOG:

@@ -30,6 +30,7 @@ from cdcbus.producer.ddl.session_variables import (
     MARIADB_EXPLICIT_TIMESTAMPS,
     SQL_MODE,
     XID,
+    has_happened,
     session_variables,
 )
 from cdcbus.producer.ddl.tokens import PLAIN, Session
@@ -45,13 +46,14 @@ _SAID_BYTES = 1 << 26  # scanning more than this takes seconds, and is logged
 class Statement:
     """A statement in the binlog. `end` is the place after it; `thread` the session's number,
     `schema` the session's schema. `sql` is UTF-8, or the bytes as sent if not every character is
-    certain."""
+    certain. `has_happened`: not an ALTER of MariaDB that is logged when it starts or has failed."""
 
     end: BinlogCoordinates
     thread: int
     schema: str
     sql: bytes
     session: Session = PLAIN
+    has_happened: bool = True
 
 
 def statement(
@@ -89,7 +91,9 @@ def statement(
     if text is not None:
         sql = text.encode()
     thread = int.from_bytes(body[:4], "little")
-    return Statement(end, thread, schema.decode("utf-8", "replace"), sql, session)
+    return Statement(
+        end, thread, schema.decode("utf-8", "replace"), sql, session, has_happened(variables)
+    )
 
 
 def _flag(value: bytes | None) -> bool | None:
@@ -246,7 +250,9 @@ class DdlScan:
                         continue
                     query = _query(kind, body)
                     if query is not None and is_ddl(_sql(query)):
-                        found.append(statement(query, end, self._charsets, version))
+                        one = statement(query, end, self._charsets, version)
+                        if one.has_happened:
+                            found.append(one)
                 if until <= end:
                     break
         except PositionLost as lost:

@@ -311,6 +311,8 @@ class Reading:
         # Before the statement is looked at: whatever it is, tables may be different behind it.
         self._tables.forget_definitions()
         ddl = self._statement(body)
+        if not ddl.has_happened:
+            return
         self._filling.statements.append(ddl)
         self._schema.follow(ddl, self._place())
         # Read in any case: the reader must also follow statements that are published already.
