@@ -112,9 +112,10 @@ class TemporaryTables:
     def __init__(self) -> None:
         self._tables: set[tuple[int, TableId]] = set()
 
-    def takes(self, change: Change, thread: int) -> bool:
-        """Takes the next change of the session `thread`; whether it concerns a temporary table."""
-        if not isinstance(change, Altered | Created | Dropped):
+    def takes(self, change: Change, thread: int, *, is_of_session: bool) -> bool:
+        """Takes the next change of the session `thread`; whether it concerns a temporary table.
+        `is_of_session`: its statement depends on the session."""
+        if not isinstance(change, Altered | Created | Dropped | Renamed):
             return False
         key = (thread, change.table)
         if isinstance(change, Created) and change.is_temporary:
@@ -123,4 +124,9 @@ class TemporaryTables:
         if isinstance(change, Dropped) and (change.is_temporary or key in self._tables):
             self._tables.discard(key)
             return True
-        return isinstance(change, Altered) and key in self._tables
+        # Session numbers are given out anew when the server starts.
+        is_known = is_of_session and key in self._tables
+        if is_known and isinstance(change, Renamed):
+            self._tables.remove(key)
+            self._tables.add((thread, change.to))
+        return is_known and isinstance(change, Altered | Renamed)

@@ -19,6 +19,7 @@ from cdcbus.producer.binlog.event_types import (
     HEADER,
     INSIDE,
     ROW_STATEMENT,
+    SESSION_FLAG,
     checksum_bytes_of,
 )
 from cdcbus.producer.binlog.mariadb_compression import QUERY_COMPRESSED, plain_query
@@ -46,7 +47,9 @@ _SAID_BYTES = 1 << 26  # scanning more than this takes seconds, and is logged
 class Statement:
     """A statement in the binlog. `end` is the place after it; `thread` the session's number,
     `schema` the session's schema. `sql` is UTF-8, or the bytes as sent if not every character is
-    certain. `has_happened`: not an ALTER of MariaDB that is logged when it starts or has failed."""
+    certain. `has_happened`: not an ALTER of MariaDB that is logged when it starts or has failed.
+    `is_of_session`: it depends on the session, by a temporary table or by a function such as
+    CONNECTION_ID; a table that is altered or truncated without that is a real one."""
 
     end: BinlogCoordinates
     thread: int
@@ -54,14 +57,15 @@ class Statement:
     sql: bytes
     session: Session = PLAIN
     has_happened: bool = True
+    is_of_session: bool = False
 
 
 def statement(
-    body: bytes, end: BinlogCoordinates, charsets: Mapping[int, str], version: str
+    body: bytes, end: BinlogCoordinates, charsets: Mapping[int, str], version: str, flags: int
 ) -> Statement:
     """Parses a Query event's body. `charsets`: collation id -> character set; `version`: the
-    server's version text. Layout: "Query_log_event": thread, time, length of the schema's name,
-    error, length of the variables, variables, schema, 0, text."""
+    server's version text; `flags`: those of the event's header. Layout: "Query_log_event": thread,
+    time, length of the schema's name, error, length of the variables, variables, schema, 0, text."""
     start = 13 + int.from_bytes(body[11:13], "little")
     schema = body[start : start + body[8]]
     sql = body[start + body[8] + 1 :]
@@ -92,7 +96,13 @@ def statement(
         sql = text.encode()
     thread = int.from_bytes(body[:4], "little")
     return Statement(
-        end, thread, schema.decode("utf-8", "replace"), sql, session, has_happened(variables)
+        end,
+        thread,
+        schema.decode("utf-8", "replace"),
+        sql,
+        session,
+        has_happened=has_happened(variables),
+        is_of_session=bool(flags & SESSION_FLAG),
     )
 
 
@@ -225,7 +235,7 @@ class DdlScan:
         try:
             for events in self._events(end):
                 for event in events:
-                    _, kind, _, _, end_pos, _ = HEADER.unpack_from(event)
+                    _, kind, _, _, end_pos, flags = HEADER.unpack_from(event)
                     body = event[HEADER.size : len(event) - checksum_bytes]
                     if kind == BINLOG.ROTATE_EVENT:
                         file = body[8:].decode()
@@ -250,7 +260,7 @@ class DdlScan:
                         continue
                     query = _query(kind, body)
                     if query is not None and is_ddl(_sql(query)):
-                        one = statement(query, end, self._charsets, version)
+                        one = statement(query, end, self._charsets, version, flags)
                         if one.has_happened:
                             found.append(one)
                 if until <= end:

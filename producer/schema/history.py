@@ -325,7 +325,11 @@ class SchemaHistory:
             return self._search.charset(schema, place)
 
         for change in self._search.changes(statement):
-            if self._temporary.takes(change, statement.thread) or not self._is_in_scope(change):
+            if self._temporary.takes(
+                change, statement.thread, is_of_session=statement.is_of_session
+            ):
+                continue
+            if not self._is_in_scope(change):
                 continue
             if self._does_nothing(change, before):
                 continue

@@ -163,7 +163,7 @@ class TableSearch:
             end = statement.end
             if not any(_is_about(change, name) for name in names):
                 continue
-            if temporary.takes(change, statement.thread):
+            if temporary.takes(change, statement.thread, is_of_session=statement.is_of_session):
                 continue
             if _is_conditional(change) and before(change.table) is not Missing.DROPPED:
                 continue

@@ -29,22 +29,40 @@ class DdlReader:
         # temporary tables by session, each hides the real table of its name
         self._temporary: set[tuple[int, TableId]] = set()
 
-    def read(self, statement: Statement, origin: Origin) -> Iterator[TableDdl]:
-        """Yields one DDL for each table that the task reads. Raises UnreadableEvent for a TRUNCATE
-        that is not understood."""
+    def read(
+        self, statement: Statement, origin: Origin, *, is_left_out: bool = False
+    ) -> Iterator[TableDdl]:
+        """Yields one DDL for each table that the task reads; none if the statement `is_left_out`.
+        Raises UnreadableEvent for a TRUNCATE that is not understood, or may be of a temporary
+        table."""
         found = named(statement.sql, statement.schema, statement.session)
         if found is None:
-            self._refuse(statement, origin)
+            if not is_left_out:
+                self._refuse(statement, origin)
             return
         for one in map(self._folded, found):
-            session = (statement.thread, one.table)
-            if one.is_temporary and one.kind == "CREATE":
-                self._temporary.add(session)
-            elif session in self._temporary:
-                if one.kind == "ERASE":
-                    self._temporary.remove(session)
-            elif not one.is_temporary and (table := self._wanted(one)) is not None:
-                yield TableDdl(table, one.kind, statement.sql.decode(), origin)
+            if self._is_temporary(one, statement) or is_left_out:
+                continue
+            table = self._wanted(one)
+            if table is None:
+                continue
+            if one.kind == "TRUNCATE" and statement.is_of_session:
+                raise UnreadableEvent(_unclear(table))
+            yield TableDdl(table, one.kind, statement.sql.decode(), origin)
+
+    def _is_temporary(self, one: Named, statement: Statement) -> bool:
+        """Whether it concerns a temporary table, of which it takes note."""
+        key = (statement.thread, one.was or one.table)
+        if one.is_temporary and one.kind == "CREATE":
+            self._temporary.add(key)
+        elif one.kind == "ERASE" and key in self._temporary:
+            self._temporary.remove(key)
+            return True
+        elif statement.is_of_session and key in self._temporary and one.kind != "CREATE":
+            self._temporary.remove(key)
+            self._temporary.add((statement.thread, one.table))
+            return True
+        return one.is_temporary
 
     def _folded(self, one: Named) -> Named:
         if not self._folds_names:
@@ -71,3 +89,12 @@ class DdlReader:
                 origin.file,
                 origin.pos,
             )
+
+
+def _unclear(table: TableId) -> str:
+    return (
+        f"a TRUNCATE of {table}, or of a temporary table of that name: the binlog shows which one "
+        "only where the CREATE TEMPORARY TABLE of its session was read, too, and none was since the "
+        "task was started. If the table itself was emptied, empty it at the targets; then set the "
+        "position past it, or continue without it by loader.source.truncate=false"
+    )

@@ -296,7 +296,7 @@ class Reading:
             if not self._transaction.has_begun:
                 self._end(timestamp)
         elif not kinds.INSIDE.fullmatch(sql):
-            is_filled = kinds.CREATE_TABLE.match(sql) and self._fills_table(body)
+            is_filled = kinds.CREATE_TABLE.match(sql) and self._fills_table(event, body)
             if is_filled and not self._is_from_elsewhere(event):
                 self._row_statement(sql, body)
             self._definition(event, body, timestamp)
@@ -310,15 +310,15 @@ class Reading:
         """Takes a DDL statement: into the schema history, and into the batch if published."""
         # Before the statement is looked at: whatever it is, tables may be different behind it.
         self._tables.forget_definitions()
-        ddl = self._statement(body)
+        ddl = self._statement(event, body)
         if not ddl.has_happened:
             return
         self._filling.statements.append(ddl)
         self._schema.follow(ddl, self._place())
         # Read in any case: the reader must also follow statements that are published already.
-        parts = list(self._ddl.read(ddl, self._origin(event, timestamp)))
-        if not self._is_from_elsewhere(event) and not self._is_out():
-            self._filling.parts += parts
+        is_left_out = self._is_from_elsewhere(event) or self._is_out()
+        origin = self._origin(event, timestamp)
+        self._filling.parts += self._ddl.read(ddl, origin, is_left_out=is_left_out)
 
     def _row_statement(self, sql: bytes, body: bytes) -> None:
         """Takes a statement that changes rows: counts it as skipped, or raises UnreadableEvent."""
@@ -331,11 +331,12 @@ class Reading:
         part."""
         self._query(event, body[:13] + body[26:], timestamp)
 
-    def _statement(self, body: bytes) -> Statement:
-        return statement(body, self._event_end(), self._server.charsets, self._version)
+    def _statement(self, event: bytes, body: bytes) -> Statement:
+        flags = HEADER.unpack_from(event)[5]
+        return statement(body, self._event_end(), self._server.charsets, self._version, flags)
 
-    def _fills_table(self, body: bytes) -> bool:
-        created = self._statement(body)
+    def _fills_table(self, event: bytes, body: bytes) -> bool:
+        created = self._statement(event, body)
         return fills_table(created.sql, created.session)
 
     def _compressed_query(self, event: bytes, body: bytes, timestamp: int) -> None:

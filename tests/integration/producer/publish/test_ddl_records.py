@@ -146,3 +146,24 @@ def test_the_ddl_of_the_server_names_its_tables_and_stands_at_its_place(
     assert all(
         ddl.origin.pos and ddl.origin.commit_us and ddl.table.schema == name for ddl in found
     )
+
+
+@pytest.mark.source
+def test_a_truncate_of_a_temporary_table_that_is_older_than_the_reading_is_not_taken_for_the_tables(
+    source: Database, source_cursor: Cursor, name: str
+) -> None:
+    with connect(source) as connection, connection.cursor() as other:
+        run(other, "SET SESSION binlog_format = STATEMENT")
+        before = position(source_cursor)
+        run(other, f"CREATE TEMPORARY TABLE {name}.t (id INT)")
+        created = position(source_cursor)
+        run(other, f"TRUNCATE {name}.t")
+        truncated = position(source_cursor)
+        run(other, f"DROP TEMPORARY TABLE {name}.t")
+        run(other, f"CREATE TABLE {name}.t (id INT)", f"TRUNCATE {name}.t")
+    end = position(source_cursor)
+    task = fetch_task(source, name)
+    with pytest.raises(UnreadableEvent, match=rf"a TRUNCATE of {name}\.t, or of a temporary table"):
+        read_batches(task, created, end)
+    for start in (before, truncated):
+        assert [ddl.kind for ddl in ddl_of(read_batches(task, start, end))] == ["TRUNCATE"]

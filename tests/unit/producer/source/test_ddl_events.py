@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import pytest
 
 from cdcbus.plugins.errors import UnreadableEvent
@@ -60,9 +62,14 @@ def test_statements_name_their_tables_and_what_happens_to_them(
 
 
 def read(
-    *texts: str | bytes, truncates: bool = True, definitions: bool = True, folds_names: bool = False
+    *texts: str | bytes,
+    truncates: bool = True,
+    definitions: bool = True,
+    folds_names: bool = False,
+    of_session: Collection[str] = (),
 ) -> list[TableDdl]:
-    """Of one session, where the task reads `s.a` alone."""
+    """Of one session, where the task reads `s.a` alone. `of_session`: the statements that depend
+    on it."""
     reader = DdlReader(
         TableFilter(FilterConfig(regexes=(r"s\.a",))),
         DdlConfig(truncates, definitions),
@@ -74,6 +81,7 @@ def read(
             7,
             "s",
             text if isinstance(text, bytes) else text.encode(),
+            is_of_session=text in of_session,
         )
         for text in texts
     ]
@@ -105,8 +113,31 @@ def test_a_temporary_table_hides_the_one_of_its_name_until_it_is_dropped() -> No
         "ALTER TABLE a ADD c INT",
         "DROP TEMPORARY TABLE IF EXISTS a",
     )
-    assert read(*hidden) == []
-    assert [ddl.kind for ddl in read(*hidden, "TRUNCATE a")] == ["TRUNCATE"]
+    assert read(*hidden, of_session=hidden) == []
+    assert [ddl.kind for ddl in read(*hidden, "truncate a", of_session=hidden)] == ["TRUNCATE"]
+
+
+def test_a_temporary_table_keeps_hiding_under_a_new_name() -> None:
+    hidden = (
+        "CREATE TEMPORARY TABLE b (id INT)",
+        "ALTER TABLE b RENAME a",
+        "TRUNCATE a",
+        "DROP TEMPORARY TABLE a",
+    )
+    assert read(*hidden, of_session=hidden) == []
+
+
+def test_a_later_session_of_the_same_number_has_not_its_temporary_tables() -> None:
+    created = "CREATE TEMPORARY TABLE a (id INT)"
+    found = read(created, "TRUNCATE a", "ALTER TABLE a ADD c INT", of_session=(created,))
+    assert [ddl.kind for ddl in found] == ["TRUNCATE", "ALTER"]
+
+
+def test_a_truncate_that_may_be_of_a_temporary_table_stops_unless_none_is_wanted() -> None:
+    with pytest.raises(UnreadableEvent, match=r"^a TRUNCATE of s\.a, or of a temporary table"):
+        read("TRUNCATE a", of_session=("TRUNCATE a",))
+    assert read("TRUNCATE a", of_session=("TRUNCATE a",), truncates=False) == []
+    assert read("TRUNCATE b", of_session=("TRUNCATE b",)) == []
 
 
 def test_a_server_that_folds_names_gets_them_as_its_rows_have_them() -> None:
