@@ -211,6 +211,15 @@ class MariadbGtids:
             for domain, gtid in other._last.items()
         )
 
+    def missing(self, other: MariadbGtids) -> str:
+        """What another state has in domains of this one, but this one has not; a domain that this
+        one does not have at all may be another server's."""
+        found = []
+        for domain, gtid in other._last.items():
+            if domain in self._last and _sequence(self._last[domain]) < _sequence(gtid):
+                found.append(gtid)
+        return ",".join(found)
+
     def __str__(self) -> str:
         return ",".join(self._last[domain] for domain in sorted(self._last, key=int))
 

@@ -65,7 +65,8 @@ def statement(
 ) -> Statement:
     """Parses a Query event's body. `charsets`: collation id -> character set; `version`: the
     server's version text; `flags`: those of the event's header. Layout: "Query_log_event": thread,
-    time, length of the schema's name, error, length of the variables, variables, schema, 0, text."""
+    time, length of the schema's name, error, length of the variables, variables, schema, 0,
+    text."""
     start = 13 + int.from_bytes(body[11:13], "little")
     schema = body[start : start + body[8]]
     sql = body[start + body[8] + 1 :]

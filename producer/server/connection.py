@@ -295,6 +295,11 @@ def now_ms(connection: Connection) -> int:
     return int(query(connection, "SELECT UNIX_TIMESTAMP(NOW(3)) * 1000")[0][0])
 
 
+def logged_gtids(connection: Connection) -> str:
+    """The last transaction of each domain in MariaDB's binlog."""
+    return str(query(connection, "SELECT @@GLOBAL.gtid_binlog_pos")[0][0])
+
+
 def missing_gtids(connection: Connection, gtid: str) -> str:
     """The part of a MySQL GTID set that the server has not executed."""
     return re.sub(

@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 
 from cdcbus.plugins.contracts import SchemaStore
-from cdcbus.plugins.errors import ConfigError, PositionLost, SourceMisconfigured
+from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind, SourceMisconfigured
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
@@ -183,8 +183,8 @@ class BinlogSource:
 
     def instead(self, lost: PositionLost) -> BinlogPosition:
         """Returns the position to resume from after a lost one, as the task file says, and logs
-        it; raises `lost` if the task file does not say."""
-        if self._on_position_lost is None:
+        it; raises `lost` if the task file does not say, or the server may still catch up."""
+        if self._on_position_lost is None or isinstance(lost, SourceBehind):
             raise lost
         position = self.locate(self._on_position_lost)
         LOG.warning(
@@ -224,6 +224,8 @@ class BinlogSource:
             except PositionLost as lost:
                 following = self._binlog.file_after(reading.file)
                 if BROKEN_OFF not in str(lost) or not following:
+                    if not self._server.has_files_of(position):
+                        self._binlog.check_executed(position)
                     raise self._binlog.lost(position, str(lost)) from lost
                 LOG.warning(
                     "%s: %s breaks off, as after a power loss; continuing with %s. %s",

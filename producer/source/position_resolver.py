@@ -22,6 +22,7 @@ from cdcbus.producer.binlog.dump_stream import BOUNDED, open_stream
 from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER, checksum_bytes_of
 from cdcbus.producer.binlog.gtid import (
     GtidSet,
+    MariadbGtids,
     commit_us,
     gtids_before_file,
     mysql_gtid,
@@ -111,25 +112,44 @@ class Binlog:
 
     def after_gtids(self, position: BinlogPosition) -> BinlogPosition:
         """The position with the place of the first transaction that is not in its GTID set, and
-        no server, as reading uses the set. Raises PositionLost when the server lacks some of the
-        set, or no longer has everything that follows."""
+        no server, as reading uses the set. Raises SourceBehind when the server lacks some of the
+        set, PositionLost when it no longer has everything that follows."""
         with servers.reported(self._config):
-            if not self._server.is_mariadb:  # MariaDB checks them itself, and has no such functions
-                self._check_executed(position)
-                self._check_purged(position)
             gtids = parse_gtids(position.gtid, is_mariadb=self._server.is_mariadb)
-            place: Begin | BinlogPosition | None = next(self._begins(gtids), None)
+            if not self._server.is_mariadb:  # MariaDB checks them itself
+                self.check_executed(position)
+                self._check_purged(position)
+            try:
+                place: Begin | BinlogPosition | None = next(self._begins(gtids), None)
+            except PositionLost:
+                self.check_executed(position)  # MariaDB's own error is the same for both
+                raise
         if place is None:  # all of them are in the set
             place = self.latest()
         return replace(position, file=place.file, pos=place.pos, server_uuid="", file_created_ms=0)
 
-    def _check_executed(self, position: BinlogPosition) -> None:
-        if missing := servers.missing_gtids(self._connection, position.gtid):
+    def check_executed(self, position: BinlogPosition) -> None:
+        """Raises SourceBehind when the server lacks some of the position's GTID set."""
+        if missing := self._missing(position):
             raise SourceBehind(
-                f"source {self._where()} has not executed {missing}, which the task has "
-                f"read{_committed(position)}: it is behind, "
-                "it has lost them, or its binlog was reset"
+                f"{missing}: it is behind, it has lost them, its binlog was reset, or it is a "
+                "replica that writes none (log_slave_updates, log_replica_updates)"
             )
+
+    def _missing(self, position: BinlogPosition) -> str:
+        """A clause that names the GTIDs of the position that the server lacks; empty if none."""
+        with servers.reported(self._config):
+            if self._server.is_mariadb:
+                logged = MariadbGtids.parse(servers.logged_gtids(self._connection))
+                missing = logged.missing(MariadbGtids.parse(position.gtid))
+            else:
+                missing = servers.missing_gtids(self._connection, position.gtid)
+        if not missing:
+            return ""
+        return (
+            f"source {self._where()} has not executed {missing}, which the task has "
+            f"read{_committed(position)}"
+        )
 
     def _check_purged(self, position: BinlogPosition) -> None:
         if purged := servers.purged_gtids(self._connection, position.gtid):
@@ -172,9 +192,9 @@ class Binlog:
                 following,
             )
             return replace(self.start_of(following), batch_id=position.batch_id)
-        if position.gtid and self._server.has_gtids and not self._server.is_mariadb:
-            with servers.reported(self._config):
-                self._check_executed(position)
+        is_comparable = position.gtid and self._server.has_gtids and not self._server.is_mariadb
+        if is_comparable and (missing := self._missing(position)):
+            raise PositionLost(f"{missing}: it has lost them, or its binlog was reset")
         known = self._named(position.file, position.pos, position.gtid)
         return replace(
             known,

@@ -9,7 +9,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.errors import ConfigError, PositionLost, SourceMisconfigured
+from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind, SourceMisconfigured
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer.config import FetchTask
@@ -219,12 +219,22 @@ def test_gtids_that_the_server_does_not_have_are_lost(
     gtid = "0-1-99999999" if is_mariadb else f"{ELSEWHERE}:1-5"
     with (
         BinlogSource(task) as source,
-        pytest.raises(
-            PositionLost,
-            match="0-1-99999999" if is_mariadb else f"has not executed {ELSEWHERE}:1-5",
-        ),
+        pytest.raises(SourceBehind, match=f"has not executed {gtid}, .*: it is behind"),
     ):
         source.locate(AtGtid(gtid))
+
+
+def test_a_server_that_is_behind_is_waited_for_whatever_the_task_file_says_of_lost_positions(
+    task: FetchTask, source_cursor: Cursor, is_mariadb: bool
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    gtid = "0-1-99999999" if is_mariadb else f"{ELSEWHERE}:1-5"
+    positions = MemoryPositions()
+    elsewhere = BinlogPosition("mysql-bin.000001", 4, gtid=gtid, server_uuid=ELSEWHERE)
+    positions.save(elsewhere.to_json())
+    task = replace(task, on_position_lost=Edge.EARLIEST)
+    with BinlogSource(task) as source, pytest.raises(SourceBehind):
+        start_position(task, positions, source)
 
 
 def test_a_file_of_the_same_name_that_is_another_one_is_not_read(

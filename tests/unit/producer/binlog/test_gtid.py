@@ -106,6 +106,7 @@ def test_a_mariadb_position_covers_what_is_as_far_in_every_domain() -> None:
     assert not found.covers(MariadbGtids.parse("0-1-6"))
     assert not found.covers(MariadbGtids.parse("2-1-1"))
     assert found.covers(MariadbGtids.parse(""))
+    assert found.missing(MariadbGtids.parse("0-2-5,1-2-7,2-1-1")) == "1-2-7"
 
 
 def test_the_last_of_a_domain_in_a_gtid_list_counts() -> None:
