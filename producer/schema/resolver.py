@@ -68,7 +68,7 @@ _CODES: dict[str, Set[int]] = {
     "json": {TYPE.JSON, TYPE.BLOB},  # MariaDB's is a text
     "enum": {TYPE.ENUM},
     "set": {TYPE.SET},
-    "vector": {VECTOR},
+    "vector": {VECTOR, TYPE.VARCHAR},  # MariaDB's is a VARBINARY
     **dict.fromkeys(OWN_TYPES, frozenset((TYPE.STRING,))),
     **dict.fromkeys(("tinytext", "text", "mediumtext", "longtext"), _BLOBS),
     **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), _BLOBS),

@@ -28,6 +28,7 @@ def table_map(*columns: BinlogColumn) -> TableMap:
         (BinlogColumn("", TYPE.STRING, (16, 0)), "uuid", True),
         (BinlogColumn("", TYPE.STRING, (4, 0)), "uuid", False),
         (BinlogColumn("", TYPE.STRING, (4, 0)), "inet4", True),
+        (BinlogColumn("", TYPE.VARCHAR, (12, 0)), "vector(3)", True),
     ],
 )
 def test_a_column_fits_by_type_size_and_sign(
