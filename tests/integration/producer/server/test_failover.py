@@ -14,7 +14,7 @@ import pytest
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Database
-from cdcbus.plugins.errors import PositionLost, SourceRefused, SourceUnavailable
+from cdcbus.plugins.errors import PositionLost, SourceBehind, SourceRefused, SourceUnavailable
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask
@@ -143,6 +143,33 @@ def test_the_next_address_is_read_when_the_first_is_gone(
         with Running(task, positions) as running:
             running.until_stored(second.execute(*inserts(name, 6)))
         assert ids(kafka, name)[-1] == 6
+
+
+def test_a_replica_that_lags_is_waited_for(
+    server: PrivateMariadb, task: FetchTask, kafka: str, name: str
+) -> None:
+    """Although the task file says how to go on from a lost position."""
+    positions = MemoryPositions()
+    with private_mariadb("--server-id=2", "--log-slave-updates") as second:
+        server.execute(*access_for_replicas())
+        source = replace(task.source, user=REPLICA, password=REPLICA_PASSWORD)
+        task = replace(task, source=source, on_position_lost=Edge.EARLIEST)
+        second.execute(*replicating(server))
+        ran(task, positions, lambda: server.execute(*inserts(name, 1)))
+        wait_until(lambda: rows(second, name) == 1, "the second server to have the row")
+        second.execute("STOP SLAVE")
+        ran(task, positions, lambda: server.execute(*inserts(name, 2)))
+        place = (second.database.host, second.database.port)
+        there = replace(task, source=replace(source, addresses=(place,)))
+        with (
+            pytest.raises(SourceBehind, match="has not executed 0-1-"),
+            Running(there, positions) as running,
+        ):
+            running.ends()
+        second.execute("START SLAVE")
+        wait_until(lambda: rows(second, name) == 2, "the second server to have both rows")
+        ran(there, positions, lambda: second.execute(*inserts(name, 3)))
+    assert ids(kafka, name) == [1, 2, 3]
 
 
 def test_a_failover_by_gtids_keeps_the_schema_history(
