@@ -94,7 +94,7 @@ class DdlReader:
 def _unclear(table: TableId) -> str:
     return (
         f"a TRUNCATE of {table}, or of a temporary table of that name: the binlog shows which one "
-        "only where the CREATE TEMPORARY TABLE of its session was read, too, and none was since the "
-        "task was started. If the table itself was emptied, empty it at the targets; then set the "
-        "position past it, or continue without it by loader.source.truncate=false"
+        "only where the CREATE TEMPORARY TABLE of its session was read, too, and none was since "
+        "the task was started. If the table itself was emptied, empty it at the targets; then set "
+        "the position past it, or continue without it by loader.source.truncate=false"
     )
