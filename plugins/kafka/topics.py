@@ -72,7 +72,9 @@ class Topics:
         servers = self._config.servers
         try:
             new = NewTopic(topic, shape.partitions, shape.replicas)
-            answers = self._admin().create_topics([new])
+            # Held until the answer is there: an answer ends with its client.
+            admin = self._admin()
+            answers = admin.create_topics([new])
             answers[topic].result(timeout=ANSWER_SECONDS)
         except KafkaException as error:
             reason = error.args[0]
@@ -105,7 +107,8 @@ class Topics:
         it."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         try:
-            answers = self._admin().describe_configs([resource])
+            admin = self._admin()
+            answers = admin.describe_configs([resource])
             found = answers[resource].result(timeout=ANSWER_SECONDS)
             return int(found["max.message.bytes"].value)
         except (KafkaException, KeyError, ValueError, TimeoutError):

@@ -412,7 +412,8 @@ def test_changes_of_many_rows_by_columns_are_known_by_their_record_keys(
     partition key is a part of it."""
     monkeypatch.setattr(prepare, "MIN_RECORDS", 1)
     server.execute("CREATE TABLE {schema}.moves (id INT, grp INT, v INT, PRIMARY KEY (id, grp))")
-    table = replace(MOVES, key=("id", "grp"))
+    columns = (Column("id", "int"), Column("grp", "int"), Column("v", "int"))
+    table = replace(MOVES, columns=columns, key=("id", "grp"))
     for partition_key in (("grp", "id"), ("grp",), ("id",)):
         partition = Source(table, partition_key, {})
         for number in range(300):
