@@ -30,6 +30,8 @@ from cdcbus.plugins.start import Replay
 LOG = logging.getLogger(__name__)
 FORGET_SECONDS = 60.0
 LOG_SECONDS = 1.0
+# During a batch nothing is received. In a shorter one that makes no difference.
+LONG_SECONDS = 5.0
 
 # The offset up to which each partition is applied, exclusive.
 Goals = dict[TopicPartition, int]
@@ -97,6 +99,8 @@ class BatchApplier:
             waiting = self._apply(apply, ends, is_held=is_held)
             self._is_torn = False
         finally:
+            if time.time() - self.progress.batch_since > LONG_SECONDS:
+                self.progress.received.update(self.progress.next_offsets)
             self.progress.batch_since = 0.0
         self._positions.save_if_due(self.progress.next_offsets, self.progress.last)
         return not waiting

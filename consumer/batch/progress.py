@@ -49,7 +49,8 @@ class Progress:
     last: dict[TopicPartition, Landmark] = field(default_factory=dict)
     # Where batches have ended, to check that the logs are still the same.
     passed: deque[Passed] = field(default_factory=lambda: deque(maxlen=PASSED))
-    # Partitions of which something was received since the watch for stalled ones last looked.
+    # Partitions of which something was received since the watch for stalled ones last looked, or
+    # of which nothing could be, during a long batch.
     received: set[TopicPartition] = field(default_factory=set)
     # Read before the logs are compared with the last records.
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)

@@ -30,8 +30,6 @@ EPOCH_SECONDS = 1.0
 # progress, and those that the client has fetched ahead.
 UNDER_WAY = 4
 STALL_SECONDS = 30.0
-# Looks come every second; in a longer pause between two of them a batch was applied.
-PAUSE_SECONDS = 5.0
 ANSWER_SECONDS = 10.0
 
 
@@ -74,7 +72,7 @@ class _Stall:
         self._offsets: dict[TopicPartition, int] = {}
         # When each partition last moved, and when Kafka was last queried.
         self._since: dict[TopicPartition, float] = {}
-        self._looked_at = self._noted_at = monotonic()
+        self._looked_at = monotonic()
         # Partitions of which Kafka held more at the last look.
         self._suspects = frozenset[TopicPartition]()
 
@@ -111,15 +109,12 @@ class _Stall:
 
     def _note_moves(self, now: float) -> None:
         offsets = self._progress.next_offsets
-        # In a batch nothing is received, and it can be any partition's.
-        is_in_batch = self._progress.batch_since or now - self._noted_at > PAUSE_SECONDS
-        self._noted_at = now
         moved = set()
         for partition, offset in offsets.items():
             # Records that wait for another partition are received again and again, at the same
-            # offset.
-            is_received = partition in self._progress.received
-            if is_in_batch or is_received or self._offsets.get(partition) != offset:
+            # offset. A batch in progress can be any partition's.
+            is_received = self._progress.batch_since or partition in self._progress.received
+            if is_received or self._offsets.get(partition) != offset:
                 moved.add(partition)
         self._progress.received.clear()
         self._offsets = dict(offsets)

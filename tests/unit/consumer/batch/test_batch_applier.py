@@ -223,6 +223,17 @@ def ends(*offsets: int) -> dict[TopicPartition, int]:
     return dict(zip(PARTITIONS, offsets, strict=True))
 
 
+def test_nothing_can_be_received_during_a_long_batch(monkeypatch: pytest.MonkeyPatch) -> None:
+    run, first = Run(World()), PARTITIONS[0]
+    for long_seconds, received in ((1000.0, {first}), (-1.0, {*PARTITIONS})):
+        monkeypatch.setattr(batch_applier, "LONG_SECONDS", long_seconds)
+        run.progress.received.clear()
+        ends = {first: run.progress.next_offsets[first] + 1}
+        records = run.records({**run.progress.next_offsets, **ends})
+        assert run.batches.apply_records(records, ends)
+        assert run.progress.received == received
+
+
 def test_positions_are_written_once_for_many_batches_and_only_those_that_have_moved(
     due: Callable[[bool], None],
 ) -> None:

@@ -139,7 +139,21 @@ def test_a_target_that_takes_long_for_each_batch_is_no_stall_of_kafka(kafka: Kaf
     for _ in range(9):
         kafka.now += STALL_SECONDS + 10
         progress.move(ONE, progress.next_offsets[ONE] + 1, None)
+        # As BatchApplier does after a long batch.
+        progress.received.update(progress.next_offsets)
         assert watch.look() is None
+
+
+def test_a_kafka_that_takes_long_not_to_answer_is_told_as_well(
+    kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def silent(*_: object) -> None:
+        kafka.now += topic_watch.ANSWER_SECONDS
+        raise KafkaException("it does not answer")
+
+    monkeypatch.setattr(topic_watch, "ends_of", silent)
+    watch, _ = watching(kafka, 9)
+    assert [type(each) for each in looks(watch, kafka, 2 * STALL_SECONDS)] == [BusUnavailable]
 
 
 def test_a_partition_whose_records_wait_for_another_one_is_not_stalled(kafka: Kafka) -> None:
