@@ -6,8 +6,8 @@
 They run one after the other on one stack, `--runs` times each. Ratios are to the baseline of the
 same run: a bare COPY, a bare loop, python-mysql-replication, a dump. The table shows the least, the
 median and the most of each figure, beside the bar that cdcbus sets itself and what a peer took for
-the same on a machine like that. `--baseline` compares ratios with the stored ones, and exits with 1
-where one is a quarter worse; `--store` writes them.
+the same on a machine like that. `--baseline` compares the best ratios with the stored medians, and
+exits with 1 where one is a quarter worse; `--store` writes the medians.
 """
 
 from __future__ import annotations
