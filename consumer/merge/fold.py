@@ -132,12 +132,11 @@ class _Fold:
 
     def _has_lost(self, key: Key, full: Key) -> bool:
         """Whether the target holds less of a key than the source, beyond its spelling."""
-        if self.say is None or self.say(key) == full:
-            return False
-        return any(
-            said != own and column.type not in SPELLINGS
-            for said, own, column in zip(self.say(key), full, self.table.key_columns, strict=True)
-        )
+        said = self.say(key) if self.say else full
+        for held, own, column in zip(said, full, self.table.key_columns, strict=True):
+            if held != own and column.type not in SPELLINGS:
+                return True
+        return False
 
     def clear(self, key: Key) -> None:
         known = self.nets.get(key)
