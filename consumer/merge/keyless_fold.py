@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
-from cdcbus.consumer.merge.whole_row import Key, columns_missing, in_order, source_columns_missing
+from cdcbus.consumer.merge.whole_row import Key, columns_missing, in_order
 from cdcbus.plugins.contracts import Swaps, TableBatch, TargetTable
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.loaders.cells.canonical import holding
@@ -42,7 +42,7 @@ def merge_keyless(
 
 def _whole(change: RowChange, table: TargetTable) -> Row:
     before = change.before or {}
-    missing = source_columns_missing(change.table, before)
+    missing = change.table.lacking(before)
     if change.op is Op.UPDATE and not change.table.has_old_rows:
         # What the source did not log is in neither image: by the rest another row would be found.
         missing = columns_missing(change, table, before)

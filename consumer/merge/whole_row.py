@@ -17,17 +17,12 @@ def columns_missing(change: RowChange, target: TargetTable, row: Row) -> list[st
     """The columns that a row of a mapped change lacks to be whole: of the source's columns, or,
     where records do not describe all of them, of the target's writable columns."""
     if change.table.is_described:
-        return source_columns_missing(change.table, row)
+        return change.table.lacking(row)
     return [
         name
         for name, column in target.columns.items()
         if not column.is_generated and name not in row
     ]
-
-
-def source_columns_missing(source: Table, row: Row) -> list[str]:
-    """The source's columns that a row lacks."""
-    return [column.name for column in source.columns if column.name not in row]
 
 
 def in_order(target: TargetTable, names: Container[str]) -> tuple[str, ...]:

@@ -104,7 +104,7 @@ def read_rows(
 ) -> ReadRows | None:
     """The rows; None where they must take the path through records. `first`: what the consumer task
     reads from the record of the first image."""
-    names = [column.name for column in selected.table.table.columns]
+    names = selected.table.table.names
     if len(first) != 1 or any(name.lower().endswith(_FLAG) for name in names):
         return None
     like = first[0]

@@ -232,8 +232,7 @@ def _origin(lag: Lag, moment: Moment, side: SourceSide) -> Origin:
 def _change(side: SourceSide, key: Key, row: Cells | None, origin: Origin) -> RowChange:
     table = _described(side)
     if row is not None:
-        names = [column.name for column in table.columns]
-        after = dict(zip(names, row, strict=True))
+        after = dict(zip(table.names, row, strict=True))
         return RowChange(table, Op.INSERT, None, after, origin, is_last=True)
     return RowChange(table, Op.DELETE, _cells(side, key), None, origin, is_last=True)
 
