@@ -36,6 +36,7 @@ from cdcbus.ops.stack.stack import down, up
 from cdcbus.plugins.task_status import State
 from tests.bench.figures import tell
 from tests.support.bus import Bus, load_text, open_bus
+from tests.support.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 PATIENCE_SECONDS = 900.0
@@ -208,7 +209,7 @@ def main(idle: int, active: int, rows: float, seconds: float, home: Path | None)
             tell(f"memory of {len(tasks)} idle tasks", memory, "MB", is_less_better=True)
             console.print(table)
             busy = tasks[:active]
-            producer = Producer({"bootstrap.servers": addresses.kafka, "linger.ms": 0})
+            producer = kafka_producer(addresses.kafka, {"linger.ms": 0})
             first = _send(producer, schema, busy, rows, WARM_SECONDS, 0)  # wakes them
             _delays(run, schema, busy, 0, first)
             result: list[int] = []

@@ -22,7 +22,6 @@ from statistics import median
 import click
 import psycopg
 import pymysql
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from rich.console import Console
@@ -33,6 +32,7 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from tests.bench.figures import tell
 from tests.support.bus import load_text, open_bus
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -46,7 +46,7 @@ def open_table(addresses: Addresses, folder: Path) -> Iterator[tuple[Shop, Calla
     admin = AdminClient({"bootstrap.servers": addresses.kafka})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(60)
     table = Table(TableId(name, "t"), (Column("id", "int"), Column("v", "int")), ("id",))
-    producer = Producer({"bootstrap.servers": addresses.kafka, "linger.ms": 0})
+    producer = kafka_producer(addresses.kafka, {"linger.ms": 0})
 
     def put(number: int) -> None:
         change = RowChange(table, Op.INSERT, None, {"id": str(number), "v": "1"})

@@ -13,13 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -52,7 +52,7 @@ class Bursts:
 
     def __init__(self, shop: Shop, choose: random.Random) -> None:
         self._topic, self._choose = shop.name, choose
-        self._producer = Producer({"bootstrap.servers": shop.addresses.kafka})
+        self._producer = kafka_producer(shop.addresses.kafka)
         self._tables = {
             name: Table(TableId(shop.name, name), COLUMNS, keys)
             for name, keys in (("t", ("id",)), ("log", ()))

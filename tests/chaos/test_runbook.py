@@ -119,7 +119,7 @@ def test_a_task_is_cloned_moved_taken_over_and_split_and_the_tables_are_equal(
         with changing(source, name):
             for task_id in PARTS:
                 wait_until(
-                    lambda: bus.json("task", "status", task_id)["progress"]["rows"] > 0,
+                    lambda: bus.rows(task_id) > 0,
                     f"rows of {task_id}",
                     PATIENCE_SECONDS,
                 )

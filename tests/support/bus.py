@@ -106,6 +106,11 @@ class Bus:
     def status(self, task_id: str) -> Status:
         return status_of(self.tasks, task_id)
 
+    def rows(self, task_id: str) -> int:
+        """The rows that the task's current process has reported."""
+        progress = self.json("task", "status", task_id)["progress"]
+        return int(progress["rows"]) if progress else 0
+
     def runner(self, task_id: str) -> int:
         """The process that holds the lock of the task's only swimlane; 0 when there is none."""
         for lock in self.tasks.locks(task_id).values():

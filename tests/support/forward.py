@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from kazoo.client import KazooClient
 
 from cdcbus.ops.demo.tasks import TaskProcess
@@ -18,6 +18,7 @@ from cdcbus.plugins.positions import kafka_positions_from_json
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
 from cdcbus.tasks.zookeeper.positions import connect, position_path
 from tests.support.committed import committed
+from tests.support.kafka_producer import kafka_producer
 from tests.support.properties import dotted, properties
 
 COLUMNS = (Column("id", "int(11)", 4), Column("customer", "varchar(20)"), Column("note", "text"))
@@ -37,7 +38,7 @@ class Forward:
     def put(self, numbers: range, table: str = "orders", partitions: int = 1) -> None:
         """Sends an insert of each number to the partition of its customer, one of ten, committed at
         that millisecond. Odd numbers are also in a header."""
-        producer = Producer({"bootstrap.servers": self.kafka})
+        producer = kafka_producer(self.kafka)
         of = Table(TableId("shop", table), COLUMNS, ("id",))
         for number in numbers:
             row = {"id": str(number), "customer": f"c{number % 10}", "note": "é"}

@@ -1,16 +1,17 @@
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import TopicPartition
+
+from tests.support.kafka_producer import kafka_producer
 
 
 @pytest.fixture
 def cut_topic(name: str, kafka: str, make_topic: Callable[..., str]) -> str:
     """A topic of one partition that holds the offsets 5 to 9."""
     make_topic(name)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     for _ in range(10):
         producer.produce(name, b"x", partition=0)
     assert producer.flush(30) == 0

@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
@@ -19,7 +19,7 @@ PARTITIONS = 1
 @pytest.mark.parametrize("target", ["postgresql", "mariadb"])
 def test_a_dry_run_says_what_it_would_do_and_does_nothing(shop: Shop, target: str) -> None:
     shop.create("notes", "id INT PRIMARY KEY, note VARCHAR(9)")
-    producer = Producer({"bootstrap.servers": shop.addresses.kafka})
+    producer = kafka_producer(shop.addresses.kafka)
     for number in range(6):
         record = {
             "data": [{"id": str(number), "note": "private"}],

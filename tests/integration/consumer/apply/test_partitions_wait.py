@@ -8,7 +8,6 @@ import time
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.demo.measure import is_at_least
@@ -17,6 +16,7 @@ from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positi
 from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.integration.consumer.apply.test_together import Source
 from tests.support.bulk_gear import with_eager_spark
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
@@ -130,7 +130,7 @@ def test_rows_that_exchange_unique_values_across_partitions_get_on_where_executo
     then the driver applies them together. More than 20 s: Spark starts twice for each of two
     targets."""
     source = Source(replace(USERS, id=TableId(shop.name, "users")))
-    producer, sent = Producer({"bootstrap.servers": shop.addresses.kafka}), [0] * PARTITIONS
+    producer, sent = kafka_producer(shop.addresses.kafka), [0] * PARTITIONS
 
     def send() -> None:
         for number, partition in enumerate(source.partitions):
@@ -169,7 +169,7 @@ class Partitions:
 
     def __init__(self, shop: Shop) -> None:
         self._shop = shop
-        self._producer = Producer({"bootstrap.servers": shop.addresses.kafka})
+        self._producer = kafka_producer(shop.addresses.kafka)
         shop.postgresql(f"CREATE TABLE {shop.name}.users (id INT PRIMARY KEY, name TEXT UNIQUE)")
 
     def put(

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from time import time
 
 import pytest
-from confluent_kafka import Producer
 
 from cdcbus.consumer.apply.watermark import IN_FLIGHT_SECONDS, low_watermark_of
 from cdcbus.consumer.config import LoadTask, TopicConfig
@@ -15,6 +14,7 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import Column, Op, Origin, RowChange, Table, TableId
+from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 USERS = Table(TableId("shop", "users"), (Column("email", "varchar(40)"),), ("email",))
@@ -26,7 +26,7 @@ def test_records_that_came_in_one_millisecond_are_told_apart_by_their_places(
     """A key that changed is a delete in one partition and an insert in another: neither partition may
     believe that the other has nothing for it. What was made first waits for nobody."""
     topic, now_ms = make_topic(name, 3), int((time() - 2 * IN_FLIGHT_SECONDS) * 1000)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     origin = Origin("mysql-bin.000003", 100, "", 1, now_ms * 1000)
     moved = RowChange(USERS, Op.UPDATE, {"email": "user1"}, {"email": "User1"}, origin)
     gone, come = split_key_change(moved, ("email",))

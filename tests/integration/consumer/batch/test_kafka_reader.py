@@ -23,6 +23,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
+from tests.support.kafka_producer import kafka_producer
 from tests.support.private_broker import private_broker
 from tests.support.waiting import wait_until
 
@@ -41,7 +42,7 @@ def from_the_beginning(topic: str, partitions: int) -> dict[TopicPartition, int]
 
 @contextmanager
 def transactions(servers: str, topic: str) -> Iterator[Producer]:
-    producer = Producer({"bootstrap.servers": servers, "transactional.id": topic})
+    producer = kafka_producer(servers, {"transactional.id": topic})
     producer.init_transactions(60)
     yield producer
 
@@ -49,7 +50,7 @@ def transactions(servers: str, topic: str) -> Iterator[Producer]:
 def put(servers: str, topic: str, partitions: int, count: int) -> Found:
     """So many records into each partition, then a transaction that is committed, and one that is not.
     What a reader is to get."""
-    plain = Producer({"bootstrap.servers": servers})
+    plain = kafka_producer(servers)
     found: Found = {TopicPartition(topic, partition): [] for partition in range(partitions)}
     for number in range(count * partitions):
         value, partition = VALUES[number % len(VALUES)], number % partitions
@@ -191,7 +192,7 @@ def test_large_records_come_a_few_at_a_time(
     name: str, kafka: str, make_topic: Callable[..., str]
 ) -> None:
     size, count = 900_000, 100
-    producer = Producer({"bootstrap.servers": kafka, "compression.type": "lz4"})
+    producer = kafka_producer(kafka, {"compression.type": "lz4"})
     make_topic(name)
     for _ in range(count):
         producer.produce(name, b"x" * size, partition=0)
@@ -217,7 +218,7 @@ def test_a_partition_that_is_added_is_read_from_its_beginning(
     with KafkaReader(reading(name, kafka), from_the_beginning(name, 1), 100) as reader:
         read_all(reader, {TopicPartition(name, 0): 9}, 100, lambda _: None)
         admin.create_partitions([NewPartitions(name, 2)])[name].result(60)
-        producer = Producer({"bootstrap.servers": kafka})
+        producer = kafka_producer(kafka)
 
         def is_put() -> bool:
             producer.produce(name, b"new", partition=1)

@@ -9,9 +9,9 @@ import re
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.support.bulk_gear import with_eager_spark
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
@@ -25,12 +25,8 @@ MOST_MEGABYTES = {"python": 1_000, "worker": 1_000, "java": 1_700}
 
 
 def publish(shop: Shop) -> None:
-    producer = Producer(
-        {
-            "bootstrap.servers": shop.addresses.kafka,
-            "compression.type": "lz4",
-            "message.max.bytes": 2 * MEGABYTE,
-        }
+    producer = kafka_producer(
+        shop.addresses.kafka, {"compression.type": "lz4", "message.max.bytes": 2 * MEGABYTE}
     )
     for number in range(SMALL_ROWS + LARGE_ROWS):
         note = "x" * (MEGABYTE if number >= SMALL_ROWS else 10)

@@ -14,7 +14,6 @@ from typing import Any
 import psycopg
 import pymysql
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from kazoo.client import KazooClient
 
@@ -26,6 +25,7 @@ from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.tasks import TaskNodes
+from tests.support.kafka_producer import kafka_producer
 from tests.support.secure_servers import answers, open_folder, place_of
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
@@ -174,7 +174,7 @@ def test_a_full_disk_and_a_shutdown_are_waited_for_and_make_no_dead_letters(
     name: str, stack: Addresses, target: SmallTarget, make_topic: Callable[..., str], tmp_path: Path
 ) -> None:
     make_topic(name)
-    producer = Producer({"bootstrap.servers": stack.kafka})
+    producer = kafka_producer(stack.kafka)
     table = Table(TableId(name, "t"), COLUMNS, ("id",))
 
     def put(first: int, count: int) -> None:

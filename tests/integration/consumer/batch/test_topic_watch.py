@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
@@ -21,6 +20,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, CdcError, TopicRemade
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
+from tests.support.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -50,7 +50,7 @@ class Reading:
 
 
 def put(servers: str, topic: str, count: int) -> None:
-    producer = Producer({"bootstrap.servers": servers})
+    producer = kafka_producer(servers)
     for _ in range(count):
         producer.produce(topic, b"x", partition=0)
     assert producer.flush(60) == 0

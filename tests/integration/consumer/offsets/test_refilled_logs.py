@@ -38,6 +38,7 @@ from cdcbus.tasks.zookeeper.positions import connect
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.offsets.test_truth import Process, World, server
 from tests.support.forward import Forward, open_forward
+from tests.support.kafka_producer import kafka_producer
 from tests.support.private_broker import PrivateBroker, private_broker
 from tests.support.waiting import wait_until
 
@@ -66,15 +67,13 @@ class Log:
 
     def fill(self, count: int, partition: int = 1, producer: Producer | None = None) -> None:
         """Each record in a batch of its own."""
-        producer = producer or Producer({"bootstrap.servers": self.broker.address})
+        producer = producer or kafka_producer(self.broker.address)
         for _ in range(count):
             producer.produce(self.topic, b"", partition=partition)
             assert producer.flush(30) == 0
 
     def fill_in_transaction(self, count: int, is_committed: bool = True) -> None:
-        producer = Producer(
-            {"bootstrap.servers": self.broker.address, "transactional.id": self.topic}
-        )
+        producer = kafka_producer(self.broker.address, {"transactional.id": self.topic})
         producer.init_transactions(30)
         producer.begin_transaction()
         self.fill(count, producer=producer)

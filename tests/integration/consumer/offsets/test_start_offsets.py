@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from confluent_kafka import Producer
 
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets.start_offsets import starting_offsets
@@ -17,6 +16,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import PositionLost
 from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
 from cdcbus.tasks.local.memory import MemoryPositions
+from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 
@@ -45,7 +45,7 @@ def test_the_size_of_records_ahead_is_known_where_they_are_many(
     name: str, kafka: str, make_topic: Callable[..., str]
 ) -> None:
     make_topic(name, 2)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     for number in range(300):
         producer.produce(name, b"x" * (10 if number < 150 else 1000), partition=1)
     producer.produce(name, b"x", partition=0)

@@ -7,7 +7,7 @@ from typing import Any
 
 import confluent_kafka
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from cdcbus.consumer.apply.watermark import read_before_ms
@@ -17,6 +17,7 @@ from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.positions import TopicPartition
+from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 HELD_FROM, END = 5, 10
@@ -27,7 +28,7 @@ def task(name: str, kafka: str, make_topic: Callable[..., str]) -> LoadTask:
     """Reads a topic of two partitions with END records each; Kafka has deleted those of the second
     before HELD_FROM."""
     topic = make_topic(name, 2)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     for number in range(2 * END):
         producer.produce(topic, b"%d" % (number // 2), partition=number % 2)
     assert producer.flush(60) == 0

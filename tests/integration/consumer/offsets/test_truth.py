@@ -12,7 +12,6 @@ from threading import Event, Thread
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 from kazoo.client import KazooClient
 
@@ -55,6 +54,7 @@ from cdcbus.tasks.zookeeper.positions import (
 )
 from tests.contract.target_server import TargetServer
 from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
+from tests.support.kafka_producer import kafka_producer
 from tests.support.records import records_of
 from tests.support.waiting import wait_until
 
@@ -162,7 +162,7 @@ class World:
         self.server.execute(statement)
 
     def produce(self, partitions: int = 3, records: int = RECORDS) -> None:
-        producer = Producer({"bootstrap.servers": self.kafka})
+        producer = kafka_producer(self.kafka)
         for partition in range(partitions):
             for _ in range(records):
                 producer.produce(self.task.task_id, b"not read here", partition=partition)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli.main import main
@@ -17,6 +16,7 @@ from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -120,7 +120,7 @@ def test_a_column_that_the_target_lacks_holds_the_task_up_until_it_is_there(shop
 
 def test_what_cannot_be_applied_becomes_dead_letters_and_the_rest_goes_on(shop: Shop) -> None:
     shop.postgresql(f"ALTER TABLE {shop.name}.orders ALTER name TYPE VARCHAR(5)")
-    producer = Producer({"bootstrap.servers": shop.addresses.kafka})
+    producer = kafka_producer(shop.addresses.kafka)
     table = Table(
         TableId(shop.name, "orders"), (Column("id", "int"), Column("name", "varchar(40)")), ("id",)
     )

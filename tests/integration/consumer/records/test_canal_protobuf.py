@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 
 from tests.integration.tasks.runtime.test_until import run
 from tests.support.canal_packets import encoded, flat, packet
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop
 
 pytestmark = pytest.mark.integration
@@ -101,7 +101,7 @@ def test_packets_and_the_flat_messages_behind_them_become_the_rows_of_the_source
     ]
     later = entry(shop, "tags", "INSERT", inserted("10"))
     unreadable = encoded("Packet", {"version": 1, "type": "MESSAGES", "compression": "GZIP"})
-    producer = Producer({"bootstrap.servers": shop.addresses.kafka})
+    producer = kafka_producer(shop.addresses.kafka)
     for value in (packet(history[0]), unreadable, packet(history[1])):
         producer.produce(shop.name, value, partition=0)
     assert producer.flush(60) == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Consumer, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
 
@@ -20,6 +20,7 @@ from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, DataError
+from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 
@@ -29,7 +30,7 @@ def task(name: str, kafka: str, make_topic: Callable[..., str]) -> LoadTask:
     """Reads a topic of two partitions with three records: two in the first one, one of them with
     headers and bytes that are no text."""
     make_topic(name, 2)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     producer.produce(name, b"first", b"k_", partition=0)
     producer.produce(name, b"\xff\x00", b"\xfe", partition=0, headers=[("from", b"outside")])
     producer.produce(name, b"other", partition=1)
@@ -120,7 +121,7 @@ def test_records_that_are_near_each_other_are_read_at_once(
 ) -> None:
     if is_far:
         monkeypatch.setattr("cdcbus.consumer.records.record_reader.NEAR_BYTES", 0)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     for number in range(100):
         producer.produce(task.task_id, b"%d" % number, partition=1)
     assert producer.flush(30) == 0
@@ -145,7 +146,7 @@ def test_records_that_are_near_each_other_are_read_at_once(
 def test_a_record_that_is_gone_is_told_and_no_letter_is_put(
     task: LoadTask, name: str, kafka: str, others: list[int]
 ) -> None:
-    writer = Producer({"bootstrap.servers": kafka, "transactional.id": name})
+    writer = kafka_producer(kafka, {"transactional.id": name})
     writer.init_transactions(60)
     for is_committed in (False, True, False):  # at 1, 3, 5 with a marker behind each
         writer.begin_transaction()
@@ -316,7 +317,7 @@ def add(task: LoadTask, kafka: str) -> Callable[..., None]:
     """Puts records with this key behind the others of the first partition."""
 
     def add(key: bytes, count: int = 1) -> None:
-        producer = Producer({"bootstrap.servers": kafka})
+        producer = kafka_producer(kafka)
         for _ in range(count):
             producer.produce(task.task_id, b"newer", key, partition=0)
         assert producer.flush(30) == 0

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka import Message, Producer
+from confluent_kafka import Message
 
 from cdcbus.ops.demo.tasks import TaskProcess
 from cdcbus.ops.stack import processes
 from cdcbus.plugins.positions import BinlogPosition
 from tests.integration.producer.reading import is_at_least, position
 from tests.integration.producer.running import messages
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
@@ -48,7 +49,7 @@ def ran(shop: Shop, is_ogg: str, *statements: str) -> TaskProcess:
 
 def sent_late(shop: Shop, records: list[Message]) -> None:
     """What librdkafka still has of a process that was paused."""
-    producer = Producer({"bootstrap.servers": shop.addresses.kafka})
+    producer = kafka_producer(shop.addresses.kafka)
     for record in records:
         producer.produce(shop.name, record.value(), record.key())
     assert producer.flush(30) == 0

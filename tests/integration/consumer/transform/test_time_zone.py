@@ -9,11 +9,11 @@ from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses
 from tests.integration.tasks.preflight.test_check import check, odd
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop, open_shop
 from tests.support.waiting import wait_until
 
@@ -64,7 +64,7 @@ def canal(shop: Shop, moment: datetime) -> Callable[[int], bytes]:
 
 
 def send(shop: Shop, *values: bytes) -> None:
-    producer = Producer({"bootstrap.servers": shop.addresses.kafka})
+    producer = kafka_producer(shop.addresses.kafka)
     for value in values:
         producer.produce(shop.name, value, partition=0)
     assert producer.flush(30) == 0

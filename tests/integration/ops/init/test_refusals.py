@@ -11,11 +11,11 @@ import psycopg
 import pymysql
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.stack.addresses import Addresses, Database, free_port
+from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 
@@ -148,7 +148,7 @@ def test_target_tables_and_topics_of_others(
             target.execute(f"ALTER TABLE {name}.a ADD n TEXT".encode())
             target.execute(f"INSERT INTO {name}.a VALUES (1, 'theirs')".encode())
             make_topic(name)
-            producer = Producer({"bootstrap.servers": stack.kafka})
+            producer = kafka_producer(stack.kafka)
             producer.produce(name, b"{}")
             assert producer.flush(60) == 0
             refused(

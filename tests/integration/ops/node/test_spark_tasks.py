@@ -8,11 +8,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Producer
 
 from cdcbus.ops.stack.addresses import Addresses
 from cdcbus.plugins.task_status import State
 from tests.support.bus import Bus, Run, load_text, open_bus, postgresql_schema
+from tests.support.kafka_producer import kafka_producer
 from tests.support.line import Line
 from tests.support.waiting import wait_until
 
@@ -45,7 +45,7 @@ class Feed:
             make_topic,
             run,
         )
-        self._producer = Producer({"bootstrap.servers": stack.kafka})
+        self._producer = kafka_producer(stack.kafka)
         self._rows: dict[str, list[int]] = {}
 
     def task(self, task_id: str, **keys: str) -> None:

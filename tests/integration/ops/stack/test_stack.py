@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from kazoo.client import KazooClient
@@ -29,6 +29,7 @@ from cdcbus.ops.stack import stack as servers
 from cdcbus.ops.stack.addresses import Addresses, Database
 from cdcbus.ops.stack.sql import execute
 from cdcbus.plugins.errors import ConfigError
+from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 
@@ -152,7 +153,7 @@ def put(found: Addresses) -> None:
         zookeeper.create("/kept", b"value")
     client = AdminClient({"bootstrap.servers": found.kafka})
     client.create_topics([NewTopic("kept", 1)])["kept"].result()
-    producer = Producer({"bootstrap.servers": found.kafka, "transactional.id": "kept"})
+    producer = kafka_producer(found.kafka, {"transactional.id": "kept"})
     producer.init_transactions()
     producer.begin_transaction()
     producer.produce("kept", b"value")

@@ -11,7 +11,6 @@ from typing import Any
 
 import httpx
 import pytest
-from confluent_kafka import Producer
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kazoo.client import KazooClient
@@ -24,6 +23,7 @@ from cdcbus.tasks.config.read_task import read_task
 from cdcbus.tasks.zookeeper.stat import Stat
 from cdcbus.tasks.zookeeper.znode import now
 from tests.support.bus import Bus, open_bus, resting_text
+from tests.support.kafka_producer import kafka_producer
 from tests.support.web import BEARER, TOKEN, pages
 
 pytestmark = pytest.mark.integration
@@ -59,7 +59,7 @@ def web(bus: Bus) -> Iterator[httpx.Client]:
 def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str:
     """A consumer task, not started; its topic has ten records."""
     make_topic(name)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     for _ in range(10):
         producer.produce(name, b"{}")
     assert producer.flush(30) == 0

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from confluent_kafka import Producer
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic
@@ -29,6 +28,7 @@ from cdcbus.tasks.control.bus_settings import read_bus_settings
 from cdcbus.tasks.control.dead_letters import drop_letters
 from cdcbus.tasks.runtime.throughput_history import Minute, ThroughputHistory, minute_of
 from tests.support.bus import Bus, fetch_text, open_bus, resting_text
+from tests.support.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 from tests.support.web import TOKEN, pages
 
@@ -78,7 +78,7 @@ def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str
     """A consumer task, not started, without a position; its topic has ten records, and the
     fourth is a dead letter."""
     make_topic(name)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     for number in range(10):
         producer.produce(name, record(number))
     assert producer.flush(30) == 0
@@ -300,7 +300,7 @@ def test_a_reset_sets_what_was_shown_whatever_has_come_since(
     path, address = f"/datas/task/242/position/{name}", "/tasks/242/reset"
     log_in(web)
     form = hidden(web, f"{address}?to=latest", "/reset")
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     producer.produce(name, record(10))
     assert producer.flush(30) == 0
     assert web.post(address, data=form).headers["location"] == "/tasks/242?done=reset"
@@ -377,7 +377,7 @@ def test_letters_of_a_fetch_task_say_where_the_row_is_and_can_be_dropped_not_rep
         )
         + keys
     )
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     for pos in (4, 900):
         record = LargeRecord(name, "shop.people", ("id",), "bin.000003", pos, 1, 0)
         producer.produce(f"{name}-dead", **dead_letter("7", record, b"Ada_", 2_000_000))

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 
 from tests.support.bus import FROM_KAFKA, Bus, open_bus, resting_text
+from tests.support.kafka_producer import kafka_producer
 from tests.support.web import TOKEN, pages
 
 pytestmark = pytest.mark.integration
@@ -44,7 +45,7 @@ def record(number: int) -> bytes:
 def topic(kafka: str, name: str, make_topic: Callable[..., str]) -> str:
     """40 records, one a minute, and behind them one that nobody can read."""
     make_topic(name)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     for number in range(40):
         stamp = (HOUR + 60 * number) * 1000
         producer.produce(name, record(number), key=f"{number}_".encode(), timestamp=stamp)

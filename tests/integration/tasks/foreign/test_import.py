@@ -10,7 +10,6 @@ from pathlib import Path
 import orjson
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
 from kazoo.client import KazooClient
 from pymysql.cursors import Cursor
 
@@ -21,6 +20,7 @@ from cdcbus.tasks.foreign.offsets import cursor_path
 from cdcbus.tasks.zookeeper.positions import connect
 from tests.integration.producer.reading import position
 from tests.support.bus import published
+from tests.support.kafka_producer import kafka_producer
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 
@@ -101,7 +101,7 @@ def test_a_connector_goes_on_from_the_topic_of_offsets(
     make_topic: Callable[..., str],
 ) -> None:
     topic = make_topic(f"{name}-offsets", 3)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     key = orjson.dumps([name, {"server": name}])
     for pos in (4, place.pos):
         offset: dict[str, object] = {"file": place.file, "pos": pos, "snapshot": False}

@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Producer
 from pymysql.constants import COMMAND
 from pymysql.cursors import Cursor
 
@@ -24,6 +23,7 @@ from cdcbus.plugins.positions import BinlogPosition, KafkaPosition, kafka_positi
 from cdcbus.plugins.rowchange import Column, Op, RowChange, Table, TableId
 from cdcbus.producer.source.heartbeat import create_table
 from tests.integration.producer.reading import connect, global_variable
+from tests.support.kafka_producer import kafka_producer
 from tests.support.shop import Shop, open_shop
 
 pytestmark = pytest.mark.integration
@@ -323,7 +323,7 @@ def test_a_target_table_without_key_and_one_with_a_second(shop: Shop) -> None:
 @pytest.fixture
 def send(shop: Shop) -> Iterator[Callable[[bytes], None]]:
     """Sends a record to partition 1."""
-    producer = Producer({"bootstrap.servers": shop.addresses.kafka})
+    producer = kafka_producer(shop.addresses.kafka)
 
     def send(value: bytes) -> None:
         producer.produce(shop.name, value, partition=1)
@@ -384,7 +384,7 @@ def test_records_of_another_form(shop: Shop, send: Callable[[bytes], None]) -> N
 
 
 def test_transaction_marks_end_no_look_at_the_records(shop: Shop) -> None:
-    producer = Producer({"bootstrap.servers": shop.addresses.kafka, "transactional.id": shop.name})
+    producer = kafka_producer(shop.addresses.kafka, {"transactional.id": shop.name})
     producer.init_transactions(30)
     producer.begin_transaction()
     producer.produce(shop.name, row(TableId(shop.name, "orders"), id="1", name="a"), partition=0)

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import confluent_kafka
 import pytest
-from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
@@ -26,6 +25,7 @@ from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.progress import Progress as FetchProgress
 from cdcbus.producer.server import connection as servers
 from cdcbus.tasks.runtime.lag import lag_meter
+from tests.support.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -45,7 +45,7 @@ def load(kafka: str, name: str) -> LoadTask:
 
 def put(task: LoadTask, partition: int, *values: bytes, came: float = 0.0) -> None:
     """`came`: when they come into Kafka; 0: now."""
-    producer = Producer({"bootstrap.servers": task.source.servers})
+    producer = kafka_producer(task.source.servers)
     for value in values:
         topic = task.source.topics[0]
         producer.produce(topic, value, partition=partition, timestamp=int(came * 1000))

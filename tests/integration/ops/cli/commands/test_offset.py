@@ -9,7 +9,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from confluent_kafka import Producer
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.stack.addresses import Addresses, Database
@@ -23,6 +22,7 @@ from cdcbus.plugins.positions import (
 from cdcbus.tasks.zookeeper.lock import lock_path
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions
 from tests.support.bus import Bus, fetch_text, load_text, open_bus, resting_text
+from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 
@@ -41,7 +41,7 @@ def load(bus: Bus, kafka: str, name: str, make_topic: Callable[..., str]) -> str
     """A consumer task of a topic with two partitions, 10 records in 0 and 5 in 1, a second apart
     from 2024-01-01."""
     make_topic(name, 2)
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     begin = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1000)
     for number in range(15):
         producer.produce(name, b"{}", partition=number // 10, timestamp=begin + number % 10 * 1000)

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from confluent_kafka import Producer
 
 from cdcbus.ops.cli.main import main
 from cdcbus.ops.services.topics import ANSWER_SECONDS
@@ -15,6 +14,7 @@ from cdcbus.plugins.positions import KafkaPosition, kafka_positions_to_json
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
+from tests.support.kafka_producer import kafka_producer
 
 pytestmark = pytest.mark.integration
 ORDERS = Table(
@@ -43,7 +43,7 @@ LINES = [
 
 
 def produce(kafka: str, topic: str, values: Sequence[bytes | None], first: int = 0) -> None:
-    producer = Producer({"bootstrap.servers": kafka})
+    producer = kafka_producer(kafka)
     for i, value in enumerate(values, first):
         producer.produce(topic, value, key=b"k", partition=0, timestamp=FIRST_MS + i * 1000)
     assert producer.flush(30) == 0
