@@ -155,8 +155,8 @@ def is_ddl(sql: bytes) -> bool:
 class DdlScan:
     """`events` opens the binlog at a place and yields its events, with `checksum_bytes` at the end
     of each, until the binlog's end. `charsets`: collation id -> character set; `version`: the
-    server's, unless the binlog names another. `file_after` returns the next file's name, empty
-    after the last one: a file that breaks off, as after a power loss, is left for that.
+    server's, unless the binlog names another. `file_after_break` names the file to continue
+    with where one, read from a place on, breaks off, as after a power loss; empty if there is none.
 
     Found statements are kept, so that each byte is read about once.
     """
@@ -167,10 +167,10 @@ class DdlScan:
         checksum_bytes: int,
         charsets: Mapping[int, str],
         version: str,
-        file_after: Callable[[str], str],
+        file_after_break: Callable[[str, BinlogCoordinates], str],
     ) -> None:
         self._events = events
-        self._file_after = file_after
+        self._file_after_break = file_after_break
         self._checksum_bytes = checksum_bytes
         self._charsets = charsets
         self._version = version
@@ -267,7 +267,7 @@ class DdlScan:
                 if until <= end:
                     break
         except PositionLost as lost:
-            following = self._file_after(file)
+            following = self._file_after_break(file, start)
             if BROKEN_OFF not in str(lost) or not following:
                 raise
             end = BinlogCoordinates(following, FIRST_EVENT)

@@ -10,7 +10,13 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 
 from cdcbus.plugins.contracts import SchemaStore
-from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind, SourceMisconfigured
+from cdcbus.plugins.errors import (
+    ConfigError,
+    PositionLost,
+    SourceBehind,
+    SourceMisconfigured,
+    SourceUnavailable,
+)
 from cdcbus.plugins.positions import BinlogPosition, Published
 from cdcbus.plugins.start import AtGtid, AtTime, BinlogStart, Edge
 from cdcbus.producer.binlog.coordinates import SPAN, BinlogCoordinates
@@ -222,7 +228,7 @@ class BinlogSource:
             try:
                 yield from self._read(reading, position, read_bytes)
             except PositionLost as lost:
-                following = self._binlog.file_after(reading.file)
+                following = self._file_after_break(reading.file, position)
                 if BROKEN_OFF not in str(lost) or not following:
                     if not self._server.has_files_of(position):
                         self._binlog.check_executed(position)
@@ -246,7 +252,13 @@ class BinlogSource:
         with servers.reported(self._config):
             here, before = BinlogCoordinates(position.file, position.pos), self._read_before
             if self._server.has_files_of(position):
-                yield from history.begin(here)
+                try:
+                    yield from history.begin(here)
+                except SourceUnavailable:
+                    # A search for DDL says this also where the position itself cannot be read.
+                    if not self._binlog.is_edge(here):
+                        raise self._binlog.lost(position, "no event begins there") from None
+                    raise
             elif before is not None and before.file:
                 yield from history.move(
                     BinlogCoordinates(before.file, before.pos), before.server_uuid, here
@@ -264,7 +276,7 @@ class BinlogSource:
             server.checksum_bytes,
             server.charsets,
             server.version,
-            self._binlog.file_after,
+            self._binlog.file_after_break,
         )
         return SchemaHistory(
             self._schemas,
@@ -281,6 +293,12 @@ class BinlogSource:
             yield from open_stream(
                 stream, self._server, BinlogPosition(place.file, place.pos), BOUNDED
             )
+
+    def _file_after_break(self, file: str, position: BinlogPosition) -> str:
+        if not self._server.has_files_of(position):
+            return self._binlog.file_after(file)
+        start = BinlogCoordinates(position.file, position.pos)
+        return self._binlog.file_after_break(file, start)
 
     def _read(self, reading: Reading, position: BinlogPosition, read_bytes: int) -> Iterator[Batch]:
         server = self._server

@@ -17,7 +17,7 @@ from pymysqlreplication.constants import BINLOG
 from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import tagged_gtid
-from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, carried
+from cdcbus.producer.binlog.coordinates import FIRST_EVENT, SPAN, BinlogCoordinates, carried
 from cdcbus.producer.binlog.dump_stream import BOUNDED, open_stream
 from cdcbus.producer.binlog.event_types import GTID_TAGGED, HEADER, checksum_bytes_of
 from cdcbus.producer.binlog.gtid import (
@@ -222,6 +222,28 @@ class Binlog:
             return ""
         return names[names.index(file) + 1]
 
+    def file_after_break(self, file: str, start: BinlogCoordinates) -> str:
+        """The name of the file to continue with where the server cannot send the rest of this one,
+        which was read from `start`. Empty after the last file; and where `start` is no edge of an
+        event: then it is not the file that is damaged."""
+        following = self.file_after(file)
+        if following and file == start.file and not self.is_edge(start):
+            return ""
+        return following
+
+    def is_edge(self, place: BinlogCoordinates) -> bool:
+        """Whether a file begins at the place, or one of its events ends there: reads the file up to
+        it."""
+        if place.pos == FIRST_EVENT:
+            return True
+        try:
+            for _, file, end in self._placed(BinlogPosition(place.file, FIRST_EVENT)):
+                if (reached := BinlogCoordinates(file, end)) >= place:
+                    return reached == place
+        except PositionLost:  # the file breaks off before it
+            return False
+        return False
+
     def created_ms(self, file: str) -> int:
         """When a file was created. Raises PositionLost for one that the server does not hold."""
         with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
@@ -287,29 +309,42 @@ class Binlog:
 
     def _begins(self, start: BinlogPosition | GtidSet) -> Iterator[Begin]:
         """Yields the begin of each transaction from `start` to the end of the binlog."""
+        checksum_bytes = self._server.checksum_bytes
+        for event, file, end in self._placed(start):
+            timestamp, kind, _, length, _, _ = HEADER.unpack_from(event)
+            if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
+                checksum_bytes = checksum_bytes_of(event)
+            elif kind in _BEGINS:
+                body = event[HEADER.size : length - checksum_bytes]
+                # the header's time is in whole seconds
+                commit_ms = _commit_ms(kind, body) or timestamp * 1000
+                yield Begin(file, end - length, commit_ms)
+
+    def _placed(self, start: BinlogPosition | GtidSet) -> Iterator[tuple[bytes, str, int]]:
+        """Yields each event from `start` to the end of the binlog, its file, and where it ends
+        there. Rotate events are left out."""
         file, pos = "", 0
         has_begun = False
         checksum_bytes = self._server.checksum_bytes
         with self._events(start) as events:
             for event in events:
-                timestamp, kind, _, length, end, _ = HEADER.unpack_from(event)
-                body = event[HEADER.size : length - checksum_bytes]
+                _, kind, _, length, end, _ = HEADER.unpack_from(event)
                 if kind == BINLOG.ROTATE_EVENT:
+                    body = event[HEADER.size : length - checksum_bytes]
                     file, pos = body[8:].decode(), int.from_bytes(body[:8], "little")
                     has_begun = False
                     continue
                 if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
                     checksum_bytes = checksum_bytes_of(event)
-                    continue
-                if end:  # has 32 bits
+                    # A file's head, with its own offset, is repeated before a later event.
+                    if pos == FIRST_EVENT:
+                        pos += length
+                elif end:  # has 32 bits
                     pos = carried(pos, end)
                 elif has_begun:  # MariaDB omits the offsets of these events
                     pos += length
-                if kind in _BEGINS:
-                    has_begun = True
-                    # the header's time is in whole seconds
-                    commit_ms = _commit_ms(kind, body) or timestamp * 1000
-                    yield Begin(file, pos - length, commit_ms)
+                has_begun |= kind in _BEGINS
+                yield event, file, pos
 
     @contextmanager
     def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:

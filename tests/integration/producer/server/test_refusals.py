@@ -117,13 +117,24 @@ def test_a_position_behind_the_end_of_its_file(
     assert f"{end.file} is " in refused(task, PositionLost)
 
 
+@pytest.mark.parametrize("past_edge", [1, 3, 8, 13])
+@pytest.mark.parametrize("is_in_last_file", [True, False])
 def test_a_position_that_is_no_edge_of_an_event(
-    task: FetchTask, refused: Refused, store: Store, source_cursor: Cursor
+    task: FetchTask,
+    refused: Refused,
+    store: Store,
+    source_cursor: Cursor,
+    past_edge: int,
+    is_in_last_file: bool,
 ) -> None:
+    """In an earlier file it must not count as the end of one that broke off."""
     start = position(source_cursor)
     source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
-    store(BinlogPosition(start.file, start.pos + 3).to_json())
-    assert "cannot send the binlog from the wanted position" in refused(task, PositionLost)
+    if not is_in_last_file:
+        source_cursor.execute("FLUSH BINARY LOGS")
+    wrong = BinlogPosition(start.file, start.pos + past_edge)
+    store(wrong.to_json())
+    assert f"does not hold {wrong}" in refused(task, PositionLost)
 
 
 def test_a_position_in_mid_transaction(

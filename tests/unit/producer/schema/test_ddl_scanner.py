@@ -41,7 +41,7 @@ def found(scan: DdlScan, after: int, until: int) -> list[tuple[bytes, int]]:
     return [(one.sql, one.end.pos) for one in scan.between(at(after), at(until))]
 
 
-def no_file_after(_: str) -> str:
+def no_file_after(_: str, __: BinlogCoordinates) -> str:
     return ""
 
 
@@ -167,7 +167,7 @@ def test_a_file_that_breaks_off_is_left_for_the_next_one() -> None:
         raise PositionLost("event log truncated in the middle of event; consider ...")
 
     until = BinlogCoordinates(following.file, 500)
-    scan = DdlScan(events, 0, {}, "9.7.0", lambda file: following.file if file == FILE else "")
+    scan = DdlScan(events, 0, {}, "9.7.0", lambda file, __: following.file if file == FILE else "")
     assert [one.end for one in scan.between(at(1000), until)] == [at(1200), until]
     assert asked == [at(1000), following]
     with pytest.raises(PositionLost):
