@@ -16,7 +16,7 @@ from tests.support.shop import Shop
 HALLS = (1, 2, 3)
 SEATS = 15  # rows of a hall
 FAMILIES = 60
-PAUSE_SECONDS = 0.05  # between rounds, so that servers keep up
+PAUSE_SECONDS = 0.2  # between rounds, so that servers keep up
 TABLES = {
     "orders": "id INT PRIMARY KEY, name VARCHAR(40)",
     "log": "level INT, word VARCHAR(9)",
@@ -48,7 +48,7 @@ def fetch_keys(name: str) -> dict[str, str]:
 
 
 class EntangledLoad(Thread):
-    """Changes rows of `TABLES` until it is `done`, with a few hundred statements a second at most;
+    """Changes rows of `TABLES` until it is `done`, with about a hundred statements a second at most;
     every now and then thousands in one statement."""
 
     def __init__(self, source: Database, schema: str, seed: int) -> None:
