@@ -92,7 +92,7 @@ class Counted:
 def insert(source: Database, name: str, inserted: Counted, stop: Event) -> None:
     """Ten rows each few milliseconds."""
     with connect(source) as connection, connection.cursor() as cursor:
-        while not stop.wait(0.005):
+        while not stop.wait(0.02):
             first = inserted.number
             cursor.execute(
                 f"INSERT INTO {name}.t VALUES "

@@ -46,7 +46,7 @@ def writing(shop: Shop) -> Iterator[None]:
             connection.cursor() as cursor,
         ):
             number = 0
-            while not is_over.wait(0.005):
+            while not is_over.wait(0.02):
                 number += 1
                 row = choose.randrange(20, ROWS)
                 cursor.execute(

@@ -3,12 +3,13 @@ what they name, and what must agree with the image, the settings and the pages o
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-import kubernetes_validate
 import pytest
 from click.testing import CliRunner
 from ruamel.yaml import YAML
@@ -49,18 +50,24 @@ def settings(tmp_path: Path) -> BusSettings:
     return read_bus_settings({}, file, {})
 
 
+@pytest.fixture(scope="module")
+def schemas() -> ModuleType:
+    """A package whose import takes seconds, which runs of other tests need not wait for."""
+    return importlib.import_module("kubernetes_validate")
+
+
 @pytest.mark.parametrize("release", RELEASES)
-def test_manifests_follow_the_schemas_of_kubernetes(release: str) -> None:
+def test_manifests_follow_the_schemas_of_kubernetes(schemas: ModuleType, release: str) -> None:
     for manifest in MANIFESTS:
-        kubernetes_validate.validate(manifest, release, strict=True)
+        schemas.validate(manifest, release, strict=True)
 
 
-def test_the_check_of_the_schemas_finds_a_fault() -> None:
+def test_the_check_of_the_schemas_finds_a_fault(schemas: ModuleType) -> None:
     probe = {**CONTAINER, "livelinessProbe": CONTAINER["livenessProbe"]}
     pod = {**NODES["spec"]["template"], "spec": {**POD, "containers": [probe]}}
     wrong = {**NODES, "spec": {**NODES["spec"], "template": pod}}
-    with pytest.raises(kubernetes_validate.ValidationError, match="livelinessProbe"):
-        kubernetes_validate.validate(wrong, RELEASES[-1], strict=True)
+    with pytest.raises(schemas.ValidationError, match="livelinessProbe"):
+        schemas.validate(wrong, RELEASES[-1], strict=True)
 
 
 def test_every_file_is_applied() -> None:
