@@ -64,6 +64,11 @@ class ResumePoints:
         if self.published and self.published.is_passed(place(), self._executed):
             self.published = None
 
+    @property
+    def gtids(self) -> str:
+        """The GTIDs of all transactions that have ended; empty if they are not known."""
+        return str(self._executed or "")
+
     def at(self, edge: Edge) -> BinlogPosition:
         """The latest edge, as a position."""
         published = None
@@ -73,7 +78,7 @@ class ResumePoints:
             edge.file,
             edge.pos,
             -1,
-            str(self._executed or ""),
+            self.gtids,
             edge.commit_ms,
             self._files_of,
             edge.created_ms,

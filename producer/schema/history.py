@@ -235,7 +235,8 @@ class SchemaHistory:
         it."""
         assert self._followed is not None
         try:
-            for statement in self._scan.between(self._followed, place):
+            followed = self._reader.still_there(self._followed)
+            for statement in self._scan.between(followed, place):
                 self._follow(statement)
         except PositionLost:
             return False

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence, Set
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import pymysql
@@ -14,7 +15,7 @@ from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.plugins.rowchange import TableId, type_without_comment
-from cdcbus.producer.binlog.coordinates import BinlogCoordinates
+from cdcbus.producer.binlog.coordinates import FIRST_EVENT, BinlogCoordinates
 from cdcbus.producer.ddl.table_changes import lower_case
 from cdcbus.producer.ddl.table_schema import (
     GEOMETRIES,
@@ -105,7 +106,14 @@ class SchemaReader:
 
     def files(self) -> list[BinlogCoordinates]:
         """The start of each of the server's binlog files, oldest first."""
-        return [BinlogCoordinates(file, 4) for file, *_ in binlog_files(self._connection)]
+        return [BinlogCoordinates(file, FIRST_EVENT) for file, *_ in binlog_files(self._connection)]
+
+    def still_there(self, place: BinlogCoordinates) -> BinlogCoordinates:
+        """The place; if the server has lost the end of its file, the start of the next one."""
+        for (file, size), (following, _) in pairwise(binlog_files(self._connection)):
+            if file == place.file and size < place.pos:
+                return BinlogCoordinates(following, FIRST_EVENT)
+        return place
 
     def tables(self) -> list[TableId]:
         """All tables that the user may see, except the server's own."""

@@ -29,8 +29,12 @@ if TYPE_CHECKING:  # generic in the stubs only
     Connection = pymysql.Connection[Cursor]
 
 _ACCESS_DENIED = {1044, 1045, 1698, 1251, 2059}
+# host blocked, host not allowed, password expired (twice), account locked (MySQL, MariaDB)
+_NOT_LET_IN = {1129, 1130, 1820, 1862, 3118, 4151}
 _NO_PRIVILEGE = {1142, 1227, 1370}
 _LOG_LOST = 1236
+# What both servers say under the number of a lost log where they cannot read a file that they hold.
+_UNREAD = re.compile(r"could not open log file|I/O error|memory allocation|decryption fail", re.I)
 _SAME_SERVER_ID = 4052  # MariaDB; MySQL reports this with the number of a lost log
 _SYNTAX_ERROR = 1064
 REQUIRED: Final = {"log_bin": "ON", "binlog_format": "ROW", "binlog_row_image": "FULL"}
@@ -50,6 +54,10 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
             f"source {where} refuses user {config.user} ({code}): check consumer.source.username "
             "and password"
         )
+    if code in _NOT_LET_IN:
+        return SourceRefused(
+            f"source {where} does not let user {config.user} in ({code} {text}); change that there"
+        )
     if code in TLS_ERRORS or is_tls_refusal(error):
         return SourceRefused(
             f"source {where}: no TLS connection with consumer.source.sslMode={config.tls.mode} "
@@ -65,6 +73,10 @@ def source_error(error: Exception, config: SourceConfig) -> SourceError:
             f"source {where} has let another reader with the same server id in and ended this one "
             f"({code}): "
             "give each task a consumer.source.slaveId of its own, and run none twice"
+        )
+    if code == _LOG_LOST and _UNREAD.search(text):
+        return SourceUnavailable(
+            f"source {where} cannot read its binlog now ({code} {text}); its error log says more"
         )
     if code == _LOG_LOST:
         return PositionLost(
@@ -302,20 +314,21 @@ def logged_gtids(connection: Connection) -> str:
 
 def missing_gtids(connection: Connection, gtid: str) -> str:
     """The part of a MySQL GTID set that the server has not executed."""
-    return re.sub(
-        r"\s",
-        "",
-        query(connection, "SELECT GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", (gtid,))[0][0],
-    )
+    return _gtids(connection, "GTID_SUBTRACT(%s, @@GLOBAL.gtid_executed)", gtid)
 
 
 def purged_gtids(connection: Connection, gtid: str) -> str:
     """The GTIDs that are not in a MySQL GTID set, and no longer in the server's binlog."""
-    return re.sub(
-        r"\s",
-        "",
-        query(connection, "SELECT GTID_SUBTRACT(@@GLOBAL.gtid_purged, %s)", (gtid,))[0][0],
-    )
+    return _gtids(connection, "GTID_SUBTRACT(@@GLOBAL.gtid_purged, %s)", gtid)
+
+
+def other_gtids(connection: Connection, gtid: str, known: str) -> str:
+    """The part of a MySQL GTID set that is not in another one."""
+    return _gtids(connection, "GTID_SUBTRACT(%s, %s)", gtid, known)
+
+
+def _gtids(connection: Connection, expression: str, *arguments: str) -> str:
+    return re.sub(r"\s", "", query(connection, f"SELECT {expression}", arguments)[0][0])
 
 
 def replica_ids(connection: Connection) -> list[int]:

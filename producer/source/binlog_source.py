@@ -240,7 +240,7 @@ class BinlogSource:
                     following,
                     reading.left_over,
                 )
-                position = self._binlog.start_of(following)
+                position = self._binlog.start_after_break(following, reading.gtids)
 
     def prepare(self, position: BinlogPosition) -> Iterator[None]:
         """Stores the table schemas that reading from `position` on needs. Yields control in

@@ -446,6 +446,11 @@ class Reading:
         self._created_ms = timestamp * 1000
 
     @property
+    def gtids(self) -> str:
+        """The GTIDs of all transactions that have ended; empty if they are not known."""
+        return self._resume.gtids
+
+    @property
     def left_over(self) -> str:
         """A sentence about the rows of the transaction being read, for when its end never
         arrives."""

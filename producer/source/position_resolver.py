@@ -191,7 +191,9 @@ class Binlog:
                 position.pos,
                 following,
             )
-            return replace(self.start_of(following), batch_id=position.batch_id)
+            return replace(
+                self.start_after_break(following, position.gtid), batch_id=position.batch_id
+            )
         is_comparable = position.gtid and self._server.has_gtids and not self._server.is_mariadb
         if is_comparable and (missing := self._missing(position)):
             raise PositionLost(f"{missing}: it has lost them, or its binlog was reset")
@@ -230,6 +232,26 @@ class Binlog:
         if following and file == start.file and not self.is_edge(start):
             return ""
         return following
+
+    def start_after_break(self, following: str, read: str) -> BinlogPosition:
+        """The beginning of the file after one whose end is missing or cannot be sent. `read`: the
+        GTIDs up to that end. Raises PositionLost if the file's head lists others: what is missing
+        has been committed at the source, and was not read."""
+        start = self.start_of(following)
+        if not read or not start.gtid:
+            return start
+        if self._server.is_mariadb:
+            unread = MariadbGtids.parse(read).missing(MariadbGtids.parse(start.gtid))
+        else:
+            with servers.reported(self._config):
+                unread = servers.other_gtids(self._connection, start.gtid, read)
+        if unread:
+            raise PositionLost(
+                f"source {self._where()} cannot send all that it has committed before {following}: "
+                f"{unread} are missing in its binlog, as after a power loss or in a copy of its "
+                "files, so their rows must be copied again"
+            )
+        return start
 
     def is_edge(self, place: BinlogCoordinates) -> bool:
         """Whether a file begins at the place, or one of its events ends there: reads the file up to

@@ -450,6 +450,25 @@ def test_a_file_that_breaks_off_is_left_for_the_next_one(
     assert f"{end.file} breaks off, as after a power loss; continuing with" in caplog.text
 
 
+def test_a_file_that_lacks_what_the_next_one_says_was_committed_before_it(
+    server: PrivateMariadb, task: FetchTask, kafka: str, name: str
+) -> None:
+    """As in a copy of the source's files: the rows of the last two are there, and were not read."""
+    positions = MemoryPositions()
+    ran(task, positions, lambda: server.execute(*inserts(name, 1)))
+    before = stored(positions)
+    end = server.execute(*inserts(name, 2))
+    server.execute(*inserts(name, 3, 4), "FLUSH BINARY LOGS", *inserts(name, 5))
+    server.kill()
+    os.truncate(server.binlog(end.file), end.pos + 10)
+    server.start()
+    lost = "cannot send all that it has committed before .*are missing in its binlog"
+    with pytest.raises(PositionLost, match=lost), Running(task, positions) as running:
+        running.ends()
+    assert ids(kafka, name) == [1, 2]
+    assert stored(positions).pos >= before.pos
+
+
 def test_an_end_that_was_read_and_is_lost_is_told(
     server: PrivateMariadb, task: FetchTask, kafka: str, name: str, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -43,6 +43,13 @@ class Server:
         self.statements: list[Statement] = []
         self.first_file, self.now = 1, at(1, 1000)
         self.created_at_ms = 1000
+        self.sizes: dict[int, int] = {}  # of files that have lost their end
+
+    def still_there(self, place: BinlogCoordinates) -> BinlogCoordinates:
+        for number, size in self.sizes.items():
+            if place.file == at(number, 4).file and size < place.pos:
+                return at(number + 1, 4)
+        return place
 
     def end(self) -> BinlogCoordinates:
         return self.now
@@ -63,6 +70,8 @@ class Server:
         return dict.fromkeys(tables, TableSchema(columns, (), "utf8mb4")), self.now
 
     def between(self, after: BinlogCoordinates, until: BinlogCoordinates) -> list[Statement]:
+        if self.still_there(after) != after:
+            raise PositionLost("position > file size")
         return [one for one in self.statements if after < one.end <= until]
 
     def created_ms(self, file: str) -> int:
@@ -141,6 +150,17 @@ def test_a_history_whose_last_file_is_gone_is_begun_anew(entries: dict[str, str]
     list(started.begin(at(4, 4)))
     assert names(started, at(4, 100)) == ["a", "b"]
     assert json.loads(entries[FOLLOWED])["logfileName"] == "mysql-bin.000004"
+
+
+def test_a_history_is_kept_by_a_source_that_has_lost_the_end_of_the_last_file() -> None:
+    entries: dict[str, str] = {}
+    server = Server()
+    list(history(server, entries).begin(at(1, 900)))
+    server.sizes, server.now = {1: 800}, at(2, 3000)
+    server.names, server.statements = ("b", "a"), [swap(at(2, 3000))]
+    started = history(server, entries)
+    list(started.begin(at(2, 4)))
+    assert names(started, at(2, 100)) == ["a", "b"]
 
 
 def test_a_history_stored_without_the_time_of_its_file_is_kept_and_completed(

@@ -49,6 +49,30 @@ CONFIG = SourceConfig((("db.example", 3306),), "reader", "s3cret")
             "Could not find first log",
         ),
         (
+            pymysql.err.OperationalError(1236, "Could not open log file"),
+            SourceUnavailable,
+            "cannot read its binlog now",
+        ),
+        (
+            pymysql.err.OperationalError(1236, "I/O error reading log event; the first event"),
+            SourceUnavailable,
+            "I/O error reading log event",
+        ),
+        (
+            pymysql.err.OperationalError(1236, "memory allocation failed reading log event"),
+            SourceUnavailable,
+            "cannot read its binlog now",
+        ),
+        (
+            pymysql.err.OperationalError(1862, "Your password has expired"),
+            SourceRefused,
+            "does not let user reader in (1862 Your password has expired)",
+        ),
+        (pymysql.err.OperationalError(1129, "Host is blocked"), SourceRefused, "does not let"),
+        (pymysql.err.OperationalError(1130, "not allowed"), SourceRefused, "does not let"),
+        (pymysql.err.OperationalError(3118, "Account is locked"), SourceRefused, "is locked"),
+        (pymysql.err.OperationalError(4151, "Account is locked"), SourceRefused, "is locked"),
+        (
             pymysql.err.OperationalError(
                 1236, "A replica with the same server_uuid/server_id as this replica has connected"
             ),
