@@ -26,8 +26,8 @@
     │   └── UnmappedColumn       the target lacks a table or column that the source has
     └── TargetError              the database written to
         ├── TargetUnavailable    unreachable at the moment, deadlock, lock timeout: try again
-        ├── OffsetConflict       another process has applied records of the partition meanwhile:
-                                 read positions again
+        ├── OffsetConflict       another process has applied records of the partition meanwhile, or
+                                 the target was restored: read positions again
         ├── TargetMisconfigured  wrong password, missing rights, an engine without transactions
         │   └── UnsafeOffsetTable    the target's table of offsets has no transactions
         ├── TargetTableUnfit     the table's definition does not fit what is written: try again, it
@@ -156,7 +156,7 @@ class TargetUnavailable(TargetError):
 
 class OffsetConflict(TargetError):
     """The applied offset in the target is not the one last seen: another process applies the
-    same partition."""
+    same partition, or the target was restored."""
 
 
 class TargetMisconfigured(TargetError):

@@ -21,12 +21,13 @@ from cdcbus.consumer.apply.prepare import Prepared, Preparer
 from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.together import Together
 from cdcbus.consumer.config import LoadTask
-from cdcbus.consumer.offsets.held import HeldOffsets
+from cdcbus.consumer.offsets.held import HeldOffsets, by_partition
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import PartitionPart, Records
 from cdcbus.consumer.transform.target_plans import TargetPlans
 from cdcbus.plugins.contracts import AppliedOffset, Converter, Loader
+from cdcbus.plugins.errors import OffsetConflict
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.transform.processor import Processor
 
@@ -150,6 +151,27 @@ class PartitionApplier:
             for offset in taken:
                 transaction.store_offset(offset, self.seen.get(offset.topic_partition))
         self._held.set(taken)
+
+    def compare_offsets(self) -> None:
+        """Compares partitions without a commit since the last call: others were compared by their
+        commits. So it makes no difference if reads are answered by a replica that lags a little."""
+        # A dry run stores none of the offsets that it holds.
+        if self.is_dry_run or not self.keeps_offsets:
+            return
+        quiet = self._held.quiet()
+        if not quiet:
+            return
+        found = by_partition(self._loader.applied_offsets())
+        for partition, held in sorted(quiet.items()):
+            there = found.get(partition)
+            if there is None or not there.is_same_commit(held):
+                raise OffsetConflict(
+                    f"the target of task {self._task.task_id} no longer holds offset "
+                    f"{held.next_offset} of {partition}, but "
+                    f"{'none' if there is None else there.next_offset}: it was restored, another "
+                    "server that lacks commits has taken its place, or another process has applied "
+                    "records; resuming from what it holds"
+                )
 
     def scatter(self, reason: str) -> None:
         """From now on expects records of any row in several partitions."""

@@ -29,6 +29,7 @@ from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
 FORGET_SECONDS = 60.0
+COMPARE_SECONDS = 30.0
 LOG_SECONDS = 1.0
 # During a batch nothing is received. In a shorter one that makes no difference.
 LONG_SECONDS = 5.0
@@ -60,6 +61,7 @@ class BatchApplier:
         # A batch has failed: only the target knows how much of it has been applied.
         self._is_torn = False
         self._forgot = time.monotonic()
+        self._compared = time.monotonic()
         self._unlogged = BatchReport()
         self._logged_at = 0.0
         # A bounded replay applies nothing from this offset on.
@@ -92,6 +94,8 @@ class BatchApplier:
     ) -> bool:
         """Does the same by calling `apply` with the goal of each partition. `is_held`: partitions
         that wait for each other are not an error, as they are applied in another way next."""
+        # Executors have no partition yet. While they do, nobody looks around.
+        self._compare_offsets()
         self.progress.batch_since = time.time()
         self.progress.received.update(ends)
         self._is_torn = True
@@ -106,11 +110,13 @@ class BatchApplier:
         return not waiting
 
     def look_around(self) -> None:
-        """Stores positions that are due, and logs what was applied. Must be called regularly
-        between batches. Raises PositionError, and PositionConflict where an operator has set a
-        position."""
+        """Stores positions that are due, logs what was applied, and compares the target's offsets.
+        Must be called regularly between batches. Raises PositionError, PositionConflict where an
+        operator has set a position, OffsetConflict where the target has lost commits, TargetError.
+        """
         self._log()
         self._positions.save_if_due(self.progress.next_offsets, self.progress.last)
+        self._compare_offsets()
 
     @contextmanager
     def saved_in_the_end(self) -> Iterator[None]:
@@ -193,6 +199,13 @@ class BatchApplier:
         if waiting:
             self._wait_for_others(waiting, is_held=has_moved or is_held)
         return waiting
+
+    def _compare_offsets(self) -> None:
+        """Compares the target's offsets, at most once in COMPARE_SECONDS."""
+        if time.monotonic() - self._compared < COMPARE_SECONDS:
+            return
+        self._compared = time.monotonic()
+        self._applier.compare_offsets()
 
     def _forget_versions(self) -> None:
         """Forgets the versions of rows whose changes all partitions have passed; at most once in

@@ -68,6 +68,12 @@ class Applier(Protocol):
         another process has taken them over since `applied_offsets` was called."""
         ...
 
+    def compare_offsets(self) -> None:
+        """Reads the target's offsets, fences nobody, and raises OffsetConflict where the target no
+        longer holds what it is known to hold of a partition, as after a restore. Does nothing where
+        the target keeps no offsets. Not while partitions are applied, here or on executors."""
+        ...
+
     def scatter(self, reason: str) -> None:
         """From now on expects records of any row in several partitions, for this reason. Raises
         TargetError."""

@@ -19,6 +19,7 @@ class HeldOffsets:
 
     def __init__(self) -> None:
         self.by_partition: dict[TopicPartition, AppliedOffset] = {}
+        self._at_last_look: dict[TopicPartition, AppliedOffset] = {}
 
     def set(self, offsets: Iterable[AppliedOffset]) -> None:
         """Replaces all offsets: the target holds these, and no others."""
@@ -34,6 +35,16 @@ class HeldOffsets:
         offsets meanwhile."""
         copied = list(self.by_partition.items())
         return [(partition, held.next_offset) for partition, held in copied]
+
+    def quiet(self) -> dict[TopicPartition, AppliedOffset]:
+        """The offsets that are the same as at the last call. Not while partitions are applied."""
+        before = self._at_last_look
+        self._at_last_look = dict(self.by_partition)
+        return {
+            partition: held
+            for partition, held in self.by_partition.items()
+            if held == before.get(partition)
+        }
 
     def after(
         self,

@@ -71,6 +71,11 @@ class AppliedOffset:
     def topic_partition(self) -> TopicPartition:
         return TopicPartition(self.topic, self.partition)
 
+    def is_same_commit(self, other: AppliedOffset) -> bool:
+        """Whether both are the same commit of a partition: the details follow from it."""
+        mine = (self.next_offset, self.position_version, self.epoch)
+        return mine == (other.next_offset, other.position_version, other.epoch)
+
 
 @dataclass(frozen=True, slots=True)
 class OffsetTable:

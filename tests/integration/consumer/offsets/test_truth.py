@@ -16,6 +16,8 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 from kazoo.client import KazooClient
 
 from cdcbus.consumer.apply.applier import PartitionApplier
+from cdcbus.consumer.batch import batch_applier
+from cdcbus.consumer.batch.batch_applier import BatchApplier
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import topic_identity
@@ -254,6 +256,35 @@ def test_a_target_restored_to_an_older_state_gets_what_it_has_lost_and_it_is_tol
     again.apply(RECORDS, RECORDS, RECORDS)
     assert world.rows() == once(RECORDS, RECORDS, RECORDS)
     assert world.start().lost == {}
+
+
+def test_commits_of_a_quiet_partition_that_the_target_of_a_running_task_loses_are_made_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As when its address leads to another server, which lacks the last commits."""
+    process, quiet = world.start().apply(10, 20, 30), TopicPartition(world.task.task_id, 2)
+    world.sql("CREATE TABLE {schema}.kept AS SELECT * FROM {schema}.cdcbus_position")
+    process.apply(10, 20, 50)
+    monkeypatch.setattr(batch_applier, "COMPARE_SECONDS", 0.0)
+    progress = Progress(next_offsets=process.offsets)
+    batches = BatchApplier(world.task, process.applier, process.positions, progress, lambda _: None)
+    for _ in range(3):
+        batches.look_around()
+    world.sql("DELETE FROM {schema}.seen WHERE p = 2 AND o >= 30")
+    world.sql("DELETE FROM {schema}.cdcbus_position WHERE {schema}.cdcbus_position.partition = 2")
+    world.sql(
+        "INSERT INTO {schema}.cdcbus_position SELECT * FROM {schema}.kept WHERE "
+        "{schema}.kept.partition = 2"
+    )
+    process.apply(40)
+    progress.next_offsets = process.offsets
+    with pytest.raises(OffsetConflict, match=r"no longer holds offset 50 of .*\[2\].* but 30"):
+        batches.look_around()
+    batches.close()
+    assert [*process.take_over().offsets.values()] == [40, 20, 30]
+    assert process.lost == {quiet: (30, 50)}
+    process.apply(RECORDS, RECORDS, RECORDS)
+    assert world.rows() == once(RECORDS, RECORDS, RECORDS)
 
 
 @pytest.mark.parametrize("table_is_there", [True, False])

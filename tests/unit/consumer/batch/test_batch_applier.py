@@ -79,6 +79,12 @@ class Table:
     taken: frozenset[TopicPartition] = frozenset()
     away: frozenset[TopicPartition] = frozenset()
     partitions_at_once: int = 1
+    compared: int = 0
+
+    def compare_offsets(self) -> None:
+        self.compared += 1
+        if self.taken:
+            raise OffsetConflict("the target was restored")
 
     def apply(
         self,
@@ -268,6 +274,42 @@ def test_the_end_writes_all_that_was_applied(due: Callable[[bool], None]) -> Non
     run.batch((3, 2, 1))
     run.end()
     assert (run.error, world.stored()) == (None, ends(3, 2, 1))
+
+
+def test_offsets_are_compared_now_and_then_before_a_batch_and_between_batches(
+    due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    run = Run(world)
+    run.batch((3, 2, 1))
+    run.look_around()
+    assert world.table.compared == 0
+    monkeypatch.setattr(batch_applier, "COMPARE_SECONDS", 0.0)
+    run.look_around()
+    run.batch((1, 0, 0))
+    assert world.table.compared == 2
+    monkeypatch.setattr(batch_applier, "COMPARE_SECONDS", 1000.0)
+    run.look_around()
+    assert world.table.compared == 2
+
+
+@pytest.mark.parametrize("is_before_batch", [True, False])
+def test_positions_are_written_before_an_attempt_ends_as_the_target_has_lost_commits(
+    due: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch, is_before_batch: bool
+) -> None:
+    """By them the next attempt sees that commits were lost."""
+    world = World()
+    run = Run(world)
+    run.batch((3, 2, 1))
+    monkeypatch.setattr(batch_applier, "COMPARE_SECONDS", 0.0)
+    world.table.taken = frozenset([TopicPartition("orders", 1)])
+    if is_before_batch:
+        run.batch((1, 0, 0))
+    else:
+        run.look_around()
+    assert isinstance(run.error, OffsetConflict)
+    run.end()
+    assert world.stored() == ends(3, 2, 1)
 
 
 def test_what_fails_between_batches_writes_all_that_was_applied(
