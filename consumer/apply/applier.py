@@ -22,6 +22,7 @@ from cdcbus.consumer.apply.scattered import OlderChanges, ScatteredTables
 from cdcbus.consumer.apply.together import Together
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.held import HeldOffsets, by_partition
+from cdcbus.consumer.offsets.moves import ReadFirst, no_records
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import PartitionPart, Records
@@ -59,10 +60,12 @@ class PartitionApplier:
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
         partitions_at_once: int = 1,
         read_on: ReadOn = no_future,
+        read_first: ReadFirst = no_records,
     ) -> None:
         """`put_dead_letters` returns when they are durable; a dry run only logs what it would put;
         None: changes that cannot be applied raise. `partitions_at_once`: the number of the loader's
-        connections. `read_on` reads a partition's records after a batch."""
+        connections. `read_on` reads a partition's records after a batch, `read_first` those with
+        which a start begins."""
         self._task = task
         self.partitions_at_once = partitions_at_once
         self._loader = loader
@@ -74,8 +77,9 @@ class PartitionApplier:
         is_merging = task.merge and loader.is_merging
         self._plans = TargetPlans(task, loader)
         self._held = HeldOffsets()
-        self._scattered = ScatteredTables(task, loader)
-        decoder = Decoder(task, converter, process, self._plans, self._scattered)
+        self._scattered = ScatteredTables(task, loader, converter)
+        self._read_first = read_first
+        self._decoder = decoder = Decoder(task, converter, process, self._plans, self._scattered)
         older = OlderChanges(task, self._scattered, self._held, read_on, decoder.steps_to)
         deletes = Deletes(read_on, decoder.steps_to)
         self._preparer = Preparer(
@@ -146,6 +150,8 @@ class PartitionApplier:
                 # may be in another one.
                 self.scatter(f"partitions were added to topic {offset.topic}")
                 break
+        else:
+            self._look_at_starts(in_order)
         taken = list(map(self._held.taken_over, in_order))
         with self._loader.transaction() as transaction:
             for offset in taken:
@@ -172,6 +178,23 @@ class PartitionApplier:
                     "server that lacks commits has taken its place, or another process has applied "
                     "records; resuming from what it holds"
                 )
+
+    def _look_at_starts(self, offsets: Sequence[AppliedOffset]) -> None:
+        """Looks whether rows have changes in several partitions from before the task knew them,
+        where it begins to read a partition, or goes back in one."""
+        starts: dict[TopicPartition, int] = {}
+        is_known = True
+        for offset in offsets:
+            starts[offset.topic_partition] = offset.next_offset
+            seen = self.seen.get(offset.topic_partition)
+            is_known &= seen is not None and offset.next_offset >= seen.next_offset
+        if is_known:
+            return
+        first = self._read_first(starts)
+        if topic := first.grown_topic():
+            self.scatter(f"partitions were added to topic {topic} after its first records")
+        elif self._scattered.has_topics:
+            self._decoder.look_at_topics(first.records)
 
     def scatter(self, reason: str) -> None:
         """From now on expects records of any row in several partitions."""

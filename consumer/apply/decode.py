@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from contextlib import suppress
 from itertools import repeat
 
 from cdcbus.consumer.apply.scattered import ScatteredTables
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.mapped_change import MappedChange
+from cdcbus.consumer.offsets.topic_logs import LogRecord
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
 from cdcbus.consumer.records.records import Records
@@ -53,6 +54,7 @@ class Decoder:
         # By the table's identity, see Route.plan.
         known: dict[int, tuple[Table, list[Plan]]] = {}
         is_alone = records.keys is None
+        topic = partition.topic if self._scattered.has_topics else ""
         keys = repeat(None) if records.keys is None else records.keys.to_pylist()
         times = records.times.to_pylist()
         for (offset, value), key, came_ms in zip(records, keys, times, strict=False):
@@ -60,7 +62,7 @@ class Decoder:
             if value is None:
                 continue
             try:
-                of_record = self._steps_of(offset, value, known, report, came_ms or 0)
+                of_record = self._steps_of(offset, value, known, report, came_ms or 0, topic)
                 if not is_alone:
                     self._scattered.look_at_key(key, of_record)
                 steps += [step for step, _ in of_record]
@@ -79,13 +81,18 @@ class Decoder:
         known: dict[int, tuple[Table, list[Plan]]],
         report: BatchReport,
         came_ms: int,
+        topic: str,
     ) -> list[tuple[MappedChange, RowChange]]:
-        """The steps of a record, each with the row change that it was mapped from."""
+        """The steps of a record, each with the row change that it was mapped from. `topic`: its
+        topic, empty if the task reads only one."""
         steps: list[tuple[MappedChange, RowChange]] = []
         for change in self._wanted.changes(value, report, came_ms):
             table = change.table
             if id(table) not in known:
-                known[id(table)] = table, self._plans.of(table)
+                found = self._plans.of(table)
+                known[id(table)] = table, found
+                if topic and self._scattered.has_moved(table.id, topic, value):
+                    self._scattered.add(plan.target for plan in found)
             _, plans = known[id(table)]
             for plan in plans:
                 step = MappedChange(offset, plan, plan.map(change), (), came_ms)
@@ -105,6 +112,22 @@ class Decoder:
                         steps.append(MappedChange(offset, plan, plan.map(change)))
             return steps
         return []
+
+    def look_at_topics(self, records: Iterable[LogRecord]) -> None:
+        """Looks which tables of these records, of several topics, have been moved from one to
+        another. Raises UnmappedColumn, TargetMisconfigured, TargetError."""
+        for record in records:
+            for source in self._sources(record.value):
+                if self._scattered.has_moved(source, record.partition.topic, record.value or b""):
+                    self._scattered.add(map(self._plans.target, self._plans.routes(source)))
+
+    def _sources(self, value: bytes | None) -> set[TableId]:
+        """The source tables of a record's rows that are applied; none where it cannot be read."""
+        found: set[TableId] = set()
+        with suppress(DataError):
+            for change in self._wanted.changes(value or b"", BatchReport()):
+                found.add(change.table.id)
+        return found
 
     def column_plans(self, table: Table) -> list[Plan] | None:
         """The plans for a table's rows, empty if they are not applied; None for heartbeats, whose

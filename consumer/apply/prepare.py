@@ -62,7 +62,7 @@ class Preparer:
         started = perf_counter()
         report = BatchReport(records=len(records))
         dead_letters = self._dead_letters()
-        net = self._net_columns(records)
+        net = self._net_columns(partition, records)
         one_by_one = records.take(net.row_at_a_time) if net else records
         steps = self.decoder.steps(partition, one_by_one, report, dead_letters)
         report.decode_ms = (perf_counter() - started) * 1000
@@ -92,12 +92,16 @@ class Preparer:
         versions, alone = self.scattered.version_tables(tables)
         return replace(prepared, versions=versions, alone=alone)
 
-    def _net_columns(self, records: Records) -> NetColumns | None:
+    def _net_columns(self, partition: TopicPartition, records: Records) -> NetColumns | None:
         if len(records) < MIN_RECORDS or not self.is_by_columns:
             return None
         keys = records.keys
 
         def is_in_order(group: RowGroup, plan: Plan) -> bool:
+            if self.scattered.has_topics:
+                first = records.values[group.records[0].as_py()].as_py()
+                if self.scattered.has_moved(group.table.id, partition.topic, first):
+                    self.scattered.add([plan.target])
             return self.scattered.is_in_order(group, plan, keys)
 
         decoder = self.decoder

@@ -19,8 +19,9 @@ from cdcbus.consumer.apply.writer import count_superseded
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.mapped_change import MappedChange
 from cdcbus.consumer.offsets.held import HeldOffsets
+from cdcbus.consumer.offsets.moves import TableTopics
 from cdcbus.consumer.records.batch_report import BatchReport
-from cdcbus.plugins.contracts import Loader, LoadTransaction, TargetTable
+from cdcbus.plugins.contracts import Converter, Loader, LoadTransaction, TargetTable
 from cdcbus.plugins.converters.columnar import RowGroup
 from cdcbus.plugins.rowchange import Op, RowChange, TableId
 from cdcbus.plugins.start import Replay
@@ -33,10 +34,13 @@ class ScatteredTables:
     """The target tables whose rows have changes in several partitions, as far as known.
     Thread-safe."""
 
-    def __init__(self, task: LoadTask, loader: Loader) -> None:
+    def __init__(self, task: LoadTask, loader: Loader, converter: Converter) -> None:
         self._task = task
         self._loader = loader
         self._placing = Placing()
+        self._topics = TableTopics(converter, task.converter)
+        self.has_topics = len(task.source.topics) > 1
+        self._moved: set[TableId] = set()
         self._tables: set[TableId] = set()
         self.are_all = False
         """Whether rows of any table may have changes in several partitions."""
@@ -103,6 +107,35 @@ class ScatteredTables:
         if not self._placing.is_by_key(plan, keys.take(group.records), image or {}):
             self._tables.add(plan.target.id)
         return not self.holds(plan.target)
+
+    def add(self, tables: Iterable[TargetTable]) -> None:
+        """Treats these tables as scattered from now on. Raises TargetError."""
+        for table in tables:
+            self._tables.add(table.id)
+            if table.key:
+                # Executors learn it from the version table.
+                self._loader.version_table(table, make=True)
+
+    def has_moved(self, source: TableId, topic: str, value: bytes) -> bool:
+        """Whether a source table is known to come in several topics from one writer; `value`: one
+        of its records in this topic."""
+        other = self._topics.other(source, topic, value)
+        if other is None:
+            return source in self._moved
+        self._moved.add(source)
+        LOG.warning(
+            "task %s: table %s comes in topics %s and %s from one writer, as if it had been moved "
+            "from one to the other: a table cdcbus_row_... in the target keeps the newest version "
+            "of each of its rows from now on, which takes time. Rows that were applied before have "
+            "no version, so an older change can have replaced a newer one: once both topics are "
+            "read, compare the table (cdcbus verify %s --repair), or load it again",
+            self._task.task_id,
+            source,
+            other,
+            topic,
+            self._task.task_id,
+        )
+        return True
 
     def look_at_key(
         self, key: bytes | None, steps: Sequence[tuple[MappedChange, RowChange]]

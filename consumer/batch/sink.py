@@ -12,6 +12,7 @@ from cdcbus.consumer.apply.applier import PartitionApplier
 from cdcbus.consumer.apply.watermark import read_on
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.forward.forwarder import Forwarder
+from cdcbus.consumer.offsets.moves import read_first
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import PartitionPart, Records
@@ -136,5 +137,6 @@ def make_applier(
             put_dead_letters,
             task.target.pool_size,
             partial(read_on, task),
+            partial(read_first, task),
         )
     return Forwarder(task, task.target, converter, process, put_dead_letters, stop)

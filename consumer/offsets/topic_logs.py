@@ -44,6 +44,7 @@ class LogRecord(NamedTuple):
     value: bytes | None
     # When it arrived in Kafka, in epoch milliseconds.
     came_ms: int
+    key: bytes | None = None
 
 
 class TopicLogs:
@@ -172,7 +173,7 @@ class TopicLogs:
         if left:
             raise self._unavailable(KafkaException(KafkaError(KafkaError._TIMED_OUT)))
         landmarks: list[tuple[TopicPartition, Landmark]] = []
-        for partition, offset, _, came_ms in found:
+        for partition, offset, _, came_ms, _ in found:
             if begins[partition] <= offset < ends[partition]:
                 landmarks.append((partition, Landmark(offset, came_ms)))
         return landmarks
@@ -200,7 +201,7 @@ class TopicLogs:
                 continue
             offset = int(message.offset() or 0)
             _, came_ms = message.timestamp()
-            found.append(LogRecord(partition, offset, message.value(), came_ms))
+            found.append(LogRecord(partition, offset, message.value(), came_ms, message.key()))
             if offset + 1 >= ends.get(partition, 0):
                 ends.pop(partition, None)
         self._consumer.unassign()
@@ -210,6 +211,16 @@ class TopicLogs:
         """The records at the `count` offsets before these, in order. Records that do not arrive in
         time are left out. Raises BusError."""
         return self._before(offsets, count)
+
+    def after(self, offsets: Mapping[TopicPartition, int], count: int) -> list[LogRecord]:
+        """The records at the `count` offsets from these on, in order. Records that do not arrive in
+        time are left out. Raises BusError."""
+        ends = {partition: offset + count for partition, offset in offsets.items()}
+        found: list[LogRecord] = []
+        for record in self._read(offsets, dict(ends)):
+            if record.offset < ends[record.partition]:
+                found.append(record)
+        return found
 
     def _before(self, offsets: Mapping[TopicPartition, int | None], count: int) -> list[LogRecord]:
         """The records before these offsets; None stands for the end."""

@@ -74,7 +74,7 @@ def check_records(
         partitions = partitions_of(task, logs, topic)
         records = logs.newest(partitions, max(RECORDS_PER_PARTITION, RECORDS // len(partitions)))
     times = RecordTimes()
-    for partition, offset, value, came_ms in records:
+    for partition, offset, value, came_ms, _ in records:
         # A tombstone, which holds no row.
         if value is None:
             continue

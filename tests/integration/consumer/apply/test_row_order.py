@@ -4,7 +4,7 @@ row ends as the source has left it."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -14,6 +14,8 @@ import pytest
 from cdcbus.consumer.apply import prepare
 from cdcbus.consumer.apply.applier import PartitionApplier, PartitionWaits
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.offsets.moves import FirstRecords
+from cdcbus.consumer.offsets.topic_logs import LogRecord
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Record, Records
 from cdcbus.ops.stack.addresses import Database
@@ -21,6 +23,7 @@ from cdcbus.plugins.contracts import AppliedOffset, Converter, JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.converters.ogg_json import OggJson
 from cdcbus.plugins.errors import TargetRejected, TargetUnavailable
+from cdcbus.plugins.kafka.partitioner import partition_of
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
 from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
@@ -113,8 +116,11 @@ class Partitions:
         partitions: Sequence[Records],
         task: LoadTask,
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
+        places: Sequence[TopicPartition] = (),
     ) -> None:
+        """`places`: where the partitions are, if not in topic shop from 0 on."""
         self._partitions, self._task = partitions, task
+        self.places = [*places] or [TopicPartition("shop", at) for at in range(len(partitions))]
         self.done = [0] * len(partitions)
         self._loaders = [make_loader("JdbcBatch", server.target()) for _ in partitions]
         self.appliers = []
@@ -125,14 +131,32 @@ class Partitions:
                 loader,
                 put_dead_letters=put_dead_letters,
                 read_on=self._read_on,
+                read_first=self._read_first,
             )
             self.appliers.append(applier)
         self.appliers[0].applied_offsets()  # as the driver
-        for partition, applier in enumerate(self.appliers[1:], 1):
-            applier.begin(TopicPartition("shop", partition), None)
+        for place, applier in zip(self.places[1:], self.appliers[1:], strict=True):
+            applier.begin(place, None)
 
     def _read_on(self, partition: TopicPartition, offset: int) -> Iterator[Record]:
-        return iter(self._partitions[partition.partition][offset:])
+        return iter(self._partitions[self.places.index(partition)][offset:])
+
+    def _read_first(self, offsets: Mapping[TopicPartition, int]) -> FirstRecords:
+        found: list[LogRecord] = []
+        counts: dict[str, int] = {}
+        for partition in offsets:
+            counts[partition.topic] = counts.get(partition.topic, 0) + 1
+            held = self._partitions[self.places.index(partition)]
+            assert held.keys is not None
+            for (offset, value), key in zip(held, held.keys.to_pylist(), strict=True):
+                found.append(LogRecord(partition, offset, value, T0, key))
+        return FirstRecords(found, counts)
+
+    def take_over(self) -> None:
+        """Begins with all partitions, on a target that knows none."""
+        self.appliers[0].take_over([AppliedOffset(*place, 0, 1) for place in self.places])
+        for place, applier in zip(self.places[1:], self.appliers[1:], strict=True):
+            applier.begin(place, None)
 
     def apply(self, partition: int, count: int) -> int:
         """How many changes were superseded."""
@@ -140,7 +164,7 @@ class Partitions:
         end = min(len(self._partitions[partition]), begin + count)
         try:
             report = self.appliers[partition].apply(
-                TopicPartition("shop", partition), self._partitions[partition][begin:end], end, 1
+                self.places[partition], self._partitions[partition][begin:end], end, 1
             )
             self.done[partition] = end
         except PartitionWaits as waiting:
@@ -473,6 +497,106 @@ def test_partitions_that_were_added_while_the_task_was_stopped_make_it_keep_vers
         applying.apply(1, 1)
         assert applying.apply(0, 1) == 1
     assert server.rows("SELECT id, v FROM {schema}.moves") == [(1, 2)]
+
+
+def test_partitions_that_were_added_before_the_first_start_make_it_keep_versions(
+    server: TargetServer, caplog: pytest.LogCaptureFixture, padding: int
+) -> None:
+    """Row 1 belongs into partition 1 of two, and was inserted while there was one."""
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("id",), {})
+    source.change(Op.INSERT, None, move("1", "a", "1"))
+    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
+    [partition] = source.partitions.values()
+    with Partitions(
+        server,
+        [
+            records([*partition[:1], *pads_by_key(0, padding)], "canalRow"),
+            records([*partition[1:], *pads_by_key(1, padding)], "canalRow"),
+        ],
+        task_of(server),
+    ) as applying:
+        applying.take_over()
+        assert (
+            "partitions were added to topic shop after its first records, so records of one row "
+            "are in several of them" in caplog.text
+        )
+        applying.apply(1, padding + 1)
+        assert applying.apply(0, padding + 1) == 1
+    assert server.rows("SELECT id, v FROM {schema}.moves WHERE id < 1000") == [(1, 2)]
+
+
+def pads_by_key(number: int, count: int) -> list[tuple[bytes, RowChange, int]]:
+    """So many rows more for a partition out of two, as Kafka's hash chooses it."""
+    found: list[tuple[bytes, RowChange, int]] = []
+    ids = itertools.count(1000)
+    while len(found) < count:
+        row = move(str(next(ids)), "a", "0")
+        key = f"{row['id']}_".encode()
+        if partition_of(key, 2) == number:
+            change = RowChange(MOVES, Op.INSERT, None, row, Origin(server_id=1))
+            found.append((key, change, T0))
+    return found
+
+
+@pytest.mark.parametrize("is_fresh", [True, False])
+def test_a_table_that_was_moved_to_another_topic_keeps_versions(
+    server: TargetServer, caplog: pytest.LogCaptureFixture, padding: int, is_fresh: bool
+) -> None:
+    """Both topics are new to the target, or the second one."""
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("id",), {})
+    source.change(Op.INSERT, None, move("1", "a", "1"))
+    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
+    [partition] = source.partitions.values()
+    with Partitions(
+        server,
+        [
+            records([*partition[:1], *pads_by_key(0, padding)], "canalRow"),
+            records([*partition[1:], *pads_by_key(1, padding)], "canalRow"),
+        ],
+        of_two_topics(task_of(server)),
+        places=[TopicPartition("shop", 0), TopicPartition("orders", 0)],
+    ) as applying:
+        if not is_fresh:
+            applying.appliers[0].take_over([AppliedOffset("shop", 0, 0, 1)])
+            applying.appliers[0].applied_offsets()
+        applying.take_over()
+        assert "table shop.moves comes in topics" in caplog.text
+        applying.apply(1, padding + 1)
+        assert applying.apply(0, padding + 1) == 1
+    assert server.rows("SELECT id, v FROM {schema}.moves WHERE id < 1000") == [(1, 2)]
+    assert server.rows("SELECT COUNT(*) FROM {schema}.moves") == [(1 + 2 * padding,)]
+
+
+def test_a_table_that_moves_to_another_topic_while_both_are_read_keeps_versions(
+    server: TargetServer, caplog: pytest.LogCaptureFixture, padding: int
+) -> None:
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("id",), {})
+    source.change(Op.INSERT, None, move("1", "a", "1"))
+    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
+    [partition] = source.partitions.values()
+    with Partitions(
+        server,
+        [
+            records([*pads_by_key(0, padding + 1), *partition[:1]], "canalRow"),
+            records([*partition[1:], *pads_by_key(1, padding)], "canalRow"),
+        ],
+        of_two_topics(task_of(server)),
+        places=[TopicPartition("shop", 0), TopicPartition("orders", 0)],
+    ) as applying:
+        applying.appliers[1] = applying.appliers[0]
+        applying.apply(0, padding + 1)
+        assert server.rows(VERSION_TABLES) == []
+        applying.apply(1, padding + 1)
+        assert "table shop.moves comes in topics shop and orders from one writer" in caplog.text
+        assert applying.apply(0, 1) == 1
+    assert server.rows("SELECT id, v FROM {schema}.moves WHERE id < 1000") == [(1, 2)]
+
+
+def of_two_topics(task: LoadTask) -> LoadTask:
+    return replace(task, source=replace(task.source, topics=("shop", "orders")))
 
 
 def test_partitions_that_are_applied_at_the_same_time_do_not_pass_each_other(

@@ -12,7 +12,8 @@ from confluent_kafka.admin import AdminClient
 
 from cdcbus.consumer.apply.watermark import read_before_ms
 from cdcbus.consumer.config import LoadTask, TopicConfig
-from cdcbus.consumer.offsets import topic_logs
+from cdcbus.consumer.offsets import moves, topic_logs
+from cdcbus.consumer.offsets.moves import read_first
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable
@@ -70,6 +71,27 @@ def test_a_landmark_that_kafka_has_deleted_tells_nothing(task: LoadTask, logs: T
     kept, cut = (TopicPartition(task.source.topics[0], number) for number in range(2))
     found = logs.landmarks({kept: 1, cut: 1}, {kept: 2, cut: 2})
     assert [(partition, mark.offset) for partition, mark in found] == [(kept, 1)]
+
+
+def test_the_first_records_of_a_start_come_with_their_keys(
+    task: LoadTask, kafka: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(moves, "MOST_RECORDS", 3)
+    [topic] = task.source.topics
+    kept, cut = (TopicPartition(topic, number) for number in range(2))
+    producer = kafka_producer(kafka)
+    producer.produce(topic, b"new", b"key", partition=0)
+    assert producer.flush(60) == 0
+    found = read_first(task, {kept: END - 2, cut: HELD_FROM})
+    assert [(each.partition, each.offset, each.key) for each in found.records] == [
+        (kept, END - 2, None),
+        (kept, END - 1, None),
+        (kept, END, b"key"),
+        (cut, HELD_FROM, None),
+        (cut, HELD_FROM + 1, None),
+        (cut, HELD_FROM + 2, None),
+    ]
+    assert found.counts == {topic: 2}
 
 
 class Coordinator:
