@@ -3,11 +3,12 @@ transactions, once their transaction is committed.
 
 In a transaction the rows and the transaction edge after them become visible together. The edge is
 in the metadata of a group offset, with the version that the position in ZooKeeper had then. A start
-resumes from it only if ZooKeeper's node still has that version: then the task died between the
-commit and the write to ZooKeeper. Otherwise the node was set by an operator, or written later, and
-the node counts. ZooKeeper is written in parallel with the rows: if a write was in progress at the
-commit, the metadata also has its digest, and a node that holds that write's text counts as
-unchanged.
+resumes from it if ZooKeeper's node still has that version: then the task died between the commit
+and the write to ZooKeeper. It also does if the task itself wrote the node at a lower version: then
+ZooKeeper was restored from an older copy. Otherwise the node was set by an operator, or written
+later, and the node counts. ZooKeeper is written in parallel with the rows: if a write was in
+progress at the commit, the metadata also has its digest, and a node that holds that write's text
+counts as unchanged.
 """
 
 from __future__ import annotations
@@ -147,33 +148,70 @@ class Transactions:
         """Brings ZooKeeper's node up to Kafka's position. Writes the node in any case: its new
         version keeps a fenced process from writing it."""
         stored = self._positions.load()
-        if stored is None:
-            self._recover()
-            return
         _, text = self._transaction.committed()
-        own = ""
-        if self._positions.is_own:
-            own = stored
+        position = self._recovered(text) if stored is None else self._newer(text, stored)
+        if position is not None:
+            stored = position.to_json()
+        if stored is None:
+            return
+        self._positions.save(stored)
+        # A restored ZooKeeper counts from its old number again. Without the new one in Kafka, an
+        # operator's position, which the save has made our own, would count as a copy next time.
+        version = self._positions.position_version
+        if version_in(text) > version:
+            self._transaction.commit(0, metadata(BinlogPosition.from_json(stored), version))
+
+    def _newer(self, text: str, stored: str) -> BinlogPosition | None:
+        """Kafka's position, if the node is as the task left it before it committed that one."""
+        own = stored if self._positions.is_own else ""
         committed = position_in(text, self._positions.position_version, own)
         if committed is not None:
-            was = BinlogPosition.from_json(stored)
             LOG.info(
-                "resuming at %s, which Kafka has with the rows before it, not at %s", committed, was
+                "resuming at %s, which Kafka has with the rows before it, not at %s",
+                committed,
+                BinlogPosition.from_json(stored),
             )
-            stored = replace(committed, batch_id=was.batch_id + 1).to_json()
-        self._positions.save(stored)
+        elif own:
+            committed = self._newer_than_copy(text, own)
+        if committed is None:
+            return None
+        return replace(committed, batch_id=BinlogPosition.from_json(stored).batch_id + 1)
 
-    def _recover(self) -> None:
-        """If the node is missing, as after a deletion, takes Kafka's position: the start rule is
-        for the first start only."""
-        _, _, position = self._transaction.committed()[1].partition(" ")
-        if position:
-            LOG.warning(
-                "%s is missing; resuming at %s, which Kafka has with the rows before it",
-                self._positions.path,
-                position,
-            )
-            self._positions.save(BinlogPosition.from_json(position).to_json())
+    def _newer_than_copy(self, text: str, own: str) -> BinlogPosition | None:
+        """Kafka's position, if it is from after the node, which then comes from an older copy of
+        ZooKeeper."""
+        version = version_in(text)
+        if version <= self._positions.position_version:
+            return None
+        written, was = self._positions.written, BinlogPosition.from_json(own)
+        committed = position_in(text, version)
+        # In a tree that was copied node by node, an operator's position counts as our own. Without
+        # transactions the task may have gone on since, in a ZooKeeper with lower numbers.
+        is_edit = written is None or written.position != own
+        if committed is None or is_edit or was.timestamp_ms > committed.timestamp_ms:
+            return None
+        LOG.warning(
+            "%s, at %s, was restored from an older copy; resuming at %s, which Kafka has with the "
+            "rows before it. To send the rows in between again, set the position: "
+            "cdcbus offset reset ID --to PLACE",
+            self._positions.path,
+            was,
+            committed,
+        )
+        return committed
+
+    def _recovered(self, text: str) -> BinlogPosition | None:
+        """Kafka's position in place of a missing node, as after a deletion: the start rule is for
+        the first start only."""
+        _, _, position = text.partition(" ")
+        if not position:
+            return None
+        LOG.warning(
+            "%s is missing; resuming at %s, which Kafka has with the rows before it",
+            self._positions.path,
+            position,
+        )
+        return BinlogPosition.from_json(position)
 
     def reached(self, edge: BinlogPosition, has_more: Callable[[], bool]) -> None:
         sent = self._publisher.sent
@@ -234,11 +272,17 @@ def position_in(text: str, position_version: int, own: str = "") -> BinlogPositi
     PositionError."""
     noted, _, position = text.partition(" ")
     version, *storing = noted.split(":")
-    # Any other version means that the node was set since: then the node counts.
+    # A higher version means that the node was set since: then the node counts.
     is_still_that = version == str(position_version) or (own and _digest(own) in storing)
     if not position or not is_still_that:
         return None
     return BinlogPosition.from_json(position)
+
+
+def version_in(text: str) -> int:
+    """The version that `metadata` was given; -1 for any other text."""
+    noted = text.partition(" ")[0].partition(":")[0]
+    return int(noted) if noted.isdecimal() else -1
 
 
 def _digest(text: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import replace
 
 import pytest
@@ -21,6 +22,7 @@ from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.plugins.start import Edge
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.publish import delivery
+from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions
 from tests.contract.position_store import eventually
 from tests.integration.producer.reading import connect, fetch_task, position
@@ -158,6 +160,92 @@ def test_a_position_set_by_hand_after_that_holds(
     wait_until(
         lambda: ids(kafka, name) == [1, 2, 3, 4, 3, 4, 5], "what was committed to be visible"
     )
+
+
+def ran_on_after_a_copy(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str
+) -> tuple[MemoryNode, MemoryNode]:
+    """Rows 1 and 2 are committed, then 3 and 4; the node, and its copy from in between, as a
+    restored ZooKeeper has it: with change numbers of then."""
+    node = MemoryNode()
+    MemoryPositions(node).save(position(source_cursor).to_json())
+    with Running(task, MemoryPositions(node)) as running:
+        running.until_stored(insert(source_cursor, 1, 2))
+    old = copy(node)
+    for _ in range(10):  # the numbers of a night
+        assert node.written
+        node.write(node.written)
+    time.sleep(1.1)  # commit times of some servers are whole seconds
+    with Running(task, MemoryPositions(node)) as running:
+        running.until_stored(insert(source_cursor, 3, 4))
+    wait_until(lambda: ids(kafka, name) == [1, 2, 3, 4], "what was committed to be visible")
+    return node, old
+
+
+def test_a_zookeeper_restored_from_an_older_copy_repeats_nothing(
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    node, old = ran_on_after_a_copy(task, source_cursor, kafka, name)
+    end = BinlogPosition.from_json(node.node.data)
+    with Running(task, MemoryPositions(old)) as running:
+        running.until_stored(insert(source_cursor, 5))
+    wait_until(lambda: 5 in ids(kafka, name), "what was committed to be visible")
+    assert ids(kafka, name) == [1, 2, 3, 4, 5]
+    (warning,) = [each.getMessage() for each in caplog.records if "older copy" in each.msg]
+    assert f"resuming at {end}, " in warning
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_position_set_in_a_restored_zookeeper_holds(
+    task: FetchTask,
+    source_cursor: Cursor,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    is_new: bool,
+) -> None:
+    """Also if the task dies before it commits, having only written the position again."""
+    _, old = ran_on_after_a_copy(task, source_cursor, kafka, name)
+    wish = old.node.data
+    if is_new:
+        old.delete()
+    old.set(wish)
+
+    def die(*_: object) -> None:
+        raise PositionError("the process dies")
+
+    with (
+        monkeypatch.context() as patched,
+        pytest.raises(PositionError, match="the process dies"),
+        Running(task, MemoryPositions(old)) as running,
+    ):
+        patched.setattr(delivery.Transactions, "reached", die)
+        running.ends()
+    assert MemoryPositions(old).load() == wish.decode()
+    with Running(task, MemoryPositions(old)) as running:
+        running.until_stored(insert(source_cursor, 5))
+    wait_until(lambda: 5 in ids(kafka, name), "what was committed to be visible")
+    assert ids(kafka, name) == [1, 2, 3, 4, 3, 4, 5]
+
+
+def test_what_was_sent_without_transactions_in_another_zookeeper_is_not_sent_again(
+    task: FetchTask, source_cursor: Cursor, kafka: str, name: str
+) -> None:
+    node, _ = ran_on_after_a_copy(task, source_cursor, kafka, name)
+    other = MemoryNode()  # with lower numbers
+    MemoryPositions(other).save(node.node.data.decode())
+    time.sleep(1.1)  # as above
+    plain = replace(task, publish=replace(task.publish, transactional_id=""))
+    with Running(plain, MemoryPositions(other)) as running:
+        running.until_stored(insert(source_cursor, 5))
+    with Running(task, MemoryPositions(other)) as running:
+        running.until_stored(insert(source_cursor, 6))
+    wait_until(lambda: 6 in ids(kafka, name), "what was committed to be visible")
+    assert ids(kafka, name) == [1, 2, 3, 4, 5, 6]
 
 
 def test_a_position_set_back_while_the_task_runs_is_taken_over(
