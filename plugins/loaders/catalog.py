@@ -25,13 +25,15 @@ class Catalog:
     more than columns. `unsafe`: why nothing may be written to the table, if so: the text after
     "target table T ". `remarks`: texts after the same words, one row each. `rights`: a verb that
     the user has no right to, the columns for which it is missing, and whether these are all.
-    `view`: the SELECT of a view, as text with all names in backticks. `may_create`: whether the
+    `types`: each column, and its type and collation as CREATE TABLE takes them. `view`: the SELECT
+    of a view, as text with all names in backticks. `may_create`: whether the
     user may create tables in the default schema; empty = cannot be queried.
     """
 
     names: str
     columns: str
     unique_keys: str
+    types: str
     unsafe: str = ""
     remarks: str = ""
     rights: str = ""

@@ -2,12 +2,14 @@
 changes in several Kafka partitions.
 
 Their key is the table's own, with the same types and collations, so that the target itself decides
-which texts are one row.
+which texts are one row. If the table's key is altered, theirs is, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from typing import Final
 
@@ -15,12 +17,13 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 
 from cdcbus.plugins.contracts import VERSION, RowVersion, TargetTable
-from cdcbus.plugins.errors import TargetMisconfigured
+from cdcbus.plugins.errors import TargetMisconfigured, TargetUnavailable
 from cdcbus.plugins.loaders.catalog import reflect
 from cdcbus.plugins.loaders.dialect import QUOTING, run_plain
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.rowchange import TableId
 
+LOG = logging.getLogger(__name__)
 PREFIX: Final = "cdcbus_row_"
 NO_PLACE: Final = "-"
 """Not empty, as an empty text is NULL in Oracle."""
@@ -32,7 +35,12 @@ one."""
 
 
 def name_of(task_id: str, table: TargetTable) -> str:
-    """The name of a table's versions. It changes with the key's columns and their types."""
+    """The name of a table's versions."""
+    return _names_begin(task_id) + _short(tuple(table.id))
+
+
+def former_name_of(task_id: str, table: TargetTable) -> str:
+    """The name that the table got at first, which changed with the key's columns and types."""
     columns = []
     for key, column in zip(table.key, table.key_columns, strict=True):
         columns.append((key, column.type, column.length, column.scale, column.declared))
@@ -51,12 +59,13 @@ def find(database: Database, task_id: str, table: TargetTable) -> TargetTable | 
     """The table with the versions, None if it does not exist. Raises TargetMisconfigured if the
     address names no database for it, DBAPIError."""
     with database.engine.connect() as connection:
-        return reflect(
-            connection,
-            database.dialect.catalog,
-            database.dialect.name,
-            place_of(database, task_id, table),
-        )
+        place = place_of(database, task_id, table)
+        former = place._replace(table=former_name_of(task_id, table))
+        for name in (place, former):
+            found = reflect(connection, database.dialect.catalog, database.dialect.name, name)
+            if found is not None:
+                return found
+    return None
 
 
 def make(database: Database, task_id: str, table: TargetTable) -> TargetTable | None:
@@ -71,6 +80,79 @@ def make(database: Database, task_id: str, table: TargetTable) -> TargetTable | 
         if find(database, task_id, table) is None:  # else another process created it just now
             raise
     return find(database, task_id, table)
+
+
+def fit(database: Database, task_id: str, table: TargetTable, found: TargetTable) -> TargetTable:
+    """Gives the table with the versions that was found the key of the target table, which may have
+    been altered since, and returns it. It is altered in place: so no version is lost, and other
+    processes continue with the same table. Raises TargetMisconfigured if it cannot be altered,
+    DBAPIError."""
+    place = place_of(database, task_id, table)
+    name = database.dialect.name
+    quoted = QUOTING[name]
+    if found.id != place:
+        rename = f"ALTER TABLE {quoted.table(found.id)} RENAME TO {quoted.name(place.table)}"
+        _alter(database, table, rename, lambda: find(database, task_id, table) != found)
+    if set(found.columns) - set(VERSION) != set(table.key):
+        raise TargetMisconfigured(
+            f"{database.shown}: target table {table.id} has another key now "
+            f"({', '.join(table.key)}), and table {place} has the versions of its rows by the "
+            "former one. Without these an older change of a row could replace a newer one: give "
+            "the target table its former key until the task has applied all earlier records; then "
+            f"stop the task, drop table {place}, change the key, and start the task"
+        )
+    if types := _other_types(database, table, place):
+        retype = retype_sql(name, place, table, types)
+        _alter(database, table, retype, lambda: not _other_types(database, table, place))
+        LOG.warning(
+            "task %s: the key of target table %s has been altered, and that of table %s, which "
+            "keeps the versions of its rows, with it",
+            task_id,
+            table.id,
+            place,
+        )
+    fitting = find(database, task_id, table) or found
+    # an altered key can have its columns in another order
+    return replace(fitting, key=table.key)
+
+
+def _other_types(database: Database, table: TargetTable, place: TableId) -> dict[str, str]:
+    """The types of the target table's key columns that are of another one in the table with the
+    versions."""
+    with database.engine.connect() as connection:
+        wanted = _types_of(connection, database, table.id)
+        known = _types_of(connection, database, place)
+    differing = {}
+    for key in table.key:
+        # a column that is gone is noticed when the row is written
+        if key in wanted and wanted[key] != known.get(key):
+            differing[key] = wanted[key]
+    return differing
+
+
+def _types_of(connection: Connection, database: Database, name: TableId) -> dict[str, str]:
+    types = {}
+    for column, type_ in connection.execute(text(database.dialect.catalog.types), name._asdict()):
+        types[column] = type_
+    return types
+
+
+def _alter(database: Database, table: TargetTable, sql: str, is_done: Callable[[], bool]) -> None:
+    try:
+        with database.engine.begin() as connection:
+            run_plain(connection, sql)
+    except DBAPIError as error:
+        if is_done():  # by another process, just now
+            return
+        diagnosis = database.dialect.diagnose(error, ())
+        if diagnosis.error is TargetUnavailable:
+            raise
+        raise TargetMisconfigured(
+            f"{database.shown}: the versions of rows of table {table.id} are kept by its key as it "
+            f"was, and their table cannot be altered ({diagnosis.text}). Without these an older "
+            f"change of a row could replace a newer one: run {sql} as its owner, or another "
+            "statement with that result, then start the task again"
+        ) from None
 
 
 def place_of(database: Database, task_id: str, table: TargetTable | None) -> TableId:
@@ -112,6 +194,30 @@ def create_sqls(dialect: str, name: TableId, table: TargetTable) -> list[str]:
     ]
 
 
+def retype_sql(dialect: str, name: TableId, table: TargetTable, types: Mapping[str, str]) -> str:
+    """The statement that gives key columns of the table with the versions these types. It fails
+    where a key would be shortened."""
+    quoted = QUOTING[dialect]
+    changes = []
+    for key, type_ in types.items():
+        column = quoted.name(key)
+        if dialect == "postgresql":
+            # the cast reads texts, and is to no length, as a cast to one would shorten them
+            cast = f"CAST({column} AS {table.columns[key].type})"
+            changes.append(f"ALTER COLUMN {column} TYPE {type_} USING {cast}")
+        elif dialect == "mysql":
+            default = ""
+            if type_.startswith("timestamp"):  # else it could get ON UPDATE CURRENT_TIMESTAMP
+                default = " DEFAULT 0"
+            changes.append(f"MODIFY COLUMN {column} {type_} NOT NULL{default}")
+        else:
+            changes.append(f"{column} {type_}")
+    change = ", ".join(changes)
+    if dialect == "oracle":
+        change = f"MODIFY ({change})"
+    return f"ALTER TABLE {quoted.table(name)} {change}"
+
+
 def is_any_there(
     connection: Connection, database: Database, task_id: str, tables: Sequence[TargetTable | None]
 ) -> bool:
@@ -119,9 +225,13 @@ def is_any_there(
     dialect = database.dialect.name
     for table in tables:
         name = place_of(database, task_id, table)
-        parameters: dict[str, str] = name._asdict()
+        former = name
+        if table is not None:
+            former = name._replace(table=former_name_of(task_id, table))
+        parameters: dict[str, str] = {**name._asdict(), "former": former.table}
         if dialect == "postgresql":  # to_regclass takes the whole name
-            parameters = {"name": QUOTING[dialect].table(name)}
+            quoted = QUOTING[dialect]
+            parameters = {"name": quoted.table(name), "former": quoted.table(former)}
         if connection.execute(text(IS_THERE[dialect]), parameters).scalar():
             return True
     return False
@@ -162,9 +272,11 @@ def prune(database: Database, task_id: str, before_ms: int) -> None:
 _IN_SCHEMA: Final = "information_schema.tables WHERE table_schema = :schema"
 _OF_OWNER: Final = "all_tables WHERE owner = :schema"
 IS_THERE: Final = {
-    "postgresql": "SELECT to_regclass(:name) IS NOT NULL",
-    "mysql": f"SELECT COUNT(*) FROM {_IN_SCHEMA} AND table_name = :table",
-    "oracle": f"SELECT COUNT(*) FROM {_OF_OWNER} AND table_name = :table",
+    "postgresql": "SELECT COALESCE(to_regclass(:name), to_regclass(:former)) IS NOT NULL",
+    # one by one, as MariaDB looks through the whole schema for a list of names
+    "mysql": f"SELECT (SELECT COUNT(*) FROM {_IN_SCHEMA} AND table_name = :table) "
+    f"+ (SELECT COUNT(*) FROM {_IN_SCHEMA} AND table_name = :former)",
+    "oracle": f"SELECT COUNT(*) FROM {_OF_OWNER} AND table_name IN (:table, :former)",
 }
 NAMES: Final = {
     "postgresql": f"SELECT table_name FROM {_IN_SCHEMA} AND table_name LIKE '{PREFIX}%'",

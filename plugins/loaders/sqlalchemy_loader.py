@@ -13,6 +13,7 @@ from cdcbus.plugins.contracts import (
     AppliedOffset,
     LoadTransaction,
     OffsetTable,
+    TargetColumn,
     TargetTable,
 )
 from cdcbus.plugins.errors import (
@@ -50,7 +51,8 @@ class JdbcBatch:
         self._task_id = task_id
         self._tables: dict[TableId, TargetTable] = {}
         self._coarse: dict[TableId, bool] = {}
-        self._version_tables: dict[str, TargetTable] = {}
+        # with the key that the target table had
+        self._version_tables: dict[TableId, tuple[list[TargetColumn], TargetTable]] = {}
         self._offset_table: TargetTable | None = None
         self._is_offset_table_open = False
         self._offset_table_lock = Lock()
@@ -172,22 +174,26 @@ class JdbcBatch:
         return found
 
     def version_table(self, table: TargetTable, *, make: bool) -> TargetTable | None:
-        name = row_versions.name_of(self._task_id, table)
-        if (known := self._version_tables.get(name)) is not None:
+        known_key, known = self._version_tables.get(table.id, (None, None))
+        if known_key == table.key_columns:
             return known
         with self._database.reported(f"versions of rows of table {table.id}"):
             found = row_versions.find(self._database, self._task_id, table)
-            if found is None and make:
+            if not make:
+                return found
+            if found is not None:
+                found = row_versions.fit(self._database, self._task_id, table, found)
+            else:
                 found = row_versions.make(self._database, self._task_id, table)
                 LOG.warning(
                     "task %s: changes of one row of target table %s come in several Kafka "
                     "partitions: table %s keeps which is the newest",
                     self._task_id,
                     table.id,
-                    name,
+                    row_versions.name_of(self._task_id, table),
                 )
         if found is not None:
-            self._version_tables[name] = found
+            self._version_tables[table.id] = table.key_columns, found
         return found
 
     def scatter(self) -> bool:

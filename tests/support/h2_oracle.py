@@ -37,6 +37,7 @@ CATALOG = (
         CASE data_type WHEN 'NUMERIC' THEN declared_numeric_precision END AS data_precision,
         declared_numeric_scale AS data_scale, character_octet_length AS data_length,
         CASE WHEN data_type LIKE 'CHARACTER%' THEN character_maximum_length ELSE 0 END AS char_length,
+        CASE WHEN data_type LIKE 'CHARACTER%' THEN 'C' END AS char_used,
         CASE is_nullable WHEN 'YES' THEN 'Y' ELSE 'N' END AS nullable, LENGTH(column_default) AS default_length,
         CASE is_generated WHEN 'ALWAYS' THEN 'YES' ELSE 'NO' END AS virtual_column, 'NO' AS hidden_column
     FROM information_schema.columns""",

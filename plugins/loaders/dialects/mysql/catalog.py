@@ -46,6 +46,10 @@ CATALOG: Final = Catalog(
                     AND c.column_name = s.column_name
                     AND c.generation_expression IN ('ROW START', 'ROW END'))
         ORDER BY index_name, seq_in_index""",
+    types=f"""
+        SELECT column_name, CONCAT(column_type, CASE WHEN collation_name IS NULL THEN ''
+            ELSE CONCAT(' CHARACTER SET ', character_set_name, ' COLLATE ', collation_name) END)
+        FROM information_schema.columns WHERE {_OF_TABLE}""",
     unsafe="""
         SELECT CONCAT('has the engine ', t.engine, ', which knows no transactions: rows could not ',
             'be undone, nor written together with their offset, so that they would be lost or ',

@@ -45,6 +45,17 @@ CATALOG: Final = Catalog(
                     WHERE c.owner = i.table_owner AND c.table_name = i.table_name
                         AND c.constraint_type = 'P' AND c.index_name = i.index_name)
         ) ORDER BY key_name, place""",
+    types="""
+        SELECT column_name, data_type || CASE
+            WHEN data_type = 'NUMBER' AND COALESCE(data_precision, data_scale) IS NOT NULL
+                THEN '(' || COALESCE(data_precision, 38) || ',' || COALESCE(data_scale, 0) || ')'
+            WHEN data_type = 'FLOAT' THEN '(' || data_precision || ')'
+            WHEN data_type = 'RAW' THEN '(' || data_length || ')'
+            WHEN data_type IN ('CHAR', 'VARCHAR2') THEN '(' || char_length
+                || CASE char_used WHEN 'C' THEN ' CHAR)' ELSE ' BYTE)' END
+            WHEN char_length > 0 THEN '(' || char_length || ')' END
+        FROM all_tab_cols
+        WHERE owner = :schema AND table_name = :table AND hidden_column = 'NO'""",
     may_create="""
         SELECT COUNT(*) FROM session_privs
         WHERE privilege IN ('CREATE TABLE', 'CREATE ANY TABLE')""",

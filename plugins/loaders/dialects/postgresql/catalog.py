@@ -60,6 +60,13 @@ CATALOG: Final = Catalog(
                 ON a.attrelid = i.indrelid AND a.attnum = k.attnum AND k.attnum > 0
         WHERE i.indisunique AND k.place <= i.indnkeyatts
         ORDER BY i.indexrelid, k.place""",
+    types=f"""
+        SELECT a.attname, format_type(a.atttypid, a.atttypmod) || coalesce(
+            (SELECT ' COLLATE ' || quote_ident(s.nspname) || '.' || quote_ident(l.collname)
+                FROM pg_collation l JOIN pg_namespace s ON s.oid = l.collnamespace
+                WHERE l.oid = a.attcollation AND l.oid <> t.typcollation), '')
+        FROM {_TABLE} JOIN pg_attribute a ON a.attrelid = c.oid JOIN pg_type t ON t.oid = a.atttypid
+        WHERE {_IS_COLUMN}""",
     unsafe=f"""
         SELECT 'has rules (CREATE RULE), which make other statements of those that write rows, and '
             || 'which COPY passes by: drop them, or write to the table that they mean'

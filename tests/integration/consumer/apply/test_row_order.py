@@ -300,6 +300,29 @@ def test_a_row_that_is_gone_at_last_stays_away(server: TargetServer) -> None:
     assert_ends(server, source, "moves", [], task_of(server), 0)
 
 
+MODIFY = {"postgresql": "ALTER COLUMN id TYPE {}", "mariadb": "MODIFY id {} NOT NULL"}
+
+
+@pytest.mark.parametrize("type_", ["BIGINT", "DECIMAL(20)", "VARCHAR(20)"])
+def test_a_row_that_is_gone_stays_away_though_its_key_is_altered_meanwhile(
+    server: TargetServer, request: pytest.FixtureRequest, type_: str
+) -> None:
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("grp",), {})
+    source.change(Op.INSERT, None, move("1", "a", "1"))
+    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "b", "2"))
+    source.change(Op.DELETE, move("1", "b", "2"), None)
+    behind, ahead = source.partitions.values()
+    parts = [records(behind, "canalRow"), records(ahead, "canalRow")]
+    alter = MODIFY[request.node.callspec.params["server"]].format(type_)
+    with Partitions(server, parts, task_of(server)) as applying:
+        applying.apply(1, len(ahead))
+    server.execute(f"ALTER TABLE {{schema}}.moves {alter}")
+    with Partitions(server, parts, task_of(server)) as applying:
+        assert applying.apply(0, 1) == 1
+    assert server.rows("SELECT * FROM {schema}.moves") == []
+
+
 CASE = {
     "postgresql": "CREATE COLLATION {schema}.ci (provider = icu, locale = 'und-u-ks-level2', "
     "deterministic = false)"

@@ -210,6 +210,25 @@ def test_versions_of_rows_are_kept_in_a_table_beside_theirs(
     assert database.rows(kept) == [(2, 77)]
 
 
+def test_versions_of_rows_stay_where_the_key_is_altered(database: Database, loader: Loader) -> None:
+    table = made(database, loader, "K NUMBER(5) PRIMARY KEY")
+    versions = loader.version_table(table, make=True)
+    assert versions is not None
+    newer = Writes((*versions.key, *VERSION), [("2", "77", "1:4")])
+    write(loader, versions, newer)
+    database.execute(f"ALTER TABLE {database.schema}.T MODIFY (K NUMBER(9))")
+    loader.refresh(table.id)
+    altered = loader.table(table.id)
+    assert altered is not None
+    widened = loader.version_table(altered, make=True)
+    assert widened is not None
+    assert widened.id == versions.id
+    assert [column.length for column in widened.key_columns] == [9]
+    with loader.transaction() as transaction:
+        [known] = transaction.row_versions(widened, [("2",)])
+    assert known.version == RowVersion(77, "1:4")
+
+
 def test_rows_without_a_key_go_and_come_one_by_one(database: Database, loader: Loader) -> None:
     table = made(database, loader, "A NUMBER, B VARCHAR2(9)")
     write(

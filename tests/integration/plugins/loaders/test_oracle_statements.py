@@ -12,7 +12,7 @@ from cdcbus.plugins.loaders.add_column import add_columns
 from cdcbus.plugins.loaders.dialect import QUOTING
 from cdcbus.plugins.loaders.dialects.oracle.dialect import Oracle
 from cdcbus.plugins.loaders.dialects.oracle.sql import locked_sql, spelled_sql, widen_sql
-from cdcbus.plugins.loaders.row_versions import create_sqls
+from cdcbus.plugins.loaders.row_versions import create_sqls, retype_sql
 from cdcbus.plugins.loaders.schema_evolution import too_narrow
 from cdcbus.plugins.rowchange import Column, TableId
 from cdcbus.tasks.schema.create_table import create_table
@@ -172,8 +172,12 @@ def test_names_of_any_kind_are_written_to(server: Server) -> None:
         writes = [Writes(all_names, [row]), Writes(all_names, [row], may_insert=False)]
         statements += _previewed(TableBatch(table, deletes=[row[: len(key)]], writes=writes))
         statements += [locked_sql(table, ["a b"]), spelled_sql(table)]
-        statements += create_sqls("oracle", TableId("S", "cdcbus_row_x"), table)
-    assert len(statements) == 5 + 2 * (3 + 2 + 4)
+        versions = TableId("S", "cdcbus_row_x")
+        statements += create_sqls("oracle", versions, table)
+        key_types = dict.fromkeys(key, "VARCHAR2(9 CHAR)") | {key[0]: "NUMBER(38,0)"}
+        statements.append(retype_sql("oracle", versions, table, key_types))
+    statements.append('ALTER TABLE "S"."cdcbus_row_x" RENAME TO "cdcbus_row_y"')
+    assert len(statements) == 5 + 2 * (3 + 2 + 4 + 1) + 1
     for sql in statements:
         server.grammars.check(sql)
 

@@ -1,0 +1,221 @@
+"""The tables of versions, on real targets: they follow an altered key, and forget nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from cdcbus.ops.stack.addresses import Database
+from cdcbus.plugins.contracts import VERSION, Loader, RowVersion, TableBatch, TargetTable, Writes
+from cdcbus.plugins.errors import TargetMisconfigured
+from cdcbus.plugins.loaders import make_loader
+from cdcbus.plugins.loaders.row_versions import former_name_of, name_of
+from cdcbus.plugins.rowchange import TableId
+from tests.contract.target_server import TargetServer
+from tests.integration.plugins.loaders.test_loaders import MysqlServer, PostgresqlServer
+
+pytestmark = pytest.mark.integration
+
+
+@pytest.fixture
+def postgresql_server(postgresql: Database, name: str) -> Iterator[TargetServer]:
+    server = PostgresqlServer(postgresql, name)
+    server.execute("CREATE SCHEMA {schema}")
+    yield server
+    server.execute("DROP SCHEMA {schema} CASCADE")
+
+
+@pytest.fixture
+def mariadb_server(mariadb: Database, name: str) -> Iterator[TargetServer]:
+    server = MysqlServer(mariadb, name)
+    server.execute("CREATE SCHEMA {schema}")
+    yield server
+    server.execute("DROP SCHEMA {schema}")
+
+
+@pytest.fixture(params=["postgresql", "mariadb"])
+def server(request: pytest.FixtureRequest) -> TargetServer:
+    found: TargetServer = request.getfixturevalue(f"{request.param}_server")
+    return found
+
+
+def loader_of(server: TargetServer) -> Loader:
+    return make_loader("JdbcBatch", server.target())
+
+
+def versions_of(server: TargetServer, loader: Loader) -> tuple[TargetTable, TargetTable]:
+    """The target table as it is now, and the table with its versions."""
+    name = TableId(server.schema, "t")
+    loader.refresh(name)
+    table = loader.table(name)
+    assert table is not None
+    versions = loader.version_table(table, make=True)
+    assert versions is not None
+    return table, versions
+
+
+def remember(loader: Loader, versions: TargetTable, *key: str) -> None:
+    row = Writes((*versions.key, *VERSION), [(*key, "77", "1:4")])
+    with loader.transaction() as transaction:
+        transaction.write(TableBatch(versions, writes=[row]))
+
+
+def recalled(loader: Loader, versions: TargetTable, *key: str) -> RowVersion:
+    with loader.transaction() as transaction:
+        [known] = transaction.row_versions(versions, [key])
+    return known.version
+
+
+def altered(server: TargetServer, type_: str) -> None:
+    change = f"MODIFY k {type_} NOT NULL"
+    if isinstance(server, PostgresqlServer):
+        change = f"ALTER COLUMN k TYPE {type_} USING k::{type_}"
+    server.execute(f"ALTER TABLE {{schema}}.t {change}")
+
+
+@pytest.mark.parametrize(
+    ("target", "old", "new", "before", "after"),
+    [
+        ("postgresql", "VARCHAR(36)", "UUID", f"{1:032x}", f"{1:032x}"),
+        ("postgresql", "VARCHAR(9)", "INT", "017", "17"),
+        ("postgresql", 'VARCHAR(9) COLLATE "C"', "VARCHAR(9)", "a", "a"),
+        ("postgresql", "CHAR(3)", "VARCHAR(9)", "a", "a"),
+        ("postgresql", "DATE", "TIMESTAMP(3)", "2024-02-29", "2024-02-29 00:00:00"),
+        ("postgresql", "BIGINT", "INT", "5", "5"),
+        ("mariadb", "VARCHAR(9)", "INT", "017", "17"),
+        ("mariadb", "INT", "BIGINT UNSIGNED AUTO_INCREMENT", "5", "5"),
+        ("mariadb", "VARCHAR(9)", "VARCHAR(9) COLLATE utf8mb4_nopad_bin", "a", "a"),
+        ("mariadb", "VARCHAR(9) CHARACTER SET latin1", "VARCHAR(20)", "ä", "ä"),
+        ("mariadb", "ENUM('a','it''s')", "ENUM('it''s','a','b')", "it's", "it's"),
+        ("mariadb", "DATETIME", "TIMESTAMP(3)", "2024-02-29 01:02:03", "2024-02-29 01:02:03"),
+    ],
+)
+def test_versions_stay_where_the_key_is_altered(
+    request: pytest.FixtureRequest, target: str, old: str, new: str, before: str, after: str
+) -> None:
+    server: TargetServer = request.getfixturevalue(f"{target}_server")
+    server.execute(f"CREATE TABLE {{schema}}.t (k {old} PRIMARY KEY)")
+    loader = loader_of(server)
+    _, versions = versions_of(server, loader)
+    remember(loader, versions, before)
+    altered(server, new)
+    table, versions = versions_of(server, loader)
+    assert recalled(loader, versions, after) == RowVersion(77, "1:4")
+    remember(loader, versions, after)  # no key changes with its version
+    assert server.rows(f"SELECT COUNT(*) FROM {{schema}}.{versions.id.table}") == [(1,)]
+    [key] = table.key_columns
+    [kept] = versions.key_columns
+    assert (kept.type, kept.length, kept.is_folding) == (key.type, key.length, key.is_folding)
+    loader.close()
+
+
+TYPES = {
+    "postgresql": 'INT|NUMERIC(5,2)|CHAR(4)|BIT(3)|TEXT COLLATE "C"|TIMESTAMPTZ(3)|SERIAL|BYTEA',
+    "mariadb": "INT(5) ZEROFILL|DECIMAL(5,2)|CHAR(4) CHARACTER SET latin1|BIT(3)|YEAR|TIMESTAMP(3)"
+    "|ENUM('a','it''s')|VARBINARY(9)|BIGINT UNSIGNED AUTO_INCREMENT|UUID|DATETIME(6)|DOUBLE",
+}
+
+
+def test_a_key_that_is_as_it_was_is_left_alone(
+    server: TargetServer, request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = []
+    for number, type_ in enumerate(TYPES[request.node.callspec.params["server"]].split("|")):
+        columns.append(f"k{number} {type_}")
+    names = ", ".join(column.split()[0] for column in columns)
+    keyed = ", UNIQUE (k8)" if len(columns) > 8 else ""
+    server.execute(
+        f"CREATE TABLE {{schema}}.t ({', '.join(columns)}, PRIMARY KEY ({names}){keyed})"
+    )
+    for _ in range(2):
+        loader = loader_of(server)
+        _, versions = versions_of(server, loader)
+        loader.close()
+        assert len(versions.key) == len(columns)
+    assert "has been altered" not in caplog.text
+
+
+def test_versions_under_the_name_of_earlier_days_are_kept(server: TargetServer) -> None:
+    server.execute("CREATE TABLE {schema}.t (k INT PRIMARY KEY)")
+    loader = loader_of(server)
+    table, versions = versions_of(server, loader)
+    remember(loader, versions, "5")
+    task_id = server.target().task_id
+    former = former_name_of(task_id, table)
+    place = former
+    if isinstance(server, MysqlServer):
+        place = f"{{schema}}.{former}"
+    server.execute(f"ALTER TABLE {{schema}}.{versions.id.table} RENAME TO {place}")
+    loader.close()
+    loader = loader_of(server)
+    with loader.transaction() as transaction:
+        assert transaction.has_version_table([table])
+    found = loader.version_table(table, make=False)
+    assert found is not None
+    assert found.id.table == former
+    with ThreadPoolExecutor() as threads:
+        loaders = [loader, loader_of(server), loader_of(server)]
+        both = list(threads.map(lambda each: versions_of(server, each)[1], loaders))
+    assert {each.id.table for each in both} == {name_of(task_id, table)}
+    assert recalled(loader, versions, "5") == RowVersion(77, "1:4")
+    for each in loaders:
+        each.close()
+
+
+def test_processes_that_find_a_key_altered_at_once_continue_with_one_table(
+    server: TargetServer,
+) -> None:
+    server.execute("CREATE TABLE {schema}.t (k INT PRIMARY KEY)")
+    loaders = [loader_of(server) for _ in range(4)]
+    _, versions = versions_of(server, loaders[0])
+    remember(loaders[0], versions, "5")
+    altered(server, "BIGINT")
+    with ThreadPoolExecutor() as threads:
+        found = list(threads.map(lambda each: versions_of(server, each)[1], loaders))
+    assert len(set(map(repr, found))) == 1
+    # one that has not yet seen it writes to the same
+    remember(loaders[0], versions, "6")
+    for number in ("5", "6"):
+        assert recalled(loaders[1], found[1], number) == RowVersion(77, "1:4")
+    for each in loaders:
+        each.close()
+
+
+def test_a_key_that_would_be_shortened_stops_the_task(server: TargetServer) -> None:
+    server.execute("CREATE TABLE {schema}.t (k VARCHAR(9) PRIMARY KEY)")
+    loader = loader_of(server)
+    _, versions = versions_of(server, loader)
+    remember(loader, versions, "abcdef")
+    altered(server, "VARCHAR(3)")
+    for _ in range(2):
+        with pytest.raises(TargetMisconfigured, match=r"run ALTER TABLE .*cdcbus_row_") as raised:
+            versions_of(server, loader)
+        assert "abcdef" not in str(raised.value)
+    altered(server, "VARCHAR(12)")
+    _, versions = versions_of(server, loader)
+    assert recalled(loader, versions, "abcdef") == RowVersion(77, "1:4")
+    loader.close()
+
+
+def test_a_key_of_other_columns_stops_the_task_and_one_in_another_order_does_not(
+    server: TargetServer,
+) -> None:
+    server.execute("CREATE TABLE {schema}.t (a INT, b INT, c INT NOT NULL, PRIMARY KEY (a, b))")
+    loader = loader_of(server)
+    _, versions = versions_of(server, loader)
+    remember(loader, versions, "1", "2")
+    drop = "DROP PRIMARY KEY"
+    if isinstance(server, PostgresqlServer):
+        drop = "DROP CONSTRAINT t_pkey"
+    server.execute(f"ALTER TABLE {{schema}}.t {drop}, ADD PRIMARY KEY (b, a)")
+    _, versions = versions_of(server, loader)
+    assert recalled(loader, versions, "2", "1") == RowVersion(77, "1:4")
+    server.execute(f"ALTER TABLE {{schema}}.t {drop}, ADD PRIMARY KEY (b, c)")
+    with pytest.raises(TargetMisconfigured, match=r"drop table .*cdcbus_row_"):
+        versions_of(server, loader)
+    server.execute(f"DROP TABLE {{schema}}.{versions.id.table}")
+    _, versions = versions_of(server, loader)
+    assert versions.key == ("b", "c")
+    loader.close()
