@@ -20,6 +20,7 @@ from cdcbus.consumer.offsets.topic_logs import LIBRARY_LOG
 from cdcbus.consumer.records.dead_letters import (
     DeadLetter,
     OpenDeadLetter,
+    digest_of,
     letter_headers,
     letter_key,
     read_letter,
@@ -55,8 +56,8 @@ class DeadLetterTopic:
         self._reader = RecordReader(
             {**self._options, "group.id": f"cdcbus-{task.task_id}"}, self._servers, self._refusals
         )
-        # The records of the open letters, as far as known.
-        self._open: set[str] = set()
+        # The digests of the open letters, as far as known, by their `record`.
+        self._open: dict[str, str] = {}
         self._lock = Lock()
         options = {
             **self._options,
@@ -80,33 +81,49 @@ class DeadLetterTopic:
         """Creates the topic where it is missing, and counts the task's open letters. Must be called
         before the first `put`. Raises BusError."""
         self._make_topic()
-        self._open = self._open_records()
+        self._open = self._open_digests()
 
     def put(self, dead_letters: Sequence[DeadLetter]) -> None:
         """Puts a letter for each, and returns when Kafka has acknowledged them. Raises DataError
         beyond the limit, and then puts none; BusError."""
         with self._lock:
-            records = self._within_limit(dead_letters)
             now = _now()
             originals = self._reader.originals(dead_letters)
+            named = []
             messages = []
+            digests = {}
             for dead_letter, original in zip(dead_letters, originals, strict=True):
-                messages.append(self._message(dead_letter, now, original))
+                digest = digest_of(original.key(), original.value())
+                letter = self._named(dead_letter, digest)
+                named.append(letter)
+                messages.append(self._message(letter, now, original))
+                digests[letter.record] = digest
+            self._check_limit(named)
             self._send(messages)
-            self._open = records
-        for dead_letter in dead_letters:
+            self._open |= digests
+        for dead_letter in named:
             LOG.warning(
                 "task %s: dead letter %s: %s", self._task_id, dead_letter.record, dead_letter.reason
             )
 
-    def _within_limit(self, dead_letters: Sequence[DeadLetter]) -> set[str]:
-        """The records of all letters that will be open. Raises DataError if there are too many."""
+    def _named(self, dead_letter: DeadLetter, digest: str) -> DeadLetter:
+        """The letter, with its record's digest in its name where an open one of another record
+        would be replaced otherwise."""
+        distinct = dead_letter._replace(digest=digest)
+        # The other one may have been resolved since this one was put under that name.
+        is_put = distinct.record in self._open
+        if is_put or self._open.get(dead_letter.record, digest) != digest:
+            return distinct
+        return dead_letter
+
+    def _check_limit(self, dead_letters: Sequence[DeadLetter]) -> None:
+        """Raises DataError if too many letters will be open."""
         new = {dead_letter.record for dead_letter in dead_letters}
         limit = self._config.limit
-        if len(self._open | new) > limit:
+        if len(self._open.keys() | new) > limit:
             # An operator may have resolved some meanwhile.
-            self._open = self._open_records()
-        records = self._open | new
+            self._open = self._open_digests()
+        records = self._open.keys() | new
         if len(records) > limit:
             last = dead_letters[-1]
             raise DataError(
@@ -114,10 +131,9 @@ class DeadLetterTopic:
                 f"loader.deadletterLimit is {limit}; the last is record {last.record}: "
                 f"{last.reason}. Look at them with `cdcbus dlq list`, replay or drop them"
             )
-        return records
 
-    def _open_records(self) -> set[str]:
-        return {each.dead_letter.record for each in self.dead_letters()}
+    def _open_digests(self) -> dict[str, str]:
+        return {each.dead_letter.record: each.digest for each in self.dead_letters()}
 
     def dead_letters(self) -> list[OpenDeadLetter]:
         """The task's open letters, sorted by topic, partition and key; those of one row in the
@@ -231,7 +247,7 @@ def _now() -> str:
 
 
 def _by_row(each: OpenDeadLetter) -> tuple[object, ...]:
-    topic, partition, offset, _ = each.dead_letter
+    topic, partition, offset = each.dead_letter[:3]
     return topic, partition, each.key or b"", each.origin, offset
 
 

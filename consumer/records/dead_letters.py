@@ -3,12 +3,14 @@ dropped.
 
 A dead letter is the original record, with its bytes and headers, plus headers of ours that say
 where it comes from and why. Its key names the task and the record, so that a letter put twice
-counts once; a null value under that key resolves it.
+counts once; a null value under that key resolves it. An offset alone does not identify a record: in
+a topic that was created again, or a log that was cut off and filled again, another one has it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any, Final, NamedTuple, cast
 
 from confluent_kafka import Message
@@ -30,10 +32,14 @@ class DeadLetter(NamedTuple):
     partition: int
     offset: int
     reason: str
+    # Of the record, only where an open letter of another record has the same offset.
+    digest: str = ""
 
     @property
     def record(self) -> str:
-        return f"{self.topic}/{self.partition}/{self.offset}"
+        """The letter's name."""
+        place = f"{self.topic}/{self.partition}/{self.offset}"
+        return f"{place}/{self.digest}" if self.digest else place
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +56,10 @@ class OpenDeadLetter:
     # The offset at which the record first came. It differs from the letter's offset where the
     # record has been replayed before; the row's state is of that earlier time.
     origin: int
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.key, self.value)
 
 
 def refuse(
@@ -92,7 +102,11 @@ def read_letter(message: Message) -> OpenDeadLetter:
         else:
             original.append((name, value))
     dead_letter = DeadLetter(
-        ours["topic"].decode(), int(ours["partition"]), int(ours["offset"]), ours["reason"].decode()
+        ours["topic"].decode(),
+        int(ours["partition"]),
+        int(ours["offset"]),
+        ours["reason"].decode(),
+        ours.get("digest", b"").decode(),
     )
     return OpenDeadLetter(
         dead_letter,
@@ -100,7 +114,8 @@ def read_letter(message: Message) -> OpenDeadLetter:
         key=ours.get("key"),
         value=to_bytes(message.value()),
         headers=original,
-        origin=int(ours.get("replayed.offset", dead_letter.offset)),
+        # A later offset is one of another log, as after a forced replay.
+        origin=min(int(ours.get("replayed.offset", dead_letter.offset)), dead_letter.offset),
     )
 
 
@@ -118,7 +133,13 @@ def replayed_record(letter: OpenDeadLetter, value: bytes, time: str) -> dict[str
 
 def origin_of(message: Message) -> int:
     """The offset at which a record of a source topic first came."""
-    return int(dict(headers_of(message)).get(REPLAYED_OFFSET) or message.offset() or 0)
+    offset = message.offset() or 0
+    return min(int(dict(headers_of(message)).get(REPLAYED_OFFSET) or offset), offset)
+
+
+def digest_of(key: str | bytes | None, value: str | bytes | None) -> str:
+    """A short text that is another one for a record with another key or value."""
+    return sha256(b"\n".join((to_bytes(key), to_bytes(value)))).hexdigest()[:12]
 
 
 def headers_of(message: Message) -> Headers:

@@ -74,7 +74,7 @@ class RecordReader:
         for dead_letter in dead_letters:
             message = _skip_to(records, dead_letter.offset)
             if message is None:
-                topic, number, offset, _ = dead_letter
+                topic, number, offset = dead_letter[:3]
                 consumer.assign([confluent_kafka.TopicPartition(topic, number, offset)])
                 records = self.read(consumer, topic)
                 message = next(records, None)

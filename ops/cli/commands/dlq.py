@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from cdcbus.tasks.control.bus_settings import BusSettings
     from cdcbus.tasks.control.dead_letters import DeadLetterQueue
 
-# TOPIC/PARTITION/OFFSET, or of a fetch task TOPIC/FILE:PLACE/ROW/NUMBER.
-RECORD = re.compile(r"[\w.-]+/(?:[0-9]+/[0-9]+|[^/\s]+:[0-9]+/[0-9]+/[0-9]+)")
+# TOPIC/PARTITION/OFFSET, with a digest where several records had that offset, or of a fetch task
+# TOPIC/FILE:PLACE/ROW/NUMBER.
+RECORD = re.compile(r"[\w.-]+/(?:[0-9]+/[0-9]+(?:/[0-9a-f]{12})?|[^/\s]+:[0-9]+/[0-9]+/[0-9]+)")
 
 _task = click.argument("word", metavar="FILE|ID")
 _all = click.option("--all", "takes_all", is_flag=True, help="All open dead letters of the task.")

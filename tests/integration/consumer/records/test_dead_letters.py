@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, TopicConfig
 from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic, dead_letters_of
@@ -21,6 +22,7 @@ from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable, DataError
 from tests.support.kafka_producer import kafka_producer
+from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -397,3 +399,73 @@ def test_a_replay_is_refused_where_newer_records_may_be_gone(
     assert done.result(30).low_watermark == 3
     assert f"{task.task_id}[0] begins at 3 by now" in run("replay", "--all", "--yes").output
     assert len(topic.dead_letters()) == 1
+
+
+# A topic that was created again
+
+
+@pytest.fixture
+def remake(task: LoadTask, kafka: str) -> Callable[..., None]:
+    """Creates the task's topic again, with these values in its first partition, all of one key."""
+
+    def remake(*values: bytes) -> None:
+        admin, topic = AdminClient({"bootstrap.servers": kafka}), task.task_id
+        admin.delete_topics([topic])[topic].result(30)
+        wait_until(lambda: topic not in admin.list_topics(timeout=10).topics, "the topic to go")
+        admin.create_topics([NewTopic(topic, 2, 1)])[topic].result(30)
+        producer = kafka_producer(kafka)
+        for value in values:
+            producer.produce(topic, value, b"k_", partition=0)
+        assert producer.flush(30) == 0
+
+    return remake
+
+
+def test_a_letter_does_not_replace_one_of_another_record_with_the_same_offset(
+    task: LoadTask,
+    topic: DeadLetterTopic,
+    run: Callable[..., Result],
+    remake: Callable[..., None],
+    add: Callable[..., None],
+) -> None:
+    topic.put([dead_letter(task, 0, 0)])
+    remake(b"other log")
+    add(b"other")
+    topic.put([dead_letter(task, 0, 0)])
+    with DeadLetterTopic(task) as restarted:  # as after a kill
+        restarted.open()
+        restarted.put([dead_letter(task, 0, 0)])
+    old, new = topic.dead_letters()
+    assert (old.value, new.value) == (b"first", b"other log")
+    assert old.dead_letter.record == f"{task.task_id}/0/0"
+    assert new.dead_letter.record == f"{task.task_id}/0/0/{new.digest}"
+    refused = run("replay", "--all", "--yes").output
+    assert f"{task.task_id}[0] has another record at 0, so it is another log" in refused
+    # Both count towards the limit.
+    with pytest.raises(DataError, match="3 dead letters would be open"):
+        topic.put([dead_letter(task, 0, 0), dead_letter(task, 0, 1)])
+    assert run("drop", old.dead_letter.record, "--yes").exit_code == 0
+    with DeadLetterTopic(task) as restarted:
+        restarted.open()
+        restarted.put([dead_letter(task, 0, 0)])
+    assert [each.dead_letter.record for each in topic.dead_letters()] == [new.dead_letter.record]
+    assert run("show", new.dead_letter.record).output.count("other log") == 1
+    assert run("replay", new.dead_letter.record, "--yes").exit_code == 0
+    assert topic.dead_letters() == []
+
+
+def test_a_letter_of_a_topic_that_was_created_again_is_replayed_by_force_only(
+    task: LoadTask,
+    topic: DeadLetterTopic,
+    run: Callable[..., Result],
+    remake: Callable[..., None],
+) -> None:
+    topic.put([dead_letter(task, 0, 1)])
+    remake(b"newest", b"newest")
+    refused = run("replay", "--all", "--yes")
+    assert refused.exit_code == 1
+    assert f"{task.task_id}[0] has another record at 1, so it is another log" in refused.output
+    assert "--force" in refused.output
+    assert len(topic.dead_letters()) == 1
+    assert run("replay", "--all", "--yes", "--force").exit_code == 0
+    assert last(task, 0).offset() == 2

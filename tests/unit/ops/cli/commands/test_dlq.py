@@ -24,7 +24,8 @@ def test_a_fetch_task_that_stops_instead_leaves_no_dead_letters(
 
 
 @pytest.mark.parametrize(
-    "word", ["shop", "shop/0", "shop/0/x", "/0/1", "shop/bin.1:4/0", "shop/bin.1:x/0/1"]
+    "word",
+    ["shop", "shop/0", "shop/0/x", "/0/1", "shop/bin.1:4/0", "shop/bin.1:x/0/1", "shop/0/1/x"],
 )
 def test_a_record_is_named_as_the_list_does(word: str) -> None:
     refused = CliRunner().invoke(main, ["dlq", "drop", "x.properties", word])
