@@ -66,7 +66,8 @@ class Planned:
 def refusal(comparison: Comparison) -> str:
     """The reason why the rows of a table cannot be repaired; empty where they can."""
     subject = comparison.subject
-    if not subject.key:
+    # Without one of the target's own, rows are compared by the source's key.
+    if not subject.key or not subject.target.key:
         return "it has no key, so a row that is sent again would exist twice"
     if comparison.others:
         return (

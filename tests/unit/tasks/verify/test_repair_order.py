@@ -291,6 +291,7 @@ def test_rows_that_are_one_at_the_target_are_not_sent() -> None:
     [
         (subject(), ""),
         (subject([mapped(INT, ())], target(PG_INT, ())), "it has no key"),
+        (subject([mapped(INT)], target(PG_INT, ())), "it has no key"),
         (
             subject([mapped(INT), mapped(INT, name=TableId("shop", "older"))]),
             "several source tables go there",
