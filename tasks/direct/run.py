@@ -44,7 +44,7 @@ from cdcbus.tasks.control.source_of import (
 )
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.direct.beginning import begin, begin_tables, settle_again
-from cdcbus.tasks.direct.checks import check_empty, check_table, check_tasks
+from cdcbus.tasks.direct.checks import THROUGH_KAFKA, check_empty, check_table, check_tasks
 from cdcbus.tasks.direct.chunk_loader import Work, altered
 from cdcbus.tasks.direct.course import Course
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, opened_for
@@ -212,6 +212,7 @@ def _checked_tables(
                     is_wanted = table in known
                 if not is_wanted:
                     continue
+                _refuse_second(opened, source, table)
                 selected = source.tables.get(table) or reader.describe(table)
                 if selected is None:
                     raise ConfigError(f"table {table} no longer exists, or cannot be read")
@@ -230,6 +231,18 @@ def _checked_tables(
             f"{opened.load.task_id}: put it back, or start again with --anew"
         )
     return list(targets.values())
+
+
+def _refuse_second(opened: Opened, source: Source, table: TableId) -> None:
+    """Raises ConfigError for a table of a name that another source has, too: progress and chunks go
+    by the name, so only the rows of one source would be loaded."""
+    for other in opened.sources:
+        if other is not source and table in other.tables:
+            raise ConfigError(
+                f"table {table} comes from {other.feed.place} and from {source.feed.place}, and a "
+                f"direct load tells tables apart by their names: {THROUGH_KAFKA}, and load the "
+                "others with --table"
+            )
 
 
 def _check_keys(sources: Sequence[Source], known: Mapping[TableId, TableProgress]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from threading import Event
 from types import SimpleNamespace
 from typing import Any
@@ -140,3 +141,60 @@ def test_a_load_goes_on_by_the_key_by_which_it_was_begun(progress: TableProgress
 def test_a_load_does_not_go_on_by_another_key(key: tuple[str, ...]) -> None:
     with pytest.raises(CdcError, match=r"shop\.orders was altered while it was loaded"):
         check_keys(TableProgress(TableState.RUNNING, key=key, after=("2",)))
+
+
+class Reader:
+    """Describes any table."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def describe(self, table: TableId) -> object:
+        return object()
+
+    def close(self) -> None:
+        pass
+
+
+def checked_tables(
+    monkeypatch: pytest.MonkeyPatch, shown: dict[str, list[TableId]], *names: str
+) -> dict[str, list[TableId]]:
+    """The chosen tables of each fetch task. `shown`: those that it feeds."""
+    monkeypatch.setattr(run, "ChunkReader", Reader)
+    monkeypatch.setattr(run, "check_table", lambda *_: None)
+    monkeypatch.setattr("cdcbus.producer.server.connection.reported", lambda _: nullcontext())
+
+    def mapped_tables(feed: Any, _: object) -> list[Any]:
+        tables = shown[feed.place]
+        return [SimpleNamespace(source=SimpleNamespace(id=each), target=each) for each in tables]
+
+    monkeypatch.setattr(run, "mapped_tables", mapped_tables)
+    sources = []
+    for place in shown:
+        feed = SimpleNamespace(place=place, fetch=SimpleNamespace(source=None))
+        sources.append(SimpleNamespace(feed=feed, server=None, connection=None, tables={}))
+    loader = SimpleNamespace(table=lambda table: SimpleNamespace(id=table))
+    opened: Any = SimpleNamespace(load=LOAD, sources=sources, loader=loader)
+    run._checked_tables(opened, names, {})
+    return {source.feed.place: list(source.tables) for source in sources}
+
+
+PARTS = TableId("shop", "parts")
+
+
+def test_tables_of_two_fetch_tasks_are_loaded_each_from_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert checked_tables(monkeypatch, {"a": [ORDERS], "b": [PARTS]}) == {
+        "a": [ORDERS],
+        "b": [PARTS],
+    }
+
+
+def test_a_table_that_two_fetch_tasks_feed_is_not_loaded_from_one_of_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    shown = {"a": [ORDERS], "b": [ORDERS, PARTS]}
+    with pytest.raises(ConfigError, match=r"shop\.orders comes from a and from b.* --table"):
+        checked_tables(monkeypatch, shown)
+    assert checked_tables(monkeypatch, shown, "parts") == {"a": [], "b": [PARTS]}
