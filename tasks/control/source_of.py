@@ -3,7 +3,7 @@ target table of each table of their sources."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -173,6 +173,31 @@ def _fetch(inspection: Inspection, place: str, uses: Uses) -> FetchTask:
     return task
 
 
+def further_feeds(
+    load: LoadTask, feeds: Sequence[Feed], beside: Iterable[FetchTask | LoadTask]
+) -> list[FetchTask]:
+    """The fetch tasks beside a consumer task that send it rows, too, although --source names
+    another one. Those of a Kafka with other addresses, whose topics only have the same names, do
+    not count."""
+    own = {feed.fetch.task_id for feed in feeds}
+    addresses = _addresses(load.source.servers)
+    for feed in feeds:
+        addresses |= _addresses(feed.fetch.publish.servers)
+    found = []
+    for task in beside:
+        if not isinstance(task, FetchTask) or task.task_id in own:
+            continue
+        if addresses.isdisjoint(_addresses(task.publish.servers)):
+            continue
+        if any(_feeds(task, topic, load) for topic in load.source.topics):
+            found.append(task)
+    return found
+
+
+def _addresses(bootstrap: str) -> set[str]:
+    return set(bootstrap.lower().replace(" ", "").split(","))
+
+
 def _writes(fetch: FetchTask, topic: str, load: LoadTask) -> bool:
     # Also without its table lists, so that lists that leave out every table get an error of their
     # own.
@@ -184,10 +209,14 @@ def _writes(fetch: FetchTask, topic: str, load: LoadTask) -> bool:
         exclude_patterns=(),
         regexes=(),
     )
-    for reader in (load, bare):
-        for way in ways([fetch, reader]):
-            if way.topic == topic and way.fetch_task and way.load_task:
-                return True
+    return _feeds(fetch, topic, load) or _feeds(fetch, topic, bare)
+
+
+def _feeds(fetch: FetchTask, topic: str, load: LoadTask) -> bool:
+    """Whether rows of a fetch task reach the consumer task through a topic."""
+    for way in ways([fetch, load]):
+        if way.topic == topic and way.fetch_task and way.load_task:
+            return True
     return False
 
 

@@ -10,8 +10,10 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import TargetTable
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import Op, TableId
+from cdcbus.producer.config import FetchTask
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.tasks.control.source_of import Feed, MappedTable
+from cdcbus.tasks.lineage.sharing import may_send
 
 THROUGH_KAFKA = "take its snapshot through Kafka instead (docs/snapshot.md)"
 
@@ -46,6 +48,29 @@ def _check_skipped(place: str, skipped: frozenset[Op]) -> None:
             "(consumer.skippedOperations): chunks are written as inserts, and updates make up "
             "for rows that moved while their table was read; allow both until the task has "
             "caught up"
+        )
+
+
+def check_further(load: LoadTask, further: Sequence[FetchTask]) -> None:
+    """Raises ConfigError where --source leaves out fetch tasks, whose tables would be missing."""
+    if further:
+        ids = ", ".join(each.task_id for each in further)
+        raise ConfigError(
+            f"--source leaves out fetch task {ids}, which sends rows to task {load.task_id}, too, "
+            "and the rows that it has sent before would be missing: name the tables to load with "
+            "--table, and take the snapshot of the others through Kafka (docs/snapshot.md). If "
+            "that fetch task is no longer used, delete it"
+        )
+
+
+def check_alone(load: LoadTask, target: TableId, further: Sequence[FetchTask]) -> None:
+    """Raises ConfigError where rows of fetch tasks that are left out go to a target table."""
+    ids = [each.task_id for each in further if may_send(target, each, load)]
+    if ids:
+        raise ConfigError(
+            f"rows of fetch task {', '.join(ids)}, which --source leaves out, go to target table "
+            f"{target}, too, and would be missing there: {THROUGH_KAFKA}. If that fetch task is "
+            "no longer used, delete it"
         )
 
 

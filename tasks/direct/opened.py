@@ -18,6 +18,7 @@ from cdcbus.plugins.loaders import open_target
 from cdcbus.plugins.loaders.engine import Database
 from cdcbus.plugins.loaders.sqlalchemy_loader import JdbcBatch
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import FetchTask
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.tasks.control.source_of import Feed, source_connection
@@ -43,7 +44,8 @@ class Source:
 
 @dataclass(slots=True)
 class Opened:
-    """Everything that one run needs."""
+    """Everything that one run needs. `further`: fetch tasks that feed the task, too, and that are
+    not loaded from."""
 
     load: LoadTask
     client: KazooClient
@@ -54,6 +56,7 @@ class Opened:
     loader: JdbcBatch
     sources: list[Source]
     store: ZooKeeperSnapshots
+    further: Sequence[FetchTask]
 
 
 class Interrupted(CdcError):
@@ -69,7 +72,11 @@ def interrupted(load: LoadTask) -> Interrupted:
 
 @contextmanager
 def opened_for(
-    load: LoadTask, feeds: Sequence[Feed], client: KazooClient, stop: Stop
+    load: LoadTask,
+    feeds: Sequence[Feed],
+    further: Sequence[FetchTask],
+    client: KazooClient,
+    stop: Stop,
 ) -> Iterator[Opened]:
     assert isinstance(load.target, JdbcTarget)
     with ExitStack() as stack:
@@ -102,6 +109,7 @@ def opened_for(
             JdbcBatch(database, target.task_id),
             sources,
             ZooKeeperSnapshots(client, load.task_id, NAME, lambda: stop.is_lost),
+            further,
         )
 
 

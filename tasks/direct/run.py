@@ -40,11 +40,20 @@ from cdcbus.tasks.control.bus_settings import BusSettings
 from cdcbus.tasks.control.source_of import (
     consumer_task,
     feeds_of,
+    further_feeds,
     mapped_tables,
+    tasks_beside,
 )
 from cdcbus.tasks.control.uses import Uses
 from cdcbus.tasks.direct.beginning import begin, begin_tables, settle_again
-from cdcbus.tasks.direct.checks import THROUGH_KAFKA, check_empty, check_table, check_tasks
+from cdcbus.tasks.direct.checks import (
+    THROUGH_KAFKA,
+    check_alone,
+    check_empty,
+    check_further,
+    check_table,
+    check_tasks,
+)
 from cdcbus.tasks.direct.chunk_loader import Work, altered
 from cdcbus.tasks.direct.course import Course
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, opened_for
@@ -89,6 +98,9 @@ def run_direct(
     load = consumer_task(word, bus, Uses.READ | Uses.WRITE | Uses.KAFKA)
     feeds = feeds_of(word, load, bus, source)
     check_tasks(load, feeds)
+    further = further_feeds(load, feeds, tasks_beside(word, bus).values()) if source else []
+    if not tables:
+        check_further(load, further)
     if is_added_loader(load.loader):
         raise ConfigError(
             f"task {load.task_id} writes with {load.loader}, a loader from another package: only "
@@ -113,7 +125,7 @@ def run_direct(
         if not locks.take(stop, end := stop.part()):
             raise interrupted(load)
         try:
-            with opened_for(load, feeds, client, end) as opened:
+            with opened_for(load, feeds, further, client, end) as opened:
                 # After a restart of the process, the earlier work is its own.
                 is_anew &= RESTARTED_VARIABLE not in os.environ
                 return _run(opened, tables, readers, is_anew=is_anew, told=told)
@@ -198,6 +210,7 @@ def _checked_tables(
 ) -> list[TargetTable]:
     """The checked target tables; notes in `opened` what is selected from each source table.
     `known`: the tables of a load that is continued, which replace `names`."""
+    load = opened.load
     targets: dict[TableId, TargetTable] = {}
     wanted = {name.lower() for name in names}
     for source in opened.sources:
@@ -216,6 +229,7 @@ def _checked_tables(
                 selected = source.tables.get(table) or reader.describe(table)
                 if selected is None:
                     raise ConfigError(f"table {table} no longer exists, or cannot be read")
+                check_alone(load, mapped.target, opened.further)
                 target = opened.loader.table(mapped.target)
                 check_table(mapped, selected, target)
                 assert target is not None
@@ -228,7 +242,7 @@ def _checked_tables(
     if gone := sorted(str(table) for table in known.keys() - chosen):
         raise ConfigError(
             f"table {', '.join(gone)}, whose load was begun, no longer belongs to task "
-            f"{opened.load.task_id}: put it back, or start again with --anew"
+            f"{load.task_id}: put it back, or start again with --anew"
         )
     return list(targets.values())
 

@@ -1,8 +1,9 @@
-"""The consumer tasks that write to one target table, derived from the tasks alone. Pure."""
+"""The tasks whose rows go to one target table, derived from the tasks alone. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.contracts import JdbcTarget
@@ -30,6 +31,16 @@ def other_writers(
         if _may_write(Reader(task), table, writers):
             found.add(task.task_id)
     return sorted(found)
+
+
+def may_send(table: TableId, fetch: FetchTask, load: LoadTask) -> bool:
+    """Whether a fetch task that writes topics of a consumer task may send rows of a target table of
+    that."""
+    writer = Writer(fetch, set())
+    # It says nothing about the task's other topics.
+    topics = tuple(topic for topic in load.source.topics if _may_name(writer, topic))
+    reader = Reader(replace(load, source=replace(load.source, topics=topics)))
+    return _may_write(reader, table, [writer])
 
 
 def _database(task: LoadTask) -> str:

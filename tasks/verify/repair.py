@@ -71,7 +71,7 @@ def refusal(comparison: Comparison) -> str:
         return "it has no key, so a row that is sent again would exist twice"
     if comparison.others:
         return (
-            f"other consumer tasks ({', '.join(comparison.others)}) write to it, too, and a row "
+            f"rows of other tasks ({', '.join(comparison.others)}) go to it, too, and a row "
             "that only the target has may be theirs"
         )
     if len(subject.sources) > 1:

@@ -30,11 +30,12 @@ from cdcbus.tasks.control.source_of import (
     MappedTable,
     consumer_task,
     feeds_of,
+    further_feeds,
     mapped_tables,
     tasks_beside,
 )
 from cdcbus.tasks.control.uses import Uses
-from cdcbus.tasks.lineage.sharing import other_writers
+from cdcbus.tasks.lineage.sharing import may_send, other_writers
 from cdcbus.tasks.verify.compare import Comparison, Options
 from cdcbus.tasks.verify.lag import Lag, fetch_position
 from cdcbus.tasks.verify.report import TableReport
@@ -61,7 +62,8 @@ Told = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A consumer task with everything that the comparison needs."""
+    """A consumer task with everything that the comparison needs. `beside`: the tasks beside it.
+    `further`: those of them that feed it, too, and are not compared."""
 
     task: LoadTask
     feeds: Sequence[Feed]
@@ -71,6 +73,7 @@ class Opened:
     loader: JdbcBatch
     lag: Lag
     beside: Sequence[FetchTask | LoadTask]
+    further: Sequence[FetchTask]
     zookeeper: KazooClient
 
 
@@ -114,6 +117,7 @@ def opened(
         logs = stack.enter_context(TopicLogs(task))
         loader = JdbcBatch(database, target.task_id)
         lag = Lag(task, feeds, connections, zookeeper, logs, database)
+        beside = list(tasks_beside(word, bus).values())
         yield Opened(
             task,
             feeds,
@@ -122,7 +126,8 @@ def opened(
             connection,
             loader,
             lag,
-            list(tasks_beside(word, bus).values()),
+            beside,
+            further_feeds(task, feeds, beside),
             zookeeper,
         )
 
@@ -287,8 +292,17 @@ def comparison_of(
         opened.lag,
         options,
         lambda rows: told(subject.name, rows, estimate),
-        other_writers(target, opened.task, opened.beside),
+        _others(opened, target),
     )
+
+
+def _others(opened: Opened, target: TableId) -> list[str]:
+    """The ids of the tasks whose rows may be in a target table, too."""
+    others = set(other_writers(target, opened.task, opened.beside))
+    for fetch in opened.further:
+        if may_send(target, fetch, opened.task):
+            others.add(fetch.task_id)
+    return sorted(others)
 
 
 def _conditions(subject: Subject, where: str) -> tuple[list[str], str]:

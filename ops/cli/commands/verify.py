@@ -408,7 +408,7 @@ def lines_of(report: TableReport) -> list[str]:
         be = "is" if report.of_others == 1 else "are"
         lines.append(
             f"  {_counted(report.of_others, 'row')} that only the target has {be} not counted: "
-            f"other consumer tasks ({', '.join(report.others)}) write to this table, too"
+            f"rows of other tasks ({', '.join(report.others)}) go to this table, too"
         )
     if report.repaired:
         lines.append(f"  {_counted(report.repaired, 'row')} published; this is the result after it")

@@ -418,20 +418,22 @@ def test_another_server_than_the_fetch_tasks_is_not_compared(
     assert verify(shop, "postgresql", patience="1").table["result"] == "different"
 
 
+@pytest.mark.parametrize("kind", ["postgresql", "fetch"])
 def test_rows_that_another_task_may_have_written_are_neither_counted_nor_deleted(
-    shop: Shop,
+    shop: Shop, kind: str
 ) -> None:
     shop.create("orders", "id INT PRIMARY KEY")
     shop.postgresql(f"INSERT INTO {shop.name}.orders VALUES (1)")
     assert verify_still(shop, "postgresql").table["extra"] == 1
-    text = (shop.folder / f"{shop.name}-postgresql.properties").read_text()
-    other = text.replace(f"taskId={shop.name}-postgresql", f"taskId={shop.name}-other")
+    text = (shop.folder / f"{shop.name}-{kind}.properties").read_text()
+    other = text.replace(f"taskId={shop.name}-{kind}", f"taskId={shop.name}-other")
+    assert other != text
     (shop.folder / "other.properties").write_text(other)
     shop.cursor.execute("INSERT INTO orders VALUES (2)")
     found = verify_still(shop, "postgresql", "--repair", "--yes")
     assert (found.table["extra"], found.table["missing"], found.table["ofOthers"]) == (0, 1, 1)
     assert found.table["otherTasks"] == [f"{shop.name}-other"]
-    assert "write to it, too" in found.table["notRepaired"]
+    assert "go to it, too" in found.table["notRepaired"]
 
 
 def test_a_task_that_reads_one_of_two_partitions_knows_nothing_of_the_others_rows(

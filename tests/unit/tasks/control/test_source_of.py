@@ -15,12 +15,14 @@ from cdcbus.tasks.control.bus_settings import BusSettings, read_bus_settings
 from cdcbus.tasks.control.source_of import (
     consumer_task,
     feeds_of,
+    further_feeds,
     mapped_tables,
     record_type,
     source_connection,
     tasks_beside,
 )
 from cdcbus.tasks.control.uses import Uses
+from cdcbus.tasks.direct.run import run_direct
 
 FETCH = """\
 taskId={id}
@@ -125,6 +127,50 @@ def test_the_named_one_is_taken_among_several(tmp_path: Path, bus: BusSettings) 
     put(tmp_path, "a", "shop")
     named = put(tmp_path, "b", "shop")
     assert found(load(tmp_path, "shop"), bus, named) == {"b": {"shop"}}
+
+
+def further(word: str, bus: BusSettings, source: str) -> list[str]:
+    task = consumer_task(word, bus, Uses.WRITE)
+    feeds = feeds_of(word, task, bus, source)
+    found = further_feeds(task, feeds, tasks_beside(word, bus).values())
+    return [fetch.task_id for fetch in found]
+
+
+def test_those_that_write_the_topics_beside_the_named_one_are_known(
+    tmp_path: Path, bus: BusSettings
+) -> None:
+    named = put(tmp_path, "a", "one")
+    put(tmp_path, "b", "one")
+    put(tmp_path, "c", "two")
+    put(tmp_path, "d", "three")
+    assert further(load(tmp_path, "one,two"), bus, named) == ["b", "c"]
+
+
+def test_a_direct_load_from_one_of_them_is_refused(tmp_path: Path, bus: BusSettings) -> None:
+    named = put(tmp_path, "a", "shop")
+    put(tmp_path, "b", "shop")
+    with pytest.raises(ConfigError, match="--source leaves out fetch task b"):
+        run_direct(load(tmp_path, "shop"), bus, source=named)
+
+
+def test_a_copy_of_the_named_one_is_no_further_one(tmp_path: Path, bus: BusSettings) -> None:
+    put(tmp_path, "a", "shop")
+    other = tmp_path / "other"
+    other.mkdir()
+    assert further(load(tmp_path, "shop"), bus, put(other, "a", "shop")) == []
+
+
+def test_one_that_writes_a_topic_of_that_name_elsewhere_is_no_further_one(
+    tmp_path: Path, bus: BusSettings
+) -> None:
+    named = put(tmp_path, "a", "shop")
+    file = Path(put(tmp_path, "b", "shop"))
+    text = file.read_text()
+    file.write_text(text.replace("servers=k:9092", "servers=elsewhere:9092"))
+    word = load(tmp_path, "shop")
+    assert further(word, bus, named) == []
+    file.write_text(text.replace("servers=k:9092", "servers=k2:9092, K:9092"))
+    assert further(word, bus, named) == ["b"]
 
 
 def test_a_consumer_task_is_no_source(tmp_path: Path, bus: BusSettings) -> None:

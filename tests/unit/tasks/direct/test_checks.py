@@ -16,7 +16,14 @@ from cdcbus.producer.config import FetchTask, FilterConfig, SourceConfig
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
 from cdcbus.tasks.control.source_of import Feed, MappedTable
-from cdcbus.tasks.direct.checks import check_empty, check_table, check_tasks, tells_rows_apart
+from cdcbus.tasks.direct.checks import (
+    check_alone,
+    check_empty,
+    check_further,
+    check_table,
+    check_tasks,
+    tells_rows_apart,
+)
 
 SOURCE = TableId("shop", "orders")
 
@@ -84,6 +91,22 @@ def test_tasks_that_leave_out_what_a_load_needs_are_refused(skipped: Op) -> None
     with pytest.raises(ConfigError, match=rf"fetch\.properties leaves out {skipped} "):
         check_tasks(LOAD, [one])
     check_tasks(replace(LOAD, skipped_operations=frozenset((Op.DELETE, Op.TRUNCATE))), [])
+
+
+def test_a_fetch_task_that_is_left_out_would_leave_rows_missing() -> None:
+    other = replace(feed(takes_partial=False).fetch, task_id="9")
+    check_further(LOAD, [])
+    with pytest.raises(ConfigError, match=r"--source leaves out fetch task 9.*--table"):
+        check_further(LOAD, [other])
+
+
+def test_a_table_that_a_fetch_task_that_is_left_out_sends_too_is_refused() -> None:
+    other = replace(feed(takes_partial=False).fetch, task_id="9")
+    check_alone(LOAD, SOURCE, [])
+    with pytest.raises(ConfigError, match=r"rows of fetch task 9, .* target table shop\.orders"):
+        check_alone(LOAD, SOURCE, [other])
+    parts = replace(other, tables=FilterConfig((r"shop\.parts",)))
+    check_alone(LOAD, SOURCE, [parts])
 
 
 def selected(*, has_key: bool = True) -> SelectedTable:

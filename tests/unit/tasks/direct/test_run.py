@@ -174,7 +174,7 @@ def checked_tables(
         feed = SimpleNamespace(place=place, fetch=SimpleNamespace(source=None))
         sources.append(SimpleNamespace(feed=feed, server=None, connection=None, tables={}))
     loader = SimpleNamespace(table=lambda table: SimpleNamespace(id=table))
-    opened: Any = SimpleNamespace(load=LOAD, sources=sources, loader=loader)
+    opened: Any = SimpleNamespace(load=LOAD, sources=sources, loader=loader, further=[])
     run._checked_tables(opened, names, {})
     return {source.feed.place: list(source.tables) for source in sources}
 

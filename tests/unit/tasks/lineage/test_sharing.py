@@ -7,7 +7,8 @@ import pytest
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.rules import MapperRule
-from cdcbus.tasks.lineage.sharing import other_writers
+from cdcbus.producer.config import FetchTask
+from cdcbus.tasks.lineage.sharing import may_send, other_writers
 from tests.unit.tasks.lineage.test_ways import Task, fetch, load
 
 ORDERS = TableId("shop", "orders")
@@ -73,3 +74,29 @@ def test_the_database_in_an_address_of_mysql_does_not_matter(url: str, found: li
     own = load("7", topics="one", url=f"{MYSQL}shop")
     other = load("8", topics="two", includes="SHOP.ORDERS", url=MYSQL + url)
     assert others(other, own=own) == found
+
+
+@pytest.mark.parametrize(
+    ("feed", "own", "may"),
+    [
+        (fetch("2", topic="one"), load("7", topics="one"), True),
+        (fetch("2", r"shop\..*", topic="one"), load("7", topics="one"), True),
+        (fetch("2", topic="two"), load("7", topics="one two"), True),
+        (fetch("2", r"shop\.parts", topic="one"), load("7", topics="one"), False),
+        (fetch("2", topic="one"), load("7", topics="one", includes="SHOP.PARTS"), False),
+        # Its own topic has no such table, and of the other one it says nothing.
+        (
+            fetch("2", r"shop\.parts", topic="one"),
+            load("7", topics="one two", includes="SHOP.ORDERS SHOP.PARTS"),
+            False,
+        ),
+        (
+            fetch("2", r"shard2\..*", topic="one"),
+            load("7", MapperRule(schema=("shard[0-9]", "shop")), topics="one"),
+            True,
+        ),
+    ],
+)
+def test_a_further_fetch_task_may_send_rows_of_the_table(feed: Task, own: Task, may: bool) -> None:
+    assert isinstance(feed, FetchTask) and isinstance(own, LoadTask)
+    assert may_send(ORDERS, feed, own) is may

@@ -306,4 +306,4 @@ def test_a_table_whose_order_cannot_be_held_is_not_repaired(what: Subject, why: 
 def test_a_table_that_another_task_writes_to_is_not_repaired() -> None:
     comparison = World([], []).comparison
     comparison.others = ["8", "9"]
-    assert "other consumer tasks (8, 9) write to it" in refusal(comparison)
+    assert "rows of other tasks (8, 9) go to it" in refusal(comparison)

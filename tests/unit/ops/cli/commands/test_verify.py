@@ -284,7 +284,7 @@ def test_of_a_table_that_was_not_compared_only_the_reason_is_told() -> None:
         ),
         ({"not_repaired": "why"}, "not repaired: why"),
         ({"of_others": 2, "others": ("8",)}, "2 rows that only the target has are not counted"),
-        ({"of_others": 1, "others": ("8", "9")}, "is not counted: other consumer tasks (8, 9)"),
+        ({"of_others": 1, "others": ("8", "9")}, "is not counted: rows of other tasks (8, 9)"),
         ({"left_out": ("a", "b")}, "not all source tables have them: a, b"),
     ],
 )
