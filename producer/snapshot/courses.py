@@ -91,7 +91,8 @@ class Courses:
         self._by_table: dict[TableId, Course] = {}
         self.unsaved: dict[TableId, TableProgress] = {}
         self.to_find: list[Wish | None] = []
-        if task.snapshot is not SnapshotMode.NEVER:
+        self._is_for_snapshots = task.snapshot is not SnapshotMode.NEVER
+        if self._is_for_snapshots:
             self.to_find.append(None)
         for table, found in stored.items():
             if self._filter.accepts(table):
@@ -109,10 +110,14 @@ class Courses:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to do, and all progress is stored."""
+        """Whether nothing is left to do, and all progress is stored. A task that is for snapshots
+        is not idle while one is paused."""
         if self.to_find or self.unsaved:
             return False
-        return not any(course.is_wanted or course.sent for course in self)
+        left = UNFINISHED
+        if self._is_for_snapshots:
+            left |= {TableState.PAUSED}
+        return not any(course.state in left or course.sent for course in self)
 
     @property
     def has_work(self) -> bool:

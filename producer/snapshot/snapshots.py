@@ -113,7 +113,7 @@ class Snapshots:
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to do, and all progress is stored."""
+        """As that of the courses."""
         return self._courses.is_idle
 
     def passed(self, batch: Batch) -> None:

@@ -14,6 +14,8 @@ from cdcbus.producer.snapshot.progress import (
     MemorySnapshots,
     TableProgress,
     TableState,
+    Wish,
+    WishKind,
 )
 from cdcbus.producer.snapshot.snapshots import is_snapshot_due
 from tests.unit.producer.snapshot.world import ITEMS, ORDERS, World, task_of
@@ -50,6 +52,33 @@ def test_a_task_that_follows_the_stream_is_idle_once_all_is_stored_and_never_fin
     world.run(lambda: seen.append(snapshot.is_idle))
     assert [*seen, snapshot.is_idle] == [False, False, True]
     assert not snapshot.is_finished
+
+
+@pytest.mark.parametrize("mode", [SnapshotMode.ONLY, SnapshotMode.INITIAL])
+def test_a_task_for_its_snapshot_waits_while_a_table_is_paused_also_after_a_restart(
+    world: World, mode: SnapshotMode
+) -> None:
+    world.high = 200
+    world.run(world.wish(WishKind.PAUSE), world.acknowledge, mode=mode)
+    assert not world.snapshots.is_idle
+    again = world.begin(mode)
+    seen: list[bool] = []
+
+    def look() -> None:
+        seen.append(again.is_idle)
+
+    world.high = 100
+    world.store.wished.append(Wish(WishKind.RESUME))
+    world.run(look)
+    assert [*seen, again.is_idle] == [False, True]
+    assert again.is_finished is (mode is SnapshotMode.ONLY)
+    assert world.ids() == [1, 2, 3, 4, 5]
+
+
+def test_a_task_for_its_snapshot_only_ends_once_a_paused_table_is_stopped(world: World) -> None:
+    world.store.tables[ORDERS] = TableProgress(TableState.PAUSED)
+    world.run(world.wish(WishKind.STOP), mode=SnapshotMode.ONLY)
+    assert world.snapshots.is_finished
 
 
 @pytest.mark.parametrize(
