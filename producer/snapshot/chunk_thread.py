@@ -18,7 +18,7 @@ from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.producer.snapshot.courses import Course, Courses, now_ms
 from cdcbus.producer.snapshot.progress import TableState
 from cdcbus.producer.snapshot.reader import CannotTell, ChunkReader, Read
-from cdcbus.producer.snapshot.refusals import AWAY, final_state, passes, refusal
+from cdcbus.producer.snapshot.refusals import AWAY, GONE, final_state, passes, refusal
 
 LOG = logging.getLogger(__name__)
 CHUNKS_AHEAD = 3
@@ -163,7 +163,9 @@ class ChunkThread:
             self._sender.close(window)
         selected = reader.describe(course.table)
         if selected is None:
-            self._fail(course, TableState.DROPPED, "the table no longer exists, or is not readable")
+            reader.look(course.table)
+            # It can be read by now, as it was created or renamed since: it was gone all the same.
+            self._fail(course, TableState.DROPPED, GONE)
             return
         after, until = _bounds(reader, course, selected)
         known_rows, row_bytes = reader.estimate(course.table)

@@ -25,7 +25,7 @@ from cdcbus.producer.config import SourceConfig
 from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.server.connection import Server
-from cdcbus.producer.snapshot.chunks import Bound, between, last_key, nth_key, page, whole
+from cdcbus.producer.snapshot.chunks import Bound, between, last_key, named, nth_key, page, whole
 from cdcbus.producer.snapshot.columns import SelectedTable, selected_table
 from cdcbus.producer.snapshot.rows import images
 
@@ -119,6 +119,10 @@ class ChunkReader:
         if schema is None:
             return None
         return selected_table(table, schema, has_metadata=self._has_metadata)
+
+    def look(self, table: TableId) -> None:
+        """Raises the server's error if the table does not exist, or may not be read."""
+        servers.query(self._connection, f"SELECT 1 FROM {named(table)} LIMIT 0")
 
     def estimate(self, table: TableId) -> tuple[int, int]:
         """The server's estimates of the table's number of rows, and of the bytes of each."""

@@ -18,17 +18,24 @@ _PASSING: Final = {
     *(1053, 1079, 1047, 1317, 1969, 3024),  # shutdown, cluster not ready, interrupted, time limits
     *(1045, 1129, 1130, 1251, 1698, 1862),  # logins
 }
+GONE: Final = "the table no longer exists"
 _NO_COLUMN: Final = 1054  # a message that names no cells
-_GONE: Final = {1146, 1049}
-_REFUSED: Final = {1142, 1143, 1044, 1370}
+_NOT_THERE: Final = {1146, 1049}
+_NOT_GRANTED: Final = {1142, 1143, 1044}
+_NO_ROUTINE: Final = 1370  # that the condition of a start calls
 
 
 def final_state(error: pymysql.Error) -> tuple[TableState, str] | None:
     """The state, and its reason, of a table that is gone or that the user may not read."""
     code = _code(error)
-    if code in _GONE:
-        return TableState.DROPPED, "the table no longer exists"
-    if code in _REFUSED:
+    if code in _NOT_THERE:
+        return TableState.DROPPED, GONE
+    if code in _NOT_GRANTED:
+        return (
+            TableState.FAILED,
+            f"the user may not read it ({code}): GRANT SELECT on it, then start its snapshot again",
+        )
+    if code == _NO_ROUTINE:
         return TableState.FAILED, f"the user may not read it ({code})"
     return None
 

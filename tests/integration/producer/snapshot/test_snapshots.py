@@ -408,6 +408,31 @@ def test_a_condition_that_the_server_refuses_fails_its_table_and_holds_up_no_oth
     assert ids(kafka, name) == [1]
 
 
+def test_a_table_without_the_right_to_read_it_fails_and_can_be_started_once_it_is_granted(
+    source_cursor: Cursor, task: FetchTask, positions: PositionStore, kafka: str, name: str
+) -> None:
+    source_cursor.execute("CREATE TABLE t (id INT PRIMARY KEY)")
+    source_cursor.execute("INSERT INTO t VALUES (1)")
+    source_cursor.execute(f"CREATE USER {name} IDENTIFIED BY 'cdc-pass'")
+    try:
+        try:
+            source_cursor.execute(f"GRANT REPLICATION SLAVE, REPLICATION CLIENT ON *.* TO {name}")
+        except pymysql.OperationalError:
+            pytest.skip("the user of the tests may not grant")
+        source_cursor.execute(f"GRANT INSERT ON {name}.t TO {name}")
+        kept = MemorySnapshots()
+        poor = replace(task, source=replace(task.source, user=name, password="cdc-pass"))
+        with SnapshotRunning(poor, positions, kept) as running:
+            failed = running.until_snapshot("t", TableState.FAILED)
+            source_cursor.execute(f"GRANT SELECT ON {name}.t TO {name}")
+            kept.wished.append(Wish(WishKind.START, (f"{name}.t",)))
+            running.until_snapshot("t")
+    finally:
+        source_cursor.execute(f"DROP USER {name}")
+    assert "the user may not read it (1142): GRANT SELECT" in failed.reason
+    assert ids(kafka, name) == [1]
+
+
 def test_large_rows_are_read_a_few_at_a_time(
     source_cursor: Cursor,
     task: FetchTask,

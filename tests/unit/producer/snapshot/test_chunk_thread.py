@@ -159,6 +159,19 @@ def test_a_table_that_is_gone_when_its_turn_comes_counts_as_dropped(world: World
     assert world.ids() == [1, 2, 3, 4, 5]
 
 
+@pytest.mark.parametrize("code", [1142, 1143, 1044])
+def test_a_table_that_the_user_may_not_read_has_failed_and_says_what_to_grant(
+    world: World, code: int
+) -> None:
+    world.rows[ITEMS] = [1]
+    world.refused[ITEMS] = pymysql.OperationalError(code, "denied")
+    world.run()
+    failed = world.progress(ITEMS)
+    assert failed.state is TableState.FAILED
+    assert f"the user may not read it ({code}): GRANT SELECT" in failed.reason
+    assert (world.ids(), world.opened) == ([1, 2, 3, 4, 5], 1)
+
+
 @pytest.mark.parametrize(
     "error",
     [pymysql.OperationalError(2013, "x"), SourceUnavailable("x"), OSError("x"), EOFError("x")],

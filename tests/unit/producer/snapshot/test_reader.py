@@ -362,3 +362,12 @@ def test_tables_are_described_by_a_connection_of_their_own_which_is_let_go(
     assert (described.key, described.expressions) == (SELECTED.key, SELECTED.expressions)
     assert found.describe(TableId("shop", "gone")) is None
     assert world.closed == 3
+
+
+def test_the_server_says_why_a_table_cannot_be_described(world: World) -> None:
+    found = world.reader()
+    found.look(TableId("shop", "odd`name"))
+    assert world.asked == ["SELECT 1 FROM `shop`.`odd``name` LIMIT 0"]
+    world.answers["SELECT 1 "] = [pymysql.OperationalError(1142, "denied")]
+    with pytest.raises(pymysql.OperationalError, match="1142"):
+        found.look(ORDERS)

@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+import pymysql
 import pytest
 
 from cdcbus.plugins.kafka.config import PublishConfig
@@ -112,7 +113,8 @@ class World:
     """A source whose tables hold rows by number, a Kafka, and a stream that does `script` while
     the reading thread waits, and `during` while it reads, one by one. All is done by one thread.
 
-    `high`: the end of the binlog after a chunk is read. `errors`: what the next calls raise."""
+    `high`: the end of the binlog after a chunk is read. `errors`: what the next calls raise.
+    `refused`: the server's answer for tables that may not be read."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.rows: dict[TableId, list[int]] = {ORDERS: [1, 2, 3, 4, 5]}
@@ -120,6 +122,7 @@ class World:
         self.script: list[Step] = []
         self.during: list[Step] = []
         self.errors: dict[str, list[Exception]] = {}
+        self.refused: dict[TableId, Exception] = {}
         self.high = 100
         self.store = Store()
         self.sent = 0
@@ -248,9 +251,15 @@ class World:
 
     def describe(self, table: TableId) -> SelectedTable | None:
         self.meet("describe")
-        if table not in self.rows:
+        if table not in self.rows or table in self.refused:
             return None
         return selected(table, has_key=table not in self.without_key)
+
+    def look(self, table: TableId) -> None:
+        if table in self.refused:
+            raise self.refused[table]
+        if table not in self.rows:
+            raise pymysql.ProgrammingError(1146, "no such table")
 
     def estimate(self, table: TableId) -> tuple[int, int]:
         return len(self.rows[table]), self.row_bytes
