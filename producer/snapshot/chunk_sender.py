@@ -97,8 +97,9 @@ class ChunkSender:
 
     # Where the stream is.
 
-    def alter(self, statement: Statement) -> bool:
-        """Takes note of a DDL statement of the stream. Returns whether it renames a table."""
+    def alter(self, statement: Statement) -> list[TableId]:
+        """Takes note of a DDL statement of the stream. Returns the new names of the tables that it
+        renames."""
         return self._alterations.take(statement)
 
     def alterations(self, table: TableId) -> int:
@@ -226,18 +227,19 @@ class _Alterations:
     def of(self, table: TableId) -> int:
         return self._of_all + self._by_name.get(str(table).lower(), 0)
 
-    def take(self, statement: Statement) -> bool:
-        """Counts a statement. Returns whether it renames a table."""
+    def take(self, statement: Statement) -> list[TableId]:
+        """Counts a statement. Returns the new names of the tables that it renames."""
         found = named(statement.sql, statement.schema, statement.session)
         if found is None or _OF_SCHEMAS.match(statement.sql):
             self._of_all += 1
-            return False
-        is_renamed = False
+            return []
+        renamed = []
         for one in found:
             if one.is_temporary:
                 continue
-            is_renamed |= one.was is not None
+            if one.was is not None:
+                renamed.append(one.table)
             for table in filter(None, (one.table, one.was)):
                 name = str(table).lower()
                 self._by_name[name] = self._by_name.get(name, 0) + 1
-        return is_renamed
+        return renamed

@@ -152,7 +152,7 @@ class ChunkThread:
 
     def _describe(self, reader: ChunkReader, course: Course) -> None:
         with self._changed:
-            altered = self._sender.alterations(course.table)
+            turn, altered = course.turn, self._sender.alterations(course.table)
         # No rows are read in this window: it gives the boundary at which the table is described.
         window = self._sender.open(course.table, ("",))
         if window is None or window.begun is None:
@@ -170,7 +170,8 @@ class ChunkThread:
         after, until = _bounds(reader, course, selected)
         known_rows, row_bytes = reader.estimate(course.table)
         with self._changed:
-            if not course.is_wanted:  # described again once it is, with all that is noted here
+            # Then it is described again, with all that is noted here: paused, or begun anew.
+            if course.turn != turn or not course.is_wanted:
                 return
             if after is None and course.after is not None:
                 LOG.info("%s is read anew, as its key has changed", course.table)

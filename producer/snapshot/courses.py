@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -56,10 +56,14 @@ class Course:
         self.after, self.is_read, self.turn = after, False, self.turn + 1
 
     def begin_anew(self) -> None:
-        """Forgets what is read, sent and acknowledged."""
+        """Forgets what is known, read, sent and acknowledged; a pause stays."""
         # What is yet to be acknowledged would bring the former bounds back.
         self.sent.clear()
-        self.progress = TableProgress(where=self.progress.where)
+        state = TableState.WAITING
+        if self.state is TableState.PAUSED:
+            state = self.state
+        self.progress = TableProgress(state, where=self.progress.where)
+        self.selected, self.tries = None, 0
         self.rewind(None)
 
     @property
@@ -177,6 +181,17 @@ class Courses:
             elif wish.kind is WishKind.STOP and course.state in (*UNFINISHED, TableState.PAUSED):
                 self.rest(course, TableState.STOPPED)
 
+    def begun(self, names: Iterable[TableId]) -> list[Course]:
+        """The snapshots of tables of these names, in any case, that have begun and are not done,
+        also paused ones."""
+        wanted = {str(table).lower() for table in names}
+        return [
+            course
+            for course in self
+            if course.state in (*UNFINISHED, TableState.PAUSED)
+            and str(course.table).lower() in wanted
+        ]
+
     def accepted(self, tables: list[TableId]) -> list[TableId]:
         """Those of a server's tables that the task reads, in order."""
         accepted = filter(self._filter.accepts, sorted(tables))
@@ -187,12 +202,22 @@ class Courses:
         self.to_find.remove(wish)
         asked = wish or Wish(WishKind.START)
         _warn_of_unknown(asked, accepted)
+        in_progress = []
         for table in filter(asked.is_for, accepted):
             known = self._by_table.get(table)
-            if known is not None and (wish is None or known.is_wanted):
+            if known is not None and wish is None and known.state is not TableState.DROPPED:
+                continue
+            if known is not None and known.is_wanted:
+                in_progress.append(str(table))
                 continue
             course = self._by_table[table] = Course(table, TableProgress(where=asked.where))
             self.set(course, TableState.WAITING)
+        if in_progress:
+            LOG.info(
+                "a snapshot that is asked for is in progress, and continues: %s. To read such a "
+                "table from its beginning, or by another condition, stop its snapshot first",
+                ", ".join(in_progress),
+            )
 
 
 def _warn_of_unknown(asked: Wish, accepted: list[TableId]) -> None:

@@ -126,8 +126,14 @@ class Snapshots:
             self._changed.notify_all()
 
     def _alter(self, statement: Statement) -> None:
-        is_renamed = self._sender.alter(statement)
-        if is_renamed and self._task.snapshot is not SnapshotMode.NEVER:
+        renamed = self._sender.alter(statement)
+        for course in self._courses.begun(renamed):
+            # What was read, and up to which key, was that of the table that had the name before.
+            LOG.info("%s is read anew, as another table has its name now", course.table)
+            course.begin_anew()
+            # Before the position: a restart beyond the statement would continue the former table.
+            self._saver.save_now(course, course.progress)
+        if renamed and self._task.snapshot is not SnapshotMode.NEVER:
             # The table may have no snapshot under its new name.
             self._courses.to_find.append(None)
 

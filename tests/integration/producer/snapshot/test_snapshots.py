@@ -270,6 +270,30 @@ def test_a_table_may_be_altered_renamed_or_dropped_while_it_is_read(
 
 
 @pytest.mark.usefixtures("small_chunks")
+def test_a_table_that_is_swapped_for_another_while_it_is_read_is_read_from_its_beginning(
+    source: Database,
+    source_cursor: Cursor,
+    task: FetchTask,
+    positions: PositionStore,
+    kafka: str,
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for made, rows in (("t", 1_000), ("t_new", 1_500)):
+        source_cursor.execute(f"CREATE TABLE {made} (id INT PRIMARY KEY, n INT)")
+        numbers = [(at, rows) for at in range(rows)]
+        source_cursor.executemany(f"INSERT INTO {made} VALUES (%s, %s)", numbers)
+    swap = "RENAME TABLE t TO t_old, t_new TO t"
+    with (
+        somebody_runs(monkeypatch, source, name, swap),
+        SnapshotRunning(task, positions) as running,
+    ):
+        done = running.until_snapshot("t")
+    assert done.rows == 1_500
+    assert tables_in(kafka, name)["t"] == table(source_cursor, "t", ("id",))
+
+
+@pytest.mark.usefixtures("small_chunks")
 @pytest.mark.parametrize("key", ["v", "v, id"])
 def test_a_table_whose_key_changes_is_read_anew(
     source: Database,

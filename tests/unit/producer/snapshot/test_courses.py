@@ -32,6 +32,104 @@ def test_a_renamed_table_gets_a_snapshot_by_its_new_name(world: World) -> None:
     assert world.ids(ITEMS) == [1, 2, 3, 4, 5]
 
 
+SWAP = "RENAME TABLE orders TO orders_old, orders_new TO orders"
+
+
+@pytest.mark.parametrize("mode", list(SnapshotMode))
+def test_a_table_that_takes_over_a_name_is_read_from_its_beginning(
+    world: World, caplog: pytest.LogCaptureFixture, mode: SnapshotMode
+) -> None:
+    caplog.set_level("INFO")
+
+    def swapped() -> None:
+        world.rows[ORDERS] = [1, 2, 3, 4, 5, 6]
+        world.alters(SWAP)()
+        world.wish(WishKind.START)()
+
+    world.during = [lambda: None, swapped]
+    world.begin(mode)
+    world.store.wished.append(Wish(WishKind.START))
+    world.run(mode=mode)
+    assert world.ids() == [1, 2, 1, 2, 3, 4, 5, 6]
+    assert world.progress().until == ("6",)
+    assert "shop.orders is read anew, as another table has its name now" in caplog.text
+    assert "in progress, and continues: shop.orders" in caplog.text
+
+
+def test_a_table_that_takes_over_a_name_while_it_is_described_is_read_from_its_beginning(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.store.tables[ORDERS] = TableProgress(
+        TableState.RUNNING, 2, chunks=1, after=("2",), until=("5",), started_ms=1
+    )
+    estimate, swap = world.estimate, [world.alters(SWAP)]
+
+    def estimated(table: TableId) -> tuple[int, int]:
+        if swap:
+            world.rows[ORDERS] = [1, 2, 3, 4, 5, 6]
+            swap.pop()()
+        return estimate(table)
+
+    monkeypatch.setattr(world, "estimate", estimated)
+    world.run()
+    assert world.ids() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_restart_after_a_table_took_over_a_name_does_not_continue_the_former(
+    world: World,
+) -> None:
+    world.high = 200
+    world.store.tables[ORDERS] = TableProgress(
+        TableState.RUNNING, 2, chunks=1, after=("2",), until=("5",), where="id > 0"
+    )
+    world.run(world.alters(SWAP), lambda: setattr(world.snapshots._sender, "is_over", True))
+    stored = world.progress()
+    assert (stored.after, stored.until, stored.rows) == (None, None, 0)
+    assert stored.where == "id > 0"
+
+
+def test_a_paused_table_whose_name_another_takes_over_stays_paused_and_is_then_read_whole(
+    world: World,
+) -> None:
+    world.store.tables[ORDERS] = TableProgress(
+        TableState.PAUSED, 2, chunks=1, after=("2",), until=("4",)
+    )
+    seen: list[TableState] = []
+
+    def look() -> None:
+        seen.append(world.progress().state)
+
+    world.run(world.alters(SWAP), world.acknowledge, look, world.wish(WishKind.RESUME))
+    assert seen == [TableState.PAUSED]
+    assert world.ids() == [1, 2, 3, 4, 5]
+
+
+def test_a_table_that_takes_over_the_name_of_a_dropped_one_is_read(world: World) -> None:
+    new = TableId("shop", "orders_new")
+    world.store.tables[new] = TableProgress(TableState.DONE)
+    seen: list[TableState] = []
+
+    def first() -> None:
+        world.rows = {TableId("shop", "orders_old"): [1], new: [7, 8, 9]}
+        world.alters("RENAME TABLE orders TO orders_old")()
+
+    def second() -> None:
+        seen.append(world.progress().state)
+        world.rows[ORDERS] = world.rows.pop(new)
+        world.alters("RENAME TABLE orders_new TO orders")()
+
+    world.during = [first]
+    world.run(world.acknowledge, second)
+    assert seen == [TableState.DROPPED]
+    assert world.ids() == [7, 8, 9]
+
+
+def test_a_table_that_takes_over_the_name_of_a_done_one_is_left_alone(world: World) -> None:
+    world.store.tables[ORDERS] = TableProgress(TableState.DONE, 5)
+    world.run(world.alters(SWAP))
+    assert world.ids() == []
+
+
 def test_only_tables_of_the_filter_are_read_and_heartbeats_never(world: World) -> None:
     other = TableId("else", "t")
     world.rows |= {other: [1], BEATS: [1]}
