@@ -8,6 +8,7 @@ binary form. So the same code makes texts and records of both.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -70,6 +71,11 @@ class SelectedTable:
     def shape(self) -> Shape:
         """Equal for a table that was not altered in between."""
         return self.expressions, self.table.table.columns, self.table.columns, self.key
+
+    @property
+    def shape_digest(self) -> str:
+        """Of `shape`; the same in every process."""
+        return hashlib.sha256(repr(self.shape).encode()).hexdigest()[:16]
 
     @property
     def key_names(self) -> tuple[str, ...]:

@@ -33,9 +33,9 @@ UNFINISHED = frozenset((TableState.WAITING, TableState.RUNNING, TableState.SENDI
 class TableProgress:
     """The part of a table that Kafka has. `after`: its last key; `until`: the table's greatest key
     when the snapshot began, both as SQL literals. `key`: their columns, and by what each is
-    ordered, as `SelectedTable.key_order`; unknown in progress of older versions. `estimated_rows`:
-    the server's estimate. `where`: an operator's condition. Times in epoch milliseconds, 0 for
-    none."""
+    ordered, as `SelectedTable.key_order`; unknown in progress of older versions. `shape`: for
+    direct loads, `SelectedTable.shape_digest`. `estimated_rows`: the server's estimate. `where`: an
+    operator's condition. Times in epoch milliseconds, 0 for none."""
 
     state: TableState = TableState.WAITING
     rows: int = 0
@@ -43,6 +43,7 @@ class TableProgress:
     chunks: int = 0
     estimated_rows: int = 0
     key: tuple[str, ...] = ()
+    shape: str = ""
     after: Bound | None = None
     until: Bound | None = None
     where: str = ""
@@ -82,6 +83,7 @@ _FIELDS = {
     "chunks": "chunks",
     "estimated_rows": "estimatedRows",
     "key": "key",
+    "shape": "shape",
     "after": "after",
     "until": "until",
     "where": "where",

@@ -130,6 +130,7 @@ def begin_tables(opened: Opened) -> dict[TableId, TableProgress]:
                     TableState.RUNNING,
                     estimated_rows=reader.estimate(table)[0],
                     key=selected.key_order,
+                    shape=selected.shape_digest,
                     until=until,
                     started_ms=now_ms(),
                     updated_ms=now_ms(),

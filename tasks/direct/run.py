@@ -165,7 +165,7 @@ def _run(
         put_direct_load(client, load.task_id, found)
     else:
         _check_held(load, found)
-        _check_keys(opened.sources, known)
+        _check_shapes(opened.sources, known)
         settle_again(opened, found)
         LOG.info("task %s: continuing a direct load", load.task_id)
     guard = _guard(opened, found)
@@ -259,12 +259,16 @@ def _refuse_second(opened: Opened, source: Source, table: TableId) -> None:
             )
 
 
-def _check_keys(sources: Sequence[Source], known: Mapping[TableId, TableProgress]) -> None:
-    """Raises CdcError for a table that is not done, and whose stored bounds are of another key."""
+def _check_shapes(sources: Sequence[Source], known: Mapping[TableId, TableProgress]) -> None:
+    """Raises CdcError for a table that is not done, and whose stored bounds are of another key or
+    whose chunks so far were read by other columns."""
     for source in sources:
         for table, selected in source.tables.items():
             progress = known[table]
-            if progress.state is not TableState.DONE and not progress.is_by(selected.key_order):
+            if progress.state is TableState.DONE:
+                continue
+            is_same = progress.shape in ("", selected.shape_digest)
+            if not is_same or not progress.is_by(selected.key_order):
                 raise altered(table)
 
 

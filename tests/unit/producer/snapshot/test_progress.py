@@ -8,7 +8,13 @@ from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, W
 
 def test_progress_is_read_as_it_was_written() -> None:
     progress = TableProgress(
-        TableState.PAUSED, 5, key=("id", "a"), after=("1", "'a'"), until=("2",), where="id < 9"
+        TableState.PAUSED,
+        5,
+        key=("id", "a"),
+        shape="0a",
+        after=("1", "'a'"),
+        until=("2",),
+        where="id",
     )
     assert TableProgress.from_fields(progress.to_fields() | {"schema": "s"}) == progress
 

@@ -117,30 +117,36 @@ def test_a_load_does_not_go_on_with_another_fetch_task(monkeypatch: pytest.Monke
         settle_again(monkeypatch, MYSQL, {"other": place("a")})
 
 
-def check_keys(progress: TableProgress) -> None:
-    """Of a table whose key is `v`."""
-    selected = SimpleNamespace(key_order=("v",))
+def check_shapes(progress: TableProgress) -> None:
+    """Of a table whose key is `v`, and whose columns have the digest `c`."""
+    selected = SimpleNamespace(key_order=("v",), shape_digest="c")
     source: Any = SimpleNamespace(tables={ORDERS: selected})
-    run._check_keys([source], {ORDERS: progress})
+    run._check_shapes([source], {ORDERS: progress})
 
 
 @pytest.mark.parametrize(
     "progress",
     [
-        TableProgress(TableState.RUNNING, key=("v",), after=("2",)),
-        TableProgress(TableState.DONE, key=("id",), after=("2",)),
-        # As stored before the key was.
+        TableProgress(TableState.RUNNING, key=("v",), shape="c", after=("2",)),
+        TableProgress(TableState.DONE, key=("id",), shape="b", after=("2",)),
+        # As stored before the key and the shape were.
         TableProgress(TableState.RUNNING, after=("2",)),
     ],
 )
 def test_a_load_goes_on_by_the_key_by_which_it_was_begun(progress: TableProgress) -> None:
-    check_keys(progress)
+    check_shapes(progress)
 
 
 @pytest.mark.parametrize("key", [("id",), ("v", "id")])
 def test_a_load_does_not_go_on_by_another_key(key: tuple[str, ...]) -> None:
     with pytest.raises(CdcError, match=r"shop\.orders was altered while it was loaded"):
-        check_keys(TableProgress(TableState.RUNNING, key=key, after=("2",)))
+        check_shapes(TableProgress(TableState.RUNNING, key=key, after=("2",)))
+
+
+def test_a_load_does_not_go_on_with_other_columns() -> None:
+    """For example after CONVERT TO CHARACTER SET, of which no row changes in the binlog."""
+    with pytest.raises(CdcError, match=r"shop\.orders was altered while it was loaded"):
+        check_shapes(TableProgress(TableState.RUNNING, key=("v",), shape="b", after=("2",)))
 
 
 class Reader:
