@@ -56,10 +56,16 @@ def _settled(opened: Opened, source: Source) -> BinlogPosition:
     while not opened.stop.is_set():
         position = _fetched(opened.client, source)
         here = BinlogCoordinates(position.file, position.pos)
+        server = source.server.identity
+        if position.server_uuid not in ("", server):
+            raise ConfigError(
+                f"fetch task {fetch.task_id} reads server {position.server_uuid} by now, and the "
+                f"direct load began at {server}: start the load again"
+            )
         # An idle source may end in a new file to which no transaction moves the position.
         is_there = here >= target or is_nothing_between(source.connection, here, target)
-        # A position in another server's binlog cannot be compared with this end.
-        if is_there and position.server_uuid == source.server.identity:
+        # A position that names no server may be in another one's binlog.
+        if is_there and position.server_uuid == server:
             _wait_until_seen(opened, source, position)
             return position
         # Otherwise this would wait forever.

@@ -24,6 +24,7 @@ from cdcbus.producer.snapshot.columns import SelectedTable
 from cdcbus.tasks.control.source_of import Feed, source_connection
 from cdcbus.tasks.snapshots.direct import NAME
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
+from cdcbus.tasks.verify.lag import fetch_position
 from cdcbus.tasks.zookeeper.lock import Stop
 
 if TYPE_CHECKING:
@@ -93,7 +94,12 @@ def opened_for(
         stack.callback(database.engine.dispose)
         sources = []
         for feed in feeds:
-            connection = stack.enter_context(source_connection(feed.fetch.source, READ_SECONDS))
+            # The server whose binlog the fetch task reads: only there can their places be compared.
+            position = fetch_position(client, feed)
+            server = position.server_uuid if position else ""
+            connection = stack.enter_context(
+                source_connection(feed.fetch.source, READ_SECONDS, server)
+            )
             # All reads go to one server: another one may lag behind it.
             address = (str(connection.host), int(connection.port))
             config = replace(feed.fetch.source, addresses=(address,))

@@ -14,6 +14,7 @@ from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionLost
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.server import connection
 from cdcbus.producer.server.connection import Server
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.direct import beginning, run
@@ -115,6 +116,19 @@ def test_a_load_does_not_go_on_at_a_server_that_may_have_less(
 def test_a_load_does_not_go_on_with_another_fetch_task(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="begun with another fetch task than fetch"):
         settle_again(monkeypatch, MYSQL, {"other": place("a")})
+
+
+def test_a_fetch_task_that_has_gone_to_another_server_is_not_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Its position there never tells that it has passed the end of this one's binlog."""
+    monkeypatch.setattr(beginning, "_fetched", lambda *_: place("b"))
+    monkeypatch.setattr(connection, "latest_position", lambda _: place("a"))
+    feed = SimpleNamespace(fetch=SimpleNamespace(task_id="fetch"), place="fetch.properties")
+    source: Any = SimpleNamespace(feed=feed, server=MYSQL, connection=None)
+    opened: Any = SimpleNamespace(load=LOAD, client=None, stop=Event())
+    with pytest.raises(ConfigError, match="fetch task fetch reads server b by now"):
+        beginning._settled(opened, source)
 
 
 def check_shapes(progress: TableProgress) -> None:
