@@ -10,6 +10,9 @@ from typing import Final
 # The characters that make an element a regular expression.
 SIGNS: Final = re.compile(r"[\\\[\](){}*+?|^]")
 PLAIN_SCHEMA: Final = re.compile(r"([^\\\[\](){}*+?|^.]+)\.\*")
+# What people write for a comma, with those of Chinese keyboards; or a space between two names.
+OTHER_SEPARATOR: Final = re.compile("[;\uff0c\uff1b\u3001]")
+_TWO_NAMES = re.compile(r"\.\S*\s+\S*\.")
 WILDCARD: Final = re.compile(r"(?:^|(?<!\\))[\w$-]\*|^\*")
 
 
@@ -52,9 +55,11 @@ def read_table_list(text: str) -> TableList:
     than it seems to: a dot alone is not a separator, nor is a star alone a wildcard."""
     names = set[str]()
     patterns: list[str] = []
-    for element in map(str.strip, _split(text)):
+    for element in map(str.strip, split_outside_brackets(text)):
         if not element:
             continue
+        if OTHER_SEPARATOR.search(element) or _TWO_NAMES.search(element):
+            raise ValueError("separated otherwise than by commas")
         schema = PLAIN_SCHEMA.fullmatch(element)
         if schema:
             patterns.append(re.escape(schema[1]) + r"\..*")
@@ -67,8 +72,8 @@ def read_table_list(text: str) -> TableList:
     return TableList(frozenset(names), tuple(patterns))
 
 
-def _split(text: str) -> list[str]:
-    """The text split at commas outside brackets."""
+def split_outside_brackets(text: str) -> list[str]:
+    """The text split at commas that are neither in brackets nor escaped."""
     parts = [""]
     depth = 0
     is_escaped = False

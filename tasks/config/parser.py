@@ -28,10 +28,12 @@ REMARK = re.compile(r"[ \t]+#.*", re.DOTALL)
 SECRET_NAME = re.compile(
     r"passw|passphrase|pwd|secret|jaas|credential|token$|key\.pem$|keystore\.key$", re.IGNORECASE
 )
-# Secrets inside a value: in the query, in Oracle's or a URL's user:password@, in JAAS text. In a
-# URL a password may hold / or ? although it must not, but a port with a path or query is none.
+# Secrets inside a value: in the query, in Connector/J's (password=...), in Oracle's or a URL's
+# user:password@, in JAAS text. In a URL a password may hold / or ? although it must not, but a port
+# with a path or query is none.
 SECRET_INSIDE = re.compile(
-    r"[?&;][A-Za-z]*(?i:password|pwd)=(?!\$\{)[^&;]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@"
+    r"[?&;][A-Za-z]*(?i:password|pwd)=(?!\$\{)[^&;]"
+    r"|^jdbc:.*[(,]\s*[A-Za-z]*(?i:password|pwd)=(?!\$\{)[^),]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@"
     r"|^jdbc:[a-z]+://[^/@:\[]*:(?!\$\{)(?:(?!\d+[/?,])[^@]+|(?:(?!\?[\w.$-]+[=&])[^@])+)@"
     r'|(?i:password)\s*=\s*"(?!\$\{)[^"]'
 )

@@ -38,7 +38,14 @@ from cdcbus.tasks.config.named_sources import (
     source_folders,
     unknown_keys,
 )
-from cdcbus.tasks.config.parser import Entry, Vocabulary, read_text, written_entries
+from cdcbus.tasks.config.parser import (
+    Entry,
+    Vocabulary,
+    is_inline_secret,
+    is_secret,
+    read_text,
+    written_entries,
+)
 from cdcbus.tasks.config.placeholders import interpolate, masked
 from cdcbus.tasks.control.oidc import OidcSettings, find_group_key, oidc_of
 from cdcbus.tasks.control.people import Person, find_person_key, people_of
@@ -46,6 +53,7 @@ from cdcbus.tasks.zookeeper.lock import LockTimes
 from cdcbus.tasks.zookeeper.source_registry import source_nodes
 
 FILE_NAME = "cdcbus.properties"
+LOGIN = re.compile(r"^([a-z+.-]+://)[^/?#]*@")  # of a URL
 FILE_VARIABLE = "CDCBUS_CONFIG"
 DEFAULT = "default"
 # porter's form of named sources in its own configuration.
@@ -86,9 +94,12 @@ class BusSetting:
     @property
     def shown(self) -> str:
         """The text with secrets masked."""
-        if self.key.value_type.is_secret:
+        name = self.key.name
+        # An option of Spark's is a key of any name, which decides.
+        known = None if SPARK_KEY.matches(name) else self.key
+        if is_secret(name, known) or is_inline_secret(name, known, self.written):
             return masked(self.written)
-        return self.written
+        return LOGIN.sub(r"\1***@", self.written)
 
     def value(self, environ: Mapping[str, str]) -> Any:
         """The typed value; None for an empty text. Raises ConfigError that names the origin."""

@@ -117,7 +117,8 @@ def without_parameters(url: str) -> str:
     found = PREFIX.match(url)
     prefix = found[0] if found else ""
     address, *rest = re.split("[?;]", url.removeprefix(prefix), maxsplit=1)
-    # A password that holds a ? or ; looks the same as a parameter that holds an @.
-    if "@" in "".join(rest):
+    # A password that holds a ? or ; looks the same as a parameter that holds an @. In brackets are
+    # parameters, too: address=(host=...)(password=...).
+    if "@" in "".join(rest) or "(" in address:
         return f"{prefix}..."
     return prefix + re.sub("^(//)?.*@", r"\1", address, flags=re.DOTALL)

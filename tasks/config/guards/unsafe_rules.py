@@ -9,6 +9,7 @@ from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.plugins.transform.selectors import is_pattern, selector, targets
+from cdcbus.plugins.transform.table_list import OTHER_SEPARATOR
 from cdcbus.tasks.config.keys.definition import INDEX
 from cdcbus.tasks.config.keys.types import NAMES
 from cdcbus.tasks.config.settings import Settings
@@ -20,8 +21,8 @@ KEEPS_BACK = re.compile(rf"mapper\[{INDEX}\]\.(ignore|include|mask\..+)", re.DOT
 
 
 def report_column_patterns(settings: Settings) -> None:
-    """Reports patterns where columns are named one by one: a pattern would match only a column of
-    that very name."""
+    """Reports patterns, and names that are not separated by commas, where columns are named one by
+    one: they would match only a column of that very name."""
     for name in settings.entries:
         columns: tuple[str, ...] = ()
         if COLUMN_LISTS.fullmatch(name):
@@ -29,7 +30,12 @@ def report_column_patterns(settings: Settings) -> None:
         elif found := OF_A_COLUMN.fullmatch(name):
             columns = (found[1],)
         for column in columns:
-            if is_pattern(column):
+            if OTHER_SEPARATOR.search(column):
+                settings.unsafe(
+                    name,
+                    f"{column} is read as the name of one column: separate names by commas",
+                )
+            elif is_pattern(column):
                 settings.unsafe(
                     name,
                     f"{column} is read as the name of one column, not as a pattern: name the "

@@ -10,7 +10,12 @@ from typing import Generic, TypeVar
 from cdcbus.plugins.mysql_tls import TlsMode
 from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.time_zone import read_zone
-from cdcbus.plugins.transform.table_list import TableList, read_table_list
+from cdcbus.plugins.transform.table_list import (
+    OTHER_SEPARATOR,
+    TableList,
+    read_table_list,
+    split_outside_brackets,
+)
 from cdcbus.tasks.config.keys.schedule import Schedule, read_schedule
 
 Window = tuple[int, int]
@@ -116,7 +121,7 @@ def _addresses(text: str) -> tuple[tuple[str, int], ...]:
     for element in split_list(text):
         # The last colon, as an IPv6 address has several.
         host, colon, port = element.rpartition(":")
-        if not colon or not host or re.search(r"[\s/@]", host):
+        if not colon or not host or re.search(r"[\s/@]", host) or OTHER_SEPARATOR.search(host):
             raise ValueError("not host:port")
         addresses.append((host.strip("[]"), _whole(port, 1, 65535)))
     if not addresses:
@@ -132,8 +137,10 @@ def _table(text: str) -> TableId:
 
 
 def _regexes(text: str) -> tuple[str, ...]:
-    parts = split_list(text)
+    parts = tuple(filter(None, map(str.strip, split_outside_brackets(text))))
     for part in parts:
+        if OTHER_SEPARATOR.search(part):
+            raise ValueError("separated otherwise than by commas")
         try:
             re.compile(part)
         except (re.error, RecursionError, OverflowError) as error:

@@ -35,6 +35,18 @@ def test_what_would_match_other_tables_than_it_seems_to_is_refused(text: str) ->
         read_table_list(text)
 
 
+@pytest.mark.parametrize(
+    "text", ["shop.a;shop.b", "shop.a\uff0cshop.b", "shop.a shop.b", r"shop\.a;shop\.b"]
+)
+def test_other_separators_than_commas_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="separated otherwise than by commas"):
+        read_table_list(text)
+
+
+def test_a_table_may_have_a_space_in_its_name() -> None:
+    assert read_table_list("shop.order items").names == {"SHOP.ORDER ITEMS"}
+
+
 def selected(includes: str, excludes: str = "") -> set[str]:
     names = {"shop.orders", "Shop.T_1", "shop.t_22", "shopx.orders", "shop.secret"}
     lists = read_table_list(includes), read_table_list(excludes)

@@ -107,6 +107,18 @@ def test_an_inline_secret_works_and_is_warned_of_and_not_shown(tmp_path: Path) -
     assert "s3cret" not in warning
 
 
+def test_secrets_of_options_and_logins_of_addresses_are_not_shown(tmp_path: Path) -> None:
+    settings = read(
+        tmp_path,
+        "spark.hadoop.fs.s3a.secret.key=s3cret\nspark.executor.memory=2g\n"
+        "alarm.email.smtp=h:25\nprometheus.url=http://user:s3cret@prom:9090\n",
+    )
+    shown = {name: each.shown for name, each in settings.settings.items()}
+    assert "s3cret" not in str(shown)
+    assert shown["spark.executor.memory"] == "2g"
+    assert shown["prometheus.url"] == "http://***@prom:9090"
+
+
 def test_a_placeholder_is_filled_when_it_is_asked_for_and_not_before(
     tmp_path: Path, file: Path
 ) -> None:

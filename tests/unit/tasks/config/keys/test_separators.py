@@ -1,0 +1,52 @@
+"""Lists of which the separator is another one than people think."""
+
+from __future__ import annotations
+
+import pytest
+
+from cdcbus.tasks.config.diagnostics import Severity
+from cdcbus.tasks.config.keys.types import ADDRESSES, REGEXES
+from cdcbus.tasks.config.read_task import inspect_text
+
+LOAD = """taskId=t
+consumer.consumerName=KafkaFetch
+consumer.source.servers=k:9092
+consumer.source.topics=t
+consumer.source.firstConsumeFrom=earliest
+loader.loaderName=JdbcBatch
+loader.source.url=jdbc:postgresql://db/d
+loader.source.userName=u
+mapper[0].schema=shop
+mapper[0].table=orders
+"""
+
+
+def test_a_comma_in_brackets_belongs_to_its_expression() -> None:
+    assert REGEXES.read(r"shop\.secret_[0-9]{1,3}, c\.d") == (r"shop\.secret_[0-9]{1,3}", r"c\.d")
+
+
+@pytest.mark.parametrize("text", [r"shop\.a;shop\.b", "shop\\.a\uff0cshop\\.b"])
+def test_expressions_are_separated_by_commas(text: str) -> None:
+    with pytest.raises(ValueError, match="otherwise than by commas"):
+        REGEXES.read(text)
+
+
+@pytest.mark.parametrize("text", ["b1:9092;b2:9092", "b1:9092\u3001b2:9092"])
+def test_addresses_are_separated_by_commas(text: str) -> None:
+    with pytest.raises(ValueError, match="not host:port"):
+        ADDRESSES.read(text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "mapper[0].ignore=phone;email",
+        "mapper[0].ignore=phone\uff0cemail",
+        "mapper[0].include=id\uff1bname",
+        "mapper[0].mask.phone;email=hash",
+    ],
+)
+def test_columns_are_separated_by_commas(line: str) -> None:
+    found = inspect_text(f"{LOAD}{line}\n", {}, Severity.ERROR).diagnostics
+    (about,) = [each.sentence for each in found.of(Severity.ERROR) if each.line == 11]
+    assert "is read as the name of one column: separate names by commas" in about
