@@ -213,6 +213,9 @@ RULES: dict[str, Rule] = {
         "query.dcl", "query.dml", "druid.ddl", "transaction.entry",
         prefix="canal.instance.filter.",
     ),
+    "canal.instance.filter.*": Rule(
+        severity=Severity.ERROR, sentence="not carried over: rows that it leaves out would be sent"
+    ),
     "canal.instance.gtidon": inside("GTIDs are kept beside each position, and used at a failover"),
     # Exact names are looked up first, wherever they stand; then the first pattern that matches.
     "canal.instance.master.*": Rule(convert=lambda *_: None),

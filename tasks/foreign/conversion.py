@@ -96,7 +96,11 @@ class Conversion:
         """Derives the task's id from the tool's name for itself."""
         name = re.sub(r"[^\w.-]+", "-", word).strip("-") or fallback
         # The id becomes the name of a znode.
-        self.put("taskId", PATH_NAME.read(name))
+        try:
+            self.put("taskId", PATH_NAME.read(name))
+        except ValueError:
+            self.put("taskId", fallback)
+            self.warning("taskId", f"{name} cannot be the name of a task; {fallback} is used")
 
     def filter(self, included: list[str], excluded: list[str], key: str) -> None:
         """Sets the tables to read as one regular expression, which also leaves tables out."""
@@ -110,13 +114,6 @@ class Conversion:
     def put_filter(self, regex: str, key: str) -> None:
         """Sets the filter for `schema.table`. One that cannot be carried over is an error, as other
         rows would be sent."""
-        if "," in regex:
-            self.error(
-                key,
-                "not carried over: a regular expression has a comma, which separates them in "
-                "consumer.source.filter; write it without ({1,3} as x|xx|xxx)",
-            )
-            return
         try:
             re.compile(regex)
         except re.error as error:

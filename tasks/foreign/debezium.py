@@ -91,6 +91,9 @@ def from_debezium(settings: Mapping[str, str]) -> Conversion:
         address(settings.get("database.hostname", ""), settings.get("database.port", "3306")),
     )
     _tables(made)
+    _check_columns(made)
+    if not settings.get("skipped.operations", "").strip():
+        _skipped(made, "skipped.operations", "t")  # the default
     _topics(made, prefix)
     _servers(made)
     _snapshot(made)
@@ -210,6 +213,25 @@ def _columns_in(made: Conversion, key: str, value: str, ours: str, text: str = "
             made.map_column(key, found, f"{ours}{column}", text)
         else:
             made.map_column(key, found, ours, column)
+
+
+def _check_columns(made: Conversion) -> None:
+    """Makes an error of a list of columns to send where a table may have none in it: Debezium hides
+    all columns that are not in the list."""
+    key = "column.include.list"
+    columns = split_regexes(made.settings.get(key, ""))
+    if not columns:
+        return
+    named = set()
+    for pattern in columns:
+        named.add(literal_table(pattern.rpartition(".")[0].removesuffix("\\")))
+    for table in split_regexes(made.settings.get("table.include.list", "")) or [""]:
+        if (literal := literal_table(table)) is None or literal not in named:
+            made.error(
+                key,
+                f"not carried over for {table or 'all other tables'}: all columns would be sent; "
+                "name the tables in table.include.list, and columns of each here",
+            )
 
 
 def _masked(made: Conversion, key: str, value: str) -> None:

@@ -25,6 +25,9 @@ RULE = re.compile(
     r"(/(?:\\.|[^/\\])*/|[^.,/]+?)\s*(\.[^,]*)?(?:,|\Z)",
     re.IGNORECASE,
 )
+# A piece of a regular expression: an escape, a class of characters, or a character.
+PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\]")
+BEGINS, ENDS = {"^", "\\A"}, {"$", "\\Z", "\\z"}
 
 
 def is_maxwell(settings: Mapping[str, str]) -> bool:
@@ -119,7 +122,11 @@ def _filter(made: Conversion, key: str, value: str) -> None:
                 "processor can",
             )
             continue
-        table = f"{_part(found[2])}\\.{_part(found[3])}"
+        try:
+            table = f"{_part(found[2], is_database=True)}\\.{_part(found[3])}"
+        except ValueError as error:
+            made.error(key, f"not carried over: {found[0].strip(' ,')}: {error}")
+            continue
         # Each rule wraps those before it, so that the last one that matches decides.
         if found[1].lower() == "include":
             regex = f"(?:{table}|{regex})"
@@ -131,13 +138,47 @@ def _filter(made: Conversion, key: str, value: str) -> None:
     made.put_filter(regex, key)
 
 
-def _part(word: str) -> str:
+def _part(word: str, is_database: bool = False) -> str:
+    """The regular expression for one part of a table's name. Raises ValueError for one that would
+    fit other names within `schema.table`."""
     word = word.strip()
     if len(word) > 1 and word[0] == word[-1] == "/":
-        return f"(?:{word[1:-1]})"
+        regex = word[1:-1]
+        # The table's name follows there.
+        if is_database and re.search(r"\(\?[=!]", regex):
+            raise ValueError(
+                "it looks ahead, past the database's name; write it without (?= and (?!"
+            )
+        return f"(?:{'|'.join(map(_anywhere, _alternatives(regex)))})"
     if word == "*":
         return r"[^.]*"
-    return re.escape(word.strip("`"))
+    return re.escape(word.strip("`'\""))
+
+
+def _anywhere(pieces: list[str]) -> str:
+    """The expression of these pieces for a whole name: Maxwell looks for it anywhere in the name,
+    except where anchors hold it. Raises ValueError for other anchors."""
+    before, after = "[^.]*", "[^.]*"
+    if pieces and pieces[0] in BEGINS:
+        before, pieces = "", pieces[1:]
+    if pieces and pieces[-1] in ENDS:
+        after, pieces = "", pieces[:-1]
+    if not (BEGINS | ENDS).isdisjoint(pieces):
+        raise ValueError("it has ^ or $ within; write them only at its begin and end")
+    return f"{before}{''.join(pieces)}{after}"
+
+
+def _alternatives(regex: str) -> list[list[str]]:
+    """The pieces of what stands between the | outside of parentheses."""
+    found: list[list[str]] = [[]]
+    depth = 0
+    for piece in PIECE.findall(regex):
+        depth += (piece == "(") - (piece == ")")
+        if piece == "|" and not depth:
+            found.append([])
+        else:
+            found[-1].append(piece)
+    return found
 
 
 def _dead_letters(made: Conversion, key: str, value: str) -> None:
@@ -193,6 +234,25 @@ RULES: dict[str, Rule] = {
     "producer_partition_*": Rule(convert=_done),
     "producer_ack_timeout": inside("a record is resent until it is acknowledged"),
     "filter": Rule(convert=_filter),
+    # of older releases
+    **dict.fromkeys(
+        (
+            "include_dbs", "exclude_dbs", "include_tables", "exclude_tables", "blacklist_dbs",
+            "blacklist_tables",
+        ),
+        Rule(
+            severity=Severity.ERROR,
+            sentence="not carried over: rows that it leaves out would be sent; write it as filter",
+        ),
+    ),
+    **dict.fromkeys(
+        ("exclude_columns", "include_column_values"),
+        Rule(
+            severity=Severity.ERROR,
+            sentence="not carried over: what it leaves out would be sent; write mapper[i].ignore "
+            "or a filter of rows",
+        ),
+    ),
     "javascript": Rule(
         severity=Severity.ERROR, sentence="not carried over: write it as an event processor"
     ),

@@ -5,8 +5,12 @@ import re
 import pytest
 
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.config import FilterConfig
+from cdcbus.producer.table_filter import TableFilter
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.keys.task import find_key
+from cdcbus.tasks.config.keys.types import REGEXES
 from cdcbus.tasks.config.read_task import inspect_text
 from cdcbus.tasks.foreign import canal, debezium, maxwell
 from cdcbus.tasks.foreign.conversion import Conversion, Rule, literal_table, split_regexes
@@ -259,6 +263,7 @@ def test_debeziums_snapshots_are_ours(mode: str, ours: str, offset: str) -> None
         (r"exclude: shop.*, include: shop.a, include: /bank_\d+/.acc", {"shop.a", "bank_1.acc", "x.y"}),
         ("include: shop.*, exclude: shop.a", {"shop.b", "bank_1.acc", "x.y"}),
         ("blacklist: shop.*", {"bank_1.acc", "x.y"}),
+        ("exclude: 'shop'.\"a\", exclude: `x`.*", {"shop.b", "bank_1.acc"}),
     ],
 )  # fmt: skip
 def test_maxwells_rules_count_in_their_order(rules: str, read: set[str]) -> None:
@@ -267,6 +272,80 @@ def test_maxwells_rules_count_in_their_order(rules: str, read: set[str]) -> None
     regex = re.compile(made.keys["consumer.source.filter"])
     tables = {"shop.a", "shop.b", "bank_1.acc", "x.y"}
     assert {table for table in tables if regex.fullmatch(table)} == read
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["exclude_dbs", "include_tables", "exclude_tables", "blacklist_tables", "exclude_columns"],
+)
+def test_what_older_maxwells_leave_out_is_an_error(key: str) -> None:
+    assert key in errors(of_maxwell(**{key: "secret"}))
+
+
+@pytest.mark.parametrize("name", ["zookeeper", ".."])
+def test_a_name_that_no_task_can_have_is_replaced_with_a_warning(name: str) -> None:
+    made = of_maxwell(client_id=name)
+    assert made.keys["taskId"] == "maxwell"
+    assert any(each.key == "taskId" for each in made.found.of(Severity.WARNING))
+
+
+@pytest.mark.parametrize(("skipped", "truncates"), [(None, "false"), ("none", "true")])
+def test_debezium_leaves_out_truncates_unless_it_is_told_otherwise(
+    skipped: str | None, truncates: str
+) -> None:
+    more = {} if skipped is None else {"skipped__operations": skipped}
+    assert of_debezium(**more).keys["loader.source.truncate"] == truncates
+
+
+@pytest.mark.parametrize(
+    ("tables", "is_error"),
+    [
+        ("shop.a", False),
+        ("shop.a,shop.b", False),
+        ("shop.a,shop.c", True),
+        ("shop.*", True),
+        ("", True),
+    ],
+)
+def test_a_list_of_columns_must_be_one_of_each_table(tables: str, is_error: bool) -> None:
+    made = of_debezium(table__include__list=tables, column__include__list="shop.a.id,shop.b.id")
+    assert ("column.include.list" in errors(made)) is is_error
+
+
+@pytest.mark.parametrize(
+    ("rules", "read"),
+    [
+        ("exclude: shop./secret/, exclude: *./^tmp_/", {"orders", "old_tmp_x", "border_x"}),
+        ("exclude: *.*, include: shop./^order/", {"orders"}),
+        ("exclude: *.*, include: /^sh/./x$/", {"tmp_x", "old_tmp_x", "border_x"}),
+        ("exclude: *.*, include: /^hop/.*, include: *./^order$/", set()),
+        ("exclude: *.*, include: *./^tmp|^my|data$/", {"tmp_x", "my_secret", "secret_data"}),
+        ("exclude: *.*, include: /ho/./^(orders|tmp_x)$/", {"orders", "tmp_x"}),
+        ("exclude: *.*, include: *./^(?!.*_)/", {"orders"}),
+    ],
+)
+def test_maxwells_regular_expressions_fit_a_part_of_a_name(rules: str, read: set[str]) -> None:
+    made = of_maxwell(filter=rules)
+    assert errors(made) == {}
+    tables = TableFilter(FilterConfig(regexes=(made.keys["consumer.source.filter"],)))
+    names = ("orders", "border_x", "tmp_x", "old_tmp_x", "my_secret", "secret_data")
+    assert {name for name in names if tables.accepts(TableId("shop", name))} == read
+
+
+@pytest.mark.parametrize(
+    "regex",
+    [
+        "*./(^|_)tmp/",
+        "*./a^b/",
+        "*./a$b/",
+        r"*./a\Zb/",
+        "*./(?!tmp$)x/",
+        "/(?!.*pub)/.*",
+        "*./^a(b/",
+    ],
+)
+def test_a_regular_expression_that_would_fit_other_tables_is_an_error(regex: str) -> None:
+    assert "filter" in errors(of_maxwell(filter=f"exclude: {regex}"))
 
 
 @pytest.mark.parametrize(
@@ -300,8 +379,12 @@ def test_maxwell_reads_where_it_is_told_to() -> None:
     assert "consumer.source.password" not in made.keys
 
 
+def test_a_comma_in_brackets_stays_in_its_regular_expression() -> None:
+    made = of_debezium(table__include__list=r"shop\.t{1,3}")
+    assert REGEXES.read(made.keys["consumer.source.filter"]) == (r"(?:shop\.t{1,3})",)
+
+
 def test_a_regular_expression_that_ours_cannot_hold_is_an_error() -> None:
-    assert "table.include.list" in errors(of_debezium(table__include__list=r"shop\.t{1,3}"))
     assert "table.include.list" in errors(of_debezium(table__include__list=r"shop\.(?<x>a)"))
 
 
