@@ -149,9 +149,16 @@ class Forwarder:
     def compare_offsets(self) -> None:
         """Does nothing: Kafka forgets committed offsets, so a missing one proves nothing."""
 
-    def scatter(self, _reason: str) -> None:
-        """Does nothing: each record carries its change's place in the source's order, so its
-        readers can compare them."""
+    def scatter(self, reason: str) -> None:
+        """Warns: by the places that records carry, their readers can order those of different
+        partitions, but not those of one."""
+        LOG.warning(
+            "task %s: %s. An older change of a row can be sent after a "
+            "newer one, and readers cannot tell where both come to one partition: compare the "
+            "tables of consumer tasks once this task has caught up (cdcbus verify)",
+            self._task.task_id,
+            reason,
+        )
 
     def forget_versions(self, _before_ms: int) -> None:
         """Does nothing: no versions are kept."""
