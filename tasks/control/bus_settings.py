@@ -53,7 +53,8 @@ from cdcbus.tasks.zookeeper.lock import LockTimes
 from cdcbus.tasks.zookeeper.source_registry import source_nodes
 
 FILE_NAME = "cdcbus.properties"
-LOGIN = re.compile(r"^([a-z+.-]+://)[^/?#]*@")  # of a URL
+# Of a URL, up to the last @: a password may hold / or ? although it must not.
+LOGIN = re.compile(r"^([a-z+.-]+://).*@", re.DOTALL)
 FILE_VARIABLE = "CDCBUS_CONFIG"
 DEFAULT = "default"
 # porter's form of named sources in its own configuration.

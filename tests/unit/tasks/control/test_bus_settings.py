@@ -111,7 +111,7 @@ def test_secrets_of_options_and_logins_of_addresses_are_not_shown(tmp_path: Path
     settings = read(
         tmp_path,
         "spark.hadoop.fs.s3a.secret.key=s3cret\nspark.executor.memory=2g\n"
-        "alarm.email.smtp=h:25\nprometheus.url=http://user:s3cret@prom:9090\n",
+        "alarm.email.smtp=h:25\nprometheus.url=http://user:s3cret/9?#@prom:9090\n",
     )
     shown = {name: each.shown for name, each in settings.settings.items()}
     assert "s3cret" not in str(shown)
