@@ -92,8 +92,7 @@ def from_debezium(settings: Mapping[str, str]) -> Conversion:
     )
     _tables(made)
     _check_columns(made)
-    if not settings.get("skipped.operations", "").strip():
-        _skipped(made, "skipped.operations", "t")  # the default
+    _truncates(made)
     _topics(made, prefix)
     _servers(made)
     _snapshot(made)
@@ -194,6 +193,18 @@ def _snapshot(made: Conversion) -> None:
         made.warning(
             "snapshot.mode", f"{mode}: rows are sent once; cdcbus snapshot sends them again"
         )
+
+
+def _truncates(made: Conversion) -> None:
+    """Leaves TRUNCATE out where nothing is said, as Debezium does since 2.0."""
+    if made.settings.get("skipped.operations", "").strip():
+        return
+    made.put("loader.source.truncate", "false")
+    made.note(
+        "skipped.operations",
+        "not given: loader.source.truncate=false, as Debezium since 2.0 leaves TRUNCATE out; true "
+        "sends it, as older releases do",
+    )
 
 
 def _tls(made: Conversion, key: str, value: str) -> None:

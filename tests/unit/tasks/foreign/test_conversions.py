@@ -294,7 +294,10 @@ def test_debezium_leaves_out_truncates_unless_it_is_told_otherwise(
     skipped: str | None, truncates: str
 ) -> None:
     more = {} if skipped is None else {"skipped__operations": skipped}
-    assert of_debezium(**more).keys["loader.source.truncate"] == truncates
+    made = of_debezium(**more)
+    assert made.keys["loader.source.truncate"] == truncates
+    noted = {each.key for each in made.found.of(Severity.NOTE)}
+    assert ("skipped.operations" in noted) is (skipped is None)
 
 
 @pytest.mark.parametrize(
