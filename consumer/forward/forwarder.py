@@ -153,9 +153,9 @@ class Forwarder:
         """Warns: by the places that records carry, their readers can order those of different
         partitions, but not those of one."""
         LOG.warning(
-            "task %s: %s. An older change of a row can be sent after a "
-            "newer one, and readers cannot tell where both come to one partition: compare the "
-            "tables of consumer tasks once this task has caught up (cdcbus verify)",
+            "task %s: %s. An older change of a row can be sent after a newer one, and readers "
+            "cannot tell where both come to one partition: compare the tables of consumer tasks "
+            "once this task has caught up (cdcbus verify)",
             self._task.task_id,
             reason,
         )

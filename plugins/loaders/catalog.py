@@ -26,8 +26,8 @@ class Catalog:
     "target table T ". `remarks`: texts after the same words, one row each. `rights`: a verb that
     the user has no right to, the columns for which it is missing, and whether these are all.
     `types`: each column, and its type and collation as CREATE TABLE takes them. `view`: the SELECT
-    of a view, as text with all names in backticks. `may_create`: whether the
-    user may create tables in the default schema; empty = cannot be queried.
+    of a view, as text with all names in backticks. `may_create`: whether the user may create tables
+    in the default schema; empty = cannot be queried.
     """
 
     names: str

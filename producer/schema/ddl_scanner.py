@@ -267,8 +267,10 @@ class DdlScan:
                 if until <= end:
                     break
         except PositionLost as lost:
-            following = self._file_after_break(file, start)
-            if BROKEN_OFF not in str(lost) or not following:
+            following = ""
+            if BROKEN_OFF in str(lost):
+                following = self._file_after_break(file, start)
+            if not following:
                 raise
             end = BinlogCoordinates(following, FIRST_EVENT)
         return found, max(start, end)

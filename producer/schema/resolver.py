@@ -111,7 +111,8 @@ class SchemaReader:
     def still_there(self, place: BinlogCoordinates) -> BinlogCoordinates:
         """The place; if the server has lost the end of its file, the start of the next one."""
         for (file, size), (following, _) in pairwise(binlog_files(self._connection)):
-            if file == place.file and size < place.pos:
+            # 0: the server could not open it just then
+            if file == place.file and 0 < size < place.pos:
                 return BinlogCoordinates(following, FIRST_EVENT)
         return place
 

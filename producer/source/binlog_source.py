@@ -228,8 +228,10 @@ class BinlogSource:
             try:
                 yield from self._read(reading, position, read_bytes)
             except PositionLost as lost:
-                following = self._file_after_break(reading.file, position)
-                if BROKEN_OFF not in str(lost) or not following:
+                following = ""
+                if BROKEN_OFF in str(lost):
+                    following = self._file_after_break(reading.file, position)
+                if not following:
                     if not self._server.has_files_of(position):
                         self._binlog.check_executed(position)
                     raise self._binlog.lost(position, str(lost)) from lost
@@ -245,7 +247,7 @@ class BinlogSource:
     def prepare(self, position: BinlogPosition) -> Iterator[None]:
         """Stores the table schemas that reading from `position` on needs. Yields control in
         between; a caller that stops early leaves nothing that harms a later start. Raises
-        UnusableHistory, SourceUnavailable, SourceMisconfigured."""
+        UnusableHistory, PositionLost, SourceUnavailable, SourceMisconfigured."""
         yield from self._begin(self._history(), askable(position, self._server))
 
     def _begin(self, history: SchemaHistory, position: BinlogPosition) -> Iterator[None]:

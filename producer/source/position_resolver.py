@@ -176,7 +176,7 @@ class Binlog:
                 "the binlog was reset or is another server's (a position set by hand needs no "
                 "fileTimestamp)",
             )
-        if position.pos > size:
+        if 0 < size < position.pos:  # 0: the server could not open it just then
             following = self.file_after(position.file)
             if not following or not position.file_created_ms:
                 raise self.lost(position, f"{position.file} is {size} bytes long")
@@ -259,9 +259,9 @@ class Binlog:
         if place.pos == FIRST_EVENT:
             return True
         try:
-            for _, file, end in self._placed(BinlogPosition(place.file, FIRST_EVENT)):
-                if (reached := BinlogCoordinates(file, end)) >= place:
-                    return reached == place
+            for _, _, end in self._placed(BinlogPosition(place.file, FIRST_EVENT)):
+                if end >= place:
+                    return end == place
         except PositionLost:  # the file breaks off before it
             return False
         return False
@@ -302,24 +302,18 @@ class Binlog:
                 "source %s: reading %s up to %d for the GTIDs before it", self._where(), file, pos
             )
         found: GtidSet | None = None
-        checksum_bytes = self._server.checksum_bytes
-        with self._events(BinlogPosition(file, FIRST_EVENT)) as events:
-            for event in events:
-                _, kind, _, length, end, _ = HEADER.unpack_from(event)
-                body = event[HEADER.size : length - checksum_bytes]
-                if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                    checksum_bytes = checksum_bytes_of(event)
-                # The first event also is a Rotate: it names the file that begins.
-                elif kind == BINLOG.ROTATE_EVENT and body[8:].decode() != file:
-                    break
-                elif kind == BINLOG.PREVIOUS_GTIDS_LOG_EVENT:
-                    found = gtids_before_file(body, is_mariadb=False)
-                if found is None:
-                    continue
-                if end <= pos and (gtid := _mysql_gtid(kind, body)):
-                    found.add(gtid)
-                if end >= pos:
-                    break
+        for event, body, place in self._placed(BinlogPosition(file, FIRST_EVENT)):
+            if place.file != file:
+                break
+            kind = event[4]
+            if kind == BINLOG.PREVIOUS_GTIDS_LOG_EVENT:
+                found = gtids_before_file(body, is_mariadb=False)
+            if found is None:
+                continue
+            if place.pos <= pos and (gtid := _mysql_gtid(kind, body)):
+                found.add(gtid)
+            if place.pos >= pos:
+                break
         return str(found or "")
 
     def _files(self) -> list[tuple[str, int]]:
@@ -331,28 +325,26 @@ class Binlog:
 
     def _begins(self, start: BinlogPosition | GtidSet) -> Iterator[Begin]:
         """Yields the begin of each transaction from `start` to the end of the binlog."""
-        checksum_bytes = self._server.checksum_bytes
-        for event, file, end in self._placed(start):
+        for event, body, end in self._placed(start):
             timestamp, kind, _, length, _, _ = HEADER.unpack_from(event)
-            if kind == BINLOG.FORMAT_DESCRIPTION_EVENT:
-                checksum_bytes = checksum_bytes_of(event)
-            elif kind in _BEGINS:
-                body = event[HEADER.size : length - checksum_bytes]
+            if kind in _BEGINS:
                 # the header's time is in whole seconds
                 commit_ms = _commit_ms(kind, body) or timestamp * 1000
-                yield Begin(file, end - length, commit_ms)
+                yield Begin(end.file, end.pos - length, commit_ms)
 
-    def _placed(self, start: BinlogPosition | GtidSet) -> Iterator[tuple[bytes, str, int]]:
-        """Yields each event from `start` to the end of the binlog, its file, and where it ends
-        there. Rotate events are left out."""
+    def _placed(
+        self, start: BinlogPosition | GtidSet
+    ) -> Iterator[tuple[bytes, bytes, BinlogCoordinates]]:
+        """Yields each event from `start` to the end of the binlog, its body without a checksum, and
+        where it ends. Rotate events are left out."""
         file, pos = "", 0
         has_begun = False
         checksum_bytes = self._server.checksum_bytes
         with self._events(start) as events:
             for event in events:
                 _, kind, _, length, end, _ = HEADER.unpack_from(event)
+                body = event[HEADER.size : length - checksum_bytes]
                 if kind == BINLOG.ROTATE_EVENT:
-                    body = event[HEADER.size : length - checksum_bytes]
                     file, pos = body[8:].decode(), int.from_bytes(body[:8], "little")
                     has_begun = False
                     continue
@@ -366,7 +358,7 @@ class Binlog:
                 elif has_begun:  # MariaDB omits the offsets of these events
                     pos += length
                 has_begun |= kind in _BEGINS
-                yield event, file, pos
+                yield event, body, BinlogCoordinates(file, pos)
 
     @contextmanager
     def _events(self, start: BinlogPosition | GtidSet) -> Iterator[Iterator[bytes]]:

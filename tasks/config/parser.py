@@ -33,7 +33,8 @@ SECRET_NAME = re.compile(
 # with a path or query is none.
 SECRET_INSIDE = re.compile(
     r"[?&;][A-Za-z]*(?i:password|pwd)=(?!\$\{)[^&;]"
-    r"|^jdbc:.*[(,]\s*[A-Za-z]*(?i:password|pwd)=(?!\$\{)[^),]|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@"
+    r"|^jdbc:.*[(,]\s*[A-Za-z]*(?i:password|pwd)\s*=\s*(?!\$\{)[^\s),]"
+    r"|^jdbc:oracle:thin:[^@/]+/(?!\$\{)[^@]+@"
     r"|^jdbc:[a-z]+://[^/@:\[]*:(?!\$\{)(?:(?!\d+[/?,])[^@]+|(?:(?!\?[\w.$-]+[=&])[^@])+)@"
     r'|(?i:password)\s*=\s*"(?!\$\{)[^"]'
 )

@@ -52,11 +52,11 @@ def _settled(opened: Opened, source: Source) -> BinlogPosition:
     fetch = source.feed.fetch
     end = servers.latest_position(source.connection)
     target = BinlogCoordinates(end.file, end.pos)
+    server = source.server.identity
     is_logged = False
     while not opened.stop.is_set():
         position = _fetched(opened.client, source)
         here = BinlogCoordinates(position.file, position.pos)
-        server = source.server.identity
         if position.server_uuid not in ("", server):
             raise ConfigError(
                 f"fetch task {fetch.task_id} reads server {position.server_uuid} by now, and the "

@@ -90,7 +90,7 @@ class Counted:
 
 
 def insert(source: Database, name: str, inserted: Counted, stop: Event) -> None:
-    """Ten rows each few milliseconds."""
+    """Ten rows at a time, fifty times a second at most."""
     with connect(source) as connection, connection.cursor() as cursor:
         while not stop.wait(0.02):
             first = inserted.number

@@ -496,11 +496,7 @@ def test_partitions_that_were_added_while_the_task_was_stopped_make_it_keep_vers
 ) -> None:
     """Each record has the key of its table; those from before are in another partition than
     those from after."""
-    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
-    source = Source(MOVES, ("id",), {})
-    source.change(Op.INSERT, None, move("1", "a", "1"))
-    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
-    [partition] = source.partitions.values()
+    partition = inserted_and_updated(server)
     with Partitions(
         server,
         [records(partition[:1], "canalRow"), records(partition[1:], "canalRow")],
@@ -526,17 +522,10 @@ def test_partitions_that_were_added_before_the_first_start_make_it_keep_versions
     server: TargetServer, caplog: pytest.LogCaptureFixture, padding: int
 ) -> None:
     """Row 1 belongs into partition 1 of two, and was inserted while there was one."""
-    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
-    source = Source(MOVES, ("id",), {})
-    source.change(Op.INSERT, None, move("1", "a", "1"))
-    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
-    [partition] = source.partitions.values()
+    partition = inserted_and_updated(server)
     with Partitions(
         server,
-        [
-            records([*partition[:1], *pads_by_key(0, padding)], "canalRow"),
-            records([*partition[1:], *pads_by_key(1, padding)], "canalRow"),
-        ],
+        in_two(partition, padding),
         task_of(server),
     ) as applying:
         applying.take_over()
@@ -547,6 +536,24 @@ def test_partitions_that_were_added_before_the_first_start_make_it_keep_versions
         applying.apply(1, padding + 1)
         assert applying.apply(0, padding + 1) == 1
     assert server.rows("SELECT id, v FROM {schema}.moves WHERE id < 1000") == [(1, 2)]
+
+
+def inserted_and_updated(server: TargetServer) -> list[tuple[bytes, RowChange, int]]:
+    """Makes an empty target table; the records of the source's only row."""
+    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
+    source = Source(MOVES, ("id",), {})
+    source.change(Op.INSERT, None, move("1", "a", "1"))
+    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
+    [partition] = source.partitions.values()
+    return partition
+
+
+def in_two(partition: list[tuple[bytes, RowChange, int]], padding: int) -> list[Records]:
+    """The first record in one partition and the others in another, with further rows."""
+    return [
+        records([*partition[:1], *pads_by_key(0, padding)], "canalRow"),
+        records([*partition[1:], *pads_by_key(1, padding)], "canalRow"),
+    ]
 
 
 def pads_by_key(number: int, count: int) -> list[tuple[bytes, RowChange, int]]:
@@ -567,17 +574,10 @@ def test_a_table_that_was_moved_to_another_topic_keeps_versions(
     server: TargetServer, caplog: pytest.LogCaptureFixture, padding: int, is_fresh: bool
 ) -> None:
     """Both topics are new to the target, or the second one."""
-    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
-    source = Source(MOVES, ("id",), {})
-    source.change(Op.INSERT, None, move("1", "a", "1"))
-    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
-    [partition] = source.partitions.values()
+    partition = inserted_and_updated(server)
     with Partitions(
         server,
-        [
-            records([*partition[:1], *pads_by_key(0, padding)], "canalRow"),
-            records([*partition[1:], *pads_by_key(1, padding)], "canalRow"),
-        ],
+        in_two(partition, padding),
         of_two_topics(task_of(server)),
         places=[TopicPartition("shop", 0), TopicPartition("orders", 0)],
     ) as applying:
@@ -595,11 +595,7 @@ def test_a_table_that_was_moved_to_another_topic_keeps_versions(
 def test_a_table_that_moves_to_another_topic_while_both_are_read_keeps_versions(
     server: TargetServer, caplog: pytest.LogCaptureFixture, padding: int
 ) -> None:
-    server.execute("CREATE TABLE {schema}.moves (id INT PRIMARY KEY, grp VARCHAR(9), v INT)")
-    source = Source(MOVES, ("id",), {})
-    source.change(Op.INSERT, None, move("1", "a", "1"))
-    source.change(Op.UPDATE, move("1", "a", "1"), move("1", "a", "2"))
-    [partition] = source.partitions.values()
+    partition = inserted_and_updated(server)
     with Partitions(
         server,
         [

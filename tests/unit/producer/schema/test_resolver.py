@@ -3,18 +3,41 @@ so is in tests/integration/producer."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pymysqlreplication.constants import FIELD_TYPE as TYPE
 
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema
 from cdcbus.producer.decoding.column_types import BINARY, BinlogColumn
 from cdcbus.producer.decoding.table_map import TableMap
-from cdcbus.producer.schema.resolver import completed, fits, with_open_types
+from cdcbus.producer.schema import resolver
+from cdcbus.producer.schema.resolver import SchemaReader, completed, fits, with_open_types
 
 
 def table_map(*columns: BinlogColumn) -> TableMap:
     return TableMap(TableId("s", "t"), columns)
+
+
+@pytest.mark.parametrize(
+    ("size", "there"),
+    [
+        (1000, BinlogCoordinates("b.000001", 900)),
+        (900, BinlogCoordinates("b.000001", 900)),
+        (800, BinlogCoordinates("b.000002", 4)),
+        # it cannot be opened, which says nothing of its end
+        (0, BinlogCoordinates("b.000001", 900)),
+    ],
+)
+def test_a_lost_end_of_a_file_is_passed(
+    monkeypatch: pytest.MonkeyPatch, size: int, there: BinlogCoordinates
+) -> None:
+    monkeypatch.setattr(resolver, "binlog_files", lambda _: [("b.000001", size), ("b.000002", 9)])
+    monkeypatch.setattr(SchemaReader, "_ask", lambda *_: [(0,)])
+    connection: Any = None
+    assert SchemaReader(connection).still_there(BinlogCoordinates("b.000001", 900)) == there
 
 
 @pytest.mark.parametrize(

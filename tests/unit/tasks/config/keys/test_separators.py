@@ -7,18 +7,9 @@ import pytest
 from cdcbus.tasks.config.diagnostics import Severity
 from cdcbus.tasks.config.keys.types import ADDRESSES, REGEXES
 from cdcbus.tasks.config.read_task import inspect_text
+from tests.unit.tasks.config.keys.test_allow_lists import LOAD
 
-LOAD = """taskId=t
-consumer.consumerName=KafkaFetch
-consumer.source.servers=k:9092
-consumer.source.topics=t
-consumer.source.firstConsumeFrom=earliest
-loader.loaderName=JdbcBatch
-loader.source.url=jdbc:postgresql://db/d
-loader.source.userName=u
-mapper[0].schema=shop
-mapper[0].table=orders
-"""
+RULE = "mapper[0].schema=shop\nmapper[0].table=orders\n"
 
 
 def test_a_comma_in_brackets_belongs_to_its_expression() -> None:
@@ -47,6 +38,6 @@ def test_addresses_are_separated_by_commas(text: str) -> None:
     ],
 )
 def test_columns_are_separated_by_commas(line: str) -> None:
-    found = inspect_text(f"{LOAD}{line}\n", {}, Severity.ERROR).diagnostics
+    found = inspect_text(f"{LOAD}{RULE}{line}\n", {}, Severity.ERROR).diagnostics
     (about,) = [each.sentence for each in found.of(Severity.ERROR) if each.line == 11]
     assert "is read as the name of one column: separate names by commas" in about
