@@ -63,8 +63,8 @@ from cdcbus.tasks.process_restart import RESTARTED_VARIABLE, end_leftovers, rest
 from cdcbus.tasks.runtime.runner import stop_signals
 from cdcbus.tasks.snapshots.direct import (
     DirectLoad,
+    begin_direct_load,
     direct_load,
-    forget_direct_load,
     put_direct_load,
 )
 from cdcbus.tasks.zookeeper.lock import guarded
@@ -159,10 +159,7 @@ def _run(
         opened.spark.start(readers)
         found = begin(opened)
         known = begin_tables(opened)
-        forget_direct_load(client, load.task_id)
-        opened.store.save(known)
-        # Last, as the load counts from now on.
-        put_direct_load(client, load.task_id, found)
+        begin_direct_load(client, opened.store, load.task_id, found, known)
     else:
         _check_held(load, found)
         _check_shapes(opened.sources, known)

@@ -3,7 +3,7 @@ the progress of each table, as for any snapshot."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,9 @@ from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import ConfigError, PositionError
 from cdcbus.plugins.positions import BinlogPosition, TopicPartition
-from cdcbus.producer.snapshot.progress import UNFINISHED
+from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.schema.history_codec import entry_name
+from cdcbus.producer.snapshot.progress import UNFINISHED, SnapshotStore, TableProgress
 from cdcbus.tasks.snapshots.store import snapshot_path, tables_of
 from cdcbus.tasks.zookeeper.znode import drop_node, get_children, get_node, put_node
 
@@ -80,14 +82,36 @@ def put_direct_load(client: KazooClient, task_id: str, load: DirectLoad) -> None
     put_node(client, direct_path(task_id), load.to_fields())
 
 
+def begin_direct_load(
+    client: KazooClient,
+    store: SnapshotStore,
+    task_id: str,
+    load: DirectLoad,
+    tables: Mapping[TableId, TableProgress],
+) -> None:
+    """Stores a new direct load in place of an earlier one. If that is unfinished, it stays so
+    until the new one counts: else a task could start between the two, on empty tables."""
+    store.save(tables)
+    _forget_tables(client, task_id, tables)
+    put_direct_load(client, task_id, load)
+
+
 def forget_direct_load(client: KazooClient, task_id: str) -> None:
     """Deletes the task's direct load and the progress of its tables. The load's own znode is
     deleted last, so that an interrupted call can be repeated."""
     path = direct_path(task_id)
-    for name in get_children(client, f"{path}/tables"):
-        drop_node(client, f"{path}/tables/{name}")
+    _forget_tables(client, task_id)
     drop_node(client, f"{path}/tables")
     drop_node(client, path)
+
+
+def _forget_tables(client: KazooClient, task_id: str, kept: Collection[TableId] = ()) -> None:
+    """Deletes the progress of all tables but these."""
+    path = f"{direct_path(task_id)}/tables"
+    names = set(map(entry_name, kept))
+    for name in get_children(client, path):
+        if name not in names:
+            drop_node(client, f"{path}/{name}")
 
 
 def refuse_unfinished(client: KazooClient, task_id: str) -> None:

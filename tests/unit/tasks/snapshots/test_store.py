@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +16,7 @@ from cdcbus.producer.snapshot.progress import TableProgress, TableState, Wish, W
 from cdcbus.tasks.snapshots import store
 from cdcbus.tasks.snapshots.direct import (
     DirectLoad,
+    begin_direct_load,
     direct_load,
     direct_path,
     forget_direct_load,
@@ -345,6 +348,40 @@ def test_a_direct_load_is_found_as_it_was_stored_until_it_is_forgotten_whole(
     assert direct_load(zookeeper, "7") == LOAD
     forget_direct_load(zookeeper, "7")
     assert zookeeper.nodes == {}
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_task_does_not_start_while_a_direct_load_is_begun_anew(
+    monkeypatch: pytest.MonkeyPatch, writes: int
+) -> None:
+    """The process is killed after so many writes; a table of the old load is left out."""
+    client: Any = MemoryZooKeeper()
+    snapshots = ZooKeeperSnapshots(client, "7", "direct")
+    put_direct_load(client, "7", LOAD)
+    snapshots.save({ORDERS: HALF, ODD: TableProgress(TableState.DONE, 9)})
+    fresh = {ORDERS: TableProgress(TableState.RUNNING)}
+    left = writes
+
+    def killed(write: Any) -> Any:
+        def one(*arguments: Any, **more: Any) -> Any:
+            nonlocal left
+            if not left:
+                raise ConnectionLoss
+            left -= 1
+            return write(*arguments, **more)
+
+        return one
+
+    for name in ("set_async", "create_async", "delete_async"):
+        monkeypatch.setattr(client, name, killed(getattr(client, name)))
+    load = replace(LOAD, offsets={TopicPartition("orders", 0): 90})
+    with nullcontext() if writes == 3 else pytest.raises((ConnectionLoss, PositionUnavailable)):
+        begin_direct_load(client, snapshots, "7", load, fresh)
+    assert direct_load(client, "7") == (load if writes == 3 else LOAD)
+    with pytest.raises(ConfigError, match="is not finished"):
+        refuse_unfinished(client, "7")
+    if writes == 3:
+        assert snapshots.load() == fresh
 
 
 @pytest.mark.parametrize(
