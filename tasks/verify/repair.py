@@ -27,11 +27,13 @@ from cdcbus.plugins.loaders.cells.canonical import EXACT
 from cdcbus.plugins.registry import make_converter
 from cdcbus.plugins.rowchange import Cell, Op, Origin, RowChange, Table
 from cdcbus.producer.ddl.table_schema import GEOMETRIES, TableColumn
+from cdcbus.producer.schema.resolver import SchemaReader
 from cdcbus.producer.server import connection as servers
+from cdcbus.tasks.control.source_of import source_connection
 from cdcbus.tasks.verify.compare import Comparison, Key, key_groups
 from cdcbus.tasks.verify.lag import Lag, Moment
 from cdcbus.tasks.verify.report import Kind
-from cdcbus.tasks.verify.sides import SourceSide, open_source
+from cdcbus.tasks.verify.sides import ANSWER_SECONDS, SourceSide, open_source
 from cdcbus.tasks.verify.subject import Cells
 
 if TYPE_CHECKING:
@@ -146,6 +148,7 @@ def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[li
     with (
         # Locks at another server would stop no writer.
         open_source(fetch.source, lag.server(side.table.feed)) as connection,
+        source_connection(fetch.source, ANSWER_SECONDS, lag.server(side.table.feed)) as looking,
         _Sender(config, stop) as sender,
     ):
         _refuse_engine(connection, side)
@@ -154,7 +157,9 @@ def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[li
         # READ COMMITTED locks no gaps, so a missing row could be inserted meanwhile.
         servers.query(connection, "SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ")
         servers.query(connection, f"SET SESSION innodb_lock_wait_timeout = {LOCK_WAIT_SECONDS}")
+        schemas = SchemaReader(looking)
         while part := list(islice(rest, ROWS_AT_ONCE)):
+            _refuse_altered(schemas, side)
             with _locked(connection, side):
                 rows = _rows(comparison, locking, part, " LOCK IN SHARE MODE")
                 # After the locks: all earlier changes of these rows are committed, and in this
@@ -169,7 +174,19 @@ def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[li
                 sender.send(side.table.mapped.topic, records)
                 # Shows that the lock has held until now.
                 servers.query(connection, "SELECT 1")
+            # Without locks, for which DDL would wait, and this for DDL.
+            _refuse_altered(schemas, side)
             yield [_planned(side, key, rows.get(key)) for key in part]
+
+
+def _refuse_altered(schemas: SchemaReader, side: SourceSide) -> None:
+    """Raises ConfigError where the table is not as it was when the comparison began."""
+    table = side.table.mapped.source.id
+    if schemas.read(table)[0] != side.table.mapped.schema:
+        raise ConfigError(
+            f"source table {table} has been altered since it was compared, and rows that were sent "
+            "meanwhile may be as of before: run the repair again"
+        )
 
 
 def _refuse_engine(connection: Connection, side: SourceSide) -> None:

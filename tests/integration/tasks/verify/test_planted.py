@@ -3,11 +3,13 @@ each plant stays where it is."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any
 
+import pymysql
 import pytest
 from click.testing import CliRunner
 from pymysql.err import OperationalError
@@ -23,6 +25,7 @@ from cdcbus.tasks.verify.pairs import Pair, pair_of
 from cdcbus.tasks.verify.sides import SourceSide
 from tests.integration.tasks.verify.verifying import arrive, source_of, store, verify, verify_still
 from tests.support.shop import Shop
+from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.source]
 PARTITIONS = 1
@@ -539,6 +542,48 @@ def test_a_repair_locks_no_row_for_long_where_the_fetch_task_is_behind(
     assert (found.code, len(held)) == (2, 2)
     assert "has not published" in found.output
     shop.cursor.execute("UPDATE orders SET n = 2 WHERE id = 1")
+
+
+@pytest.mark.parametrize("moment", ["_refuse_engine", "_wait"])
+def test_a_repair_stops_where_the_table_was_altered_since_it_was_compared(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, moment: str
+) -> None:
+    """Before the first rows are locked, or right after they were sent: DDL waits for the locks."""
+    shop.create("orders", "id INT PRIMARY KEY, n INT")
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 1)")
+    source = source_of(shop)
+    alter = f"ALTER TABLE {shop.name}.orders RENAME COLUMN n TO m"
+    altering: list[threading.Thread] = []
+
+    def run() -> None:
+        with pymysql.connect(
+            host=source.host, port=source.port, user=source.user, password=source.password
+        ) as connection:
+            connection.cursor().execute(alter)
+
+    def begin(*_: object) -> None:
+        thread = threading.Thread(target=run)
+        thread.start()
+        altering.append(thread)
+        if moment == "_refuse_engine":
+            thread.join()
+        else:
+            wait_until(is_waiting, "the DDL to wait for the locks")
+
+    def is_waiting() -> bool:
+        shop.cursor.execute(
+            "SELECT COUNT(*) FROM information_schema.processlist "
+            "WHERE info = %s AND state LIKE 'Waiting for table metadata lock'",
+            (alter,),
+        )
+        return bool(shop.cursor.fetchall()[0][0])
+
+    monkeypatch.setattr(repair, moment, begin)
+    found = verify_still(shop, "postgresql", "--repair", "--yes")
+    [thread] = altering
+    thread.join()
+    assert found.code == 2
+    assert f"source table {shop.name}.orders has been altered since it was compared" in found.output
 
 
 def fill_numbers(shop: Shop) -> None:

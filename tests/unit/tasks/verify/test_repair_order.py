@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 
 from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, SourceRefused
 from cdcbus.plugins.rowchange import TableId
+from cdcbus.producer.ddl.table_schema import TableSchema
 from cdcbus.tasks.verify import repair as module
 from cdcbus.tasks.verify.repair import planned, refusal, repair, repairable
 from cdcbus.tasks.verify.report import Kind
@@ -36,9 +38,17 @@ class Locked:
         self.names: list[str] = []
         self.servers: list[str] = []
         monkeypatch.setattr(module, "open_source", self._opened)
+        # The other connection, which locks nothing and looks whether the table is as before.
+        monkeypatch.setattr(module, "source_connection", lambda *_: nullcontext())
+        monkeypatch.setattr(module, "SchemaReader", lambda _: self)
+        self.schemas: Iterator[TableSchema] = itertools.repeat(world.source.table.mapped.schema)
         monkeypatch.setattr(module, "_Sender", self._sender)
         monkeypatch.setattr(module, "SourceSide", lambda *_: _Locking(self))
         monkeypatch.setattr("cdcbus.producer.server.connection.query", self._query)
+
+    def read(self, _: TableId) -> tuple[TableSchema, None]:
+        self.done.append("look")
+        return next(self.schemas), None
 
     def repair(self) -> list[int]:
         comparison, lag = self.world.comparison, self.world.comparison.lag
@@ -105,12 +115,27 @@ def test_rows_are_locked_until_kafka_has_them(monkeypatch: pytest.MonkeyPatch) -
     locked = Locked(monkeypatch, compared([("1", "a")], []))
     assert locked.repair() == [1]
     assert locked.done[2:] == [
+        "look",
         "START TRANSACTION",
         "LOCK IN SHARE MODE",
         "send to orders",
         "SELECT 1",
         "unlock",
+        "look",
     ]
+
+
+@pytest.mark.parametrize("looks", [0, 1])
+def test_a_table_that_is_altered_ends_the_repair(
+    monkeypatch: pytest.MonkeyPatch, looks: int
+) -> None:
+    locked = Locked(monkeypatch, compared([("1", "a")], []))
+    as_it_was = next(locked.schemas)
+    locked.schemas = itertools.chain([as_it_was] * looks, itertools.repeat(TableSchema(())))
+    with pytest.raises(ConfigError, match="has been altered since it was compared"):
+        locked.repair()
+    assert len(locked.sent) == looks
+    assert locked.done.count("START TRANSACTION") == locked.done.count("unlock") == looks
 
 
 def test_a_row_is_sent_as_it_is_now_or_deleted(monkeypatch: pytest.MonkeyPatch) -> None:
