@@ -51,7 +51,7 @@ class Bench:
 
 
 BENCHES = (
-    Bench("formats", ("--records", "40000"), needs_servers=False),
+    Bench("formats", needs_servers=False),
     Bench("decoding"),
     Bench("producer"),
     Bench("consumer"),
