@@ -56,6 +56,7 @@ from cdcbus.tasks.direct.checks import (
 )
 from cdcbus.tasks.direct.chunk_loader import Work, altered
 from cdcbus.tasks.direct.course import Course
+from cdcbus.tasks.direct.given import given, has_loaded, refusal
 from cdcbus.tasks.direct.opened import Opened, Source, interrupted, opened_for
 from cdcbus.tasks.direct.pool import Sourced, load_all
 from cdcbus.tasks.process_identity import is_gone
@@ -149,15 +150,17 @@ def _run(
     was_begun = found is not None and not found.is_done
     if is_anew or not was_begun:
         found = None
+    applied = opened.applier.applied_offsets()
+    if found is not None:
+        found = _continued(opened, found, applied)
     known = opened.store.load() if found else {}
     targets = _checked_tables(opened, names, known)
-    applied = opened.applier.applied_offsets()
     positions = _positions(opened, is_fresh=not was_begun, applied=applied)
     if found is None:
         _check_empty(opened, targets)
         # Early, as it takes seconds.
         opened.spark.start(readers)
-        found = begin(opened)
+        found = replace(begin(opened), given=given(load))
         known = begin_tables(opened)
         begin_direct_load(client, opened.store, load.task_id, found, known)
     else:
@@ -186,6 +189,18 @@ def _run(
         raise interrupted(load)
     _finish(opened, found, positions)
     return _progress(courses)
+
+
+def _continued(
+    opened: Opened, found: DirectLoad, applied: Sequence[AppliedOffset]
+) -> DirectLoad | None:
+    """The load that was begun; None if the task file or the target is another one by now, and
+    nothing has been loaded yet. Raises ConfigError if something has."""
+    kept = applied if opened.applier.keeps_offsets else None
+    reason = refusal(opened.load, found, kept)
+    if reason and has_loaded(opened.store.load().values()):
+        raise ConfigError(reason)
+    return None if reason else found
 
 
 def _sourced(opened: Opened, guard: AppliedOffset | None) -> dict[TableId, Sourced]:

@@ -25,12 +25,14 @@ NAME = "direct"
 class DirectLoad:
     """The direct load of a task. `offsets`: where the topics ended before anything was read, and
     where the task continues. `seen`: by fetch task, a position in the binlog before which all
-    changes were visible to readers by then. `is_done`: the task's position is set."""
+    changes were visible to readers by then. `is_done`: the task's position is set. `given`: what
+    the chunks depend on, as `tasks/direct/given.py` says; empty in loads of earlier versions."""
 
     offsets: Mapping[TopicPartition, int]
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     seen: Mapping[str, BinlogPosition] = field(default_factory=dict)
     is_done: bool = False
+    given: Mapping[str, str] = field(default_factory=dict)
 
     def to_fields(self) -> dict[str, Any]:
         """The fields of the znode."""
@@ -40,6 +42,7 @@ class DirectLoad:
             "topicIds": dict(self.topic_ids),
             "seen": {task: position.to_json() for task, position in self.seen.items()},
             "done": self.is_done,
+            "given": dict(self.given),
         }
 
     @classmethod
@@ -52,7 +55,7 @@ class DirectLoad:
                 offsets[TopicPartition(topic, number)] = offset
             for task, text in fields["seen"].items():
                 seen[task] = BinlogPosition.from_json(text)
-            return cls(offsets, fields["topicIds"], seen, fields["done"])
+            return cls(offsets, fields["topicIds"], seen, fields["done"], fields.get("given", {}))
         except (TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"not a direct load: {error}") from error
 

@@ -277,6 +277,44 @@ def test_a_load_does_not_go_on_with_an_altered_table(shop: Shop, change: str) ->
     assert f"table {shop.name}.orders was altered while it was loaded" in answer.told
 
 
+def test_a_load_does_not_go_on_into_another_target_or_by_another_task_file(shop: Shop) -> None:
+    """Its other rows would be missing, or as the former file made them."""
+    fill(shop, MANY, width=900)
+    shop.create("items", "id INT PRIMARY KEY")
+    tables = f"{shop.name}.orders"
+    fetch, load = followed(shop), shop.load("postgresql", consumer__includes=tables)
+    text = load.file.read_text()
+    with held_up(shop, MANY - 1):
+        process = started(load, fetch)
+        try:
+            wait_until(lambda: progress(shop, load).get("chunks", 0) > 0, "a chunk")
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    other = shop.load("mariadb", consumer__includes=tables).file.read_text()
+    task_id = f"{shop.name}-postgresql"
+    for changed, reason in (
+        (
+            other.replace(f"{shop.name}-mariadb", task_id),
+            f"the target of task {task_id} is another",
+        ),
+        (
+            text.replace(tables, f"{tables},{shop.name}.items"),
+            "another value of consumer.includes ",
+        ),
+        (f"{text}\nmapper[0].mask.note=fixed:x\n", "another value of mapper[i] than"),
+    ):
+        load.file.write_text(changed)
+        answer = run(load, fetch)
+        assert answer.code == 1, answer.told
+        assert reason in answer.told
+    assert shop.mariadb(f"SELECT * FROM {shop.name}.orders") == []
+    load.file.write_text(text)
+    answer = run(load, fetch)
+    assert answer.code == 0, answer.told
+    assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
+
+
 def test_chunks_of_lost_workers_are_loaded_again(shop: Shop) -> None:
     rows = MANY
     fill(shop, rows, width=900)

@@ -14,6 +14,7 @@ def test_what_is_stored_of_a_load_reads_back_through_json() -> None:
         {"shop": "id"},
         {"fetch": BinlogPosition("mysql-bin.000003", 4, gtid="a:1-3", server_uuid="u")},
         is_done=True,
+        given={"mapper[i]": "0a1b"},
     )
     assert DirectLoad.from_fields(json.loads(json.dumps(load.to_fields()))) == load
 

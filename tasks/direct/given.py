@@ -1,0 +1,84 @@
+"""What the chunks of a direct load depend on besides their tables: keys of the task file, and the
+target. A load is continued only with the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, is_dataclass
+from hashlib import sha256
+from typing import Final
+
+import orjson
+
+from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.contracts import AppliedOffset, JdbcTarget
+from cdcbus.producer.snapshot.progress import TableProgress, TableState
+from cdcbus.tasks.snapshots.direct import DirectLoad
+
+ANEW: Final = "empty the target tables, and start again with --anew"
+
+
+def given(load: LoadTask) -> dict[str, str]:
+    """A digest of the values of each key, or group of keys, that decides what is loaded, by their
+    names: values can be secret, as the salt of a mask."""
+    assert isinstance(load.target, JdbcTarget)
+    values: dict[str, object] = {
+        "consumer.source.topics, partition": (load.source.topics, load.source.partitions),
+        "consumer.source.filter": load.regexes,
+        "consumer.includes": (load.includes, load.include_patterns),
+        "consumer.excludes": (load.excludes, load.exclude_patterns),
+        "consumer.eventProcessor.className": load.processor,
+        "mapper[i]": load.rules,
+        "loader.zeroDate": load.target.zero_date,
+        "loader.source.timeZone": load.target_zone,
+    }
+    return {name: _digest(value) for name, value in values.items()}
+
+
+def _digest(value: object) -> str:
+    text = orjson.dumps(
+        value,
+        default=_plain,
+        option=orjson.OPT_SORT_KEYS | orjson.OPT_PASSTHROUGH_DATACLASS,
+    )
+    return sha256(text).hexdigest()[:16]
+
+
+def _plain(value: object) -> object:
+    if is_dataclass(value) and not isinstance(value, type):
+        return asdict(value)
+    # Sorted, as a set has another order in each process.
+    if isinstance(value, frozenset):
+        return sorted(value)
+    raise TypeError(type(value))
+
+
+def refusal(load: LoadTask, found: DirectLoad, applied: Iterable[AppliedOffset] | None) -> str:
+    """Why a load that was begun cannot be continued by this task file; empty if it can. `applied`:
+    the target's offsets, None where it keeps none."""
+    now = given(load)
+    changed = [name for name, digest in found.given.items() if now.get(name) != digest]
+    if changed:
+        return (
+            f"the direct load of task {load.task_id} was begun with another value of "
+            f"{'; '.join(changed)} than the task file has now, by which some of its rows are at "
+            f"the target: restore it, or {ANEW}"
+        )
+    if applied is not None and not _is_same_target(found, applied):
+        return (
+            f"the target of task {load.task_id} is another one than its direct load was begun "
+            "with, or was replaced: its table cdcbus_position lacks the load's offsets, and what "
+            f"was loaded so far would be missing there. Restore loader.source.url, or {ANEW}"
+        )
+    return ""
+
+
+def _is_same_target(found: DirectLoad, applied: Iterable[AppliedOffset]) -> bool:
+    """Whether the target has the offsets that the load has stored there before its first chunk."""
+    held = {each.topic_partition: each.next_offset for each in applied}
+    return all(held.get(partition) == offset for partition, offset in found.offsets.items())
+
+
+def has_loaded(tables: Iterable[TableProgress]) -> bool:
+    """Whether a target has chunks of a load, as far as its progress says."""
+    return any(progress.chunks or progress.state is TableState.DONE for progress in tables)
