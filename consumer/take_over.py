@@ -44,7 +44,9 @@ def take_over(applier: Applier, positions: StoredPositions, starts: Starts) -> N
     marks: dict[str, Mark] = {}
     for partition, offset in starts.offsets.items():
         topic_id = starts.topic_ids.get(partition.topic, "")
-        marks[partition.topic] = Mark(applier.keeps_offsets, topic_id)
+        marks[partition.topic] = Mark(
+            applier.keeps_offsets, topic_id, is_committed=applier.commits_offsets
+        )
         version = positions.position_version(partition)
         details = Details(topic_id, last=starts.last.get(partition))
         taken.append(AppliedOffset(*partition, offset, version, details=details))

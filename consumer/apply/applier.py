@@ -122,6 +122,10 @@ class PartitionApplier:
     def seen(self, seen: dict[TopicPartition, AppliedOffset]) -> None:
         self._held.by_partition = seen
 
+    @property
+    def commits_offsets(self) -> bool:
+        return self.keeps_offsets
+
     def applied_offsets(self) -> list[AppliedOffset]:
         """Fences the task's earlier processes, so that they can no longer commit, and returns the
         offsets stored by the task. Ends their open sessions first, as a process that stands still

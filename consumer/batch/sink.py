@@ -35,6 +35,11 @@ class Applier(Protocol):
     `applied_offsets`."""
 
     @property
+    def commits_offsets(self) -> bool:
+        """Whether offsets are committed with the rows, as of the last `applied_offsets`."""
+        ...
+
+    @property
     def is_dry_run(self) -> bool:
         """Whether it changes nothing; then no stored position may move."""
         ...

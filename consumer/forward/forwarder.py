@@ -101,6 +101,10 @@ class Forwarder:
                 "endlessly: write to another topic"
             )
 
+    @property
+    def commits_offsets(self) -> bool:
+        return bool(self._config.transactional_id)
+
     def applied_offsets(self) -> list[AppliedOffset]:
         """Fences the task's earlier processes, so that their uncommitted records are undone and
         they can no longer commit, and returns how far each partition has been committed; empty

@@ -139,6 +139,8 @@ def known_partitions(
     for number in numbers:
         partition = TopicPartition(topic, number)
         target = targets.get(partition)
+        if target and not mark.is_committed and _is_outrun(target, before.get(number), store):
+            target = None
         known[partition] = Known(
             node=node.get(number),
             written=before.get(number),
@@ -152,6 +154,14 @@ def known_partitions(
             is_set_again=is_set_again,
         )
     return known
+
+
+def _is_outrun(target: AppliedOffset, written: int | None, store: PositionStore) -> bool:
+    """Whether the target's offset is from before the task went on without committing any there. It
+    is not if ZooKeeper was restored from an older copy: then it is further, by a later position."""
+    if written is None:
+        return False
+    return target.next_offset < written or target.position_version < store.position_version
 
 
 def _stored(topic: str, text: str | None, path: str) -> dict[int, int]:

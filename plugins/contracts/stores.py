@@ -40,6 +40,8 @@ class Mark:
     topic_id: str = ""
     # The last record read of each partition, unless the target knows it.
     last: Mapping[int, Landmark] = field(default_factory=dict)
+    # Offsets are committed with the rows; otherwise those that the target may have are older.
+    is_committed: bool = True
 
 
 NO_MARK = Mark()

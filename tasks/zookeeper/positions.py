@@ -198,6 +198,8 @@ def written_to_json(written: Written) -> bytes:
     # Left out where empty, as for targets that keep offsets themselves.
     if mark.last:
         fields["last"] = {str(number): landmark.kept for number, landmark in mark.last.items()}
+    if not mark.is_committed:
+        fields["isCommitted"] = False
     return orjson.dumps(fields)
 
 
@@ -210,9 +212,10 @@ def written_from_json(data: bytes, path: str) -> Written:
             landmark = Landmark.of(kept)
             if landmark:
                 last[int(name)] = landmark
-        return Written(
-            str(fields["position"]), Mark(bool(fields["isKept"]), str(fields["topicId"]), last)
-        )
+        # Earlier versions do not say it.
+        is_committed = bool(fields.get("isCommitted", True))
+        mark = Mark(bool(fields["isKept"]), str(fields["topicId"]), last, is_committed)
+        return Written(str(fields["position"]), mark)
     except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
         raise PositionError(
             f"{path} does not say what was written; delete it with zkCli: the position then "

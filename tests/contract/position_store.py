@@ -160,6 +160,11 @@ class PositionStoreContract:
             node.set(text)
             assert after.load() == text
             assert (after.written, after.is_own) == (Written("ours", Mark(True, "id")), False)
+        store = node.store()
+        store.load()
+        store.save("ours", mark := Mark(topic_id="id", is_committed=False))
+        after.load()
+        assert after.written == Written("ours", mark)
         after.save("taken over")
         assert (node.store().load(), after.is_own, after.written) == (
             "taken over",

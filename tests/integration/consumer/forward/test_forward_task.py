@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,28 @@ def test_a_position_that_an_operator_sets_wins_over_the_committed_one(forward: F
         f"the last two once more: {task.log}",
         PATIENCE_SECONDS,
     )
+
+
+def test_a_task_whose_transactions_were_off_for_a_while_sends_nothing_again(
+    forward: Forward,
+) -> None:
+    """What was committed before that is older than ZooKeeper's position."""
+    for end, transaction in ((30, "true"), (60, "false"), (90, "true")):
+        forward.put(range(end - 30, end))
+        task = forward.task(
+            loader__source__oggJson="false", loader__source__transaction=transaction
+        )
+        task.start()
+        wait_until(
+            partial(forward.is_at_end, task),
+            f"the task to reach the end: {task.log}",
+            PATIENCE_SECONDS,
+        )
+        task.ask_to_stop()
+        assert task.await_stop() == 0
+    ids = [int(value["data"][0]["id"]) for _, _, value in forward.sent()]
+    assert sorted(ids) == [*range(90)]
+    assert "lost commits" not in task.log.read_text()
 
 
 def test_each_change_is_sent_once_by_executors_of_which_one_is_killed_and_by_the_driver_in_turn(

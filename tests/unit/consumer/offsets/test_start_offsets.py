@@ -6,10 +6,12 @@ from dataclasses import replace
 import pytest
 
 from cdcbus.consumer.config import TopicConfig
-from cdcbus.consumer.offsets.known import Known
+from cdcbus.consumer.offsets.known import Known, known_partitions
 from cdcbus.consumer.offsets.topic_logs import chosen_partitions
-from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark, Mark
+from cdcbus.plugins.contracts import AppliedOffset, Details, Landmark, Mark, Written
 from cdcbus.plugins.errors import ConfigError
+from cdcbus.plugins.positions import KafkaPosition, TopicPartition, kafka_positions_to_json
+from cdcbus.tasks.local.memory import MemoryNode, MemoryPositions
 
 
 @pytest.mark.parametrize(("chosen", "read"), [((), [0, 1, 2]), ((1,), [1]), ((0, 2), [0, 2])])
@@ -58,6 +60,34 @@ def test_an_edit_holds_else_the_target_else_the_process_else_zookeeper(
     known: Known, offset: int
 ) -> None:
     assert known.offset == offset
+
+
+@pytest.mark.parametrize(
+    ("is_committed", "reached", "version", "offset"),
+    [
+        (False, 5, 1, 10),
+        # Somebody has set it back meanwhile.
+        (False, 12, 1, 10),
+        # The tree was copied to another ensemble, where versions are lower.
+        (False, 5, 7, 10),
+        # ZooKeeper was restored from a copy of before offsets were committed again.
+        (False, 12, 7, 12),
+        (True, 5, 1, 5),
+    ],
+)
+def test_what_the_target_has_from_before_offsets_were_not_committed_there_does_not_count(
+    is_committed: bool, reached: int, version: int, offset: int
+) -> None:
+    node = MemoryNode()
+    for _ in range(5):
+        node.set(b"")
+    position = kafka_positions_to_json([KafkaPosition("t", 0, 9)])
+    node.write(Written(position, Mark(is_committed=is_committed)))
+    store = MemoryPositions(node)
+    partition = TopicPartition("t", 0)
+    target = AppliedOffset("t", 0, reached, version)
+    found = known_partitions("t", store.load(), store, {partition: target}, {}, {})
+    assert found[partition].offset == offset
 
 
 KEPT = Mark(True, "a")
