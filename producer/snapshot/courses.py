@@ -27,6 +27,14 @@ _INTERRUPTED: Final = (
     "the process ended while rows of this table, which has no key, were on their way: some of them "
     "may be in Kafka. Empty the table at the targets, then start its snapshot again"
 )
+_FILTERED: Final = (
+    "the task's filter leaves it out, and so misses changes of rows that were read: once the "
+    "filter lets it through again, it must be read from its beginning"
+)
+_NOT_READ_AGAIN: Final = (
+    "the task's filter left %s out for a while, and changes of its rows are missing: read it again "
+    "(cdcbus snapshot start %s --table %s)"
+)
 _OF_BOTH_SIDES: Final = (
     "the task now leaves out what came from the other side: a snapshot would send such rows back, "
     "older than on that side"
@@ -101,6 +109,13 @@ class Courses:
         for table, found in stored.items():
             if self._filter.accepts(table):
                 self._by_table[table] = Course(table, found, found.after)
+                if found.reason == _FILTERED and not self._is_for_snapshots:
+                    LOG.warning(_NOT_READ_AGAIN, table, task.task_id, table)
+            elif found.state in (*UNFINISHED, TableState.PAUSED, TableState.DONE):
+                LOG.warning("%s: %s", table, _FILTERED)
+                self.unsaved[table] = replace(
+                    found, state=TableState.DROPPED, reason=_FILTERED, updated_ms=now_ms()
+                )
         leaves_out = task.elsewhere != Elsewhere()
         for course in self:
             if course.state is TableState.SENDING:

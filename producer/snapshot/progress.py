@@ -13,8 +13,8 @@ from cdcbus.producer.snapshot.chunks import Bound
 
 class TableState(StrEnum):
     """WAITING: not begun yet. SENDING: a table without a key is being sent to Kafka. STOPPED: by an
-    operator; the next start begins from scratch. DROPPED: the table was dropped meanwhile. FAILED:
-    an operator must act."""
+    operator; the next start begins from scratch. DROPPED: the table was dropped meanwhile, or the
+    filter left it out. FAILED: an operator must act."""
 
     WAITING = "waiting"
     RUNNING = "running"

@@ -10,6 +10,7 @@ from cdcbus.plugins.errors import (
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.config import (
     Elsewhere,
+    FilterConfig,
     HeartbeatConfig,
     SnapshotMode,
 )
@@ -102,6 +103,40 @@ def test_a_paused_table_whose_name_another_takes_over_stays_paused_and_is_then_r
     world.run(world.alters(SWAP), world.acknowledge, look, world.wish(WishKind.RESUME))
     assert seen == [TableState.PAUSED]
     assert world.ids() == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize("state", [TableState.RUNNING, TableState.PAUSED, TableState.DONE])
+@pytest.mark.parametrize(
+    ("mode", "read"), [(SnapshotMode.INITIAL, [1, 2, 3, 4, 5]), (SnapshotMode.NEVER, [])]
+)
+def test_a_table_that_the_filter_left_out_for_a_while_is_not_continued(
+    world: World,
+    caplog: pytest.LogCaptureFixture,
+    mode: SnapshotMode,
+    read: list[int],
+    state: TableState,
+) -> None:
+    """Nothing has brought the changes of its rows meanwhile, also of those that were read."""
+    world.store.tables[ORDERS] = TableProgress(state, 2, chunks=1, after=("2",), until=("5",))
+    world.begin(mode, tables=FilterConfig((r"shop\.items",)))
+    world.run()
+    assert world.progress().state is TableState.DROPPED
+    assert "the task's filter leaves it out" in world.progress().reason
+    world.begin(mode)
+    world.run()
+    assert world.ids() == read
+    is_asked = "cdcbus snapshot start 1 --table shop.orders" in caplog.text
+    assert is_asked is (mode is SnapshotMode.NEVER)
+
+
+@pytest.mark.parametrize("state", [TableState.STOPPED, TableState.FAILED])
+def test_a_table_that_waits_for_an_operator_still_does_after_the_filter_left_it_out(
+    world: World, state: TableState
+) -> None:
+    world.store.tables[ORDERS] = TableProgress(state)
+    world.begin(tables=FilterConfig((r"shop\.items",)))
+    world.run()
+    assert world.progress().state is state
 
 
 def test_a_table_that_takes_over_the_name_of_a_dropped_one_is_read(world: World) -> None:

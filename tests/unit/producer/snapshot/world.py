@@ -42,13 +42,14 @@ ORDERS, ITEMS, BEATS = TableId("shop", "orders"), TableId("shop", "items"), Tabl
 ID = TableColumn("id", "int", is_nullable=False)
 START = BinlogPosition("bin.000001", 100, timestamp_ms=5_000)
 SERVER = Server("8.4.0", "uuid", 7, True, True, {})
+OF_SHOP = FilterConfig((r"shop\..*",))
 Step = Callable[[], None]
 MOST_READS = 50
 
 
-def task_of(mode: SnapshotMode, **settings: Any) -> FetchTask:
+def task_of(mode: SnapshotMode, tables: FilterConfig = OF_SHOP, **settings: Any) -> FetchTask:
     return FetchTask(
-        *("1", "lane", SourceConfig((("h", 1),), "u"), FilterConfig((r"shop\..*",))),
+        *("1", "lane", SourceConfig((("h", 1),), "u"), tables),
         PublishConfig("k", "t", "canalRow"),
         snapshot=mode,
         **settings,
