@@ -60,9 +60,9 @@ def _first_start(task: FetchTask, positions: PositionStore) -> BinlogStart:
     if positions.trace:
         raise NoPosition(
             f"task {task.task_id} has run before, as {positions.trace} shows, and has no position "
-            f"at {positions.path}; consumer.offset is "
-            f"for the first start only: set one with cdcbus offset reset {task.task_id} --to "
-            f"PLACE{_last_written(positions)}"
+            f"at {positions.path}; consumer.offset is for the first start only: restore "
+            "consumer.source.database if it was changed, or set a position with cdcbus offset "
+            f"reset {task.task_id} --to PLACE{_last_written(positions)}"
         )
     if task.start is None:
         raise NoPosition(

@@ -162,8 +162,8 @@ def stored_or_start(
     if trace:
         raise NoPosition(
             f"task {task_id} has run before, as {trace} shows, and has no position at {path}; "
-            "consumer.offset is for the first start only: set one with cdcbus offset reset "
-            f"{task_id} --to PLACE"
+            "consumer.offset is for the first start only: restore consumer.source.database if it "
+            f"was changed, or set a position with cdcbus offset reset {task_id} --to PLACE"
         )
     if not start:
         raise NoPosition(

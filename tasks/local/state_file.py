@@ -6,7 +6,7 @@ import errno
 import fcntl
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import RLock
@@ -46,6 +46,13 @@ class StateFile:
         with self._lock:
             self._look()
             found: Fields = self._fields.get("swimlanes", {}).get(name, {})
+            return found
+
+    def swimlanes(self) -> Mapping[str, Fields]:
+        """The fields of all swimlanes, by name, under the same condition."""
+        with self._lock:
+            self._look()
+            found: Mapping[str, Fields] = self._fields.get("swimlanes", {})
             return found
 
     def change(self, name: str, make: Callable[[Fields], None]) -> None:

@@ -34,11 +34,11 @@ class FilePositions:
     itself wrote last.
 
     An editor changes only the position: it then counts as set, and gets a number. Writing the same
-    position again is not an edit.
+    position again is not an edit. `is_only`: as in `ZooKeeperPositions`.
     """
 
-    def __init__(self, state: StateFile, swimlane: str) -> None:
-        self._state, self._swimlane = state, swimlane
+    def __init__(self, state: StateFile, swimlane: str, *, is_only: bool = False) -> None:
+        self._state, self._swimlane, self._is_only = state, swimlane, is_only
         self._fields: Fields = {}
         # A half-finished save would look like an edit.
         self._lock = Lock()
@@ -66,9 +66,14 @@ class FilePositions:
 
     @property
     def trace(self) -> str:
-        is_gone = not self._text(self._fields)
-        if is_gone and {"written", "schema"} & self._fields.keys():
+        if self._text(self._fields):
+            return ""
+        if {"written", "schema"} & self._fields.keys():
             return self.path
+        if self._is_only:
+            for name, fields in self._state.swimlanes().items():
+                if "written" in fields:
+                    return f"{self._state.path} ({name})"
         return ""
 
     def load(self) -> str | None:

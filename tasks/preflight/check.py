@@ -28,7 +28,7 @@ def check_task(
     task is treated as one without a position."""
     with _quiet(), _looking(zookeeper, auth) as (client, results):
         if isinstance(task, FetchTask):
-            store = _store(client, task.task_id, task.swimlane)
+            store = _store(client, task.task_id, task.swimlane, is_only=True)
             if task.source.added is not None:
                 return results + check_added(task, store)
             return results + check_fetch(task, store)
@@ -82,7 +82,9 @@ def _quiet() -> Iterator[None]:
         logger.setLevel(before)
 
 
-def _store(client: KazooClient | None, task_id: str, swimlane: str) -> PositionStore:
+def _store(
+    client: KazooClient | None, task_id: str, swimlane: str, *, is_only: bool = False
+) -> PositionStore:
     if client is None:
         return MemoryPositions(path=position_path(task_id, swimlane))
-    return ZooKeeperPositions(client, task_id, swimlane, patience_seconds=CONNECT_SECONDS)
+    return ZooKeeperPositions(client, task_id, swimlane, CONNECT_SECONDS, is_only=is_only)

@@ -188,7 +188,8 @@ def _fetch(
     def is_lost() -> bool:
         return stop.is_lost
 
-    with closing(ZooKeeperPositions(client, task_id, swimlane, is_lost=is_lost)) as positions:
+    positions = ZooKeeperPositions(client, task_id, swimlane, is_lost=is_lost, is_only=True)
+    with closing(positions):
         run(
             task,
             positions,

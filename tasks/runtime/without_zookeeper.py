@@ -33,7 +33,7 @@ def run_with_file(task: FetchTask | LoadTask, file: Path) -> bool:
             swimlane = task.swimlane
             run(
                 task,
-                FilePositions(state, swimlane),
+                FilePositions(state, swimlane, is_only=True),
                 FileSchemas(state, swimlane),
                 stop,
                 status,

@@ -258,7 +258,8 @@ class ZooKeeperPositions:
     has set. Calls wait about `patience_seconds` for a lost connection, then raise
     PositionUnavailable. Every call can be repeated, even `save`, which first finds out whether the
     previous write succeeded. Once `is_lost` says that another process may have the swimlane,
-    calls no longer wait.
+    calls no longer wait. `is_only`: the task has no other swimlane, so what it wrote for another
+    one shows that it has run.
     """
 
     def __init__(
@@ -268,8 +269,11 @@ class ZooKeeperPositions:
         swimlane: str,
         patience_seconds: float = 15.0,
         is_lost: Callable[[], bool] = lambda: False,
+        *,
+        is_only: bool = False,
     ) -> None:
         self._is_lost = is_lost
+        self._is_only = is_only
         self._client = client
         self._task_id, self._swimlane = task_id, swimlane
         self._path = position_path(task_id, swimlane)
@@ -429,7 +433,23 @@ class ZooKeeperPositions:
         if has_moved(self._patiently(lambda: self._get(history), history).data):
             return history
         exists = self._patiently(lambda: self._answer(self._client.exists_async(schema)), schema)
-        return schema if exists else ""
+        if exists:
+            return schema
+        return self._traced_elsewhere() if self._is_only else ""
+
+    def _traced_elsewhere(self) -> str:
+        """What the task has written for another swimlane, that is by another name of it."""
+        directory = written_path(self._task_id)
+
+        def names() -> list[str]:
+            try:
+                found: list[str] = self._answer(self._client.get_children_async(directory))
+            except NoNodeError:
+                return []
+            return sorted(found)
+
+        others = self._patiently(names, directory)
+        return f"{directory}/{others[0]}" if others else ""
 
     def _compare(self, node: Node) -> None:
         """Decides what the znode's state means: nothing new, the success of an unanswered write,

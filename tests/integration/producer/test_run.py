@@ -367,6 +367,34 @@ def test_a_start_rule_is_for_the_first_start_only(
     assert ids(kafka, name) == [1]
 
 
+def test_a_task_with_another_swimlane_is_the_same_task(
+    source_cursor: Cursor,
+    start: BinlogPosition,
+    task: FetchTask,
+    positions: PositionStore,
+    zookeeper_client: KazooClient,
+    kafka: str,
+    name: str,
+) -> None:
+    """Its start rule would leave out, or repeat, rows."""
+    with Running(task, positions) as running:
+        running.until_stored(insert(source_cursor, 1))
+    insert(source_cursor, 2)
+    renamed = replace(task, swimlane="other", start=Edge.LATEST)
+    other = ZooKeeperPositions(zookeeper_client, name, "other", is_only=True)
+    refused = pytest.raises(
+        NoPosition,
+        match=rf"has run before, as /datas/task/{name}/written/{name} shows.*"
+        "restore consumer.source.database if it was changed",
+    )
+    with refused, Running(renamed, other) as running:
+        running.ends()
+    zookeeper_client.create(other.path, zookeeper_client.get(positions.path)[0], makepath=True)
+    with Running(renamed, other) as running:
+        running.until_stored(insert(source_cursor, 3))
+    assert ids(kafka, name) == [1, 2, 3]
+
+
 def test_rows_of_tables_left_out_move_the_position(
     source_cursor: Cursor,
     start: BinlogPosition,

@@ -81,7 +81,8 @@ CANAL_SOURCE_KEYS = (
         "consumer.source.database",
         PATH_NAME,
         "binlog",
-        "The swimlane: the last part of the position's path in ZooKeeper. It does not filter.",
+        "The swimlane: the last part of the position's path in ZooKeeper. It does not filter. A "
+        "task that has run refuses to start with another one, until a position is set.",
         "effectively required",
         Route.INTO_KAFKA,
     ),

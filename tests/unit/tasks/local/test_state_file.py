@@ -13,7 +13,13 @@ from cdcbus.plugins.errors import PositionError, PositionUnavailable
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.producer.snapshot.progress import TableProgress, TableState
 from cdcbus.tasks.local.state_file import StateFile, state_file
-from cdcbus.tasks.local.stores import FilePositions, FileSchemas, FileSnapshots, next_epoch
+from cdcbus.tasks.local.stores import (
+    FilePositions,
+    FileSchemas,
+    FileSnapshots,
+    next_epoch,
+    set_position,
+)
 from tests.contract.position_store import PositionStoreContract
 from tests.contract.schema_store import MakeStore, SchemaStoreContract
 
@@ -100,6 +106,18 @@ def test_numbers_go_on_growing_where_the_file_is_lost(file: Path) -> None:
     assert again.load() is None
     again.save("a")
     assert again.position_version > store.position_version
+
+
+def test_what_the_only_swimlane_wrote_by_another_name_is_a_trace(file: Path) -> None:
+    before = FilePositions(StateFile(file, "1084"), "shop")
+    before.load()
+    before.save("ours")
+    renamed = FilePositions(StateFile(file, "1084"), "other", is_only=True)
+    assert (renamed.load(), renamed.trace) == (None, f"{file} (shop)")
+    one_of_several = FilePositions(StateFile(file, "1084"), "other")
+    assert (one_of_several.load(), one_of_several.trace) == (None, "")
+    set_position(StateFile(file, "1084"), "other", "theirs")
+    assert (renamed.load(), renamed.trace) == ("theirs", "")
 
 
 def test_a_schema_history_without_a_position_is_a_trace(file: Path) -> None:
