@@ -31,6 +31,13 @@ class Replay:
     first: int
     last: int
 
+    def __str__(self) -> str:
+        return f"{self.first}-{self.last}"
+
+    def is_at(self, next_offset: int) -> bool:
+        """Whether a replay can have come this far: to its begin, its end, or in between."""
+        return self.first <= next_offset <= self.last + 1
+
 
 @dataclass(frozen=True, slots=True)
 class AtTime:

@@ -13,8 +13,9 @@ from cdcbus.consumer.offsets.known import NOTHING_PASSED, NOWHERE, Known, known_
 from cdcbus.consumer.offsets.start_rule import first_offset
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_of
 from cdcbus.plugins.contracts import AppliedOffset, Landmark, PositionStore
-from cdcbus.plugins.errors import PositionLost, TargetReplaced, TopicRemade
+from cdcbus.plugins.errors import PositionError, PositionLost, TargetReplaced, TopicRemade
 from cdcbus.plugins.positions import TopicPartition
+from cdcbus.plugins.start import Replay
 
 LOG = logging.getLogger(__name__)
 NO_IDS: Mapping[str, str] = {}
@@ -107,6 +108,8 @@ def _offset(
     """The offset at which a partition resumes, not yet checked against what Kafka holds."""
     if not known:
         return first_offset(task, logs, partition, store)
+    if partition not in known and isinstance(task.start, Replay):
+        return task.start.first
     if partition not in known:
         LOG.warning(
             "task %s: nothing is known of partition %d of %s; it is read from its beginning",
@@ -132,6 +135,13 @@ def _offset(
             f"{reset}"
         )
     assert found.offset is not None
+    if isinstance(task.start, Replay) and not task.start.is_at(found.offset):
+        raise PositionError(
+            f"task {task.task_id} is to replay {task.start} of {partition}, and resumes at "
+            f"{found.offset} there: it has run before, and would apply other records, or none. "
+            "Give the replay a taskId of its own, or set the position to the offset before its "
+            f"first record: {reset}"
+        )
     return found.offset
 
 

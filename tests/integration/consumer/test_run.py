@@ -155,6 +155,32 @@ def test_a_bounded_replay_ends_by_itself(shop: Shop) -> None:
     assert len(shop.rows("orders")["postgresql"]) == end - 4
 
 
+def test_a_replay_of_records_before_or_beyond_the_position_is_refused(shop: Shop) -> None:
+    """It would apply what it does not name, or nothing at all."""
+    shop.create("orders", ORDERS)
+    fetch = start_fetch(shop)
+    for number in range(60):
+        shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
+    wait_applied(shop, fetch)
+    partition, _ = max(shop.ends().items(), key=lambda item: item[1])
+
+    def replay(offsets: str) -> tuple[int, str]:
+        load = shop.load(
+            "postgresql", consumer__offset=offsets, consumer__source__partition=str(partition)
+        )
+        load.start()
+        assert load._process is not None
+        return load._process.wait(60), load.log.read_text()
+
+    for offsets in ("2-5", "2-5", "4-8"):
+        assert replay(offsets)[0] == 0
+    for offsets in ("2-5", "11-13"):
+        code, log = replay(offsets)
+        assert code == 1
+        assert f"is to replay {offsets} of {shop.name}[{partition}], and resumes at 9 there" in log
+    assert len(shop.rows("orders")["postgresql"]) == 7
+
+
 def test_a_bounded_replay_goes_on_while_one_partition_has_reached_its_end_and_has_more(
     shop: Shop,
 ) -> None:
