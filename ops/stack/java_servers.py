@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from cdcbus.consumer.jvm.maven import Coordinate, JarSet, java, making
+from cdcbus.consumer.spark.settings import COMPILER_OPTIONS
 from cdcbus.ops.stack.addresses import HOST
 from cdcbus.ops.stack.processes import run
 from cdcbus.ops.stack.server import NotAnswering, Server, ServerFolder
@@ -173,7 +174,14 @@ def _prepare_kafka(place: ServerFolder) -> list[str]:
                 place.folder,
             )
     settings.write_text(kafka_settings(place.data, place.plan.ports), encoding="utf-8")
-    return _java(KAFKA_JARS, (*_SERVER, "-Xmx512m"), "kafka.Kafka", str(settings))
+    return broker(settings)
+
+
+def broker(settings: Path) -> list[str]:
+    """The command line of a Kafka broker with these settings."""
+    # Most of what a broker takes to start is the work of Java's compilers.
+    options = (*_SERVER, *COMPILER_OPTIONS.split(), "-Xmx512m")
+    return _java(KAFKA_JARS, options, "kafka.Kafka", str(settings))
 
 
 def _check_zookeeper(place: ServerFolder) -> None:

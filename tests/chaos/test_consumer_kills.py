@@ -43,6 +43,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 KILLS = int(os.environ.get("CDCBUS_TEST_KILLS", "0"))
 BESIDE = {"postgresql": "kafka", "mariadb": "zookeeper"}
 MOST_SECONDS_BEFORE_A_KILL = 2.0
+ROUNDS_PER_KILL = 50  # of the load: ten seconds of changes
 PATIENCE_SECONDS = 400.0
 QUIET = Console(quiet=True)
 
@@ -134,11 +135,13 @@ def test_source_and_target_are_equal_after_task_and_servers_were_killed(
     changes = EntangledLoad(shop.addresses.source, shop.name, seed)
     changes.start()
     for victim in victims:
+        changes.grant(ROUNDS_PER_KILL)
         before = shop.position(load)
         await_from_load(lambda: shop.position(load) != before, "get on")
         time.sleep(choose.uniform(0, MOST_SECONDS_BEFORE_A_KILL))  # the random moment itself
         load.check()
         victim()
+    changes.grant(ROUNDS_PER_KILL)
     changes.done.set()
     changes.join()
     shop.cursor.execute("SHOW MASTER STATUS")

@@ -1,4 +1,7 @@
-"""SIGKILL at random moments under load: source and targets are equal in the end."""
+"""SIGKILL at random moments under load: source and targets are equal in the end.
+
+CDCBUS_TEST_KILLS says how often for each task; the default is what has time in every run.
+"""
 
 from __future__ import annotations
 
@@ -23,16 +26,16 @@ from tests.support.waiting import wait_until
 
 pytestmark = [pytest.mark.integration, pytest.mark.chaos]
 
-KILLS_PER_TASK = 3
+KILLS_PER_TASK = int(os.environ.get("CDCBUS_TEST_KILLS", "2"))
 MOST_SECONDS_BEFORE_A_KILL = 3.0
 # a start of Spark has taken 130 s on a machine with twenty times as much to do as it could
 PATIENCE_SECONDS = 400
 
 
-def test_source_and_targets_are_equal_after_each_task_was_killed_three_times(
+def test_source_and_targets_are_equal_after_each_task_was_killed_again_and_again(
     stack: Addresses, tmp_path: Path
 ) -> None:
-    """More than 20 s: nine kills, and after each a start that has to get on."""
+    """More than 20 s: six kills, and after each a start that has to get on."""
     seed = int(os.environ.get("CDCBUS_TEST_SEED", time.time_ns() % 2**32))
     print(f"CDCBUS_TEST_SEED={seed}")
     choose = random.Random(seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from threading import Event, Thread
+from threading import Event, Semaphore, Thread
 
 import pymysql
 from pymysql.cursors import Cursor
@@ -48,8 +48,9 @@ def fetch_keys(name: str) -> dict[str, str]:
 
 
 class EntangledLoad(Thread):
-    """Changes rows of `TABLES` until it is `done`, with about a hundred statements a second at most;
-    every now and then thousands in one statement."""
+    """Changes rows of `TABLES` in the rounds that it is granted, so that a slow machine has as much
+    to do as a fast one: about a hundred statements a second, every now and then thousands in one
+    statement. Ends after the rounds granted before it is `done`."""
 
     def __init__(self, source: Database, schema: str, seed: int) -> None:
         super().__init__(daemon=True)
@@ -59,8 +60,13 @@ class EntangledLoad(Thread):
             random.Random(seed),
             Event(),
         )
+        self._rounds = Semaphore(0)
         self._ids = itertools.count(1)
         self._families: set[int] = set()
+
+    def grant(self, rounds: int) -> None:
+        """Lets it change rows this many times more."""
+        self._rounds.release(rounds)
 
     def run(self) -> None:
         at = self._source
@@ -78,13 +84,15 @@ class EntangledLoad(Thread):
             seats = [(next(self._ids), hall, seat) for hall in HALLS for seat in range(SEATS)]
             cursor.executemany("INSERT INTO seats VALUES (%s, %s, %s)", seats)
             for number in itertools.count():
+                while not self._rounds.acquire(timeout=PAUSE_SECONDS):
+                    if self.done.is_set():
+                        return
                 self._change_orders(cursor, number)
                 self._change_log(cursor)
                 self._change_seats(cursor)
                 self._change_families(cursor)
                 self._change_scratch(cursor, number)
-                if self.done.wait(PAUSE_SECONDS):
-                    return
+                self.done.wait(PAUSE_SECONDS)
 
     def _change_orders(self, cursor: Cursor, number: int) -> None:
         """Rows with a key, which changes."""

@@ -16,6 +16,7 @@ from cdcbus.ops.stack.addresses import HOST, free_port
 from cdcbus.ops.stack.java_servers import (
     KAFKA_JARS,
     ZOOKEEPER_JARS,
+    broker,
     kafka_settings,
     zookeeper_settings,
 )
@@ -116,7 +117,7 @@ def three_brokers(topic: str) -> Iterator[Three]:
             processes.run(_java(KAFKA_JARS, "kafka.tools.StorageTool", *words), None, folder)
 
         def command(number: int) -> list[str]:
-            return _java(KAFKA_JARS, "kafka.Kafka", str(folders[number - 1] / "server.properties"))
+            return broker(folders[number - 1] / "server.properties")
 
         servers = ",".join(f"{HOST}:{port}" for port in clients)
 
@@ -179,5 +180,8 @@ def _mode(port: int) -> str:
 
 
 def _java(jars: JarSet, main: str, *words: str) -> list[str]:
-    options = ("-XX:+UseSerialGC", "-Xmx384m", "-Dzookeeper.forceSync=no")
+    options = (
+        *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m"),
+        "-Dzookeeper.forceSync=no",
+    )
     return [str(java()), *options, "-cp", str(jars.folder / "*"), main, *words]
