@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from threading import Lock
+from time import monotonic
 from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -29,8 +30,10 @@ from cdcbus.consumer.records.dead_letters import (
 from cdcbus.consumer.records.outdated import find_outdated
 from cdcbus.consumer.records.record_reader import RecordReader
 from cdcbus.plugins.epoch import without_epoch
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, DataError
+from cdcbus.plugins.errors import BusError, BusRejected, BusUnavailable, DataError
 from cdcbus.plugins.kafka.client_errors import Refusals
+from cdcbus.plugins.kafka.producer import RAISE_LIMIT, TOO_LARGE, refusal
+from cdcbus.plugins.kafka.producer_options import REQUEST_BYTES
 
 LOG = logging.getLogger(__name__)
 WAIT_SECONDS: Final = 30.0
@@ -64,6 +67,8 @@ class DeadLetterTopic:
             "acks": "all",
             "enable.idempotence": True,
             "compression.type": "lz4",
+            # The brokers decide which records are too large.
+            "message.max.bytes": REQUEST_BYTES,
         }
         self._producer = make_client(Producer, options)
 
@@ -185,34 +190,55 @@ class DeadLetterTopic:
         }
 
     def _send(self, messages: Sequence[Mapping[str, Any]]) -> None:
-        failures: list[KafkaError] = []
+        failures: list[BusError] = []
 
-        def on_delivery(error: KafkaError | None, _: Message) -> None:
+        def on_delivery(error: KafkaError | None, sent: Message) -> None:
             if error is not None:
-                failures.append(error)
+                failures.append(self._failure(error, sent.topic() or "", len(sent)))
 
         try:
             for message in messages:
-                self._producer.produce(**message, on_delivery=on_delivery)
+                self._queue(message, on_delivery)
             left = self._producer.flush(WAIT_SECONDS)
-        except (KafkaException, BufferError) as error:
-            raise BusUnavailable(
-                f"dead letters cannot be put to Kafka at {self._servers}: {error}"
-            ) from error
+        except BusError:
+            self._producer.purge()
+            raise
         if left:
             # Otherwise the client would send them later, after the batch has been tried again.
             self._producer.purge()
-            raise BusUnavailable(
-                f"Kafka at {self._servers} has not acknowledged dead letters within "
-                f"{WAIT_SECONDS:g} s"
-            )
+            raise self._unacknowledged()
         if failures:
-            first = failures[0]
-            passes = first.retriable() or first.code() == KafkaError._MSG_TIMED_OUT
-            kind = BusUnavailable if passes else BusRejected
-            raise kind(
-                f"Kafka at {self._servers} does not take {len(failures)} records: {first.str()}"
-            )
+            raise failures[0]
+
+    def _queue(
+        self, message: Mapping[str, Any], on_delivery: Callable[[KafkaError | None, Message], None]
+    ) -> None:
+        """Gives a record to the client, once that has room for it."""
+        deadline = monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                return self._producer.produce(**message, on_delivery=on_delivery)
+            except BufferError:
+                if monotonic() > deadline:
+                    raise self._unacknowledged() from None
+                self._producer.poll(1.0)
+            except KafkaException as error:
+                size = len(message["value"] or b"")
+                raise self._failure(error.args[0], message["topic"], size) from error
+
+    def _unacknowledged(self) -> BusUnavailable:
+        return BusUnavailable(
+            f"Kafka at {self._servers} has not acknowledged dead letters within {WAIT_SECONDS:g} s"
+        )
+
+    def _failure(self, error: KafkaError, topic: str, size_bytes: int) -> BusError:
+        """The error for a record that Kafka does not take."""
+        if error.code() in TOO_LARGE:
+            sentence = refusal(topic, self._servers, size_bytes, None, "a dead letter")
+            return BusRejected(f"{sentence}; {RAISE_LIMIT}")
+        passes = error.retriable() or error.code() == KafkaError._MSG_TIMED_OUT
+        kind = BusUnavailable if passes else BusRejected
+        return kind(f"Kafka topic {topic} at {self._servers} does not take a record: {error.str()}")
 
     def _make_topic(self) -> None:
         topic = self._config.topic

@@ -52,7 +52,7 @@ _DONE_WITH = {
     KafkaError.OUT_OF_ORDER_SEQUENCE_NUMBER,
     KafkaError.UNKNOWN_PRODUCER_ID,
 }
-_TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
+TOO_LARGE = {KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,7 +251,7 @@ class KafkaWriter(ABC, Generic[Large]):
                 waited = self._room(waited)
             except KafkaException as error:
                 reason = error.args[0]
-                if reason.code() not in _TOO_LARGE or "on_delivery" not in record:
+                if reason.code() not in TOO_LARGE or "on_delivery" not in record:
                     raise self.failure(reason, topic) from error
                 record["on_delivery"](reason, None)
                 return self._raise_failure()
@@ -294,7 +294,7 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def _on_failed_large(self, large: Large, error: KafkaError, message: Message) -> None:
         """Handles the failed delivery of a record that may be too large."""
-        if error.code() in _TOO_LARGE:
+        if error.code() in TOO_LARGE:
             self._refused.append(large)
         else:
             self._on_failed_delivery(error, message)
@@ -337,7 +337,7 @@ class KafkaWriter(ABC, Generic[Large]):
                 f"{error.str()}; a new one begins where this one ended"
             )
         remedy = ""
-        if code in _TOO_LARGE:
+        if code in TOO_LARGE:
             remedy = (
                 "; its max.message.bytes is less than kafka.batch.size "
                 f"({self._batch_bytes}): raise the one, or lower the other"
@@ -383,10 +383,8 @@ class KafkaWriter(ABC, Generic[Large]):
         it."""
 
 
-LARGE_REMEDY = (
-    "raise the topic's limit (kafka-configs --alter --add-config max.message.bytes=N), "
-    "or set loader.onError=deadletter"
-)
+RAISE_LIMIT = "raise the topic's limit (kafka-configs --alter --add-config max.message.bytes=N)"
+LARGE_REMEDY = f"{RAISE_LIMIT}, or set loader.onError=deadletter"
 
 
 def refusal(topic: str, servers: str, size_bytes: int, limit_bytes: int | None, what: str) -> str:

@@ -4,6 +4,7 @@ line."""
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 from confluent_kafka import Consumer, Message, TopicPartition
 from confluent_kafka.admin import AdminClient
-from confluent_kafka.admin._config import ConfigResource
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from cdcbus.consumer.config import DeadLetterConfig, LoadTask, OnError, TopicConfig
@@ -20,7 +21,7 @@ from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic, dead_lett
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import BusUnavailable, DataError
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, DataError
 from tests.support.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
@@ -224,6 +225,62 @@ def test_kafka_away_is_told_and_nothing_counts_as_put(
             topic.open()
         with pytest.raises(BusUnavailable, match=r"127\.0\.0\.1:9"):
             topic.put([dead_letter(task, 0, 0)])
+
+
+LARGE = 3_000_000
+
+
+@pytest.fixture
+def large(task: LoadTask, kafka: str) -> bytes:
+    """The value of the newest record of partition 1, larger than Kafka's clients take by default,
+    in a topic that takes it."""
+    limit(task, task.task_id, 2 * LARGE)
+    value = os.urandom(LARGE)
+    producer = kafka_producer(kafka, {"message.max.bytes": 2 * LARGE})
+    producer.produce(task.task_id, value, b"k_large", partition=1)
+    assert producer.flush(30) == 0
+    return value
+
+
+def limit(task: LoadTask, topic: str, most: int) -> None:
+    """Sets a topic's max.message.bytes."""
+    change = ConfigEntry(
+        "max.message.bytes", str(most), incremental_operation=AlterConfigOpType.SET
+    )
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[change])
+    admin = AdminClient({"bootstrap.servers": task.source.servers})
+    admin.incremental_alter_configs([resource])[resource].result(30)
+
+
+def test_a_large_record_becomes_a_dead_letter_and_is_replayed(
+    task: LoadTask, topic: DeadLetterTopic, large: bytes
+) -> None:
+    topic.put([dead_letter(task, 1, 1)])
+    [letter] = topic.dead_letters()
+    assert letter.value == large
+    topic.replay([letter])
+    assert last(task, 1).value() == large
+    assert topic.dead_letters() == []
+
+
+@pytest.mark.parametrize("most", [LARGE // 2, 10_000])
+def test_a_record_too_large_for_the_dead_letters_stops_the_task_with_the_limit_to_raise(
+    task: LoadTask, topic: DeadLetterTopic, large: bytes, most: int
+) -> None:
+    limit(task, task.dead_letters.topic, most)
+    with pytest.raises(
+        BusRejected, match=rf"{task.dead_letters.topic} .* record of 3000\d\d\d bytes.* raise"
+    ):
+        topic.put([dead_letter(task, 1, 1)])
+
+
+def test_more_letters_than_the_kafka_client_queues_are_dropped_at_once(
+    task: LoadTask, topic: DeadLetterTopic
+) -> None:
+    topic.put([dead_letter(task, 0, 0)])
+    [letter] = topic.dead_letters()
+    topic.drop([letter] * 100_001)
+    assert topic.dead_letters() == []
 
 
 # Commands
