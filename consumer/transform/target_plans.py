@@ -10,6 +10,7 @@ from contextlib import suppress
 from cdcbus.consumer.config import LoadTask, SchemaChange
 from cdcbus.plugins.contracts import Loader, TargetTable
 from cdcbus.plugins.errors import TargetMisconfigured, UnmappedColumn
+from cdcbus.plugins.loaders.add_column import too_long
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.plugins.transform.plan import Plan
@@ -55,7 +56,7 @@ class TargetPlans:
         # A rule without forceMatched may drop columns, so nothing is added for it.
         is_evolving = wish is SchemaChange.EVOLVE and route.rule.force_matched
         try:
-            if is_evolving and (lacking(target, columns) or too_narrow(target, columns)):
+            if is_evolving and self._is_to_evolve(target, columns):
                 target = self._evolved(target, columns)
                 # A dry run has only logged what it would add.
                 is_dropping = self._loader.is_dry_run
@@ -82,6 +83,13 @@ class TargetPlans:
             while True:
                 taken.append(self._altered.popleft())
         return taken
+
+    def _is_to_evolve(self, target: TargetTable, columns: Sequence[Column]) -> bool:
+        """Whether the target can be given what it lacks; the plan says what it cannot be given."""
+        new = lacking(target, columns)
+        if too_long([column.name for column in new], target.dialect):
+            return False
+        return bool(new or too_narrow(target, columns))
 
     def _evolved(self, target: TargetTable, columns: Sequence[Column]) -> TargetTable:
         after = self._loader.evolve(target, columns)

@@ -4,7 +4,7 @@ column. Pure."""
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetTable
@@ -87,6 +87,17 @@ in bytes would hold fewer."""
 EMPTY: Final = ("char", "varchar", "binary", "varbinary")
 """Types that can have length 0 in MySQL only."""
 TYPE: Final = re.compile(r"(\w+)\s*(\([^)]*\))?(.*)", re.DOTALL)
+NAME_BYTES: Final = {"postgresql": 63, "oracle": 128, "mysql": 256}
+"""The limits of names, in bytes; MySQL's 64 characters of at most four bytes."""
+
+
+def too_long(names: Iterable[str], dialect: str) -> list[str]:
+    """The names that the target cannot have. PostgreSQL would cut them, and not be asked for what
+    is left."""
+    limit = NAME_BYTES.get(dialect)
+    if limit is None:
+        return []
+    return [name for name in names if len(name.encode()) > limit]
 
 
 def add_column(table: TargetTable, column: Column) -> str:

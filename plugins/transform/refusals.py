@@ -77,8 +77,11 @@ def lacking_columns(
     lacking = {column.name: column for column in (*copied.values(), *computed)}
     # Imported here, as it brings SQLAlchemy, which would double what a fetch task loads at its
     # start.
-    from cdcbus.plugins.loaders.add_column import add_columns
+    from cdcbus.plugins.loaders.add_column import NAME_BYTES, add_columns, too_long
 
+    if long := too_long(lacking, target.dialect):
+        where = f"target table {target.id}, where names have at most {NAME_BYTES[target.dialect]}"
+        return _too_long(source, f"{where} bytes", copied, long)
     statement = add_columns(target, list(lacking.values()))
     remedy = f"add {_them(len(copied) + len(computed))} ({statement})"
     computing = f"mapper[i] computes {_columns(computed)}"
@@ -95,6 +98,24 @@ def lacking_columns(
         f"{_listed(list(copied))} of source table {source} {have} no {_columns(copied_columns)} in "
         f"target table {target.id}{computed_too}: {remedy}, rename {them} with mapper[i].column, "
         f"or set mapper[i].forceMatched=false to drop {them}"
+    )
+
+
+def _too_long(
+    source: TableId, where: str, copied: Mapping[str, Column], long: Sequence[str]
+) -> str:
+    """The message about columns that cannot be added; `where` says why."""
+    named = {name: column for name, column in copied.items() if column.name in long}
+    if not named:
+        return (
+            f"mapper[i] computes {_listed(long)} of {where}: give {_them(len(long))} a shorter name"
+        )
+    goes = "goes" if len(named) == 1 else "go"
+    them = _them(len(named))
+    return (
+        f"{_listed(list(named))} of source table {source} {goes} to "
+        f"{_columns(list(named.values()))} of {where}: rename {them} with mapper[i].column, or set "
+        f"mapper[i].forceMatched=false to drop {them}"
     )
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cdcbus.plugins.contracts import ZeroDate
-from cdcbus.plugins.loaders.add_column import column_type
+from cdcbus.plugins.loaders.add_column import NAME_BYTES, column_type, too_long
 from cdcbus.plugins.rowchange import Column, TableId
 from cdcbus.plugins.transform.cells.mask import Mask
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn
@@ -24,8 +24,6 @@ from cdcbus.tasks.schema.source_details import (
     TableDetails,
 )
 
-# The limits of names, in bytes; MySQL's 64 characters of at most four bytes.
-NAME_BYTES: Final = {"postgresql": 63, "oracle": 128, "mysql": 256}
 DATES: Final = ("date", "datetime", "timestamp")
 TEXTS: Final = re.compile(r"char|varchar|(tiny|medium|long)?text|enum|set|json|uuid|inet[46]")
 # Types that have no default in MySQL.
@@ -363,14 +361,12 @@ def _short(table: TableId, index: Index, target: Target) -> str:
 
 
 def _long_names(table: TableId, names: Sequence[str], target: Target) -> list[str]:
-    limit = NAME_BYTES[target.dialect]
     problems = []
-    for name in (*table, *names):
-        if len(name.encode()) > limit:
-            problems.append(
-                f"name {name} has more than the {limit} bytes that the target allows: rename it "
-                "with mapper[i]"
-            )
+    for name in too_long((*table, *names), target.dialect):
+        problems.append(
+            f"name {name} has more than the {NAME_BYTES[target.dialect]} bytes that the target "
+            "allows: rename it with mapper[i]"
+        )
     return problems
 
 

@@ -321,3 +321,21 @@ def test_evolve_adds_columns_and_widens_them(server: TargetServer, task: LoadTas
         (0, "wide", "1.50"),
         (1, "wide", "1.50"),
     ]
+
+
+@pytest.mark.parametrize("wish", [SchemaChange.EVOLVE, SchemaChange.STOP])
+def test_a_name_that_the_target_would_cut_is_refused_with_another_remedy_than_to_add_it(
+    server: TargetServer, task: LoadTask, wish: SchemaChange
+) -> None:
+    server.execute("CREATE TABLE {schema}.t (id INT PRIMARY KEY)")
+    name = "表" * 22  # 66 bytes
+    made = records(changes("t", f"id int, {name} int", "id", (Op.INSERT, None, {"id": "1"})))
+    with applying(server, replace(task, schema_change=wish)) as applier:
+        if isinstance(server, PostgresqlServer):
+            with pytest.raises(UnmappedColumn, match=rf"to column {name} .* 63 bytes: rename it"):
+                applier.apply(TopicPartition("shop", 0), made, 1, 1)
+            assert server.rows("SELECT * FROM {schema}.t") == []
+            server.execute("INSERT INTO {schema}.t VALUES (1)")  # no other column was added
+        elif wish is SchemaChange.EVOLVE:
+            applier.apply(TopicPartition("shop", 0), made, 1, 1)
+            assert server.rows("SELECT * FROM {schema}.t") == [(1, None)]

@@ -127,6 +127,24 @@ def test_all_columns_that_the_target_lacks_are_refused_at_once_with_one_remedy()
         map_row(computing(a="x", b="y"), update({}, {}), target("id"))
 
 
+def test_a_name_too_long_for_the_target_is_refused_with_the_remedy_to_shorten_it() -> None:
+    long = "x" * 64
+    rule = MapperRule(columns={"note": long})
+    with pytest.raises(UnmappedColumn) as refused:
+        map_row(rule, update({}, {}), target("id"))
+    assert str(refused.value) == (
+        f"column Note of source table Shop.Orders goes to column {long} of target table "
+        "shop.orders, where names have at most 63 bytes: rename it with mapper[i].column, or set "
+        "mapper[i].forceMatched=false to drop it"
+    )
+    with pytest.raises(UnmappedColumn) as refused:
+        map_row(computing(**{long: "x"}), update({}, {}), target("id"))
+    assert str(refused.value) == (
+        f"mapper[i] computes column {long} of target table shop.orders, where names have at most "
+        "63 bytes: give it a shorter name"
+    )
+
+
 def test_two_columns_for_one_that_the_target_lacks_are_added_once() -> None:
     with pytest.raises(
         UnmappedColumn, match=r'add them \(ALTER TABLE "shop"\."orders" ADD COLUMN "both" integer\)'
