@@ -351,13 +351,41 @@ def _renamed(index: Index, mapped: MappedTable) -> tuple[IndexPart, ...] | None:
 def _short(table: TableId, index: Index, target: Target) -> str:
     """A name that is unique in the schema, as these targets require."""
     name = f"{table.table}_{index.name}"
-    limit = NAME_BYTES[target.dialect]
-    if len(name.encode()) <= limit:
+    if len(name.encode()) <= NAME_BYTES[target.dialect]:
         return name
     # A hash of the whole name, as cut names may be equal.
-    tail = "_" + hashlib.sha256(name.encode()).hexdigest()[:8]
+    return _hashed(name, name, target.dialect)
+
+
+def _hashed(name: str, of: str, dialect: str) -> str:
+    """The name, cut where it is too long, with a hash at its end."""
+    tail = "_" + hashlib.sha256(of.encode()).hexdigest()[:8]
     # The cut may go through a character of several bytes, which is then left out.
-    return name.encode()[: limit - len(tail)].decode(errors="ignore") + tail
+    return name.encode()[: NAME_BYTES[dialect] - len(tail)].decode(errors="ignore") + tail
+
+
+def with_own_index_names(tables: Sequence[TableDefinition], dialect: str) -> list[TableDefinition]:
+    """The tables with other names for those indexes whose name a table, a key or another index of
+    the schema has, too: index `item` of `order` and table `order_item`. Not for MySQL, where names
+    of indexes are each table's own."""
+    if dialect == "mysql":
+        return list(tables)
+    taken = Counter[TableId]()
+    for table in tables:
+        schema, name = table.id
+        # The key's is PostgreSQL's choice.
+        names = name, f"{name}_pkey", *(index.name for index in table.indexes)
+        taken.update(TableId(schema, each) for each in names)
+    found = []
+    for table in tables:
+        indexes = []
+        for index in table.indexes:
+            if taken[TableId(table.id.schema, index.name)] > 1:
+                of = f"{table.id.table}.{index.name}"
+                index = replace(index, name=_hashed(index.name, of, dialect))
+            indexes.append(index)
+        found.append(replace(table, indexes=tuple(indexes)))
+    return found
 
 
 def _long_names(table: TableId, names: Sequence[str], target: Target) -> list[str]:

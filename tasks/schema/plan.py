@@ -35,6 +35,7 @@ from cdcbus.tasks.schema.definition import (
     charset_of,
     define,
     merged,
+    with_own_index_names,
 )
 from cdcbus.tasks.schema.source_details import TableDetails, read_details
 
@@ -203,7 +204,7 @@ def _defined(
     by_target: dict[TableId, list[TableDefinition]] = {}
     for mapped, details in found:
         by_target.setdefault(mapped.target, []).append(define(mapped, details, target))
-    tables = list(map(merged, by_target.values()))
+    tables = with_own_index_names(list(map(merged, by_target.values())), target.dialect)
     if not load.processor:
         return tables
     note = f"event processor {load.processor} may give rows other columns and values"

@@ -99,6 +99,19 @@ def test_the_table_gets_key_defaults_comments_and_indexes(shop: Shop) -> None:
     }
 
 
+def test_indexes_get_names_that_no_other_index_and_no_table_has(shop: Shop) -> None:
+    shop.cursor.execute("ALTER TABLE orders ADD KEY item (flags), ADD KEY item_note (note)")
+    shop.cursor.execute(
+        "CREATE TABLE orders_item (id INT PRIMARY KEY, note INT, KEY note (note), KEY id (id))"
+    )
+    load = shop.load("postgresql")
+    run("apply", load, "--yes", "--indexes")
+    assert planned(load, "--indexes")["statements"] == []
+    sql = f"SELECT tablename, indexdef FROM pg_indexes WHERE schemaname = '{shop.name}'"
+    columns = [(table, made.rpartition("(")[2].strip(")")) for table, made in shop.postgresql(sql)]
+    assert {("orders", "flags"), ("orders", "note"), ("orders_item", "note")} <= {*columns}
+
+
 def test_mariadb_gets_the_sources_own_columns(shop: Shop) -> None:
     run("apply", shop.load("mariadb"), "--yes", "--indexes")
     columns = (

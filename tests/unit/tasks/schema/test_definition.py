@@ -1,4 +1,5 @@
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer.ddl.table_schema import PRIMARY, TableColumn, TableSchema, UniqueKey
 from cdcbus.tasks.control.source_of import MappedTable, record_type
 from cdcbus.tasks.schema.create_table import create_table
-from cdcbus.tasks.schema.definition import TableDefinition, Target, define
+from cdcbus.tasks.schema.definition import TableDefinition, Target, define, with_own_index_names
 from cdcbus.tasks.schema.source_details import (
     ColumnDetails,
     Default,
@@ -140,6 +141,28 @@ def test_names_of_indexes_are_the_tables_own_and_short_enough() -> None:
     names = [index.name for index in table.indexes]
     assert len(set(names)) == 2
     assert all(len(name) == 63 and name.startswith("orders_") for name in names)
+
+
+def test_an_index_gets_another_name_where_a_table_a_key_or_an_index_has_it_too() -> None:
+    own = made(
+        column("a", "int"), details=TableDetails({}, indexes_of("item", "pkey", "item_a", "b"))
+    )
+    item = replace(
+        own, id=own.id._replace(table="orders_item"), indexes=indexes_of("orders_item_a")
+    )
+    elsewhere = replace(item, id=TableId("other", "orders_b"), indexes=())
+    tables = own, item, elsewhere
+    named = with_own_index_names(tables, "postgresql")
+    names = [index.name for table in named for index in table.indexes]
+    beginnings = [name[:-9] for name in names]
+    assert beginnings == ["orders_item", "orders_pkey", "orders_item_a", "", "orders_item_a"]
+    assert names[3] == "orders_b"
+    assert len(set(names)) == 5
+    assert with_own_index_names(tables, "mysql") == [*tables]
+
+
+def indexes_of(*names: str) -> tuple[Index, ...]:
+    return tuple(Index(name, False, "BTREE", (IndexPart("a"),)) for name in names)
 
 
 def test_quotes_and_backslashes_in_texts_are_just_these() -> None:
