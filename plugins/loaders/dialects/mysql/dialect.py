@@ -44,6 +44,7 @@ from cdcbus.plugins.loaders.dialects.mysql.errors import (
     NO_LABEL,
     diagnose,
     enum_without_label,
+    is_too_wide,
     lacks_right,
 )
 from cdcbus.plugins.loaders.dialects.mysql.jdbc_address import MAX_PACKET
@@ -81,6 +82,12 @@ KEYS_PER_STATEMENT: Final = 500
 """Below the sizes at which MariaDB converts an IN list to a join and MySQL stops looking up its
 members by index."""
 ROWS_PER_UNION: Final = 100
+NEEDS_RIGHT: Final = "GRANT CREATE TEMPORARY TABLES ON %s.* lets the task write many together"
+TOO_WIDE: Final = (
+    "it has as many columns, or as long rows, as the server allows, so that no temporary table can "
+    "hold them with a key of its own; with shorter or fewer columns the task would write many "
+    "together"
+)
 
 
 class Mysql:
@@ -167,26 +174,28 @@ class Mysql:
 
     def _stage(self, connection: Connection, table: TargetTable, writes: Writes) -> bool:
         """Puts the rows into a temporary table, created each time so that it always fits; after an
-        error it stays until the next time. Returns False if the user may not create one: rows are
-        then written one by one, with the same result. That is logged once."""
+        error it stays until the next time. Returns False if the user may not create one, or the
+        table is so wide that one with a column more is too wide: rows are then written one by one,
+        with the same result. That is logged once."""
         try:
             _execute(connection, drop_stage_sql(table), table)
             _execute(connection, create_stage_sql(table, writes.columns), table)
         except DBAPIError as error:
-            if not lacks_right(error):
+            if lacks_right(error):
+                self._warn_of_slow(table, table.id.schema, NEEDS_RIGHT % table.id.schema)
+            elif is_too_wide(error):
+                self._warn_of_slow(table, str(table.id), TOO_WIDE)
+            else:
                 raise
-            if table.id.schema not in self._reported:
-                self._reported.add(table.id.schema)
-                LOG.warning(
-                    "rows are written to %s one by one: GRANT CREATE TEMPORARY TABLES ON %s.* lets "
-                    "the task write many together",
-                    table.id,
-                    table.id.schema,
-                )
             return False
         sql = partial(insert_sql, stage_of(table), writes.columns)
         _insert(connection, table, writes, sql)
         return True
+
+    def _warn_of_slow(self, table: TargetTable, about: str, remedy: str) -> None:
+        if about not in self._reported:
+            self._reported.add(about)
+            LOG.warning("rows are written to %s one by one: %s", table.id, remedy)
 
     def insert(self, connection: Connection, table: TargetTable, writes: Writes) -> int:
         _insert(connection, table, writes, partial(insert_sql, table.id, writes.columns))

@@ -32,6 +32,10 @@ MISCONFIGURED: Final = TLS_ERRORS | codes(
 )
 NO_RIGHT: Final = codes("1044 1142")
 """For example to create a temporary table."""
+TOO_WIDE: Final = codes("1117 1118")
+"""Too many columns, too long rows."""
+TOO_MANY_COLUMNS: Final = "errno: 185 "
+"""In MariaDB's text of error 1005, which stands for any reason that a storage engine has."""
 UNFIT: Final = codes(
     # no such column, table or key
     "1054 1136 1146 1051 1072 1091 1176",
@@ -98,6 +102,12 @@ def lacks_right(error: BaseException) -> bool:
     """Whether the user lacks a right for the statement."""
     number, _ = _number_and_message(getattr(error, "orig", None) or error)
     return number in NO_RIGHT
+
+
+def is_too_wide(error: BaseException) -> bool:
+    """Whether the server cannot create a table with these columns."""
+    number, message = _number_and_message(getattr(error, "orig", None) or error)
+    return number in TOO_WIDE or (number == 1005 and TOO_MANY_COLUMNS in message)
 
 
 def enum_without_label(error: BaseException, table: TargetTable) -> TargetColumn | None:

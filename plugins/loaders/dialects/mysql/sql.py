@@ -12,6 +12,7 @@ from cdcbus.plugins.loaders.dialects.mysql.cells import SPATIAL_TYPES, TEXT_TYPE
 from cdcbus.plugins.rowchange import TableId
 
 QUOTED: Final = QUOTING["mysql"]
+STAGE: Final = "cdcbus_stage"
 STAGE_KEY: Final = "cdcbus_stage_row"
 LENIENT: Final = "NO_BACKSLASH_ESCAPES"
 """The SQL mode in which an invalid value may be written."""
@@ -21,7 +22,11 @@ ESCAPES: Final = {"n": "\n", "r": "\r", "0": "\0"}
 
 
 def stage_of(table: TargetTable) -> TableId:
-    return TableId(table.id.schema, "cdcbus_stage")
+    """The temporary table, which hides a table of its name: so it has another one than `table`."""
+    name = STAGE
+    if table.id.table.lower() == STAGE:
+        name += "_2"
+    return TableId(table.id.schema, name)
 
 
 def drop_stage_sql(table: TargetTable) -> str:

@@ -463,6 +463,49 @@ def test_without_the_right_to_make_temporary_tables_rows_go_one_by_one(
     assert caplog.text.count("GRANT CREATE TEMPORARY TABLES") == (count > 8)
 
 
+AT_THE_LIMIT: Final = {
+    "bytes": ["v varchar(16381) character set utf8mb4"],
+    "columns": [f"v{number} int" for number in range(1015)],
+}
+
+
+@pytest.mark.parametrize("limit", AT_THE_LIMIT)
+def test_rows_that_no_temporary_table_can_hold_go_one_by_one(
+    mysql_server: OddMysql, limit: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    columns = ["id int primary key", "n int unique", *AT_THE_LIMIT[limit]]
+    mysql_server.execute(f"CREATE TABLE {{schema}}.t ({', '.join(columns)})")
+    names = tuple(column.partition(" ")[0] for column in columns)
+    with loading(mysql_server.target()) as loader:
+        table = loader.table(TableId(mysql_server.schema, "t"))
+        assert table is not None
+        for cell, expected in (("1", 0), ("2", 20)):
+            cells = [cell] * (len(names) - 2)
+            rows = [(str(number), str(number), *cells) for number in range(20)]
+            with loader.transaction() as transaction:
+                writes = Writes(names, rows, may_insert=True, expected=expected)
+                transaction.write(TableBatch(table, writes=[writes]))
+    changed = f"SELECT COUNT(*) FROM {{schema}}.t WHERE {names[-1]} = 2"
+    assert mysql_server.rows(changed) == [(20,)]
+    assert caplog.text.count("one by one") == 1
+
+
+@pytest.mark.parametrize("table", ["cdcbus_stage", "CDCBUS_STAGE"])
+def test_a_table_may_have_the_name_of_the_temporary_one(mysql_server: OddMysql, table: str) -> None:
+    mysql_server.execute(
+        PLAIN.replace("n int", "n int UNIQUE").replace("{schema}.t", f"{{schema}}.{table}")
+    )
+    rows = [(str(number), str(number), "a") for number in range(100)]
+    with loading(mysql_server.target()) as loader:
+        found = loader.table(TableId(mysql_server.schema, table))
+        assert found is not None
+        for expected in (0, len(rows)):
+            with loader.transaction() as transaction:
+                writes = Writes(NAMES, rows, may_insert=True, expected=expected)
+                transaction.write(TableBatch(found, writes=[writes]))
+    assert mysql_server.rows(f"SELECT COUNT(*) FROM {{schema}}.{table}") == [(100,)]
+
+
 def test_a_view_over_a_table_with_transactions_is_written(mysql_server: OddMysql) -> None:
     mysql_server.execute_each(BASE + "InnoDB" + VIEW)
     with loading(mysql_server.target()) as loader:
