@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
-from cdcbus.plugins.loaders.add_column import add_columns
+from cdcbus.plugins.loaders.add_column import NAME_BYTES, add_columns, too_long
 from cdcbus.plugins.loaders.cells.canonical import holds_less
 from cdcbus.plugins.loaders.schema_evolution import lacking, too_narrow
 from cdcbus.plugins.rowchange import Column
@@ -106,14 +106,24 @@ def _missing(
     missing = lacking(table, columns)
     if not missing:
         return
-    added = missing
+    long = too_long([column.name for column in missing], table.dialect)
+    added = [column for column in missing if column.name not in long]
     # A MySQL target's own spelling of the type.
     if wanted.collation:
         types = wanted.by_name
-        added = [Column(column.name, types[column.name.lower()].type) for column in missing]
-    remedy = add_columns(table, added)
-    for column in missing:
-        yield Difference(column.name, "is missing", not wanted.drops_lacking, remedy)
+        added = [Column(column.name, types[column.name.lower()].type) for column in added]
+    remedy = add_columns(table, added) if added else ""
+    is_lost = not wanted.drops_lacking
+    for column in added:
+        yield Difference(column.name, "is missing", is_lost, remedy)
+    for name in long:
+        limit = NAME_BYTES[table.dialect]
+        yield Difference(
+            name,
+            f"is missing, and its name has more than the {limit} bytes that the target allows: "
+            "rename it with mapper[i]",
+            is_lost,
+        )
 
 
 def _only_there(table: TargetTable, columns: Sequence[Column]) -> Iterator[Difference]:

@@ -130,3 +130,19 @@ def test_a_key_whose_collation_folds_more_makes_rows_one(
 def test_how_much_a_collation_folds() -> None:
     names = ("utf8mb4_0900_bin", "utf8mb4_bin", "utf8mb4_0900_as_cs", "utf8mb4_0900_as_ci")
     assert [*map(folding, names), folding("latin1_swedish_ci")] == [0, 1, 2, 3, 4]
+
+
+def test_a_missing_column_whose_name_the_target_would_cut_is_not_added_but_renamed() -> None:
+    columns = tuple(ColumnDefinition(name, "int", "") for name in ("b", "c" * 64))
+    table = TargetTable(ID, {}, (), dialect="postgresql")
+    found = differences(TableDefinition(ID, (ID,), columns, None), table, {})
+    add = 'ALTER TABLE "shop"."orders" ADD COLUMN "b" integer'
+    assert [(each.column, each.what, each.remedy) for each in found] == [
+        ("b", "is missing", add),
+        (
+            "c" * 64,
+            "is missing, and its name has more than the 63 bytes that the target allows: rename it "
+            "with mapper[i]",
+            "",
+        ),
+    ]
