@@ -17,6 +17,9 @@ DIGESTED: Final = 256 << 20
 """The maximum number of bytes of rows that PostgreSQL joins for one hash."""
 SPARE: Final = 64
 """How many bytes below its limit a server might already cut a text."""
+EXCESS: Final = 64
+"""More characters than any cell has beyond the length that MySQL and MariaDB expect of its column:
+12 for a DOUBLE or FLOAT, 1 for a DECIMAL without whole digits."""
 # Twice 45 and the separator are below PostgreSQL's 100 arguments per call.
 _CELLS_IN_A_CALL: Final = 45
 
@@ -185,11 +188,15 @@ def digest_sql(
             f"FROM (SELECT {row} AS h FROM {table} WHERE {where} ORDER BY {', '.join(key)} "
             f"LIMIT {most}) AS rows_"
         )
-    # a row without a text makes the digest random; a text near the limit may have been cut
+    # a row without a text makes the digest random
+    text = f"IFNULL({row}, CAST(UUID() AS CHAR))"
+    # GROUP_CONCAT cuts each text at the expected length, which an empty text increases
+    text = f"CONCAT({text}, CAST('' AS CHAR({EXCESS * len(terms)})))"
+    # a text near the limit may have been cut
     return (
         f"SELECT n, IF(LENGTH(g) < LEAST(@@group_concat_max_len, @@max_allowed_packet) - {SPARE}, "
         "SHA2(g, 256), NULL) FROM (SELECT COUNT(*) AS n, "
-        f"GROUP_CONCAT(IFNULL({row}, CAST(UUID() AS CHAR)) SEPARATOR ',') AS g FROM {table} "
+        f"GROUP_CONCAT({text} SEPARATOR ',') AS g FROM {table} "
         f"WHERE {where}) AS rows_"
     )
 

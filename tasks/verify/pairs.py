@@ -33,6 +33,7 @@ CLOCKS: Final = frozenset(("time", "time without time zone", "interval"))
 OWN_TEXTS: Final = frozenset(("uuid", "inet4", "inet6"))
 WITH_COMMAS: Final = TEXTS | OWN_TEXTS | {"enum", "set"}
 """Source types whose text at the target can be anything."""
+DIGITS_OF_EXPRESSIONS: Final = 15
 DIGITS: Final = re.compile(r"[a-z]+\(([0-9]+)(?:,\s*([0-9]+))?\)")
 
 
@@ -187,19 +188,32 @@ def _decimal(both: _Column) -> Texts:
 
 
 def _single(both: _Column) -> Texts:
-    return _floating(both, SINGLE)
-
-
-def _double(both: _Column) -> Texts:
-    return _floating(both, DOUBLE)
-
-
-def _floating(both: _Column, same: Iterable[str]) -> Texts:
     # PostgreSQL prints floating-point numbers differently, as do FLOAT and DOUBLE.
-    if both.is_pg or both.target.type not in same:
+    if both.is_pg or both.target.type not in SINGLE:
         return None
     # As a double, because a FLOAT is printed with 6 digits only.
     return _char(f"{both.own} + 0e0"), _char(f"{both.theirs} + 0e0")
+
+
+def _double(both: _Column) -> Texts:
+    if both.is_pg or both.target.type not in DOUBLE:
+        return None
+    own = _double_text(both.source.type, both.own)
+    theirs = _double_text(both.target.declared, both.theirs)
+    if own is None or theirs is None:
+        return None
+    return own, theirs
+
+
+def _double_text(type_: str, name: str) -> str | None:
+    """The text of a DOUBLE with all its digits. MySQL prints all digits of a column only if it is
+    declared without a number of them, and 22 characters of an expression, which hold 15 digits."""
+    found = DIGITS.match(type_)
+    if found is None:
+        return _char(name)
+    if int(found[1]) <= DIGITS_OF_EXPRESSIONS:
+        return _char(f"{name} + 0e0")
+    return None
 
 
 def _text(both: _Column) -> Texts:

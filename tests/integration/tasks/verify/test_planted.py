@@ -3,6 +3,7 @@ each plant stays where it is."""
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -238,6 +239,45 @@ def test_rows_of_more_columns_than_a_call_takes_arguments_are_compared(shop: Sho
     shop.postgresql(f"UPDATE {shop.name}.wide SET c149 = 'y' WHERE id = 1")
     different = verify_still(shop, "postgresql")
     assert (different.code, different.table["different"]) == (1, 1), different.output
+
+
+def test_the_end_of_a_row_counts_though_its_cells_are_longer_than_the_server_expects(
+    shop: Shop,
+) -> None:
+    """A server cuts the texts that it joins at the length that it expects of the columns."""
+    tenths = [f"n{number} DECIMAL(1,1)" for number in range(40)]
+    types = {
+        "small": "id TINYINT PRIMARY KEY, x DOUBLE, y DOUBLE, z FLOAT, last TINYINT",
+        "tenths": f"id TINYINT PRIMARY KEY, {', '.join(tenths)}, last TINYINT",
+    }
+    rows = {
+        "small": "(-128, -1.1102230246251565e-15, -1.1102230246251565e-15, -1.2345678e-12, 7)",
+        "tenths": f"(-128, {'-0.9, ' * 40}7)",
+    }
+    for table, row in rows.items():
+        for write in (shop.cursor.execute, shop.mariadb):
+            write(f"CREATE TABLE {shop.name}.{table} ({types[table]})")
+            write(f"INSERT INTO {shop.name}.{table} VALUES {row}")
+    equal = verify_still(shop, "mariadb")
+    assert equal.code == 0, equal.output
+    for table in rows:
+        shop.mariadb(f"UPDATE {shop.name}.{table} SET last = 8")
+    found = verify_still(shop, "mariadb")
+    assert [each["different"] for each in found.tables] == [1, 1], found.output
+
+
+def test_no_two_doubles_have_one_text(shop: Shop) -> None:
+    """MySQL shows the result of an expression with 22 characters at most, and drops digits."""
+    doubles = []
+    for double in (-1.2345678901234567, -1.2345678901234567e-300, 2.2250738585072014e-308):
+        doubles += [double, math.nextafter(double, math.inf)]
+    shop.cursor.execute("CREATE TABLE doubles (x DOUBLE)")
+    rows = ", ".join(f"({double!r})" for double in doubles)
+    shop.cursor.execute(f"INSERT INTO doubles VALUES {rows}")
+    pair = pair_of(TableColumn("x", "double"), "x", TargetColumn("x", "double"), "x", "mysql", "")
+    assert pair is not None
+    shop.cursor.execute(f"SELECT {pair.source.text} FROM doubles")
+    assert len(set(shop.cursor.fetchall())) == len(doubles)
 
 
 def test_the_order_of_members_is_nothing_in_json(shop: Shop) -> None:

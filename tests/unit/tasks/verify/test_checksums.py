@@ -18,6 +18,8 @@ def has_pair(source: str, target: TargetColumn, dialect: str, charset: str = "ut
     [
         ("double", TargetColumn("c", "double precision"), "postgresql"),
         ("double", TargetColumn("c", "float"), "mysql"),
+        ("double(20,5)", TargetColumn("c", "double"), "mysql"),
+        ("double", TargetColumn("c", "double", declared="double(20,5)"), "mysql"),
         ("json", TargetColumn("c", "jsonb"), "postgresql"),
         ("decimal(10,4)", TargetColumn("c", "numeric", 10, scale=2), "postgresql"),
         ("datetime(6)", TargetColumn("c", "timestamp without time zone", 3), "postgresql"),
