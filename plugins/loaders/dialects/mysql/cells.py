@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from cdcbus.plugins.contracts import TargetColumn, TargetTable
 from cdcbus.plugins.loaders.cells.arrow_literals import (
@@ -16,6 +17,7 @@ from cdcbus.plugins.loaders.cells.arrow_literals import (
     text_literals,
 )
 from cdcbus.plugins.loaders.cells.arrow_rows import ColumnRows
+from cdcbus.plugins.loaders.cells.canonical import hold_of
 from cdcbus.plugins.loaders.dialect import Cells, by_column, hexadecimal, unfit
 from cdcbus.plugins.rowchange import Cell
 
@@ -32,6 +34,8 @@ SPATIAL_TYPES: Final = types(
 BINARY_TYPES: Final = SPATIAL_TYPES | types("binary varbinary tinyblob blob mediumblob longblob")
 TEXT_TYPES: Final = types("char varchar tinytext text mediumtext longtext enum set")
 NUMBER_TYPES: Final = types("tinyint smallint mediumint int bigint decimal float double bit")
+LARGEST_FLOAT: Final = "3.4028234663852886e+38"
+DIGITS: Final = re.compile(r"(?:float|double)\(([0-9]+),([0-9]+)\)")
 NUMBER: Final = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?")
 
 
@@ -49,11 +53,54 @@ def row_literals(table: TargetTable, columns: Sequence[str], rows: Iterable[Cell
 def _column_literals(table: TargetTable, column: TargetColumn, cells: pa.Array) -> pa.Array:
     """`_literals` for a whole column."""
     is_number = column.type in NUMBER_TYPES
-    if column.type in BINARY_TYPES or (is_number and not are_numbers(cells)):
+    is_odd = is_number and (not are_numbers(cells) or _has_large(column, cells))
+    if column.type in BINARY_TYPES or is_odd:
         return pa.array(_literals(table, column, cells.to_pylist()), pa.string())
     if is_number:
         return number_literals(cells)
     return text_literals(cells)
+
+
+def _has_large(column: TargetColumn, cells: pa.Array) -> bool:
+    """Whether one of the numbers may be the largest one of the column."""
+    largest = _largest(column)
+    if largest is None:
+        return False
+    found = pc.max(pc.abs(pc.cast(cells, pa.float64()))).as_py()
+    return found is not None and found >= _near(largest)
+
+
+def _largest(column: TargetColumn) -> str | None:
+    """The largest number of a FLOAT, or of a DOUBLE with a number of digits."""
+    known = []
+    if column.type == "float":
+        known.append(LARGEST_FLOAT)
+    if found := DIGITS.match(column.declared):
+        after = int(found[2])
+        known.append(f"{'9' * (int(found[1]) - after)}.{'9' * after}")
+    return min(known, key=float, default=None)
+
+
+def _near(largest: str) -> float:
+    """A number below all whose text may stand for the largest one."""
+    return float(largest) * 0.999
+
+
+def _within(column: TargetColumn, cells: Sequence[Cell]) -> Sequence[Cell]:
+    """The numbers, the column's largest one in digits that the servers accept. Its shortest text
+    (`3.4028235e+38`), or the number that is stored for it (1e8 in a FLOAT(10,2)), is above it."""
+    largest = _largest(column)
+    hold = hold_of(column)
+    if largest is None or hold is None:
+        return cells
+    near = _near(largest)
+    held = hold(largest)
+    found = []
+    for cell in cells:
+        if cell is not None and abs(float(cell)) >= near and hold(cell.lstrip("-")) == held:
+            cell = "-" * cell.startswith("-") + largest
+        found.append(cell)
+    return found
 
 
 def row_literal(literals: Iterable[str]) -> str:
@@ -82,7 +129,7 @@ def _literals(table: TargetTable, column: TargetColumn, cells: Sequence[Cell]) -
         known = [cell for cell in cells if cell is not None]
         if not all(map(NUMBER.fullmatch, known)):
             raise unfit(table, column, "no number")
-        return ["NULL" if cell is None else cell for cell in cells]
+        return ["NULL" if cell is None else cell for cell in _within(column, cells)]
     return ["NULL" if cell is None else "'" + cell.replace("'", "''") + "'" for cell in cells]
 
 

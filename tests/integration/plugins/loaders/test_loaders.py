@@ -708,6 +708,41 @@ class MysqlContract(LoaderContract):
             self.write(loader, known, taken)
         assert self.rows(server) == [(1, 1), (2, 2)]
 
+    def test_the_largest_numbers_are_written_though_their_texts_are_above_them(
+        self, server: MysqlServer, loader: Loader
+    ) -> None:
+        table = self.table(
+            server,
+            loader,
+            "id int primary key, f float, g float(10,2) unsigned zerofill, d double(20,5), "
+            "w float(99,9)",
+        )
+        rows = [
+            ("1", "3.4028235e+38", "100000000.0", "1000000000000000.0", "3.4028235e+38"),
+            ("2", "-3.4028235E38", None, "-1e15", None),
+            ("3", "0.1", "0.5", None, "0.5"),
+        ]
+        arrays = ColumnRows([pa.array(cells, pa.string()) for cells in zip(*rows, strict=True)])
+        for given in (rows, arrays):
+            self.write(loader, table, Writes(tuple(table.columns), given))
+            assert self.rows(server, "id, f * 1e0, g * 1e0, d * 1e0, w * 1e0")[:2] == [
+                (1, 3.4028234663852886e38, 1e8, 1e15, 3.4028234663852886e38),
+                (2, -3.4028234663852886e38, None, -1e15, None),
+            ]
+            server.execute("DELETE FROM {schema}.t")
+        for name, cell in (("f", "3.4028236e+38"), ("f", "-1e39"), ("g", "1e300"), ("d", "1.1e15")):
+            with pytest.raises(TargetRejected):
+                self.write(loader, table, Writes(("id", name), [("1", cell)]))
+
+    def test_the_largest_float_is_found_in_a_table_without_a_key(
+        self, server: MysqlServer, loader: Loader
+    ) -> None:
+        table = self.table(server, loader, "id int, f float")
+        largest = "3.4028235e+38"
+        assert self.swap(loader, table, (None, ("1", largest))) == Counts(written=1)
+        assert self.swap(loader, table, (("1", largest), ("2", largest))) == Counts(written=1)
+        assert self.rows(server, "id") == [(2,)]
+
     def test_a_column_made_wider_keeps_its_character_set_and_comment(
         self, server: MysqlServer, loader: Loader
     ) -> None:
