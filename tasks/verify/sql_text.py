@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Sequence
 from typing import Final
 
 from cdcbus.plugins.contracts import TargetColumn
-from cdcbus.plugins.loaders.cells.canonical import DECIMAL, WHOLE
+from cdcbus.plugins.loaders.cells.canonical import CLOCK, DECIMAL, WHOLE
 from cdcbus.plugins.loaders.dialect import QUOTING, ZERO_DATE
 from cdcbus.plugins.loaders.dialects.mysql.cells import BINARY_TYPES, NUMBER, NUMBER_TYPES
 from cdcbus.plugins.loaders.dialects.oracle.cells import TEXT_TYPES, family
@@ -45,7 +46,9 @@ ORACLE_SHOWN: Final = frozenset(
 )
 WIDE_CHARSETS: Final = frozenset(("", "utf8mb4", "utf16", "utf16le", "utf32", "gb18030"))
 """Character sets that have all characters."""
-COMPARED_ITSELF: Final = WHOLE | DECIMAL | QUOTED_TYPES | TIMES | {"bytea"}
+COMPARED_ITSELF: Final = WHOLE | DECIMAL | QUOTED_TYPES | TIMES | {"bytea", "interval"}
+TRUTH: Final = {"true": "1", "false": "0"}
+"""The cells of a boolean -> those of its source."""
 
 
 def quoted(dialect: str, name: str) -> str:
@@ -102,10 +105,24 @@ def mysql_literal(data_type: str, cell: str) -> str | None:
             return f"x'{cell.encode('latin-1').hex()}'"
         except UnicodeEncodeError:
             return None
-    if data_type in NUMBER_TYPES:
-        return _matching(NUMBER, cell)
+    if data_type == "float":
+        return _single(cell)
+    # a YEAR is not the text `0`, which means 2000
+    if data_type in NUMBER_TYPES or data_type == "year":
+        return _matching(NUMBER, TRUTH.get(cell, cell))
     # Backslashes stay: the session has NO_BACKSLASH_ESCAPES.
     return "'" + cell.replace("'", "''") + "'"
+
+
+def _single(cell: str) -> str | None:
+    """The number of a FLOAT as a double: no short decimal number equals it."""
+    if not NUMBER.fullmatch(cell):
+        return None
+    try:
+        packed = struct.pack("<f", float(cell))
+    except OverflowError:
+        return None
+    return repr(struct.unpack("<f", packed)[0])
 
 
 def _matching(pattern: re.Pattern[str], cell: str) -> str | None:
@@ -126,7 +143,12 @@ def postgresql_literal(column: TargetColumn, cell: str) -> str | None:
         return _matching(WHOLE_NUMBER, cell)
     if column.type in DECIMAL:
         return _matching(NUMBER, cell)
+    if column.type == '"bit"':
+        return f"'{int(cell):0{column.length or 1}b}'" if cell.isdecimal() else None
     text = "'" + cell.replace("'", "''") + "'"
+    # One interval has many texts.
+    if column.type == "interval":
+        return f"{text}::interval" if CLOCK.fullmatch(cell) else None
     if column.type in TIMES:
         # Any other text would fail the statement instead of finding nothing.
         is_time = TIME.fullmatch(cell) and not ZERO_DATE.match(cell)

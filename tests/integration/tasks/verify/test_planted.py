@@ -322,6 +322,53 @@ def test_keys_of_texts_are_told_apart_to_the_last_blank(shop: Shop, target: str)
     assert found.code == 1
 
 
+KEYS = {
+    "FLOAT": ("real", ["0.1", "7", "3.4e38", "-2.5e-9"]),
+    "DOUBLE": ("double precision", ["0.1", "7", "1e22", "-2.5e-9"]),
+    "TIME(6)": ("interval", ["'-25:00:00'", "'00:00:07'", "'838:59:59'", "'01:00:00.5'"]),
+    "TIME": ("time", ["'01:00:00'", "'00:00:07'", "'23:59:59'", "'00:00:00'"]),
+    "BIT(9)": ("bit(9)", ["b'000000000'", "b'000000111'", "b'000001000'", "b'111111111'"]),
+    "BIT(10)": ("varbit", ["b'0'", "b'111'", "b'1000'", "b'1111111111'"]),
+    "YEAR": ("smallint", ["0", "2024", "1901", "2155"]),
+    "DECIMAL(9,3)": ("numeric(9,3)", ["0", "0.1", "-7", "7.125"]),
+}
+
+
+@pytest.mark.parametrize("target", ["postgresql", "mariadb"])
+@pytest.mark.parametrize("type_", KEYS)
+def test_rows_are_looked_up_by_keys_of_any_type(shop: Shop, target: str, type_: str) -> None:
+    theirs, cells = KEYS[type_]
+    run = both(shop, target)
+    for write, kind in (
+        (shop.cursor.execute, type_),
+        (run, theirs if target == "postgresql" else type_),
+    ):
+        write(f"CREATE TABLE {shop.name}.keyed (k {kind} PRIMARY KEY, n INT)")
+        rows = ", ".join(f"({cell}, {number})" for number, cell in enumerate(cells))
+        write(f"INSERT INTO {shop.name}.keyed VALUES {rows}")
+    equal = verify_still(shop, target)
+    assert equal.code == 0, equal.output
+    run(f"UPDATE {shop.name}.keyed SET n = 9 WHERE n = 0")
+    run(f"DELETE FROM {shop.name}.keyed WHERE n = 2")
+    shop.cursor.execute("DELETE FROM keyed WHERE n IN (1, 3)")
+    found = verify_still(shop, target).table
+    assert (found["different"], found["missing"], found["extra"]) == (1, 1, 2), found
+
+
+def test_a_key_that_is_true_or_false_at_the_target_is_looked_up(shop: Shop) -> None:
+    shop.create(
+        "flags",
+        "id INT, flag TINYINT(1), n INT, PRIMARY KEY (id, flag)",
+        "id int, flag boolean, n int, PRIMARY KEY (id, flag)",
+    )
+    shop.cursor.execute("INSERT INTO flags VALUES (1, 1, 1), (1, 0, 2)")
+    shop.postgresql(
+        f"INSERT INTO {shop.name}.flags VALUES (1, true, 3), (1, false, 2), (2, true, 4)"
+    )
+    found = verify_still(shop, "postgresql").table
+    assert (found["different"], found["missing"], found["extra"]) == (1, 0, 1), found
+
+
 def test_a_key_that_the_source_cannot_even_hold_is_extra(shop: Shop) -> None:
     """Its column has no such text, and the server refuses to compare it with one."""
     for name, key in (("one", "k"), ("two", "k, n")):
