@@ -5,6 +5,8 @@ where they are missing, are locked for reading at the source. Once the fetch tas
 everything that was committed before, all earlier changes of these rows are in the topic. Then the
 rows are sent, and once Kafka has acknowledged them the lock is released. Later changes come after
 them. A kill at any moment does no harm: a record is in the topic at its place, or it is not.
+
+A session that is ended meanwhile has lost its locks, so it is asked once more before rows are sent.
 """
 
 from __future__ import annotations
@@ -171,9 +173,9 @@ def repair(comparison: Comparison, lag: Lag, keys: Sequence[Key]) -> Iterator[li
                 for key in part:
                     change = _change(side, key, rows.get(key), origin)
                     records.append(_record(side, change))
+                _check_locks(connection, side, "nothing was sent")
                 sender.send(side.table.mapped.topic, records)
-                # Shows that the lock has held until now.
-                servers.query(connection, "SELECT 1")
+                _check_locks(connection, side, "rows that were sent may be as of before")
             # Without locks, for which DDL would wait, and this for DDL.
             _refuse_altered(schemas, side)
             yield [_planned(side, key, rows.get(key)) for key in part]
@@ -225,6 +227,18 @@ def _locked(connection: Connection, side: SourceSide) -> Iterator[None]:
         # A lost connection has lost its locks, too; there is nothing to roll back.
         if connection.open:
             connection.rollback()
+
+
+def _check_locks(connection: Connection, side: SourceSide, effect: str) -> None:
+    """Raises ConfigError where the connection was lost, and its locks with it: the rows may have
+    changed since. `effect`: what that means."""
+    try:
+        servers.query(connection, "SELECT 1")
+    except (pymysql.Error, OSError, EOFError) as error:
+        raise ConfigError(
+            f"the locks of rows of source table {side.table.mapped.source.id} were lost while they "
+            f"were needed, as when the session is ended there, and {effect}: run the repair again"
+        ) from error
 
 
 def _wait(lag: Lag, moment: Moment, side: SourceSide) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import random
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import pymysql
 import pytest
 
+from tests.integration.producer.running import messages
 from tests.integration.tasks.verify.test_planted import (
     ALL_TYPES,
     FULL,
@@ -19,7 +21,7 @@ from tests.integration.tasks.verify.test_planted import (
     both,
     cells,
 )
-from tests.integration.tasks.verify.verifying import verify
+from tests.integration.tasks.verify.verifying import arrive, verify
 from tests.support.shop import Shop
 from tests.support.waiting import wait_until
 
@@ -227,3 +229,36 @@ def test_a_source_that_begins_a_new_file_and_does_nothing_is_waited_for_no_longe
     shop.cursor.execute("INSERT INTO orders VALUES (3, 3)")
     stopped = verify(shop, "postgresql", patience="1")
     assert (stopped.code, stopped.table["result"]) == (1, "behind")
+
+
+def test_rows_whose_locks_are_lost_are_not_sent(shop: Shop) -> None:
+    """Somebody ends the session that holds them, and changes the row, while the repair waits for
+    the fetch task."""
+    shop.create("orders", "id INT PRIMARY KEY, name VARCHAR(9)")
+    shop.create("others", "id INT PRIMARY KEY")
+    shop.cursor.execute("INSERT INTO orders VALUES (1, 'old')")
+    arrive(shop)
+
+    def sessions(where: str) -> list[int]:
+        shop.cursor.execute(f"SELECT id FROM information_schema.processlist WHERE {where}")
+        return [number for [number] in shop.cursor.fetchall()]
+
+    shop.cursor.execute("BEGIN")
+    shop.cursor.execute("SELECT * FROM orders FOR UPDATE")
+    is_locking = f"info LIKE '%{shop.name}%LOCK IN SHARE MODE' AND id <> CONNECTION_ID()"
+    with ThreadPoolExecutor(1) as pool:
+        words = ("--repair", "--yes", "--table", f"{shop.name}.orders")
+        repaired = pool.submit(verify, shop, "postgresql", *words, patience="0")
+        wait_until(lambda: sessions(is_locking) != [], "the repair to wait for the row")
+        [session] = sessions(is_locking)
+        # Nobody publishes it, so the repair then waits with its locks.
+        shop.cursor.execute("INSERT INTO others VALUES (1)")
+        shop.cursor.execute("COMMIT")
+        wait_until(lambda: sessions(f"id = {session} AND command = 'Sleep'") != [], "the locks")
+        shop.cursor.execute(f"KILL {session}")
+        shop.cursor.execute("UPDATE orders SET name = 'new'")
+        arrive(shop)
+        found = repaired.result()
+    assert found.code == 2
+    assert messages(shop.addresses.kafka, shop.name) == []
+    assert "locks of rows of source table" in found.output, found.output

@@ -34,6 +34,7 @@ class Locked:
         self.engine = "InnoDB"
         self.error: Exception | None = None
         self.refuses = False
+        self.lost_after_sending = False
         self.open = True
         self.names: list[str] = []
         self.servers: list[str] = []
@@ -82,6 +83,8 @@ class Locked:
     def _query(self, _: object, sql: str, __: object = ()) -> list[tuple[str]]:
         if sql.startswith("SELECT engine"):
             return [(self.engine,)] if self.engine else []
+        if sql == "SELECT 1" and self.sent and self.lost_after_sending:
+            raise pymysql.err.OperationalError(2013, "gone")
         self.done.append(sql)
         return []
 
@@ -118,11 +121,22 @@ def test_rows_are_locked_until_kafka_has_them(monkeypatch: pytest.MonkeyPatch) -
         "look",
         "START TRANSACTION",
         "LOCK IN SHARE MODE",
+        "SELECT 1",
         "send to orders",
         "SELECT 1",
         "unlock",
         "look",
     ]
+
+
+def test_locks_that_are_lost_while_rows_are_sent_are_told(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    locked = Locked(monkeypatch, compared([("1", "a")], []))
+    locked.lost_after_sending = True
+    with pytest.raises(ConfigError, match="rows that were sent may be as of before"):
+        locked.repair()
+    assert len(locked.sent) == 1
 
 
 @pytest.mark.parametrize("looks", [0, 1])
