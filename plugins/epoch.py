@@ -2,7 +2,8 @@
 that readers recognize a late record of a process that has lost the lock.
 
 It is text of a fixed length: 13 digits that grow with each holder, a hyphen, and 8 hexadecimal
-digits that identify the fetch task and its swimlane. Its place can be found without parsing the
+digits that identify the fetch task, its swimlane and the bus that keeps the lock: another bus
+counts epochs of its own, also for a task of the same id. Its place can be found without parsing the
 record: first in canalRow, last in oggJson.
 """
 
@@ -28,9 +29,10 @@ _IS_LAST: Final = {
 }
 
 
-def epoch_text(number: int, task_id: str, swimlane: str) -> str:
-    """The epoch of this holder, as in its records."""
-    return f"{number:0{DIGITS}d}-{zlib.crc32(f'{task_id}/{swimlane}'.encode()):08x}"
+def epoch_text(number: int, task_id: str, swimlane: str, bus: str = "") -> str:
+    """The epoch of this holder, as in its records. `bus`: what identifies the keeper of the
+    lock."""
+    return f"{number:0{DIGITS}d}-{zlib.crc32(f'{task_id}/{swimlane}/{bus}'.encode()):08x}"
 
 
 def without_epoch(value: bytes, converter: str) -> bytes:

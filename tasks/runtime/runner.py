@@ -33,7 +33,7 @@ from cdcbus.tasks.runtime.loops import fetch_loop
 from cdcbus.tasks.runtime.status_reporter import StatusReporter, both
 from cdcbus.tasks.snapshots.direct import refuse_unfinished
 from cdcbus.tasks.snapshots.store import ZooKeeperSnapshots
-from cdcbus.tasks.zookeeper.epochs import next_epoch
+from cdcbus.tasks.zookeeper.epochs import bus_identity, next_epoch
 from cdcbus.tasks.zookeeper.lock import DEFAULT_TIMES, Guard, LockTimes, Stop, guarded
 from cdcbus.tasks.zookeeper.positions import ZooKeeperPositions, connect
 from cdcbus.tasks.zookeeper.schema_history import ZooKeeperSchemas
@@ -183,7 +183,8 @@ def _fetch(
     run = fetch_loop(task)
     task_id, swimlane = task.task_id, task.swimlane
     # For each attempt, so that records of the last one that are under way count as older.
-    epoch = epoch_text(next_epoch(client, task_id, swimlane), task_id, swimlane)
+    number = next_epoch(client, task_id, swimlane)
+    epoch = epoch_text(number, task_id, swimlane, bus_identity(client))
 
     def is_lost() -> bool:
         return stop.is_lost

@@ -33,6 +33,16 @@ def epoch_path(task_id: str, swimlane: str) -> str:
     return f"{ROOT}/task/{task_id}/epoch/{swimlane}"
 
 
+def bus_identity(client: KazooClient) -> str:
+    """What identifies the tree of this bus among those of other ZooKeepers and chroots, whose
+    epochs say nothing about its own. A restored copy of the ZooKeeper is the same bus, a tree that
+    was copied to another one is not. Raises PositionUnavailable."""
+    with reported(ROOT):
+        stat = answer(client.exists_async(ROOT))
+    # Change numbers are small in young ensembles, so the time tells two of these apart.
+    return f"{stat.czxid}/{stat.ctime}"
+
+
 def next_epoch(client: KazooClient, task_id: str, swimlane: str) -> int:
     """A new epoch for this client, which must hold the lock: higher than those of all earlier
     holders. Raises PositionConflict if another process holds the lock, and PositionUnavailable.

@@ -83,6 +83,38 @@ def test_a_record_of_a_process_that_has_lost_its_lock_does_not_win(shop: Shop, i
     assert rows["source"] == rows["postgresql"] == rows["mariadb"] == [(1, "new"), (2, "new")]
 
 
+def test_tasks_with_one_id_on_two_buses_fill_one_topic(shop: Shop) -> None:
+    """As where each site has a ZooKeeper of its own and the same files. The epochs of one say
+    nothing about the other, whose records would all be late."""
+    fetches = []
+    for number, table in enumerate(("first", "second")):
+        shop.create(table, "id INT PRIMARY KEY")
+        fetch = shop.fetch(
+            shop.addresses.source,
+            consumer__source__filter=f"{shop.name}\\\\.{table}",
+            consumer__source__slaveId=str(771_000 + number),
+        )
+        fetch.file = fetch.file.rename(fetch.file.with_name(f"{table}.properties"))
+        fetch.log = fetch.log.with_suffix(f".{table}.log")
+        fetch.environment["CDCBUS_ZOOKEEPER"] += f"/{shop.name}-{table}"
+        fetches.append(fetch)
+        fetch.start()
+        wait_until(
+            lambda log=fetch.log: "reads the binlog from" in log.read_text(),  # type: ignore[misc]
+            "the fetch task to read",
+        )
+    for number in range(3):
+        for table in ("second", "first"):
+            before = shop.ends()[0]
+            shop.cursor.execute(f"INSERT INTO {table} VALUES ({number})")
+            wait_until(lambda before=before: shop.ends()[0] > before, "the record")  # type: ignore[misc]
+    load = shop.load("postgresql")
+    load.start()
+    wait_until(lambda: shop.is_applied(load), "all to be applied")
+    for table in ("first", "second"):
+        assert shop.rows(table)["postgresql"] == [(0,), (1,), (2,)]
+
+
 def late(kafka: str, topic: str) -> int:
     """Records behind those of a later epoch."""
     highest, count = "", 0

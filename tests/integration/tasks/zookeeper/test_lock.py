@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from cdcbus.plugins.errors import PositionConflict
-from cdcbus.tasks.zookeeper.epochs import epoch_path, next_epoch
+from cdcbus.tasks.zookeeper.epochs import bus_identity, epoch_path, next_epoch
 from cdcbus.tasks.zookeeper.lock import LockTimes, held, lock_path
 from cdcbus.tasks.zookeeper.positions import connect
 from tests.support.line import Line
@@ -164,6 +164,22 @@ def test_each_holder_has_a_higher_epoch_also_where_its_node_is_lost_and_who_lost
     assert found == sorted({*found})
     with pytest.raises(PositionConflict, match="not held by this process any longer"):
         next_epoch(client, "1", "a")
+
+
+def test_each_bus_has_an_identity_that_stays(
+    client: KazooClient, zookeeper: str, name: str
+) -> None:
+    other = connect(f"{zookeeper}/{name}-other")
+    known = []
+    for each in (client, other):
+        with held(each, "1", ["a"], "", threading.Event(), lost_never):
+            known.append(bus_identity(each))
+            assert bus_identity(each) == known[-1]
+        each.delete("/datas/task/1", recursive=True)
+        assert bus_identity(each) == known[-1]
+    assert known[0] != known[1]
+    other.stop()
+    other.close()
 
 
 def test_a_holder_that_another_one_follows_gets_no_higher_epoch(
