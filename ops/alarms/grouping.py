@@ -92,9 +92,9 @@ def groups(entries: Iterable[Entry]) -> list[list[Entry]]:
 
 def is_due(group: Sequence[Entry], now: float, digest_seconds: float) -> bool:
     """Whether it is time to send a group. Others may join it until the digest is due, but critical
-    ones do not wait."""
+    ones do not wait, nor those of a clock that was ahead."""
     is_critical = any(entry.severity is Severity.CRITICAL for entry in group)
-    return is_critical or now - group[0].notice.at >= digest_seconds
+    return is_critical or not 0 <= now - group[0].notice.at < digest_seconds
 
 
 def subject_of(group: Sequence[Entry]) -> str:

@@ -62,6 +62,7 @@ def step(
     after: dict[str, Alarm] = {}
     notices: list[Notice] = []
     found = list(found)
+    alarms = {rule: _not_ahead(alarm, now) for rule, alarm in alarms.items()}
     # Only once `retrying` was raised: until then nobody knows why others would be held back.
     is_away = any(condition.rule == AWAY for condition in found) and _is_raised(alarms, AWAY)
     for condition in found:
@@ -91,6 +92,18 @@ def step(
         else:
             notices.append(_notice(Kind.CLEARED, rule, alarm, now))
     return after, notices
+
+
+def _not_ahead(alarm: Alarm, now: float) -> Alarm:
+    """The alarm without times in the future, of a clock that was put back since or of another
+    node's: it would wait until they have come."""
+    return replace(
+        alarm,
+        since=min(alarm.since, now),
+        raised_at=min(alarm.raised_at, now),
+        told_at=min(alarm.told_at, now),
+        gone_at=min(alarm.gone_at, now),
+    )
 
 
 def _is_raised(alarms: Mapping[str, Alarm], rule: str) -> bool:

@@ -138,7 +138,8 @@ class Watch:
         alarms, notices = step(
             before.alarms, conditions(seen, limits), now, limits.hold_seconds, is_quiet
         )
-        restarts = tuple(at for at in before.restarts if now - at < HOUR_SECONDS)
+        # One in the future is of a clock that was ahead.
+        restarts = tuple(at for at in before.restarts if 0 <= now - at < HOUR_SECONDS)
         # No node can restart a task that was started by hand.
         may_restart = len(restarts) < limits.recoveries and not status.is_by_hand
         is_restarted = may_restart and any(map(_is_cured_by_restart, notices))
@@ -198,7 +199,7 @@ class Watch:
                 entries.append(Entry(each.task_id, notice, each.state, each.receivers))
                 accepted_by[each.task_id, notice] = notice.told
         for channel in self.channels:
-            if time.time() >= self._again_at.get(channel.name, 0.0):
+            if time.monotonic() >= self._again_at.get(channel.name, 0.0):
                 self._send_by(channel, entries, accepted_by)
         # Stored after sending: if the node dies in between, a notice comes twice rather than never.
         for each in self._open:
@@ -230,7 +231,7 @@ class Watch:
                 for entry in group:
                     accepted_by[entry.task_id, entry.notice] += (channel.name,)
                 continue
-            self._again_at[channel.name] = time.time() + AGAIN_SECONDS
+            self._again_at[channel.name] = time.monotonic() + AGAIN_SECONDS
             held |= task_ids
             # An unreachable channel takes long to fail: the other groups wait as well.
             if time.monotonic() > refused_by:

@@ -150,9 +150,14 @@ class VerifySchedule:
 
     def _due_at(self, task_id: str, wanted: VerifyOrder) -> float:
         begun = self._nodes.begun(task_id)
+        seconds = time.time()
         if begun is None:
             # A new schedule counts from now on.
-            begun = Begun(time.time())
+            begun = Begun(seconds)
+            self._nodes.put_begun(task_id, begun)
+        elif begun.at > seconds:
+            # Of a clock that was ahead: no verify would be due until then.
+            begun = replace(begun, at=seconds)
             self._nodes.put_begun(task_id, begun)
         # It was begun and has not finished: due since then.
         if not begun.is_over:

@@ -39,20 +39,20 @@ LOG = logging.getLogger(__name__)
 
 
 class _Moves:
-    """When something last happened, in epoch seconds. `rows_at`: rows arrived. `moved_at`: the
-    position moved, or nothing was left to read."""
+    """When something last happened, in seconds of the monotonic clock, as alarms compare the time
+    since. `rows_at`: rows arrived. `moved_at`: the position moved, or nothing was left to read."""
 
     def __init__(self) -> None:
-        self.rows_at = self.moved_at = time.time()
+        self.rows_at = self.moved_at = time.monotonic()
         self._rows = 0
         self._place: Hashable = None
 
     def see(self, rows: int, place: Hashable, is_behind: bool) -> None:
         if rows != self._rows:
-            self.rows_at, self._rows = time.time(), rows
+            self.rows_at, self._rows = time.monotonic(), rows
         # Without anything left to read the position cannot move, which is no standstill.
         if place != self._place or not is_behind:
-            self.moved_at, self._place = time.time(), place
+            self.moved_at, self._place = time.monotonic(), place
 
 
 class StatusReporter:
@@ -229,7 +229,7 @@ class StatusReporter:
             skew_seconds = metrics.skew_seconds
         still_seconds = 0.0
         if lag.is_behind:
-            still_seconds = time.time() - self._moves.moved_at
+            still_seconds = time.monotonic() - self._moves.moved_at
         stat = Stat(
             *self.status.now,
             at=now(),
@@ -241,7 +241,7 @@ class StatusReporter:
             lag_seconds=_rounded(lag.seconds),
             last_row=_utc(lag.last_row_ms),
             lag_bytes=lag.bytes,
-            idle_seconds=_rounded(time.time() - self._moves.rows_at),
+            idle_seconds=_rounded(time.monotonic() - self._moves.rows_at),
             still_seconds=round(still_seconds, 1),
             batch_seconds=round(metrics.batch_seconds, 1),
             skew_seconds=_rounded(skew_seconds),

@@ -10,6 +10,7 @@ from cdcbus.ops.alarms.state import Alarm, Kind, Notice, step
 
 HOLD, REPEAT, CLEAR = 30.0, 600.0, 60.0
 RULES = ("lag-records", "idle")
+BEGIN = 1_000_000.0
 
 
 def condition(rule: str) -> Condition:
@@ -19,7 +20,7 @@ def condition(rule: str) -> Condition:
 def course(looks: list[tuple[float, frozenset[str], bool]]) -> list[Notice]:
     """All notices of looks: seconds since the one before, what is wrong, whether it is quiet."""
     alarms: dict[str, Alarm] = {}
-    now, told = 1_000.0, list[Notice]()
+    now, told = BEGIN, list[Notice]()
     for seconds, wrong, is_quiet in looks:
         now += seconds
         alarms, notices = step(
@@ -34,7 +35,7 @@ LAG, NOTHING = frozenset({"lag-records"}), frozenset[str]()
 
 def kinds(*looks: tuple[float, frozenset[str]]) -> list[tuple[Kind, float]]:
     return [
-        (notice.kind, notice.at - 1_000)
+        (notice.kind, notice.at - BEGIN)
         for notice in course([(seconds, wrong, False) for seconds, wrong in looks])
     ]
 
@@ -56,6 +57,17 @@ def test_an_alarm_is_raised_after_it_has_lasted_told_again_after_the_interval_an
         (Kind.RAISED, 40),
         (Kind.REPEATED, 650),
         (Kind.CLEARED, 730),
+    ]
+
+
+def test_a_clock_that_is_put_back_delays_no_notice_by_more_than_its_time() -> None:
+    back = -36_000
+    assert kinds((0, LAG), (back, LAG), (HOLD, LAG)) == [(Kind.RAISED, back + HOLD)]
+    assert kinds((0, LAG), (HOLD, LAG), (back, LAG), (REPEAT, LAG))[1:] == [
+        (Kind.REPEATED, back + HOLD + REPEAT)
+    ]
+    assert kinds((0, LAG), (HOLD, LAG), (1, NOTHING), (back, NOTHING), (CLEAR, NOTHING))[1:] == [
+        (Kind.CLEARED, back + HOLD + 1 + CLEAR)
     ]
 
 

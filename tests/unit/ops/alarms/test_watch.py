@@ -11,7 +11,7 @@ from cdcbus.ops.alarms import watch
 from cdcbus.ops.alarms.channels import Message, NotAccepted
 from cdcbus.ops.alarms.state import Kind, Notice
 from cdcbus.ops.alarms.store import AlarmNodes, TaskAlarms
-from cdcbus.ops.alarms.watch import REFUSED_SECONDS, Watch
+from cdcbus.ops.alarms.watch import AGAIN_SECONDS, REFUSED_SECONDS, Watch
 from cdcbus.plugins.task_status import State
 
 
@@ -33,13 +33,16 @@ class Mail:
 
 
 class Clock:
+    """`ahead`: how far the wall clock is ahead of the monotonic one."""
+
     def __init__(self) -> None:
-        self.now = 1000.0
+        self.now, self.ahead = 1000.0, 0.0
 
     def time(self) -> float:
-        return self.now
+        return self.now + self.ahead
 
-    monotonic = time
+    def monotonic(self) -> float:
+        return self.now
 
 
 @pytest.mark.parametrize(
@@ -53,18 +56,45 @@ def test_a_message_that_is_refused_holds_up_later_ones_of_its_task_only(
 ) -> None:
     clock = Clock()
     mail = Mail(clock, seconds)
+    looked, written = watching(mail, clock, monkeypatch)
+    for task_id, at in (("a", 1.0), ("b", 2.0), ("a", 3.0)):
+        looked._open.append(is_open(task_id, at))
+    looked._send()
+    assert len([each for each in mail.asked if "task a" in each]) == 1
+    assert [*written] == (["b"] if is_told else [])
+
+
+def test_a_clock_that_is_put_back_keeps_no_channel_silent(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    clock.ahead = 100_000.0
+    mail = Mail(clock, 0.0)
+    looked, _ = watching(mail, clock, monkeypatch)
+    looked._open.append(is_open("a", clock.time()))
+    looked._send()
+    assert len(mail.asked) == 1
+    clock.ahead = 0.0
+    looked._send()
+    assert len(mail.asked) == 1
+    clock.now += AGAIN_SECONDS
+    looked._send()
+    assert len(mail.asked) == 2
+
+
+def watching(
+    mail: Mail, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Watch, dict[str, TaskAlarms]]:
+    """A watch with this channel, and what it stores, by task."""
     monkeypatch.setattr(watch, "time", clock)
     monkeypatch.setattr(watch, "all_channels", lambda _: [mail])
     written: dict[str, TaskAlarms] = {}
     put: Any = lambda _, task_id, alarms, __: written.__setitem__(task_id, alarms)  # noqa: E731
     monkeypatch.setattr(AlarmNodes, "put", put)
-    bus: Any = SimpleNamespace(alarm={"alarm.digestSeconds": 0, "alarm.log": False})
+    bus: Any = SimpleNamespace(alarm={"alarm.digestSeconds": 0.0, "alarm.log": False})
     client: Any = None
-    looked = Watch(client, bus, "n1")
-    for task_id, at in (("a", 1.0), ("b", 2.0), ("a", 3.0)):
-        notice = Notice(Kind.RAISED, f"rule-{at}", f"task {task_id} is wrong", at, at)
-        alarms = TaskAlarms(waiting=(notice,))
-        looked._open.append(watch._Open(task_id, alarms, 0, State.ERROR, ()))
-    looked._send()
-    assert len([each for each in mail.asked if "task a" in each]) == 1
-    assert [*written] == (["b"] if is_told else [])
+    return Watch(client, bus, "n1"), written
+
+
+def is_open(task_id: str, at: float) -> watch._Open:
+    """A task with a notice of this time."""
+    notice = Notice(Kind.RAISED, f"rule-{at}", f"task {task_id} is wrong", at, at)
+    return watch._Open(task_id, TaskAlarms(waiting=(notice,)), 0, State.ERROR, ())

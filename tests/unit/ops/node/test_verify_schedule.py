@@ -104,6 +104,14 @@ def test_a_task_is_verified_an_interval_after_it_was_seen_first(beside: Beside) 
     assert (beside.begun("7").is_over, beside.begun("7").node_id) == (False, "n1")
 
 
+def test_a_clock_that_was_ahead_delays_no_verify_by_more_than_the_interval(beside: Beside) -> None:
+    beside.is_long_ago("7", -48)
+    beside.is_long_ago("8", -48, is_over=False)
+    beside.schedule.look()
+    assert beside.begun("7").at <= time.time()
+    assert beside.ids == ["8"]
+
+
 def test_one_is_verified_at_a_time_and_who_waits_for_longest_is_first(beside: Beside) -> None:
     beside.is_long_ago("7", 2)
     beside.is_long_ago("8", 3)

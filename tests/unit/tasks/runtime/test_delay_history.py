@@ -62,6 +62,17 @@ def test_a_step_without_rows_is_a_gap(clock: Clock) -> None:
     assert (history.read("7"), writer.is_due()) == ([], False)
 
 
+def test_a_clock_that_is_put_back_ends_no_step_late(clock: Clock) -> None:
+    history = DelayHistory(MemoryZooKeeper())
+    writer = DelayWriter("7", history)
+    clock.now -= HOUR_SECONDS
+    for _ in range(2):
+        assert writer.is_due()
+        writer.write({STAGE: Percentiles(0.1, 0.2, 1.0)})
+        clock.now += STEP_SECONDS
+    assert [step.at for step in history.read("7")] == [BEGIN - HOUR_SECONDS]
+
+
 def test_what_is_too_old_goes_and_what_is_damaged_is_left_out() -> None:
     old, new = DelayStep(BEGIN, {}), DelayStep(BEGIN + KEPT_SECONDS, {})
     assert with_step([old], new) == [new]

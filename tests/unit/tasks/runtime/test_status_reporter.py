@@ -62,7 +62,7 @@ class World:
     def add(self, _: str, new: list[Occurrence]) -> None:
         self.occurred += new
 
-    # As a ThroughputWriter
+    # As a ThroughputWriter, and as a DelayWriter
 
     def is_due(self) -> bool:
         return False
@@ -86,6 +86,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(status_reporter, "lag_meter", lambda _: lambda _: world.lag)
     monkeypatch.setattr(status_reporter, "ThroughputWriter", lambda *_: world)
     monkeypatch.setattr(status_reporter, "ThroughputHistory", lambda _: world)
+    monkeypatch.setattr(status_reporter, "DelayWriter", lambda *_: world)
     monkeypatch.setattr(status_reporter, "Occurrences", lambda _: world)
     return world
 
@@ -154,6 +155,23 @@ def test_a_task_that_is_behind_is_not_idle(world: World, monkeypatch: pytest.Mon
         reporter.status.reading("orders[0] from 5")
         count = len(world.stats)
         wait_until(lambda: len(world.stats) >= count + 5, "five reports", 10)
+
+
+def test_a_clock_that_is_put_forward_is_no_standstill(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_reporter, "REPORT_SECONDS", 0.01)
+    world.lag = Lag(records=7)
+    with reporting(world) as reporter:
+        reporter(Progress(next_offsets={TopicPartition("orders", 0): 5}))
+        reporter.status.reading("orders[0] from 5")
+        before = time.time()
+        monkeypatch.setattr(time, "time", lambda: before + 36_000)
+        count = len(world.stats)
+        wait_until(lambda: len(world.stats) >= count + 5, "five reports", 10)
+    last = world.stats[-2]
+    assert last.idle_seconds is not None
+    assert max(last.idle_seconds, last.still_seconds) < 3600
 
 
 def test_a_task_that_reads_again_works_once_it_gets_on(world: World) -> None:

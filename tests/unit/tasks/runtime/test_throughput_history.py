@@ -1,5 +1,8 @@
 """A task's history by the minute."""
 
+import time
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -8,10 +11,13 @@ from cdcbus.tasks.runtime.throughput_history import (
     HOURS_KEPT_SECONDS,
     KEPT_SECONDS,
     Minute,
+    ThroughputHistory,
+    ThroughputWriter,
     last_hour,
     with_hours,
     with_minute,
 )
+from tests.support.memory_zookeeper import MemoryZooKeeper
 
 BEGIN = 1_800_000_000 // 60 * 60
 
@@ -38,6 +44,17 @@ def test_the_history_is_in_order_bounded_and_loses_no_recent_row(
     assert sum(each.rows for each in history) == sum(
         rows for number, rows in told if newest - number < KEPT_SECONDS / 60
     )
+
+
+def test_a_clock_that_is_put_back_ends_no_minute_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    history = ThroughputHistory(MemoryZooKeeper())
+    monkeypatch.setattr(time, "time", lambda: float(BEGIN))
+    writer = ThroughputWriter("7", history)
+    for seconds in (-HOUR_SECONDS, 60 - HOUR_SECONDS):
+        monkeypatch.setattr(time, "time", lambda at=BEGIN + seconds: float(at))
+        assert writer.is_due()
+        writer.write(7, 0, 0.5, "WORKING")
+    assert [each.at for each in history.read("7")] == [BEGIN - HOUR_SECONDS]
 
 
 def test_the_last_hour_has_sixty_whole_minutes_with_nothing_where_nobody_told() -> None:
