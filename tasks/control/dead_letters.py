@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
 from itertools import islice
+from threading import Lock
 from typing import Protocol, TypeVar
 
 from kazoo.client import KazooClient
@@ -22,6 +23,8 @@ LOG = logging.getLogger(__name__)
 NAMED = 20
 # Dead letters that a refusal lists.
 REFUSED = 3
+# Held by a replay: a second click on a page comes before the first one has resolved the letters.
+_REPLAYING = Lock()
 
 
 class Named(Protocol):
@@ -86,14 +89,32 @@ def replay_letters(
     tell: Callable[[str], None] = LOG.info,
 ) -> None:
     """Appends the original records to their partitions, and marks the dead letters resolved.
-    Raises ConfigError, with nothing done, if a row would go back in time, unless `force` is set."""
+    Raises ConfigError, with nothing done, if one of them is no longer open, and if a row would go
+    back in time, unless `force` is set."""
     if dead_letters:
-        with audited(client, by, _what("dlq replay", dead_letters), f"task {task_id}"):
+        with audited(client, by, _what("dlq replay", dead_letters), f"task {task_id}"), _REPLAYING:
             # Inside the audit, so that a refused replay is recorded as well.
+            _refuse_resolved(topic, dead_letters)
             if not force:
                 _refuse_outdated(topic.outdated(dead_letters, tell))
+                # Again, as that may take long.
+                _refuse_resolved(topic, dead_letters)
             topic.replay(dead_letters)
         _lower_count(client, task_id, len(dead_letters))
+
+
+def _refuse_resolved(topic: DeadLetterTopic, dead_letters: Iterable[OpenDeadLetter]) -> None:
+    """Refuses letters that somebody has replayed or dropped since they were chosen: a record that
+    is replayed twice can become two rows."""
+    still_open = {each.dead_letter.record for each in topic.dead_letters()}
+    resolved = sorted({each.dead_letter.record for each in dead_letters} - still_open)
+    if resolved:
+        named = f"{', '.join(resolved[:REFUSED])}{_more(len(resolved), REFUSED)}"
+        are = "is" if len(resolved) == 1 else "are"
+        raise ConfigError(
+            f"{named} {are} no longer open, as somebody has replayed or dropped them meanwhile, so "
+            "nothing was replayed; look at the open ones again"
+        )
 
 
 def _refuse_outdated(outdated: dict[str, str]) -> None:

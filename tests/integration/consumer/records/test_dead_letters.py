@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +22,9 @@ from cdcbus.consumer.records.dead_letter_topic import DeadLetterTopic, dead_lett
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.ops.cli.main import main
 from cdcbus.plugins.contracts import JdbcTarget
-from cdcbus.plugins.errors import BusRejected, BusUnavailable, DataError
+from cdcbus.plugins.errors import BusRejected, BusUnavailable, ConfigError, DataError
+from cdcbus.tasks.control.dead_letters import replay_letters
+from cdcbus.tasks.zookeeper.positions import connect
 from tests.support.kafka_producer import kafka_producer
 from tests.support.waiting import wait_until
 
@@ -366,6 +369,51 @@ def test_records_that_are_not_there_are_refused(
     refused = run("drop", *words, "--yes")
     assert refused.exit_code != 0
     assert sentence in refused.output
+
+
+def test_a_letter_that_somebody_resolves_during_the_question_is_not_replayed(
+    task: LoadTask,
+    topic: DeadLetterTopic,
+    run: Callable[..., Result],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic.put([dead_letter(task, 0, 0), dead_letter(task, 1, 0)])
+
+    def confirm(*_: object, **__: object) -> bool:
+        topic.drop(topic.dead_letters()[:1])
+        return True
+
+    monkeypatch.setattr("click.confirm", confirm)
+    refused = run("replay", "--all", "--force")
+    assert refused.exit_code == 1
+    assert f"{task.task_id}/0/0 is no longer open" in refused.output
+    assert [last(task, number).offset() for number in (0, 1)] == [1, 0]  # nothing is done
+    assert [each.dead_letter.partition for each in topic.dead_letters()] == [1]
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_two_replays_of_one_letter_at_once_append_its_record_once(
+    task: LoadTask, topic: DeadLetterTopic, zookeeper: str, force: bool
+) -> None:
+    """As a second click does. A record of a table without a key would become two rows."""
+    topic.put([dead_letter(task, 0, 0)])
+    letters = topic.dead_letters()
+    client = connect(zookeeper)
+
+    def replay() -> str:
+        try:
+            with DeadLetterTopic(task) as own:
+                replay_letters(client, own, task.task_id, letters, "ada", force)
+        except ConfigError as error:
+            return str(error)
+        return ""
+
+    with ThreadPoolExecutor(2) as pool:
+        told = sorted(pool.map(lambda _: replay(), range(2)))
+    client.stop()
+    client.close()
+    assert (last(task, 0).offset(), told[0]) == (2, "")
+    assert f"{task.task_id}/0/0 is no longer open" in told[1]
 
 
 # Replays that would take a row back in time
