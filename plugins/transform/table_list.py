@@ -12,7 +12,7 @@ SIGNS: Final = re.compile(r"[\\\[\](){}*+?|^]")
 PLAIN_SCHEMA: Final = re.compile(r"([^\\\[\](){}*+?|^.]+)\.\*")
 # What people write for a comma, with those of Chinese keyboards; or a space between two names.
 OTHER_SEPARATOR: Final = re.compile("[;\uff0c\uff1b\u3001]")
-_TWO_NAMES = re.compile(r"\.\S*\s+\S*\.")
+TWO_NAMES: Final = re.compile(r"\.\S*\s+\S*\.")
 WILDCARD: Final = re.compile(r"(?:^|(?<!\\))[\w$-]\*|^\*")
 
 
@@ -58,7 +58,7 @@ def read_table_list(text: str) -> TableList:
     for element in map(str.strip, split_outside_brackets(text)):
         if not element:
             continue
-        if OTHER_SEPARATOR.search(element) or _TWO_NAMES.search(element):
+        if OTHER_SEPARATOR.search(element) or TWO_NAMES.search(element):
             raise ValueError("separated otherwise than by commas")
         schema = PLAIN_SCHEMA.fullmatch(element)
         if schema:

@@ -25,12 +25,14 @@ def report_column_patterns(settings: Settings) -> None:
     one: they would match only a column of that very name."""
     for name in settings.entries:
         columns: tuple[str, ...] = ()
-        if COLUMN_LISTS.fullmatch(name):
+        is_list = COLUMN_LISTS.fullmatch(name) is not None
+        if is_list:
             columns = settings.get(name, NAMES) or ()
         elif found := OF_A_COLUMN.fullmatch(name):
             columns = (found[1],)
         for column in columns:
-            if OTHER_SEPARATOR.search(column):
+            # A space in the name of a key was escaped, so it is meant.
+            if OTHER_SEPARATOR.search(column) or (is_list and re.search(r"\s", column)):
                 settings.unsafe(
                     name,
                     f"{column} is read as the name of one column: separate names by commas",

@@ -12,6 +12,7 @@ from cdcbus.plugins.rowchange import Op, TableId
 from cdcbus.plugins.time_zone import read_zone
 from cdcbus.plugins.transform.table_list import (
     OTHER_SEPARATOR,
+    TWO_NAMES,
     TableList,
     read_table_list,
     split_outside_brackets,
@@ -139,8 +140,11 @@ def _table(text: str) -> TableId:
 def _regexes(text: str) -> tuple[str, ...]:
     parts = tuple(filter(None, map(str.strip, split_outside_brackets(text))))
     for part in parts:
-        if OTHER_SEPARATOR.search(part):
+        if OTHER_SEPARATOR.search(part) or TWO_NAMES.search(part):
             raise ValueError("separated otherwise than by commas")
+        # Without any of these it matches no dot, and so no schema.table.
+        if not re.search(r"[.\[\\]", part):
+            raise ValueError("matches no schema.table")
         try:
             re.compile(part)
         except (re.error, RecursionError, OverflowError) as error:
@@ -266,7 +270,7 @@ ADDRESSES: ValueType[tuple[tuple[str, int], ...]] = ValueType(
 REGEXES: ValueType[tuple[str, ...]] = ValueType(
     "regexes",
     _regexes,
-    "regular expressions for schema.table separated by commas",
+    "regular expressions that match the whole of schema.table, separated by commas",
     r"shop\\.orders,shop\\.t_.*",
 )
 OPERATIONS: ValueType[frozenset[Op]] = ValueType(

@@ -9,17 +9,28 @@ from cdcbus.tasks.config.keys.types import ADDRESSES, REGEXES
 from cdcbus.tasks.config.read_task import inspect_text
 from tests.unit.tasks.config.keys.test_allow_lists import LOAD
 
-RULE = "mapper[0].schema=shop\nmapper[0].table=orders\n"
+RULE = "mapper[0].schema=shop,shop\nmapper[0].table=orders,orders\n"
 
 
 def test_a_comma_in_brackets_belongs_to_its_expression() -> None:
     assert REGEXES.read(r"shop\.secret_[0-9]{1,3}, c\.d") == (r"shop\.secret_[0-9]{1,3}", r"c\.d")
 
 
-@pytest.mark.parametrize("text", [r"shop\.a;shop\.b", "shop\\.a\uff0cshop\\.b"])
+@pytest.mark.parametrize("text", [r"shop\.a;shop\.b", "shop\\.a\uff0cshop\\.b", r"shop\.a shop\.b"])
 def test_expressions_are_separated_by_commas(text: str) -> None:
     with pytest.raises(ValueError, match="otherwise than by commas"):
         REGEXES.read(text)
+
+
+@pytest.mark.parametrize("text", ["secrets", "(secrets|audit)", r"shop\.a,secret_+"])
+def test_an_expression_that_matches_no_table_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match=r"matches no schema\.table"):
+        REGEXES.read(text)
+
+
+@pytest.mark.parametrize("text", ["shop.secrets", r"shop\W.+", "shop[.]a", r"shop\.order items"])
+def test_an_expression_that_can_match_a_table_is_taken(text: str) -> None:
+    assert REGEXES.read(text) == (text,)
 
 
 @pytest.mark.parametrize("text", ["b1:9092;b2:9092", "b1:9092\u3001b2:9092"])
@@ -32,6 +43,7 @@ def test_addresses_are_separated_by_commas(text: str) -> None:
     "line",
     [
         "mapper[0].ignore=phone;email",
+        "mapper[0].ignore=phone email",
         "mapper[0].ignore=phone\uff0cemail",
         "mapper[0].include=id\uff1bname",
         "mapper[0].mask.phone;email=hash",
@@ -41,3 +53,14 @@ def test_columns_are_separated_by_commas(line: str) -> None:
     found = inspect_text(f"{LOAD}{RULE}{line}\n", {}, Severity.ERROR).diagnostics
     (about,) = [each.sentence for each in found.of(Severity.ERROR) if each.line == 11]
     assert "is read as the name of one column: separate names by commas" in about
+
+
+def test_a_column_with_a_space_in_its_name_can_be_allowed() -> None:
+    lines = "mapper[0].ignore=first name\ncheck.allow=mapper[0].ignore\n"
+    inspection = inspect_text(f"{LOAD}{RULE}{lines}", {}, Severity.ERROR)
+    assert inspection.task is not None
+
+
+def test_a_space_in_the_name_of_a_key_is_meant() -> None:
+    found = inspect_text(f"{LOAD}{RULE}mapper[0].mask.first\\ name=hash\n", {}, Severity.ERROR)
+    assert not found.diagnostics.of(Severity.ERROR)
