@@ -160,6 +160,8 @@ def main(debug: bool) -> None:
     A task is one .properties file; ZooKeeper keeps its position. Exit codes: 0 done, 1 an error, 2
     wrong usage, 130 interrupted.
     """
+    # Its errors become one sentence of ours.
+    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 
 @main.group(
@@ -321,7 +323,6 @@ def show(task_id: str, as_json: bool, bus: BusSettings) -> None:
         PATH_NAME.read(task_id)
     except ValueError as error:
         raise click.BadParameter(f"expected {PATH_NAME.expected}", param_hint="ID") from error
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
     try:
         stored = stored_positions(client, task_id)

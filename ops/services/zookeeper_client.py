@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -19,8 +18,6 @@ if TYPE_CHECKING:
 def bus_client(bus: BusSettings) -> Iterator[KazooClient]:
     """Raises PositionUnavailable, which names the address, when ZooKeeper does not answer within
     4 s."""
-    # Its errors become one sentence of ours.
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     client = connect(bus.zookeeper, auth=bus.zookeeper_auth)
     try:
         yield client

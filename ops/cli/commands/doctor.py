@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import TYPE_CHECKING
 
@@ -32,8 +31,6 @@ def doctor(words: tuple[str, ...], as_json: bool, bus: BusSettings) -> None:
     from cdcbus.ops.doctor.installation import steps
     from cdcbus.tasks.preflight.result import has_failed
 
-    # Its errors become one sentence of ours.
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     found = []
     with Console(stderr=True).status("") as status:
         for name, look in steps(bus, words):

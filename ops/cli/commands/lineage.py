@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -63,7 +62,6 @@ def lineage(word: str, paths: tuple[Path, ...], zookeeper: str | None, as_json: 
     else:
         bus = read_bus_settings({}, None)
         lookup = bus.local_source_lookup
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     tasks: list[Task] = []
     for file in _files(paths):
         inspect = partial(inspect_task, file, bus.filling, sources=lookup(file))

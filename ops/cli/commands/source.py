@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -53,8 +52,6 @@ def source() -> None:
     A task names one by `loader.source.sourceName` or `consumer.source.sourceName`; its keys are
     those of `loader.source.` and `consumer.source.`, without that prefix.
     """
-    # Its errors become one sentence of ours.
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 
 @source.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -121,7 +120,6 @@ def topic() -> None:
     Changes nothing, and joins no consumer group. Brokers that do not answer are reported within
     five seconds.
     """
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
 
 
 @topic.command("list")

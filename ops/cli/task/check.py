@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,8 +44,6 @@ def check_word(word: str, bus: BusSettings, offline: bool) -> Checked:
     reads a file only. Otherwise a secret that is missing here is an error: logging in needs it."""
     from cdcbus.tasks.control.named_task import inspect_named, is_file, place_of
 
-    # Its errors become one sentence of ours.
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     place = place_of(word)
     try:
         if not offline:

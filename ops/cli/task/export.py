@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,7 +35,6 @@ def export_task(task_id: str, output: Path | None, force: bool, bus: BusSettings
     Placeholders and encrypted secrets stay as they are. A task with a secret in plain text, as
     porter stores it, is not printed, only written to a file that only its owner can read.
     """
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     text = properties_text(stored_task(task_id, bus))
     # Only what the text itself holds counts, so no named source is read.
     is_secret = has_inline_secret(inspect_text(text, sources=lambda _: None).entries)

@@ -3,7 +3,6 @@ task files of porter's JSON, and of other tools' settings."""
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -136,7 +135,6 @@ def store(
     from cdcbus.tasks.process_identity import operator
     from cdcbus.tasks.zookeeper.dist_nodes import dist_path
 
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     is_refused = False
     # Not only to the first refused one, so that all errors are printed.
     for name, inspection in read:

@@ -476,3 +476,14 @@ def test_a_real_interrupt_ends_a_real_process_quietly() -> None:
             running.send_signal(signal.SIGINT)
             output, errors = running.communicate(timeout=15)
     assert (running.returncode, output, errors) == (130, "", "")
+
+
+def test_zookeeper_that_is_away_is_one_sentence_of_each_command(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    reset = process("offset", "reset", "1084", "--to", "latest", "--zookeeper", address)
+    tree = process("task", "import", "--porter", address, "--output", str(tmp_path))
+    for said in (reset, tree):
+        assert said.returncode == 1
+        (line,) = said.stderr.splitlines()
+        assert line.startswith(f"ZooKeeper at {address} did not answer")
