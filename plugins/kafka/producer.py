@@ -9,7 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Event
+from threading import Event, Thread
 from typing import Any, Generic, Self, TypeVar
 
 import orjson
@@ -32,6 +32,10 @@ LIBRARY_LOG.setLevel(logging.CRITICAL)
 
 CONNECT_SECONDS = 10.0
 SLICE_SECONDS = 0.5
+# How often a question to the brokers checks whether the task is to stop.
+LOOK_SECONDS = 0.1
+# Between two warnings that no broker answers: each failed connection is an error of its own.
+WARN_SECONDS = 60.0
 STOP_SECONDS = 10.0
 # Without an acknowledgement in a transaction: a new client may succeed.
 STUCK_SECONDS = 20.0
@@ -115,6 +119,8 @@ class KafkaWriter(ABC, Generic[Large]):
         self._queued = 0
         self._moved_at = 0.0
         self._waited_at = 0.0
+        # When it was last warned of that no broker answers.
+        self._warned_at: float | None = None
 
     def _new_client(self) -> Producer:
         try:
@@ -164,11 +170,28 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def _metadata(self, topic: str | None, timeout_seconds: float) -> ClusterMetadata:
         """The metadata of one topic, or of all. Raises BusUnavailable, BusRejected."""
-        try:
-            found: ClusterMetadata = self.client.list_topics(topic, timeout=timeout_seconds)
-            return found
-        except KafkaException as error:
-            raise self._refusals.unanswered(self.client, self._config.servers, error) from error
+        answers: list[ClusterMetadata | KafkaException] = []
+
+        def ask() -> None:
+            try:
+                answers.append(self.client.list_topics(topic, timeout=timeout_seconds))
+            except KafkaException as error:
+                answers.append(error)
+
+        # The last rows of a task that stops still go to their topics.
+        is_last = self._stop.is_set()
+        # In a thread of its own: the client holds its caller, who would not see a signal meanwhile.
+        asking = Thread(target=ask, name="metadata", daemon=True)
+        asking.start()
+        while asking.is_alive() and (is_last or not self._stop.is_set()):
+            asking.join(LOOK_SECONDS)
+        servers = self._config.servers
+        if not answers:
+            raise BusUnavailable(f"stopped before a Kafka broker at {servers} has answered")
+        (answer,) = answers
+        if isinstance(answer, KafkaException):
+            raise self._refusals.unanswered(self.client, servers, answer) from answer
+        return answer
 
     def flush(self) -> None:
         """Waits until everything sent is acknowledged. Raises BusRejected, and BusUnavailable
@@ -301,7 +324,12 @@ class KafkaWriter(ABC, Generic[Large]):
 
     def _on_error(self, error: KafkaError) -> None:
         self._refusals(error)
-        if error.code() == KafkaError._ALL_BROKERS_DOWN:
+        # Before the first record, whoever asks the brokers reports that none answers.
+        if error.code() != KafkaError._ALL_BROKERS_DOWN or not self.sent:
+            return
+        now = time.monotonic()
+        if self._warned_at is None or now - self._warned_at >= WARN_SECONDS:
+            self._warned_at = now
             reason = self._refusals.reason or error.str()
             LOG.warning(
                 "no Kafka broker answers at %s (%s); records wait and are sent when one does",

@@ -23,9 +23,9 @@ from kazoo.client import KazooClient
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.epoch import epoch_text
-from cdcbus.plugins.error_policy import keep_trying
+from cdcbus.plugins.error_policy import Action, keep_trying, policy_of
 from cdcbus.plugins.errors import CdcError, PositionUnavailable
-from cdcbus.plugins.task_status import TaskStatus
+from cdcbus.plugins.task_status import State, TaskStatus
 from cdcbus.producer.config import FetchTask
 from cdcbus.tasks.process_identity import NODE_VARIABLE, end_with_node
 from cdcbus.tasks.process_restart import RESTARTED_VARIABLE, end_leftovers, restart_process
@@ -172,7 +172,8 @@ def _run(
 
     with reporter.reporting(stop, lambda: stop.is_lost):
         if is_attended:
-            attempt()
+            with interruptible(stop, reporter.status):
+                attempt()
         else:
             keep_trying(reporter.status, attempt, lambda: 0, stop)
 
@@ -230,6 +231,20 @@ def keep_what_is_loaded() -> None:
     """Exempts everything loaded so far from garbage collection, once per process, when its first
     task begins to read. A full collection would delay a row now and then by 50 ms of CPU time."""
     gc.freeze()
+
+
+@contextmanager
+def interruptible(stop: Stop, status: TaskStatus) -> Iterator[None]:
+    """Raises KeyboardInterrupt in place of the error of an unavailable server if the task was
+    stopped before it worked: that server is not why the start ends."""
+    try:
+        yield
+    except CdcError as error:
+        is_waiting = policy_of(error).action is Action.RETRY
+        is_starting = status.now[0] is State.STARTING
+        if is_waiting and is_starting and stop.is_set() and not stop.is_lost:
+            raise KeyboardInterrupt from error
+        raise
 
 
 @contextmanager

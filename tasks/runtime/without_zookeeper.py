@@ -9,10 +9,11 @@ from cdcbus.consumer.config import LoadTask
 from cdcbus.plugins.epoch import epoch_text
 from cdcbus.plugins.task_status import TaskStatus
 from cdcbus.producer.config import FetchTask
-from cdcbus.tasks.local.state_file import state_file
+from cdcbus.tasks.local.state_file import StateFile, state_file
 from cdcbus.tasks.local.stores import FilePositions, FileSchemas, FileSnapshots, next_epoch
 from cdcbus.tasks.runtime.loops import fetch_loop
-from cdcbus.tasks.runtime.runner import ProgressLog, stop_signals
+from cdcbus.tasks.runtime.runner import ProgressLog, interruptible, stop_signals
+from cdcbus.tasks.zookeeper.lock import Stop
 
 LOG = logging.getLogger(__name__)
 
@@ -27,25 +28,31 @@ def run_with_file(task: FetchTask | LoadTask, file: Path) -> bool:
             task.task_id,
             state.path,
         )
-        status, report = TaskStatus(task.task_id), ProgressLog(task.task_id)
-        if isinstance(task, FetchTask):
-            run = fetch_loop(task)
-            swimlane = task.swimlane
-            run(
-                task,
-                FilePositions(state, swimlane, is_only=True),
-                FileSchemas(state, swimlane),
-                stop,
-                status,
-                report,
-                epoch_text(next_epoch(state, swimlane), task.task_id, swimlane),
-                FileSnapshots(state, swimlane),
-            )
-        else:
-            # Imported on demand: fetch tasks need neither Spark nor its memory.
-            from cdcbus.consumer import run as consumer
-
-            stores = {topic: FilePositions(state, topic) for topic in task.source.topics}
-            consumer.run(task, stores, stop, status, report, None)
+        status = TaskStatus(task.task_id)
+        with interruptible(stop, status):
+            _run(task, state, stop, status)
         LOG.info("task %s has stopped", task.task_id)
         return not stop.is_set()
+
+
+def _run(task: FetchTask | LoadTask, state: StateFile, stop: Stop, status: TaskStatus) -> None:
+    report = ProgressLog(task.task_id)
+    if isinstance(task, FetchTask):
+        run = fetch_loop(task)
+        swimlane = task.swimlane
+        run(
+            task,
+            FilePositions(state, swimlane, is_only=True),
+            FileSchemas(state, swimlane),
+            stop,
+            status,
+            report,
+            epoch_text(next_epoch(state, swimlane), task.task_id, swimlane),
+            FileSnapshots(state, swimlane),
+        )
+    else:
+        # Imported on demand: fetch tasks need neither Spark nor its memory.
+        from cdcbus.consumer import run as consumer
+
+        stores = {topic: FilePositions(state, topic) for topic in task.source.topics}
+        consumer.run(task, stores, stop, status, report, None)

@@ -487,3 +487,27 @@ def test_zookeeper_that_is_away_is_one_sentence_of_each_command(tmp_path: Path) 
         assert said.returncode == 1
         (line,) = said.stderr.splitlines()
         assert line.startswith(f"ZooKeeper at {address} did not answer")
+
+
+def test_an_interrupt_of_a_start_that_waits_for_a_server_exits_130(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+    file = tmp_path / "fetch.properties"
+    file.write_text(
+        "taskId=1\nconsumer.consumerName=CanalFetch\nconsumer.converter=canalRow\n"
+        f"consumer.source.address={address}\nconsumer.source.username=cdc\n"
+        f"consumer.offset=latest\nloader.loaderName=KAFKA_SYNC\nloader.source.servers={address}\n"
+        "loader.source.topic=shop\nloader.source.oggJson=false\n",
+        encoding="utf-8",
+    )
+    positions = tmp_path / "positions.json"
+    command = [sys.executable, "-m", "cdcbus", "task", "run", str(file), "--positions"]
+    with subprocess.Popen([*command, str(positions)], stderr=subprocess.PIPE, text=True) as running:
+        assert running.stderr is not None
+        for line in running.stderr:
+            if "keeps its positions in" in line:
+                break
+        # The next step asks Kafka, for ten seconds.
+        running.send_signal(signal.SIGINT)
+        _, errors = running.communicate(timeout=15)
+    assert (running.returncode, errors) == (130, "")

@@ -1,0 +1,57 @@
+"""A writer whose brokers do not answer: what it says, and when it gives up."""
+
+from __future__ import annotations
+
+import time
+from threading import Event, Timer
+
+import pytest
+
+from cdcbus.plugins.errors import BusUnavailable
+from cdcbus.plugins.kafka import producer as writers
+from cdcbus.plugins.kafka.config import PublishConfig
+from cdcbus.plugins.registry import make_converter
+from cdcbus.producer.publish.publisher import KafkaPublisher
+
+# Nothing listens at the first port: each connection is refused at once.
+NOWHERE = PublishConfig(servers="127.0.0.1:1", topic="shop", converter="canalRow")
+WARNING = "no Kafka broker answers"
+
+
+def writer(stop: Event) -> KafkaPublisher:
+    return KafkaPublisher(NOWHERE, make_converter("canalRow"), stop)
+
+
+def test_a_stop_ends_a_question_that_no_broker_answers() -> None:
+    stop = Event()
+    Timer(0.2, stop.set).start()
+    began = time.monotonic()
+    with pytest.raises(BusUnavailable, match=r"stopped before a Kafka broker at 127\.0\.0\.1:1"):
+        writer(stop).shape("shop")
+    assert time.monotonic() - began < writers.CONNECT_SECONDS / 2
+
+
+def test_a_question_that_no_broker_answers_is_only_an_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with pytest.raises(BusUnavailable, match=WARNING):
+        writer(Event()).shape("shop", 3)
+    assert not caplog.records
+
+
+def test_waiting_records_are_warned_of_once_a_minute(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    publisher = writer(Event())
+    publisher._produce("shop", [{"key": b"1", "value": b"{}"}])
+
+    def warned() -> int:
+        # Long enough for several connections.
+        publisher.client.flush(3)
+        return sum(WARNING in record.getMessage() for record in caplog.records)
+
+    assert warned() == 1
+    assert warned() == 1
+    monkeypatch.setattr(writers, "WARN_SECONDS", 0.0)
+    assert warned() > 1
+    publisher.client.purge()
