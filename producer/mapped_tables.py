@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import filterfalse
 
 from cdcbus.plugins.errors import ConfigError
 from cdcbus.plugins.rowchange import Column, Table, TableId
+from cdcbus.plugins.transform.idle_columns import idle_columns, idle_rules
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.record_transform import RecordTransform
 from cdcbus.producer.config import FetchTask
@@ -17,13 +19,14 @@ from cdcbus.producer.server import connection as servers
 from cdcbus.producer.source.event_tables import is_own_table
 from cdcbus.producer.table_filter import TableFilter
 
+LOG = logging.getLogger(__name__)
 READ_SECONDS = 60.0
 
 
 def check_mapper(task: FetchTask) -> None:
     """Raises ConfigError, which names every selected table that the mapper or a record key by
-    pattern does not fit, and what a connection raises. Queries the source only if the task has
-    such rules."""
+    pattern does not fit, and what a connection raises. Warns of columns that rules withhold and
+    that no table has. Queries the source only if the task has such rules."""
     if not task.transform.rules and not task.publish.key_rules:
         return
     accepts = TableFilter(task.tables).accepts
@@ -41,6 +44,8 @@ def check_mapper(task: FetchTask) -> None:
         schemas, _ = reader.read_all(tables)
     if wrong := list(unfit(task, schemas)):
         raise ConfigError("; ".join(wrong))
+    for sentence in idle(task, schemas):
+        LOG.warning("%s", sentence)
 
 
 def unfit(task: FetchTask, schemas: dict[TableId, TableSchema]) -> Iterator[str]:
@@ -56,3 +61,16 @@ def unfit(task: FetchTask, schemas: dict[TableId, TableSchema]) -> Iterator[str]
             records.ways(Table(name, columns, schema.key))
         except ConfigError as error:
             yield str(error)
+
+
+def idle(task: FetchTask, schemas: dict[TableId, TableSchema]) -> Iterator[str]:
+    """Yields a sentence for each rule that withholds something and has no table, and for each
+    column that rules withhold or choose, and that no table has."""
+    # An event processor may move rows to other tables, and rename columns.
+    if task.transform.processor:
+        return
+    rules = task.transform.rules
+    mapper = Mapper(rules)
+    yield from idle_rules(mapper, rules, schemas)
+    columns = {name: schema.names for name, schema in schemas.items()}
+    yield from idle_columns(mapper, columns)

@@ -20,12 +20,14 @@ from cdcbus.plugins.loaders import make_loader
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.rowchange import TableId
 from cdcbus.plugins.start import Replay
+from cdcbus.plugins.transform.idle_columns import idle_columns
 from cdcbus.plugins.transform.route import Route
 from cdcbus.tasks.preflight.forward import check_forward
 from cdcbus.tasks.preflight.records import Sample, check_records
 from cdcbus.tasks.preflight.result import (
     ANSWER_SECONDS,
     CONNECT_SECONDS,
+    IDLE_REMEDY,
     CheckResult,
     counted,
     error,
@@ -51,7 +53,20 @@ def check_load(task: LoadTask, stores: Mapping[str, PositionStore]) -> list[Chec
     records: list[CheckResult] = []
     for topic in task.source.topics:
         records += probe(f"records of {topic}", partial(_records, task, topic, starts, samples))
-    return topics + records + target + check_target_tables(task, target, samples) + start
+    named = probe("mapper", lambda: describe_named_columns(task, samples))
+    return topics + records + named + target + check_target_tables(task, target, samples) + start
+
+
+def describe_named_columns(
+    task: LoadTask, samples: Mapping[TableId, Sample]
+) -> Iterator[CheckResult]:
+    """Warnings about columns that rules withhold or choose, and that no row of a sample has."""
+    # An event processor may rename columns.
+    if task.processor:
+        return
+    columns = {table: list(sample.columns) for table, sample in samples.items()}
+    for sentence in idle_columns(task.mapper, columns):
+        yield warning("mapper, by the newest records", sentence, IDLE_REMEDY)
 
 
 def _records(

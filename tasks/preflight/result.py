@@ -18,6 +18,12 @@ PROBE_SECONDS = 10.0
 CONNECT_SECONDS, ANSWER_SECONDS = 5, 8
 UNREACHED = "Check that it runs, that its address is right, and that it can be reached from here."
 
+# For a column that a rule withholds, and that no table has.
+IDLE_REMEDY = (
+    "Correct the column's name in the task file: under its right name it is sent as it is. Keep "
+    "the line only for a column that is still to be added."
+)
+
 
 class Outcome(StrEnum):
     """ERROR: a start would fail, or the task would stop. WARNING: the task runs, but an operator

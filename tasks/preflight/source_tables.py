@@ -13,11 +13,19 @@ from cdcbus.plugins.rowchange import Column, Table, TableId
 from cdcbus.plugins.transform.mapper import Mapper
 from cdcbus.plugins.transform.processor import make_processor
 from cdcbus.plugins.transform.route import Route
+from cdcbus.producer import mapped_tables
 from cdcbus.producer.config import FetchTask
 from cdcbus.producer.mapped_tables import check_mapper
 from cdcbus.producer.server import connection as servers
 from cdcbus.producer.table_filter import TableFilter
-from cdcbus.tasks.preflight.result import CheckResult, error, ok, warning
+from cdcbus.tasks.preflight.result import (
+    IDLE_REMEDY,
+    CheckResult,
+    error,
+    ok,
+    overheard,
+    warning,
+)
 
 if TYPE_CHECKING:
     from cdcbus.producer.server.connection import Connection
@@ -61,7 +69,10 @@ def check_rules(task: FetchTask) -> Iterator[CheckResult]:
         make_processor(task.transform.processor)
         yield ok("event processor", f"{task.transform.processor} can be imported here")
     if task.transform.rules or task.publish.key_rules:
-        check_mapper(task)
+        with overheard(mapped_tables.__name__) as heard:
+            check_mapper(task)
+        for sentence in heard:
+            yield warning("mapper", sentence, IDLE_REMEDY)
         yield ok("mapper", "mapper and partition keys can be applied to the tables that are read")
 
 

@@ -15,7 +15,7 @@ from cdcbus.plugins.transform.rules import MapperRule
 from cdcbus.producer import mapped_tables
 from cdcbus.producer.config import FetchTask, FilterConfig, RowTransform, SourceConfig
 from cdcbus.producer.ddl.table_schema import TableColumn, TableSchema, UniqueKey
-from cdcbus.producer.mapped_tables import check_mapper, unfit
+from cdcbus.producer.mapped_tables import check_mapper, idle, unfit
 
 CARDS = TableId("shop", "cards")
 SCHEMAS = {
@@ -45,6 +45,47 @@ TASK = FetchTask(
 def test_what_a_rule_cannot_do_to_a_table_is_said(rule: MapperRule, said: str) -> None:
     [found] = unfit(replace(TASK, transform=RowTransform((rule,))), SCHEMAS)
     assert said in found
+
+
+CARDS_PAIR = (("shop", "shop"), ("cards", "cards"))
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        (
+            MapperRule(*CARDS_PAIR, ignored=frozenset(("pen",))),
+            "mapper[i].ignore: there is no column pen in shop.cards, so the line leaves nothing out",
+        ),
+        (
+            MapperRule(*CARDS_PAIR, masks={"pen": Mask("hash")}),
+            "mapper[i].mask.pen: there is no column pen in shop.cards, so the line masks nothing",
+        ),
+        (
+            MapperRule(included=frozenset(("id", "pen"))),
+            "mapper[i].include: there is no column pen in shop.cards, so the line adds nothing",
+        ),
+        (
+            MapperRule(table=("cadrs", "cards"), ignored=frozenset(("pan",))),
+            "mapper[i].ignore of the entry for schema any, table cadrs: none of the tables that the "
+            "task reads uses the entry, so it withholds nothing",
+        ),
+    ],
+)
+def test_a_line_that_withholds_nothing_is_said(rule: MapperRule, said: str) -> None:
+    assert list(idle(replace(TASK, transform=RowTransform((rule,))), SCHEMAS)) == [said]
+
+
+def test_a_column_that_some_table_of_a_rule_has_is_withheld() -> None:
+    both = {**SCHEMAS, TableId("shop", "users"): TableSchema((TableColumn("Mail", "text"),))}
+    rule = MapperRule(ignored=frozenset(("mail", "pan")))
+    assert list(idle(replace(TASK, transform=RowTransform((rule,))), both)) == []
+
+
+def test_what_an_event_processor_makes_of_rows_is_unknown() -> None:
+    rule = MapperRule(ignored=frozenset(("pen",)))
+    transform = RowTransform((rule,), processor="shop:rename")
+    assert list(idle(replace(TASK, transform=transform), SCHEMAS)) == []
 
 
 def test_heartbeats_are_not_mapped() -> None:

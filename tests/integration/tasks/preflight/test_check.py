@@ -132,7 +132,8 @@ def test_a_purged_file(shop: Shop) -> None:
         ({"consumer__source__password": "wrong"}, {"source": "error"}),
         ({"consumer__source__address": "no-such-host.invalid:3306"}, {"source": "error"}),
         ({"consumer__source__slaveId": "1"}, {"server id 1": "warning"}),
-        ({"consumer__source__filter": "nothing"}, {"source tables": "warning"}),
+        ({"consumer__source__filter": r"nothing\\..*"}, {"source tables": "warning"}),
+        ({"mapper[0]__ignore": "nmae"}, {"mapper": "warning"}),
         ({"consumer__offset": ""}, {"start": "error"}),
         ({"loader__source__partitionKey__NO__SUCH": "ID"}, {"partitionKey NO.SUCH": "warning"}),
         (
@@ -353,6 +354,17 @@ def test_a_column_that_comes_and_the_target_lacks(
     alter = seen[subject][1][seen[subject][1].index("ALTER") :].partition(";")[0]
     (shop.postgresql if target == "postgresql" else shop.mariadb)(alter)
     assert odd(check(shop, task)) == {}
+
+
+def test_a_column_that_a_rule_withholds_and_no_row_has(
+    shop: Shop, send: Callable[[bytes], None]
+) -> None:
+    send(row(TableId(shop.name, "orders"), id="1", name="a"))
+    task = shop.load("postgresql", **{"mapper[0]__mask__nmae": "hash"})
+    seen = check(shop, task)
+    subject = "mapper, by the newest records"
+    assert odd(seen) == {subject: "warning"}
+    assert f"there is no column nmae in {shop.name}.orders" in seen[subject][1]
 
 
 def test_a_column_that_came_before_the_start_only(
