@@ -258,6 +258,7 @@ ALARM_KEYS = (
         TEXT,
         "",
         "A command that receives each alarm as JSON on standard input.",
+        is_free_text=True,
     ),
     Key(
         "alarm.exec.severity",
@@ -331,6 +332,7 @@ PROMETHEUS_KEYS = (
         "",
         "Matchers, as in a selector, that distinguish this installation's metrics from others in "
         "Prometheus.",
+        is_free_text=True,
     ),
 )
 

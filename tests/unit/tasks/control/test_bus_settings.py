@@ -44,6 +44,17 @@ def test_the_page_has_exactly_the_rows_of_the_code() -> None:
     assert table[: table.index("")] == [row(key) for key in BUS_KEYS.values()]
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("alarm.exec.command", "notify --channel '#ops' --text 'bus # 1'"),
+        ("prometheus.match", 'cluster="eu # 1"'),
+    ],
+)
+def test_a_value_of_free_text_may_hold_a_number_sign(tmp_path: Path, key: str, value: str) -> None:
+    assert read(tmp_path, f"{key}={value}\n").settings[key].written == value
+
+
 def test_command_line_before_environment_before_file_before_default(
     tmp_path: Path, file: Path
 ) -> None:
