@@ -65,7 +65,7 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
     ) -> Condition:
         return Condition(rule, sentence, hold, repeat)
 
-    reason = seen.reason[:LONGEST_REASON]
+    reason = _shortened(seen.reason)
     if seen.state is State.ERROR:
         yield condition(
             "error",
@@ -81,9 +81,9 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
     if seen.verified is not None and seen.state not in AT_REST:
         # No hold: a verify compares rows for a while before it reports a difference.
         if sentence := sentence_of_different(seen.verified, seen.task_id):
-            yield condition("unequal", sentence[:LONGEST_REASON], 0)
+            yield condition("unequal", _shortened(sentence), 0)
         if sentence := sentence_of_unproved(seen.verified):
-            yield condition("unverified", sentence[:LONGEST_REASON], 0)
+            yield condition("unverified", _shortened(sentence), 0)
     # Only a task at work has figures that are true now.
     if seen.state not in (State.WORKING, State.RETRYING):
         return
@@ -94,6 +94,12 @@ def _conditions(seen: Seen, limits: Limits) -> Iterator[Condition]:
         yield condition("silent", sentence, 0)
         return  # the report is too old to say more
     yield from _of_work(seen, seen.stat, limits, condition)
+
+
+def _shortened(text: str) -> str:
+    if len(text) <= LONGEST_REASON:
+        return text
+    return f"{text[: LONGEST_REASON - 1]}…"
 
 
 def _of_work(

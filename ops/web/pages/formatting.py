@@ -10,6 +10,8 @@ from markupsafe import Markup
 STAMP = "%Y-%m-%d %H:%M:%S"
 UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 NOTHING = "–"
+# Longer texts are folded after about HEAD characters.
+LONGEST, HEAD = 400, 240
 
 
 def count(value: float | None) -> str:
@@ -50,6 +52,15 @@ def size(octets: float) -> str:
             return f"{octets:.3g} {unit}"
         octets /= 1000
     return f"{octets:,.3g} TB"
+
+
+def parted(text: str) -> tuple[str, str]:
+    """The beginning of a long text, up to a blank or a comma, and the rest; of any other text all
+    and nothing."""
+    if len(text) <= LONGEST:
+        return text, ""
+    end = max(text.rfind(" ", 0, HEAD), text.rfind(",", 0, HEAD)) + 1 or HEAD
+    return text[:end], text[end:]
 
 
 def ago(stamp: str, now: float) -> Markup:

@@ -36,6 +36,7 @@ def _environment() -> Environment:
         size=formatting.size,
         plural=formatting.plural,
         moment=formatting.moment,
+        parted=formatting.parted,
         segment=lambda text: quote(str(text), safe=""),
     )
     made.globals.update(sparkline=charts.sparkline, line_chart=charts.line_chart)

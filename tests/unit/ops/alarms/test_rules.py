@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cdcbus.ops.alarms.limits import Limits
-from cdcbus.ops.alarms.rules import Seen, conditions
+from cdcbus.ops.alarms.rules import LONGEST_REASON, Seen, conditions
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.verify.last import LastVerify, NotEqual
 from cdcbus.tasks.zookeeper.stat import Stat
@@ -31,6 +31,15 @@ def rules(seen: Seen, limits: Limits = LIMITS) -> list[str]:
 
 def working(limits: Limits = LIMITS, **fields: Any) -> list[str]:
     return rules(replace(WORKING, stat=replace(FINE, **fields)), limits)
+
+
+def test_a_reason_that_is_cut_short_says_so() -> None:
+    failed = replace(WORKING, state=State.ERROR, reason="x" * (LONGEST_REASON + 1))
+    (condition,) = conditions(failed, LIMITS)
+    assert condition.sentence.endswith("xxx…")
+    whole = replace(failed, reason="x" * LONGEST_REASON)
+    (condition,) = conditions(whole, LIMITS)
+    assert condition.sentence.endswith("xxx")
 
 
 def test_nothing_is_wrong_just_below_the_limits() -> None:

@@ -68,3 +68,20 @@ def test_plurals() -> None:
         "1 task",
         "1,200 tasks",
     ]
+
+
+@pytest.mark.parametrize("separator", [" ", ","])
+def test_a_long_text_is_parted_between_words_and_nothing_of_it_is_lost(separator: str) -> None:
+    text = separator.join(f"b{number}:9092" for number in range(100))
+    head, rest = formatting.parted(text)
+    assert 200 < len(head) <= formatting.HEAD
+    assert head.endswith(f":9092{separator}")
+    assert head + rest == text
+
+
+def test_a_long_text_without_blanks_is_parted_all_the_same() -> None:
+    assert list(map(len, formatting.parted("x" * 1000))) == [240, 760]
+
+
+def test_a_short_text_is_whole() -> None:
+    assert formatting.parted("a b") == ("a b", "")
