@@ -22,6 +22,7 @@ from cdcbus.consumer.apply.writer import write_net
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.columnar import NetColumns
 from cdcbus.consumer.offsets.held import HeldOffsets
+from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.plugins.contracts import Loader, LoadTransaction
@@ -77,6 +78,7 @@ class Attempts:
     deletes: Deletes
     put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None
     is_merging: bool
+    arrivals: ArrivalClock = field(default_factory=ArrivalClock)
 
     def write(self, prepared: Prepared, part: PartitionSlice) -> BatchReport:
         """Writes a prepared part, in as many attempts as it takes. Raises Blocked when the
@@ -180,7 +182,9 @@ class Attempts:
         for offset, reason in attempt.refused.items():
             refused = [step for step in prepared.steps if step.offset == offset]
             resolver.send_to_dead_letters(refused, reason)
-        resolver.resolve_overtaken(overtaken, self.deletes)
+        if overtaken:
+            self.arrivals.saw(prepared.records.kafka_times()[1])
+            resolver.resolve_overtaken(overtaken, self.deletes, self.arrivals)
         resolver.resolve()
         return resolver.report, dead_letters
 

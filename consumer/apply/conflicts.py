@@ -19,7 +19,6 @@ from cdcbus.consumer.apply.deletes import Deletes
 from cdcbus.consumer.apply.levels import levels, middle_of
 from cdcbus.consumer.apply.lookahead import LookAhead, NotYet
 from cdcbus.consumer.apply.row_order import Overtaken, overtaken_reason
-from cdcbus.consumer.apply.watermark import are_all_there
 from cdcbus.consumer.apply.writer import (
     count_applied,
     count_superseded,
@@ -29,6 +28,7 @@ from cdcbus.consumer.apply.writer import (
 )
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.merge.mapped_change import MappedChange, SameRow, makes_void
+from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.dead_letters import DeadLetter, refuse
 from cdcbus.plugins.contracts import LoadTransaction
@@ -121,17 +121,19 @@ class ConflictResolver:
                 begin = end
         self._resolve_deferred()
 
-    def resolve_overtaken(self, overtaken: Sequence[Overtaken], deletes: Deletes) -> None:
+    def resolve_overtaken(
+        self, overtaken: Sequence[Overtaken], deletes: Deletes, arrivals: ArrivalClock
+    ) -> None:
         """Leaves out overtaken steps whose rows the partition deletes after the batch. Where it
         does not, two rows of the source have equal keys at the target, unless the delete is still
         on its way. Raises as `resolve`."""
         steps = [step for step, _ in overtaken]
         for step, by in overtaken:
+            arrivals.saw(by.came_ms)
             found = deletes.find(self.part.partition, self.part.end_offset, step, steps)
             if not found:
-                self._refuse_overtaken(
-                    step, is_sure=found is not None and are_all_there(by.came_ms)
-                )
+                is_sure = found is not None and arrivals.has_all_before(by.came_ms)
+                self._refuse_overtaken(step, is_sure=is_sure)
             count_superseded(self.report, step, step.changes)
 
     def _refuse_overtaken(self, step: MappedChange, *, is_sure: bool) -> NoReturn:

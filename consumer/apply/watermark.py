@@ -3,7 +3,6 @@ still holds itself."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import NamedTuple
@@ -11,16 +10,13 @@ from typing import NamedTuple
 from cdcbus.consumer.apply.row_order import is_older, place_of
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
+from cdcbus.consumer.records.arrival_clock import IN_FLIGHT_SECONDS, ArrivalClock
 from cdcbus.consumer.records.late import begun_before, is_late
 from cdcbus.consumer.records.records import Record
 from cdcbus.plugins.contracts import Converter, RowVersion
 from cdcbus.plugins.errors import DataError
 from cdcbus.plugins.positions import TopicPartition
 from cdcbus.plugins.start import Replay
-
-IN_FLIGHT_SECONDS = 120.0
-"""How much later than those of other partitions a record can arrive in Kafka, because its
-partition's broker, or the fetch task, was unavailable."""
 
 # The number of a waiting partition's records that one call looks at.
 MOST_RECORDS = 1000
@@ -35,7 +31,10 @@ class _Head(NamedTuple):
 
 
 def low_watermark_of(
-    task: LoadTask, partition: TopicPartition, next_offsets: Mapping[TopicPartition, int]
+    task: LoadTask,
+    partition: TopicPartition,
+    next_offsets: Mapping[TopicPartition, int],
+    arrivals: ArrivalClock,
 ) -> int:
     """The cross-partition low watermark of a partition: the offset before which changes in other
     partitions can no longer help. Their remaining records are of later changes, or they have been
@@ -55,25 +54,20 @@ def low_watermark_of(
         heads = [_head(task, converter, logs, other, next_offsets[other]) for other in others]
         watermark = next_offsets[partition]
         for offset, came_ms, value in islice(logs.records(partition, watermark), MOST_RECORDS):
+            arrivals.saw(came_ms)
             own = _head_of(converter, partition, came_ms, value)
-            if not all(_is_beyond(head, own) for head in heads):
+            if not all(_is_beyond(head, own, arrivals) for head in heads):
                 break
             watermark = offset + 1
     return watermark
 
 
-def are_all_there(came_ms: int) -> bool:
-    """Whether all changes made before a record that arrived in Kafka at this time have arrived as
-    well."""
-    return came_ms < (time.time() - IN_FLIGHT_SECONDS) * 1000
-
-
-def _is_beyond(head: _Head | None, own: _Head) -> bool:
+def _is_beyond(head: _Head | None, own: _Head, arrivals: ArrivalClock) -> bool:
     """Whether another partition, whose next record is `head`, has been read beyond everything
     before `own`. Where the order of the two is undecidable, the one in the first partition counts
     as the earlier one, so that partitions do not wait for each other."""
     if head is None:
-        return are_all_there(own.version.came_ms)
+        return arrivals.has_all_before(own.version.came_ms)
     one, other = own.version, head.version
     if (own.partition.topic, own.server_id) != (head.partition.topic, head.server_id):
         # They may be of two binlogs, whose places have no common order.
@@ -117,10 +111,13 @@ def _head_of(
     return _Head(partition, version, changes[0].origin.server_id)
 
 
-def read_before_ms(task: LoadTask, next_offsets: Mapping[TopicPartition, int]) -> int:
+def read_before_ms(
+    task: LoadTask, next_offsets: Mapping[TopicPartition, int], arrivals: ArrivalClock
+) -> int:
     """The time, in epoch milliseconds, before which no unread record arrived in Kafka, allowing for
-    IN_FLIGHT_SECONDS; 0 where the task does not read all partitions. Raises BusError."""
-    before_ms = int(time.time() * 1000)
+    IN_FLIGHT_SECONDS; 0 or less where the task does not read all partitions, or has read nothing
+    yet. Raises BusError."""
+    before_ms = arrivals.now_ms()
     with TopicLogs(task) as logs:
         partitions = logs.all_partitions()
         if not next_offsets.keys() >= set(partitions):

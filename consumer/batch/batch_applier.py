@@ -19,6 +19,7 @@ from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.batch.sink import Applier
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
+from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.late import without_late
 from cdcbus.consumer.records.records import NO_RECORDS, PartitionPart, Records, count_before
@@ -216,7 +217,7 @@ class BatchApplier:
         if time.monotonic() - self._forgot <= FORGET_SECONDS:
             return
         self._forgot = time.monotonic()
-        before_ms = read_before_ms(self._task, self.progress.next_offsets)
+        before_ms = read_before_ms(self._task, self.progress.next_offsets, self._arrivals())
         if before_ms > 0:
             self._applier.forget_versions(before_ms)
 
@@ -225,17 +226,24 @@ class BatchApplier:
         Raises TargetUnavailable when that does not help immediately: no partition made progress,
         and the records that they wait for can still come."""
         progress = self.progress
+        arrivals = self._arrivals()
         has_risen = False
         for outcome in waiting:
             LOG.info("task %s: %s", self._task.task_id, outcome.waits)
             before = progress.low_watermarks.get(outcome.partition, 0)
-            found = low_watermark_of(self._task, outcome.partition, progress.next_offsets)
+            found = low_watermark_of(self._task, outcome.partition, progress.next_offsets, arrivals)
             now = max(before, found)
             progress.low_watermarks[outcome.partition] = now
             # The watermark is now beyond the record that waits: read again, it waits no longer.
             has_risen |= before <= outcome.end < now
         if not (is_held or has_risen):
             raise TargetUnavailable(waiting[0].waits)
+
+    def _arrivals(self) -> ArrivalClock:
+        """The progress's clock, which has seen what was applied so far."""
+        for last in self.progress.last.values():
+            self.progress.arrivals.saw(last.came_ms)
+        return self.progress.arrivals
 
     # Partitions whose records the driver holds
 

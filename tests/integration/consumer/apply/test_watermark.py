@@ -7,8 +7,9 @@ from time import time
 
 import pytest
 
-from cdcbus.consumer.apply.watermark import IN_FLIGHT_SECONDS, low_watermark_of
+from cdcbus.consumer.apply.watermark import low_watermark_of, read_before_ms
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.records.arrival_clock import IN_FLIGHT_SECONDS, ArrivalClock
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.converters.canal_row import CanalRow
 from cdcbus.plugins.kafka.record_key import key_text, split_key_change
@@ -40,10 +41,26 @@ def test_records_that_came_in_one_millisecond_are_told_apart_by_their_places(
         )
     assert producer.flush(60) == 0
     task = LoadTask("7", TopicConfig(kafka, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
-    begin = {TopicPartition(topic, number): 0 for number in range(3)}
-    assert low_watermark_of(task, TopicPartition(topic, 0), begin) == 0
-    assert low_watermark_of(task, TopicPartition(topic, 1), begin) == 1
-    assert (
-        low_watermark_of(task, TopicPartition(topic, 0), {**begin, TopicPartition(topic, 1): 1})
-        == 1
-    )
+    first, second, third = (TopicPartition(topic, number) for number in range(3))
+    begin = {first: 0, second: 0, third: 0}
+    arrivals = ArrivalClock()
+    arrivals.saw(int(time() * 1000))
+    assert low_watermark_of(task, first, begin, arrivals) == 0
+    assert low_watermark_of(task, second, begin, arrivals) == 1
+    assert low_watermark_of(task, first, {**begin, second: 1}, arrivals) == 1
+
+
+def test_a_record_that_has_just_come_is_not_old_though_another_clock_stamped_it(
+    kafka: str, name: str, make_topic: Callable[..., str]
+) -> None:
+    """The clock of the fetch task's machine is ten minutes behind."""
+    topic, stamp_ms = make_topic(name, 2), int((time() - 600) * 1000)
+    producer = kafka_producer(kafka)
+    producer.produce(topic, None, partition=0, timestamp=stamp_ms)
+    assert producer.flush(60) == 0
+    task = LoadTask("7", TopicConfig(kafka, (topic,)), "canalRow", "JdbcBatch", JdbcTarget(""))
+    first, second = TopicPartition(topic, 0), TopicPartition(topic, 1)
+    arrivals = ArrivalClock()
+    assert low_watermark_of(task, first, {first: 0, second: 0}, arrivals) == 0
+    # A record that comes into the other partition now may be of the same moment.
+    assert read_before_ms(task, {first: 1, second: 0}, arrivals) < stamp_ms

@@ -15,6 +15,7 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import moves, topic_logs
 from cdcbus.consumer.offsets.moves import read_first
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
+from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import BusUnavailable
 from cdcbus.plugins.positions import TopicPartition
@@ -64,7 +65,7 @@ def test_versions_of_rows_are_kept_while_a_partition_has_lost_what_comes_next(
     [topic] = task.source.topics
     read = {TopicPartition(topic, 0): END, TopicPartition(topic, 1): HELD_FROM - 1}
     with pytest.raises(BusUnavailable):
-        read_before_ms(task, read)
+        read_before_ms(task, read, ArrivalClock())
 
 
 def test_a_landmark_that_kafka_has_deleted_tells_nothing(task: LoadTask, logs: TopicLogs) -> None:
