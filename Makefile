@@ -19,7 +19,9 @@ test-unit: $(INSTALLED) ## The tests that need no servers: seconds
 	$(BIN)/pytest tests/unit
 
 coverage: $(INSTALLED) ## The same, with the share of lines that they run, which must not fall
-	$(BIN)/pytest tests/unit --cov --cov-report=term:skip-covered
+	$(BIN)/pytest tests/unit -m "not hypothesis" --cov --cov-report=term:skip-covered
+# Property tests run the same lines hundreds of times, and counting them would double what they take.
+	$(BIN)/pytest -q tests/unit -m hypothesis
 
 SINCE ?= $(shell git rev-parse --verify --quiet origin/main >/dev/null && echo origin/main || echo main)
 check: lint ## What a change needs before it is pushed: style, tests without servers, and those on servers of the rooms that it touches
