@@ -133,7 +133,7 @@ def test_a_purged_file(shop: Shop) -> None:
         ({"consumer__source__address": "no-such-host.invalid:3306"}, {"source": "error"}),
         ({"consumer__source__slaveId": "1"}, {"server id 1": "warning"}),
         ({"consumer__source__filter": r"nothing\\..*"}, {"source tables": "warning"}),
-        ({"mapper[0]__ignore": "nmae"}, {"mapper": "warning"}),
+        ({"mapper[0]__ignore": "naamee"}, {"mapper": "warning"}),
         ({"consumer__offset": ""}, {"start": "error"}),
         ({"loader__source__partitionKey__NO__SUCH": "ID"}, {"partitionKey NO.SUCH": "warning"}),
         (
@@ -360,11 +360,11 @@ def test_a_column_that_a_rule_withholds_and_no_row_has(
     shop: Shop, send: Callable[[bytes], None]
 ) -> None:
     send(row(TableId(shop.name, "orders"), id="1", name="a"))
-    task = shop.load("postgresql", **{"mapper[0]__mask__nmae": "hash"})
+    task = shop.load("postgresql", **{"mapper[0]__mask__naamee": "hash"})
     seen = check(shop, task)
     subject = "mapper, by the newest records"
     assert odd(seen) == {subject: "warning"}
-    assert f"there is no column nmae in {shop.name}.orders" in seen[subject][1]
+    assert f"there is no column naamee in {shop.name}.orders" in seen[subject][1]
 
 
 def test_a_column_that_came_before_the_start_only(
