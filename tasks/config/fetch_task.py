@@ -17,6 +17,7 @@ from cdcbus.producer.config import (
     SnapshotMode,
     SourceConfig,
 )
+from cdcbus.tasks.config.guards.table_expressions import selecting, withholding
 from cdcbus.tasks.config.kafka_options import PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.config.keys.start import BINLOG_START, ON_POSITION_LOST, STOP_AT
 from cdcbus.tasks.config.keys.stop_at import fetch_end
@@ -37,7 +38,6 @@ from cdcbus.tasks.config.keys.types import (
     OPERATIONS,
     PATH_NAME,
     POSITIVE,
-    REGEXES,
     ROW_IMAGE,
     SECONDS,
     SECRET,
@@ -87,12 +87,12 @@ def fetch_task(task_id: str, settings: Settings) -> FetchTask:
 
 def _filter(settings: Settings, includes: TableList, excludes: TableList) -> FilterConfig:
     return FilterConfig(
-        settings.get("consumer.source.filter", REGEXES) or (),
+        selecting(settings),
         includes.names,
         excludes.names,
         includes.patterns,
         excludes.patterns,
-        settings.get("consumer.source.blackFilter", REGEXES) or (),
+        withholding(settings),
     )
 
 

@@ -13,6 +13,7 @@ from cdcbus.plugins.registry import converter_names, has_types, is_added_loader,
 from cdcbus.plugins.start import AfterOffset, Edge, KafkaStart, Replay
 from cdcbus.plugins.time_zone import read_zone
 from cdcbus.plugins.transform.local_times import KEY as TARGET_ZONE_KEY
+from cdcbus.tasks.config.guards.table_expressions import selecting
 from cdcbus.tasks.config.kafka_options import CONSUMER_FIXED, PRODUCER_FIXED, kafka_options
 from cdcbus.tasks.config.keys.start import KAFKA_START, STOP_AT
 from cdcbus.tasks.config.keys.stop_at import load_end
@@ -31,7 +32,6 @@ from cdcbus.tasks.config.keys.types import (
     OPERATIONS,
     PARTITIONS,
     POSITIVE,
-    REGEXES,
     SCHEMA_CHANGE,
     SECRET,
     TABLE,
@@ -289,11 +289,10 @@ def _spark_options(settings: Settings) -> dict[str, str]:
 
 
 def _regexes(settings: Settings) -> tuple[str, ...]:
-    name = "consumer.source.filter"
-    found = settings.get(name, REGEXES) or ()
+    found = selecting(settings)
     if found:
         settings.warn(
-            name,
+            "consumer.source.filter",
             "has an effect here, unlike in porter: rows of other tables, by their names in "
             "records, are not applied; remove the line if it comes from the fetch task's file",
         )

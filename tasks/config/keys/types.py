@@ -142,9 +142,6 @@ def _regexes(text: str) -> tuple[str, ...]:
     for part in parts:
         if OTHER_SEPARATOR.search(part) or TWO_NAMES.search(part):
             raise ValueError("separated otherwise than by commas")
-        # Without any of these it matches no dot, and so no schema.table.
-        if not re.search(r"[.\[\\]", part):
-            raise ValueError("matches no schema.table")
         try:
             re.compile(part)
         except (re.error, RecursionError, OverflowError) as error:

@@ -132,7 +132,7 @@ def test_a_purged_file(shop: Shop) -> None:
         ({"consumer__source__password": "wrong"}, {"source": "error"}),
         ({"consumer__source__address": "no-such-host.invalid:3306"}, {"source": "error"}),
         ({"consumer__source__slaveId": "1"}, {"server id 1": "warning"}),
-        ({"consumer__source__filter": r"nothing\\..*"}, {"source tables": "warning"}),
+        ({"consumer__source__filter": "nothing"}, {"source tables": "warning"}),
         ({"mapper[0]__ignore": "naamee"}, {"mapper": "warning"}),
         ({"consumer__offset": ""}, {"start": "error"}),
         ({"loader__source__partitionKey__NO__SUCH": "ID"}, {"partitionKey NO.SUCH": "warning"}),

@@ -22,15 +22,39 @@ def test_expressions_are_separated_by_commas(text: str) -> None:
         REGEXES.read(text)
 
 
-@pytest.mark.parametrize("text", ["secrets", "(secrets|audit)", r"shop\.a,secret_+"])
-def test_an_expression_that_matches_no_table_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"matches no schema\.table"):
-        REGEXES.read(text)
+FETCH = """taskId=t
+consumer.consumerName=CanalFetch
+consumer.converter=canalRow
+consumer.source.address=h:3306
+consumer.source.username=u
+consumer.source.database=d
+consumer.offset=latest
+loader.loaderName=KAFKA_SYNC
+loader.source.servers=k:9092
+loader.source.topic=t
+loader.source.oggJson=false
+"""
 
 
-@pytest.mark.parametrize("text", ["shop.secrets", r"shop\W.+", "shop[.]a", r"shop\.order items"])
+@pytest.mark.parametrize(
+    ("key", "severity", "is_refused"),
+    [("blackFilter", Severity.ERROR, True), ("filter", Severity.WARNING, False)],
+)
+@pytest.mark.parametrize("text", ["secrets", "(secrets|audit)", r"shop\\.a,secret_+"])
+def test_an_expression_that_matches_no_table_is_refused_where_it_was_to_withhold_one(
+    text: str, key: str, severity: Severity, is_refused: bool
+) -> None:
+    """A file of porter with one in its filter still runs."""
+    inspection = inspect_text(f"{FETCH}consumer.source.{key}={text}\n", {}, Severity.ERROR)
+    assert (inspection.task is None) is is_refused
+    said = [each.sentence for each in inspection.diagnostics.of(severity)]
+    assert len([each for each in said if "matches no schema.table: write" in each]) == 1
+
+
+@pytest.mark.parametrize("text", ["shop.secrets", r"shop\\W.+", "shop[.]a", r"shop\\.order items"])
 def test_an_expression_that_can_match_a_table_is_taken(text: str) -> None:
-    assert REGEXES.read(text) == (text,)
+    inspection = inspect_text(f"{FETCH}consumer.source.blackFilter={text}\n", {}, Severity.ERROR)
+    assert inspection.task is not None
 
 
 @pytest.mark.parametrize("text", ["b1:9092;b2:9092", "b1:9092\u3001b2:9092"])
