@@ -60,8 +60,6 @@ def run(bus: BusSettings) -> None:
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("cdcbus").setLevel(logging.INFO)
-    # The node itself logs once that ZooKeeper is unreachable.
-    logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     settings = _node_settings(bus)
     client = connect(
         bus.zookeeper,
