@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import signal
 import tempfile
 import uuid
 from collections.abc import Callable, Generator, Iterator
@@ -41,6 +42,13 @@ MYSQL_TARGET = "CDCBUS_TEST_MYSQL"
 
 # to the server: syntax, a variable, a GTID with a tag, a type
 _NOT_KNOWN = (1064, 1193, 1774, 4161)
+
+
+def pytest_configure() -> None:
+    """Lets processes of tests be interrupted: a script's shell ignores Ctrl-C in what it starts in
+    the background, and so would they."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
