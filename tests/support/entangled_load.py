@@ -84,15 +84,24 @@ class EntangledLoad(Thread):
             seats = [(next(self._ids), hall, seat) for hall in HALLS for seat in range(SEATS)]
             cursor.executemany("INSERT INTO seats VALUES (%s, %s, %s)", seats)
             for number in itertools.count():
-                while not self._rounds.acquire(timeout=PAUSE_SECONDS):
-                    if self.done.is_set():
-                        return
+                if not self._has_round():
+                    return
                 self._change_orders(cursor, number)
                 self._change_log(cursor)
                 self._change_seats(cursor)
                 self._change_families(cursor)
                 self._change_scratch(cursor, number)
                 self.done.wait(PAUSE_SECONDS)
+
+    def _has_round(self) -> bool:
+        """Waits for a round; False once it is done and none is left."""
+        while True:
+            # Before: a round may be granted, and all be done, while this one is waited for.
+            is_done = self.done.is_set()
+            if self._rounds.acquire(timeout=PAUSE_SECONDS):
+                return True
+            if is_done:
+                return False
 
     def _change_orders(self, cursor: Cursor, number: int) -> None:
         """Rows with a key, which changes."""

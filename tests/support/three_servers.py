@@ -180,8 +180,6 @@ def _mode(port: int) -> str:
 
 
 def _java(jars: JarSet, main: str, *words: str) -> list[str]:
-    options = (
-        *("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m"),
-        "-Dzookeeper.forceSync=no",
-    )
+    options = ["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xmx384m"]
+    options.append("-Dzookeeper.forceSync=no")
     return [str(java()), *options, "-cp", str(jars.folder / "*"), main, *words]
