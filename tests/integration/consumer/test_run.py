@@ -138,6 +138,16 @@ def test_a_stop_stores_the_position_and_one_set_by_hand_is_read_from_while_runni
     assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
 
 
+def replayed(shop: Shop, offsets: str, partition: int) -> tuple[int, TaskProcess]:
+    """A task that replays these offsets, after its end, and its exit code."""
+    load = shop.load(
+        "postgresql", consumer__offset=offsets, consumer__source__partition=str(partition)
+    )
+    load.start()
+    assert load._process is not None
+    return load._process.wait(60), load
+
+
 def test_a_bounded_replay_ends_by_itself(shop: Shop) -> None:
     shop.create("orders", ORDERS)
     fetch = start_fetch(shop)
@@ -145,12 +155,8 @@ def test_a_bounded_replay_ends_by_itself(shop: Shop) -> None:
         shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
     wait_applied(shop, fetch)
     partition, end = max(shop.ends().items(), key=lambda item: item[1])
-    load = shop.load(
-        "postgresql", consumer__offset=f"2-{end - 3}", consumer__source__partition=str(partition)
-    )
-    load.start()
-    assert load._process is not None
-    assert load._process.wait(60) == 0
+    code, load = replayed(shop, f"2-{end - 3}", partition)
+    assert code == 0
     assert f'"offset":{end - 3},"partition":{partition}' in (shop.position(load) or "")
     assert len(shop.rows("orders")["postgresql"]) == end - 4
 
@@ -163,21 +169,14 @@ def test_a_replay_of_records_before_or_beyond_the_position_is_refused(shop: Shop
         shop.cursor.execute("INSERT INTO orders (id, name) VALUES (%s, 'x')", (number,))
     wait_applied(shop, fetch)
     partition, _ = max(shop.ends().items(), key=lambda item: item[1])
-
-    def replay(offsets: str) -> tuple[int, str]:
-        load = shop.load(
-            "postgresql", consumer__offset=offsets, consumer__source__partition=str(partition)
-        )
-        load.start()
-        assert load._process is not None
-        return load._process.wait(60), load.log.read_text()
-
     for offsets in ("2-5", "2-5", "4-8"):
-        assert replay(offsets)[0] == 0
+        code, _ = replayed(shop, offsets, partition)
+        assert code == 0
     for offsets in ("2-5", "11-13"):
-        code, log = replay(offsets)
+        code, load = replayed(shop, offsets, partition)
         assert code == 1
-        assert f"is to replay {offsets} of {shop.name}[{partition}], and resumes at 9 there" in log
+        reason = f"is to replay {offsets} of {shop.name}[{partition}], and resumes at 9 there"
+        assert reason in load.log.read_text()
     assert len(shop.rows("orders")["postgresql"]) == 7
 
 

@@ -192,6 +192,17 @@ def held_up(shop: Shop, key: int) -> Iterator[None]:
         connection.rollback()
 
 
+def kill_in_the_middle(shop: Shop, load: TaskProcess, fetch: TaskProcess) -> None:
+    """Starts a load of orders, which has MANY rows, and kills it once a chunk is loaded."""
+    with held_up(shop, MANY - 1):
+        process = started(load, fetch)
+        try:
+            wait_until(lambda: progress(shop, load).get("chunks", 0) > 0, "a chunk")
+        finally:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+
+
 def progress(shop: Shop, load: TaskProcess) -> dict[str, Any]:
     """Of the one table; nothing before it is begun."""
     path = f"/datas/task/{load.task_id}/snapshot/direct/tables"
@@ -263,13 +274,7 @@ def test_a_load_that_is_interrupted_goes_on_with_what_is_left(
 def test_a_load_does_not_go_on_with_an_altered_table(shop: Shop, change: str) -> None:
     fill(shop, MANY, width=900)
     fetch, load = followed(shop), shop.load("postgresql")
-    with held_up(shop, MANY - 1):
-        process = started(load, fetch)
-        try:
-            wait_until(lambda: progress(shop, load).get("chunks", 0) > 0, "a chunk")
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+    kill_in_the_middle(shop, load, fetch)
     assert progress(shop, load)["key"] == ["id"]
     shop.cursor.execute(f"ALTER TABLE orders {change}")
     answer = run(load, fetch)
@@ -284,13 +289,7 @@ def test_a_load_does_not_go_on_into_another_target_or_by_another_task_file(shop:
     tables = f"{shop.name}.orders"
     fetch, load = followed(shop), shop.load("postgresql", consumer__includes=tables)
     text = load.file.read_text()
-    with held_up(shop, MANY - 1):
-        process = started(load, fetch)
-        try:
-            wait_until(lambda: progress(shop, load).get("chunks", 0) > 0, "a chunk")
-        finally:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
+    kill_in_the_middle(shop, load, fetch)
     other = shop.load("mariadb", consumer__includes=tables).file.read_text()
     task_id = f"{shop.name}-postgresql"
     for changed, reason in (
