@@ -18,8 +18,9 @@ from typing import Any
 
 import oracledb
 import pyspark
+from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
-from py4j.protocol import Py4JJavaError
+from py4j.protocol import Py4JJavaError, get_return_value
 
 from cdcbus.consumer.jvm.maven import Coordinate, java, resolve
 from tests.support.oracle_grammar import GRAMMARS, WITHOUT, Grammars
@@ -97,6 +98,10 @@ class Server:
         self.gateway = JavaGateway(
             gateway_parameters=GatewayParameters(port=port, auto_convert=True)
         )
+        # A Spark session that this process has had asks its own JVM about the exceptions of any: an
+        # object there that happens to have the same name is taken for the exception.
+        self._spark_handler = java_gateway.get_return_value
+        java_gateway.get_return_value = get_return_value
         self._driver = self.gateway.jvm.org.h2.Driver()
         self.grammars = Grammars(self.gateway)
 
@@ -105,6 +110,7 @@ class Server:
         return self._driver.connect(url, self.gateway.jvm.java.util.Properties())
 
     def close(self) -> None:
+        java_gateway.get_return_value = self._spark_handler
         self.gateway.shutdown()
 
 
