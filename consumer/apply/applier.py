@@ -23,6 +23,7 @@ from cdcbus.consumer.apply.together import Together
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.held import HeldOffsets, by_partition
 from cdcbus.consumer.offsets.moves import ReadFirst, no_records
+from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import PartitionPart, Records
@@ -77,6 +78,7 @@ class PartitionApplier:
         is_merging = task.merge and loader.is_merging
         self._plans = TargetPlans(task, loader)
         self._held = HeldOffsets()
+        self.arrivals = ArrivalClock()
         self._scattered = ScatteredTables(task, loader, converter)
         self._read_first = read_first
         self._decoder = decoder = Decoder(task, converter, process, self._plans, self._scattered)
@@ -101,6 +103,7 @@ class PartitionApplier:
             deletes=deletes,
             put_dead_letters=put_dead_letters,
             is_merging=is_merging,
+            arrivals=self.arrivals,
         )
         self._together = Together(
             task=task,

@@ -78,7 +78,7 @@ class Attempts:
     deletes: Deletes
     put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None
     is_merging: bool
-    arrivals: ArrivalClock = field(default_factory=ArrivalClock)
+    arrivals: ArrivalClock
 
     def write(self, prepared: Prepared, part: PartitionSlice) -> BatchReport:
         """Writes a prepared part, in as many attempts as it takes. Raises Blocked when the

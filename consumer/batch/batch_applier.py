@@ -152,6 +152,12 @@ class BatchApplier:
         """The version of the stored position that holds the partition."""
         return self._positions.position_version(partition)
 
+    def arrivals(self) -> ArrivalClock:
+        """The clock by which records arrive, which has seen what was applied so far."""
+        for last in self.progress.last.values():
+            self._applier.arrivals.saw(last.came_ms)
+        return self._applier.arrivals
+
     def _save(self) -> None:
         self._log(is_due=True)
         if not self._is_torn:
@@ -217,7 +223,7 @@ class BatchApplier:
         if time.monotonic() - self._forgot <= FORGET_SECONDS:
             return
         self._forgot = time.monotonic()
-        before_ms = read_before_ms(self._task, self.progress.next_offsets, self._arrivals())
+        before_ms = read_before_ms(self._task, self.progress.next_offsets, self.arrivals())
         if before_ms > 0:
             self._applier.forget_versions(before_ms)
 
@@ -226,7 +232,7 @@ class BatchApplier:
         Raises TargetUnavailable when that does not help immediately: no partition made progress,
         and the records that they wait for can still come."""
         progress = self.progress
-        arrivals = self._arrivals()
+        arrivals = self.arrivals()
         has_risen = False
         for outcome in waiting:
             LOG.info("task %s: %s", self._task.task_id, outcome.waits)
@@ -238,12 +244,6 @@ class BatchApplier:
             has_risen |= before <= outcome.end < now
         if not (is_held or has_risen):
             raise TargetUnavailable(waiting[0].waits)
-
-    def _arrivals(self) -> ArrivalClock:
-        """The progress's clock, which has seen what was applied so far."""
-        for last in self.progress.last.values():
-            self.progress.arrivals.saw(last.came_ms)
-        return self.progress.arrivals
 
     # Partitions whose records the driver holds
 

@@ -208,6 +208,7 @@ class _MicroBatches:
                 progress.low_watermarks.get(partition, 0),
                 len(goals) > 1,
                 progress.begun.get(partition, {}),
+                self._batches.arrivals().now_ms(),
             )
         # This is Spark's thread, not the one that started the query.
         frame.sparkSession.sparkContext.setLocalProperty(POOL, self._task.task_id)

@@ -66,6 +66,9 @@ class Span:
     is_hasty: bool = False
     # Where the epochs of fetch tasks began.
     begun: Begun = field(default_factory=dict)
+    # The driver's `ArrivalClock.now_ms`: an executor begins anew with each run, and would wait for
+    # ever if it began to count then.
+    now_ms: int = 0
 
 
 class TaskRun(NamedTuple):
@@ -218,6 +221,7 @@ def _apply(
     slices: Iterable[pa.Table],
     converter: str,
 ) -> None:
+    applier.arrivals.saw(span.now_ms)
     try:
         _begin(applier, outcome, span, seen)
         _apply_slices(applier, outcome, span, slices, converter)

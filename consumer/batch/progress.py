@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.start_offsets import Starts, lost_commits
-from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.late import Begun
 from cdcbus.plugins.contracts import Landmark
@@ -57,8 +56,6 @@ class Progress:
     leader_epochs: Mapping[TopicPartition, int] = field(default_factory=dict)
     # Partitions that have waited for others -> the offset before which they no longer wait.
     low_watermarks: dict[TopicPartition, int] = field(default_factory=dict)
-    # By which it is known what other partitions can no longer bring.
-    arrivals: ArrivalClock = field(default_factory=ArrivalClock)
     # Where the epochs of fetch tasks began.
     begun: dict[TopicPartition, Begun] = field(default_factory=dict)
     # The time from the last heartbeat's write, by the source's clock, until the target had

@@ -13,6 +13,7 @@ from cdcbus.consumer.apply.watermark import read_on
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.forward.forwarder import Forwarder
 from cdcbus.consumer.offsets.moves import read_first
+from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import PartitionPart, Records
@@ -27,9 +28,11 @@ class Applier(Protocol):
 
     `seen`: the offset that the target is known to hold for each partition. A transaction is undone
     if the target turns out to hold another one for its partition.
+    `arrivals`: the clock by which it is known what can still come to Kafka.
     """
 
     seen: dict[TopicPartition, AppliedOffset]
+    arrivals: ArrivalClock
     keeps_offsets: bool
     """Whether the target has an offset of each partition that was ever taken over, as of the last
     `applied_offsets`."""

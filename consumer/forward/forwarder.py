@@ -27,6 +27,7 @@ from cdcbus.consumer.forward.outlet import (
 )
 from cdcbus.consumer.offsets.held import by_partition
 from cdcbus.consumer.offsets.topic_logs import TopicLogs, partitions_read
+from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport, WritePrepared
 from cdcbus.consumer.records.dead_letters import DeadLetter
 from cdcbus.consumer.records.records import Header, PartitionPart, Records
@@ -84,6 +85,7 @@ class Forwarder:
         # The last commits, as far as known. Nothing is sent for a partition whose last commit is
         # another one.
         self.seen: dict[TopicPartition, AppliedOffset] = {}
+        self.arrivals = ArrivalClock()
 
     def check_targets(self) -> None:
         """Raises BusUnavailable when no broker answers, BusRejected when a topic of the task file

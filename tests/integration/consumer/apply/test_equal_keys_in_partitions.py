@@ -23,6 +23,7 @@ from cdcbus.plugins.rowchange import Column, Op, Row, RowChange, Table, TableId
 from tests.contract.target_server import TargetServer
 from tests.integration.consumer.apply.test_row_order import (
     CASE,
+    T0,
     USERS,
     VERSION_TABLES,
     Partitions,
@@ -171,6 +172,24 @@ def test_a_row_waits_as_long_as_the_delete_of_the_other_one_may_come(
             applying.apply(0, 2)
         assert applying.done[1 - first] == 2 - (first == 0)
     assert server.rows("SELECT email, v FROM {schema}.users") == [("User1", 2)]
+
+
+def test_an_executor_that_begins_late_waits_no_longer_than_the_driver(
+    server: TargetServer,
+) -> None:
+    """Its first look at the row is when the driver knows that no delete can come any more."""
+    older, newer = [
+        records([(key, each, T0) for key, each, _ in partition], "canalRow")
+        for partition in both_there().partitions.values()
+    ]
+    with Partitions(server, [older, newer], task_of(server)) as applying:
+        applying.apply(1, 1)
+    for now_ms, expected in [(T0 + 60_000, PartitionWaits), (T0 + 180_000, TargetRejected)]:
+        with (
+            Partitions(server, [older, newer], task_of(server), now_ms=now_ms) as applying,
+            pytest.raises(expected, match=REFUSED),
+        ):
+            applying.appliers[0].apply(TopicPartition("shop", 0), older, 1, 1, 1)
 
 
 def test_a_row_that_is_deleted_and_comes_again_spelled_otherwise_is_there(

@@ -43,6 +43,7 @@ USERS = Table(
     TableId("shop", "users"), (Column("email", "varchar(40)"), Column("v", "int")), ("email",)
 )
 T0 = 1_700_000_000_000
+HOUR_MS = 3_600_000
 VERSION_TABLES = (
     "SELECT table_name FROM information_schema.tables WHERE table_schema = "
     "'{schema}' AND table_name LIKE 'cdcbus_row_%'"
@@ -117,8 +118,10 @@ class Partitions:
         task: LoadTask,
         put_dead_letters: Callable[[Sequence[DeadLetter]], None] | None = None,
         places: Sequence[TopicPartition] = (),
+        now_ms: int = T0 + HOUR_MS,
     ) -> None:
-        """`places`: where the partitions are, if not in topic shop from 0 on."""
+        """`places`: where the partitions are, if not in topic shop from 0 on. `now_ms`: the time by
+        the clock that stamps records."""
         self._partitions, self._task = partitions, task
         self.places = [*places] or [TopicPartition("shop", at) for at in range(len(partitions))]
         self.done = [0] * len(partitions)
@@ -133,6 +136,7 @@ class Partitions:
                 read_on=self._read_on,
                 read_first=self._read_first,
             )
+            applier.arrivals.saw(now_ms)
             self.appliers.append(applier)
         self.appliers[0].applied_offsets()  # as the driver
         for place, applier in zip(self.places[1:], self.appliers[1:], strict=True):

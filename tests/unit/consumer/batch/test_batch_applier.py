@@ -23,6 +23,7 @@ from cdcbus.consumer.config import LoadTask, TopicConfig
 from cdcbus.consumer.offsets import checkpoint
 from cdcbus.consumer.offsets.checkpoint import StoredPositions
 from cdcbus.consumer.offsets.start_offsets import starting_offsets
+from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.consumer.records.batch_report import BatchReport
 from cdcbus.consumer.records.records import Records
 from cdcbus.plugins.contracts import NO_MARK, AppliedOffset, JdbcTarget, Mark
@@ -80,6 +81,7 @@ class Table:
     away: frozenset[TopicPartition] = frozenset()
     partitions_at_once: int = 1
     compared: int = 0
+    arrivals: ArrivalClock = field(default_factory=ArrivalClock)
 
     def compare_offsets(self) -> None:
         self.compared += 1

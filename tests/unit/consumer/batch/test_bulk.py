@@ -16,6 +16,7 @@ from cdcbus.consumer.batch.executor_batch import Span
 from cdcbus.consumer.batch.outcome import Outcome
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.config import LoadTask, TopicConfig
+from cdcbus.consumer.records.arrival_clock import ArrivalClock
 from cdcbus.plugins.contracts import JdbcTarget
 from cdcbus.plugins.errors import TargetUnavailable
 from cdcbus.plugins.positions import TopicPartition
@@ -33,6 +34,9 @@ class Batches:
     def __init__(self, next_offsets: dict[TopicPartition, int]) -> None:
         self.progress = Progress(next_offsets=next_offsets)
         self.scattered: list[TopicPartition] = []
+
+    def arrivals(self) -> ArrivalClock:
+        return ArrivalClock()
 
     def position_version(self, _: TopicPartition) -> int:
         return 1

@@ -7,6 +7,7 @@ import pickle
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import replace
+from time import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -97,6 +98,13 @@ def test_the_first_slices_are_smaller(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(executor_batch, "SLICE_BYTES", 4 * one.nbytes)
     applied(monkeypatch, loader, batches([1] * RECORDS), Span(0, RECORDS, 7))
     assert loader.statements.count("parents") == len([1, 2, 4, 4, 4, 4, 1])
+
+
+def test_an_executor_takes_the_time_from_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_ms = int(time() * 1000) - 1_000_000
+    applied(monkeypatch, target(), batches((5,)), Span(0, 5, 7, now_ms=now_ms))
+    found_ms = executor_batch._applier(RUN, TASK).arrivals.now_ms()
+    assert now_ms <= found_ms < now_ms + 500_000
 
 
 @pytest.mark.parametrize(
