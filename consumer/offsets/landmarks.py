@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.offsets.start_offsets import Starts
 from cdcbus.consumer.offsets.topic_logs import TopicLogs
 from cdcbus.plugins.contracts import Landmark
+from cdcbus.plugins.dates import utc_text
 from cdcbus.plugins.errors import LogRefilled
 from cdcbus.plugins.positions import TopicPartition
 
@@ -55,8 +55,7 @@ class Refilled:
 
 
 def _at(landmark: Landmark) -> str:
-    came = datetime.fromtimestamp(landmark.came_ms / 1000, UTC)
-    return came.isoformat(sep=" ", timespec="milliseconds")
+    return utc_text(landmark.came_ms, "milliseconds", zone="+00:00")
 
 
 def refilled(

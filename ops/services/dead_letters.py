@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -20,6 +19,7 @@ from cdcbus.ops.services.topics import (
     end_offsets,
     first_offsets,
 )
+from cdcbus.plugins.dates import utc_text
 from cdcbus.plugins.errors import BusUnavailable, ConfigError
 from cdcbus.producer.config import FetchTask
 
@@ -151,5 +151,5 @@ def _dead_letter(record: KafkaRecord, place: str) -> FetchLetter:
     for name, value in record.headers:
         if name.startswith(PREFIX):
             fields[name.removeprefix(PREFIX)] = value or b""
-    time = datetime.fromtimestamp(record.time_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    time = utc_text(record.time_ms, "milliseconds", "T", "+00:00")
     return FetchLetter(LargeRow(place, fields.pop("reason", b"").decode()), time, fields)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from rich.text import Text
 
 from cdcbus.ops.services.topics import KafkaRecord
+from cdcbus.plugins.dates import utc_text
 from cdcbus.plugins.rowchange import Cell, Op, Row, RowChange
 
 PLAIN: Final = re.compile(r"[\w.:+-]+")
@@ -19,8 +19,7 @@ STYLES: Final = {Op.INSERT: "green", Op.UPDATE: "yellow", Op.DELETE: "red", Op.T
 
 def utc(epoch_ms: int) -> str:
     """A time as ISO text in UTC."""
-    moment = datetime.fromtimestamp(epoch_ms / 1000, UTC)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return utc_text(epoch_ms, "milliseconds", "T", "Z")
 
 
 def as_fields(record: KafkaRecord, change: RowChange) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from cdcbus.plugins.converters.canal_values import (
     rendered,
     sql_types,
 )
-from cdcbus.plugins.converters.json_cells import cells, parsed, whole_number
+from cdcbus.plugins.converters.json_cells import cells, parsed, time_us, whole_number
 from cdcbus.plugins.converters.record_template import Placeholder, RecordTemplate
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableDdl, TableId
@@ -368,7 +368,7 @@ def _origin(message: Mapping[str, Any]) -> Origin:
         pos=whole_number(message, "pos"),
         gtid=message.get("gtid") or "",
         server_id=whole_number(message, "serverId"),
-        commit_us=whole_number(message, "es") * 1000,
+        commit_us=time_us(message, "es", 1000),
     )
 
 

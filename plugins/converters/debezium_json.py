@@ -26,7 +26,7 @@ from typing import Any
 import orjson
 
 from cdcbus.plugins.converters.debezium_values import Decode, column_type, geometry
-from cdcbus.plugins.converters.json_cells import cells, parsed, whole_number
+from cdcbus.plugins.converters.json_cells import cells, parsed, time_us, whole_number
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import (
@@ -240,7 +240,7 @@ def _origin(source: Mapping[str, Any]) -> Origin:
         pos=whole_number(source, "pos"),
         gtid=str(source.get("gtid") or ""),
         server_id=whole_number(source, "server_id"),
-        commit_us=whole_number(source, "ts_us") or whole_number(source, "ts_ms") * 1000,
+        commit_us=time_us(source, "ts_us", 1) or time_us(source, "ts_ms", 1000),
     )
 
 

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 import orjson
 
+from cdcbus.plugins.dates import dated_us
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Cell
 
@@ -44,6 +45,12 @@ def whole_number(message: Mapping[str, Any], key: str) -> int:
     if not isinstance(value, int):
         raise ConversionError(f"{key} is not a whole number")
     return value
+
+
+def time_us(message: Mapping[str, Any], key: str, unit_us: int) -> int:
+    """A whole number of units as epoch microseconds; 0 where it is absent, null, or too large for a
+    date, as where the writer counts in another unit. Raises ConversionError for anything else."""
+    return dated_us(whole_number(message, key) * unit_us)
 
 
 def are_names(value: Any) -> bool:

@@ -14,7 +14,13 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from cdcbus.plugins.converters.json_cells import are_names, cells, parsed, whole_number
+from cdcbus.plugins.converters.json_cells import (
+    are_names,
+    cells,
+    parsed,
+    time_us,
+    whole_number,
+)
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Column, Op, Origin, Row, RowChange, Table, TableId, Unclear
@@ -115,5 +121,5 @@ def _origin(message: Mapping[str, Any]) -> Origin:
         pos=int(pos),
         gtid=str(message.get("gtid") or ""),
         server_id=whole_number(message, "server_id"),
-        commit_us=whole_number(message, "ts") * 1_000_000,
+        commit_us=time_us(message, "ts", 1_000_000),
     )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from cdcbus.plugins.converters.json_cells import are_names, cells, parsed, whole_number
+from cdcbus.plugins.converters.json_cells import are_names, cells, parsed, time_us
 from cdcbus.plugins.converters.read_only import ReadOnly
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
@@ -56,7 +56,7 @@ def read(message: Any) -> list[RowChange]:
         raise ConversionError(
             f"porterJson record of {schema}.{name}: keys or columns are not as porter writes them"
         )
-    origin = Origin(commit_us=whole_number(message, "storeTime") * 1000)
+    origin = Origin(commit_us=time_us(message, "storeTime", 1000))
     names = tuple(column["name"] for column in columns)
     table = _table(TableId(schema, name), names, tuple(keys))
     if op is Op.TRUNCATE:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from cdcbus.plugins.added.sources import RecordSource, SourcePlace, SourceRows
+from cdcbus.plugins.dates import dated_us
 from cdcbus.plugins.errors import (
     CdcError,
     ConfigError,
@@ -126,7 +127,7 @@ class OpenSource:
         for image in images:
             if image is not None:
                 _check_cells(image, change, where)
-        origin = Origin(commit_us=change.origin.commit_us, epoch=self._epoch)
+        origin = Origin(commit_us=dated_us(change.origin.commit_us), epoch=self._epoch)
         return replace(change, origin=origin)
 
 

@@ -8,12 +8,12 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from pymysqlreplication.constants import BINLOG
 
+from cdcbus.plugins.dates import utc_text
 from cdcbus.plugins.errors import ConfigError, PositionLost, SourceBehind
 from cdcbus.plugins.positions import BinlogPosition
 from cdcbus.producer.binlog import tagged_gtid
@@ -391,7 +391,7 @@ def _mysql_gtid(kind: int, body: bytes) -> str:
 
 def when(epoch_ms: int) -> str:
     """A time as shown to operators."""
-    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return utc_text(epoch_ms, zone=" UTC")
 
 
 def _committed(position: BinlogPosition) -> str:

@@ -9,11 +9,11 @@ import socket
 import time
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from threading import Event, Thread
 from typing import Any
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.plugins.dates import utc_text
 from cdcbus.plugins.errors import CdcError
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.task_status import State, TaskStatus
@@ -279,6 +279,4 @@ def both(*reports: Callable[[Any], None]) -> Callable[[Any], None]:
 
 def _utc(epoch_ms: int) -> str:
     """A time to the second; empty for 0, which means none."""
-    if not epoch_ms:
-        return ""
-    return f"{datetime.fromtimestamp(epoch_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}"
+    return utc_text(epoch_ms) if epoch_ms else ""

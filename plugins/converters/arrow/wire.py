@@ -11,6 +11,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cdcbus.plugins.dates import FIRST_US, LAST_US
 from cdcbus.plugins.time_zone import seconds_ahead
 
 NO_BYTES: Final = pa.scalar(b"", pa.binary())
@@ -39,7 +40,12 @@ class Wire:
 
 
 def _epoch_ms(numbers: pa.Array) -> pa.Array:
-    return pc.multiply_checked(pc.cast(pc.ascii_trim(numbers, ":,"), pa.int64()), MS_US)
+    """Raises ArrowInvalid for a number that is no date's, which `from_bytes` reads as unknown."""
+    moments = pc.multiply_checked(pc.cast(pc.ascii_trim(numbers, ":,"), pa.int64()), MS_US)
+    found = pc.min_max(moments).as_py()
+    if found["min"] is not None and not FIRST_US <= found["min"] <= found["max"] <= LAST_US:
+        raise pa.ArrowInvalid("a time that no date has")
+    return moments
 
 
 def _utc_times(times: pa.Array) -> pa.Array:

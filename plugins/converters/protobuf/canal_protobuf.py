@@ -29,6 +29,7 @@ from cdcbus.plugins.converters.protobuf.canal_schema import (
     canal_schema,
 )
 from cdcbus.plugins.converters.read_only import ReadOnly
+from cdcbus.plugins.dates import dated_us
 from cdcbus.plugins.errors import ConversionError
 from cdcbus.plugins.rowchange import Cell, Column, Op, Origin, Row, RowChange, Table, TableId
 
@@ -107,7 +108,7 @@ def _changes(entry: Entry, schema: CanalSchema, zone: tzinfo | None) -> list[Row
         raise ConversionError(f"canalProtobuf record with an event of unknown type {kind}")
     if not name.schema or not name.table:
         raise ConversionError("canalProtobuf record with rows of a table that is not named")
-    origin = Origin(gtid=header.gtid, commit_us=header.execute_time * 1000)
+    origin = Origin(gtid=header.gtid, commit_us=dated_us(header.execute_time * 1000))
     op = Op[kind]
     if op is Op.TRUNCATE:
         table, _ = _known_table(name, (), (), zone)

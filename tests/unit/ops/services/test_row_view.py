@@ -107,6 +107,8 @@ def test_no_text_plays_with_the_terminal(text: str) -> None:
 
 def test_times_are_utc_with_milliseconds() -> None:
     assert utc(0) == "1970-01-01T00:00:00.000Z"
+    # A record of a producer that counts in microseconds.
+    assert utc(1_700_000_000_123_456) == "(no date: 1700000000123456 ms)"
 
 
 @pytest.mark.parametrize(

@@ -346,6 +346,14 @@ def test_what_is_no_canal_row_is_named_never_skipped(value: bytes, words: str) -
         CONVERTER.from_bytes(value)
 
 
+@pytest.mark.parametrize("es", [1_714_532_645_678_901, 1_714_532_645_678_901_234, -(10**15)])
+def test_a_time_in_another_unit_is_unknown_and_costs_no_row(es: int) -> None:
+    for converter in (CONVERTER, CanalCompat()):
+        value = orjson.dumps({**FROM_CANAL, "es": es})
+        (first, _) = converter.from_bytes(value)
+        assert (first.after, first.origin.commit_us) == ({"id": "1", "note": "a"}, 0)
+
+
 AWKWARD = '"old":[{"a":"],\\"pkNames\\":"txLast":false,"type":"UPDATE"}'
 
 

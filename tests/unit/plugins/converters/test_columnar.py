@@ -25,6 +25,7 @@ FORMATS = ["canalRow", "oggJson"]
 TABLE = Table(
     TableId("shop", "orders"), tuple(Column(name) for name in ("id", "note", "state")), ("id",)
 )
+CONVERTED = make_converter("canalRow")
 ROW: Row = {"id": "1", "note": None, "state": "new"}
 
 
@@ -80,6 +81,14 @@ def check(records: list[bytes | None], converter: str, zone: str = "") -> Column
             change.origin.commit_us,
         )
     return found
+
+
+def test_a_time_that_no_date_has_is_left_to_the_converter() -> None:
+    known = [CONVERTED.to_bytes(insert()) for _ in range(MIN_ROWS + 3)]
+    unknown = [value.replace(b'"es":1700000000123', b'"es":1700000000123456') for value in known]
+    found = check([*known, *unknown], "canalRow")
+    seen = [us for group in found.groups for us in group.commit_us.to_pylist()]
+    assert set(seen) <= {0, 1_700_000_000_123_000}
 
 
 @pytest.mark.parametrize("converter", FORMATS)

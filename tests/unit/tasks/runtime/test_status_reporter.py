@@ -198,6 +198,20 @@ def test_an_end_by_an_error_is_told_with_its_sentence_and_a_stop_is_none(world: 
     assert world.minutes[-1] == (0, State.STOPPED)
 
 
+def test_a_time_that_no_date_has_does_not_end_the_reports(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_reporter, "REPORT_SECONDS", 0.01)
+    world.lag = Lag(last_row_ms=1_700_000_000_123_456)
+    with reporting(world) as reporter:
+        reporter(Progress())
+        wait_until(
+            lambda: world.stats[-1].last_row == "(no date: 1700000000123456 ms)", "the time", 10
+        )
+        reporter.status.reading("orders[0] from 5")
+        wait_until(lambda: world.states[-1] is State.WORKING, "WORKING", 10)
+
+
 def test_nothing_is_told_where_another_process_may_run_the_task(world: World) -> None:
     nodes: Any = world
     reporter = StatusReporter(TASK, nodes, "n1")
