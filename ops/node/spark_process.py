@@ -8,14 +8,15 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from threading import Lock, Thread
+from typing import Any
 
 import orjson
 
-from cdcbus.ops.node.task_process import TaskProcess, child_environment
+from cdcbus.ops.node.task_process import TaskProcess, child_environment, start_thread
 
 COMMAND = (sys.executable, "-m", "cdcbus", "node", "spark")
 CLOSE_SECONDS = 10.0
@@ -68,7 +69,8 @@ class SparkTask:
 
 class SparkProcess:
     """The shared process. Create it on the thread that lives as long as the node, as it ends with
-    that thread. `log`: for what belongs to no task. `on_end` is called when tasks have ended."""
+    that thread. `log`: for what belongs to no task. `on_end` is called when tasks have ended.
+    Raises OSError where it cannot be started."""
 
     def __init__(
         self, node_id: str, environment: Mapping[str, str], log: Path, on_end: Callable[[], object]
@@ -85,7 +87,8 @@ class SparkProcess:
         self._lost = ""
         # Closed here once it is inherited: otherwise `_listen` would never see the child's end of
         # it close.
-        with child_end:
+        with ExitStack() as undo, child_end:
+            undo.callback(self._connection.close)
             process = subprocess.Popen(
                 COMMAND,
                 stdin=child_end.fileno(),
@@ -96,10 +99,12 @@ class SparkProcess:
                 # it.
                 start_new_session=True,
             )
-        # `_listen` calls `on_end`, once it knows how the tasks have ended.
-        self._process = TaskProcess(process, log, lambda: None)
-        self._listener = Thread(target=self._listen, name=f"spark-{process.pid}", daemon=True)
-        self._listener.start()
+            # `_listen` calls `on_end`, once it knows how the tasks have ended.
+            self._process = TaskProcess(process, log, lambda: None)
+            self._listener = Thread(target=self._listen, name=f"spark-{process.pid}", daemon=True)
+            undo.callback(self._process.kill)
+            start_thread(self._listener)
+            undo.pop_all()
 
     @property
     def pid(self) -> int:
@@ -141,7 +146,7 @@ class SparkProcess:
     def _listen(self) -> None:
         with suppress(OSError), self._connection, self._connection.makefile("rb") as lines:
             for line in lines:
-                fields = orjson.loads(line)
+                fields = _fields_of(line)
                 # The first reason counts; later ones follow from it.
                 self._lost = self._lost or fields.get("lost", "")
                 # None: the task was already ended with the process, or is unknown.
@@ -165,3 +170,11 @@ class SparkProcess:
                 code, sentence, is_faultless=bool(self._lost) or self._blamed not in (None, task)
             )
         self._on_end()
+
+
+def _fields_of(line: bytes) -> Any:
+    """The fields of a line; none where the process was killed while it wrote it."""
+    try:
+        return orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return {}

@@ -36,7 +36,7 @@ from cdcbus.consumer.jvm.class_path import class_path
 from cdcbus.consumer.jvm.maven import java
 from cdcbus.consumer.spark.session import OpenSpark, shared_spark
 from cdcbus.ops.node.task_end import FAILED, end_of
-from cdcbus.ops.node.task_process import RotatedLog
+from cdcbus.ops.node.task_process import RotatedLog, start_thread
 from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.tasks.config.diagnostics import Severity
@@ -181,6 +181,7 @@ class _Tasks:
         self.spark: Future[OpenSpark] = Future()  # it starts while tasks continue
         self._channel, self._logs = channel, logs
         self._running: dict[int, tuple[Thread, Stop]] = {}
+        self._changing = Lock()
 
     def give_spark(self, opening: AbstractContextManager[OpenSpark], stop: Event) -> None:
         """Starts Spark for all tasks that ask for it, until `stop` is set. If it does not start,
@@ -201,23 +202,39 @@ class _Tasks:
             failed.set_exception(error)
 
     def start(self, number: int, task_id: str, log: Path) -> None:
+        """Starts the task. Never raises: the node is told why it has ended."""
         stop = Stop()
         self._logs.open(task_id, log)
         thread = Thread(
             target=self._run, args=(number, task_id, stop), name=f"task-{task_id}", daemon=True
         )
-        self._running[number] = thread, stop
-        thread.start()
+        try:
+            # Together: nobody can wait for a thread that has not started.
+            with self._changing:
+                self._running[number] = thread, stop
+                start_thread(thread)
+        except OSError as error:
+            del self._running[number]
+            self._tell_end(
+                number,
+                task_id,
+                FAILED,
+                f"it cannot be started on node {os.environ.get(NODE_VARIABLE, '')}: "
+                f"{error.strerror}; check its limits of threads and memory",
+            )
 
     def stop(self, number: int) -> None:
-        if number in self._running:
-            self._running[number][1].set()
+        _, stop = self._running.get(number, (None, None))
+        if stop is not None:
+            stop.set()
 
     def stop_all(self) -> None:
         """Returns when all have ended."""
-        for _, stop in list(self._running.values()):
+        with self._changing:
+            running = list(self._running.values())
+        for _, stop in running:
             stop.set()
-        for thread, _ in list(self._running.values()):
+        for thread, _ in running:
             thread.join()
 
     @contextmanager
@@ -261,11 +278,14 @@ class _Tasks:
                 f"unexpected {type(error).__name__}; please report it with the output of `cdcbus "
                 f"--debug task run {task_id}`"
             )
+        self._tell_end(number, task_id, code, sentence)
+        del self._running[number]
+
+    def _tell_end(self, number: int, task_id: str, code: int, sentence: str) -> None:
         # The log is closed first: the node may start the task again, with the same log, once it
         # knows.
         self._logs.close_of(task_id, sentence)
         self._channel.tell({"ended": number, "code": code, "sentence": sentence})
-        del self._running[number]
 
 
 class _StoppedBefore(Exception):

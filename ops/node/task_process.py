@@ -3,6 +3,7 @@ one log file, which is rotated."""
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import signal
@@ -34,7 +35,7 @@ def start_task(
     on_end: Callable[[], object],
 ) -> TaskProcess:
     """Starts a task. Call it on the thread that lives as long as the node, as the task ends with
-    that thread. `on_end` is called when the task has ended."""
+    that thread. `on_end` is called when the task has ended. Raises OSError."""
     process = subprocess.Popen(
         [sys.executable, "-m", "cdcbus", "task", "run", task_id],
         stdin=subprocess.DEVNULL,
@@ -58,6 +59,15 @@ def child_environment(environment: Mapping[str, str], node_id: str) -> dict[str,
     }
 
 
+def start_thread(thread: Thread) -> None:
+    """Starts a thread. Raises OSError where this process may have no more, as a process that cannot
+    be started does."""
+    try:
+        thread.start()
+    except RuntimeError as error:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN)) from error
+
+
 class TaskProcess:
     """A started task."""
 
@@ -66,11 +76,19 @@ class TaskProcess:
     def __init__(
         self, process: subprocess.Popen[bytes], log: Path, on_end: Callable[[], object]
     ) -> None:
+        """Raises OSError, and kills the process, where this one may have no more threads."""
         self._process, self.log, self._on_end = process, log, on_end
         # Enough for a sentence of several lines.
         self._last: deque[str] = deque(maxlen=20)
         self._reader = Thread(target=self._read, name=f"log-{process.pid}", daemon=True)
-        self._reader.start()
+        try:
+            start_thread(self._reader)
+        except OSError:
+            # Nobody would read what it prints.
+            self.kill()
+            assert process.stdout is not None
+            process.stdout.close()
+            raise
 
     @property
     def pid(self) -> int:

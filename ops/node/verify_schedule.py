@@ -171,12 +171,19 @@ class VerifySchedule:
         begun = Begun(time.time(), now(), self._settings.node_id, is_over=False)
         # Before the start: if the node ends during the verify, the next one sees it unfinished.
         self._nodes.put_begun(task_id, begun)
-        process = self._start_process(task_id, wanted, self._settings)
+        try:
+            process = self._start_process(task_id, wanted, self._settings)
+        except OSError as error:
+            raise CdcError(
+                f"the verify of task {task_id} cannot be started on node "
+                f"{self._settings.node_id}: {error.strerror}; check its limits of processes and "
+                "memory"
+            ) from error
         self._running = Running(task_id, begun, process)
 
 
 def start_verify(task_id: str, wanted: VerifyOrder, settings: NodeSettings) -> TaskProcess:
-    """Starts the process; it ends with the thread that starts it."""
+    """Starts the process; it ends with the thread that starts it. Raises OSError."""
     words = [sys.executable, "-m", "cdcbus", "node", "verify", task_id]
     process = subprocess.Popen(
         [*words, "--throttle", str(wanted.throttle)],

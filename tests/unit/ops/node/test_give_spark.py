@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
+from pathlib import Path
 from threading import Event, Thread
 from typing import Any
 
+import orjson
 import pytest
 
-from cdcbus.ops.node.spark_tasks import _Tasks
+from cdcbus.ops.node.spark_tasks import _Channel, _Logs, _obey, _Tasks
 from cdcbus.plugins.errors import CdcError
+from tests.support.no_threads import without_threads
 
 
 def tasks() -> _Tasks:
@@ -44,6 +48,26 @@ def test_who_has_asked_is_told_why_it_does_not_start_and_the_next_one_has_it_tri
     stop.set()
     giving.join(60)
     assert not giving.is_alive()
+
+
+def test_a_task_without_a_thread_ends_and_the_next_orders_are_obeyed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs, ours.makefile("rb") as told:
+        nothing: Any = None
+        node = _Tasks(nothing, nothing, nothing, _Channel(theirs), _Logs())
+        without_threads(monkeypatch, "task-")
+        ours.sendall(b"".join(b'{"start":%d,"task":"x","log":"x.log"}\n' % each for each in (1, 2)))
+        ours.shutdown(socket.SHUT_WR)
+        monkeypatch.chdir(tmp_path)
+        stop = Event()
+        _obey(_Channel(theirs), node, stop)
+        assert stop.is_set()
+        node.stop_all()
+        ends = [orjson.loads(told.readline()) for _ in range(2)]
+    assert [(each["ended"], each["code"]) for each in ends] == [(1, 1), (2, 1)]
+    assert "check its limits of threads" in ends[0]["sentence"]
 
 
 def test_what_fails_once_it_is_there_is_no_matter_of_its_start() -> None:

@@ -1,6 +1,7 @@
 """What a node makes of the ends of tasks that share one process: here a stand-in that says what
 it is told to say."""
 
+import os
 import signal
 import sys
 from collections.abc import Iterator
@@ -10,9 +11,10 @@ import pytest
 
 from cdcbus.ops.node import spark_process
 from cdcbus.ops.node.spark_process import SparkProcess, SparkTask
+from tests.support.no_threads import without_threads
 from tests.support.waiting import wait_until
 
-# Ends a task when told to stop it; `end`, `lost` and `hang` as task names make it do just that.
+# Ends a task when told to stop it; `end`, `lost`, `half` and `hang` as task names make it do just that.
 STAND_IN = """
 import json, os, signal, socket, sys
 connection = socket.socket(fileno=0)
@@ -23,6 +25,9 @@ for order in map(json.loads, connection.makefile("rb")):
         tell(ended=order["start"], code=1, sentence="it is broken")
     elif order.get("task") == "lost":
         tell(lost="ZooKeeper is away")
+        os.kill(os.getpid(), signal.SIGKILL)
+    elif order.get("task") == "half":
+        connection.sendall(b'{"ended":' + str(order["start"]).encode() + b',"code":1,"sent')
         os.kill(os.getpid(), signal.SIGKILL)
     elif order.get("task") == "exit":
         print("no Java here")
@@ -79,3 +84,21 @@ def test_who_is_killed_with_another_task_is_faultless(
     hanging.ask_to_stop()
     hanging.kill()
     assert end(good, hanging) == [(-signal.SIGKILL, "", True), (-signal.SIGKILL, "", False)]
+
+
+def test_a_process_that_is_killed_while_it_tells_an_end_ends_all(
+    process: SparkProcess, tmp_path: Path
+) -> None:
+    tasks = [process.start(task_id, tmp_path / "x.log") for task_id in ("good", "half")]
+    assert end(*tasks) == [(-signal.SIGKILL, "", False)] * 2
+
+
+def test_without_a_thread_for_its_reports_no_process_is_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark_process, "COMMAND", (sys.executable, "-c", STAND_IN))
+    without_threads(monkeypatch, "spark-")
+    with pytest.raises(OSError, match="temporarily unavailable"):
+        SparkProcess("n1", {}, tmp_path / "spark.log", lambda: None)
+    with pytest.raises(ChildProcessError):  # no child is left
+        os.waitpid(-1, os.WNOHANG)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -201,3 +203,24 @@ def test_a_throttle_that_is_not_given_is_the_default() -> None:
     found = wanted_of(text, {})
     assert found is not None
     assert replace(found).throttle == 50_000
+
+
+def test_one_that_cannot_be_started_is_begun_again(
+    beside: Beside, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    start = beside._started
+
+    def refuse(*_: object) -> TaskProcess:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    beside.is_long_ago("7", 2)
+    monkeypatch.setattr(beside.schedule, "_start_process", refuse)
+    for _ in range(2):
+        beside.schedule.look()
+    assert [message for message in caplog.messages if "cannot be started" in message] == [
+        "verify.schedule: the verify of task 7 cannot be started on node n1: Resource temporarily "
+        "unavailable; check its limits of processes and memory"
+    ]
+    monkeypatch.setattr(beside.schedule, "_start_process", start)
+    beside.schedule.look()
+    assert beside.ids == ["7"]

@@ -1,0 +1,45 @@
+"""The tasks that a node has claimed, where it cannot start one, and where ZooKeeper is silent."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from cdcbus.ops.alarms.complaints import Complaints
+from cdcbus.ops.node.held_task import NodeSettings
+from cdcbus.ops.node.held_tasks import HeldTasks
+from cdcbus.ops.services.offer import Offer
+from cdcbus.plugins.task_status import State
+from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
+from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.no_threads import without_threads
+
+
+@pytest.fixture
+def zookeeper() -> MemoryZooKeeper:
+    return MemoryZooKeeper()
+
+
+@pytest.fixture
+def held(zookeeper: MemoryZooKeeper, tmp_path: Path) -> HeldTasks:
+    client: Any = zookeeper
+    settings = NodeSettings("n1", 9, tmp_path, dict(os.environ))
+    return HeldTasks(settings, TaskNodes(client), Complaints(), Event())
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_task_for_which_no_thread_is_left_is_started_later(
+    held: HeldTasks, monkeypatch: pytest.MonkeyPatch, is_shared: bool
+) -> None:
+    """The node and its other tasks continue."""
+    without_threads(monkeypatch, "log-")
+    held.take("7", Offer(("a",), is_shared=is_shared), Run(State.STARTING))
+    task = held.tasks["7"]
+    assert (task.process, task.run.state, task.run.restarts) == (None, State.RETRYING, 1)
+    assert "cannot be started on node n1: Resource temporarily unavailable" in task.run.reason
+    with pytest.raises(ChildProcessError):  # no child is left
+        os.waitpid(-1, os.WNOHANG)
