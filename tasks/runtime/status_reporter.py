@@ -116,11 +116,27 @@ class StatusReporter:
     def _report_until_over(self) -> None:
         # The thread's log lines go to this task's log, as one process can run many tasks.
         TASK_AT_WORK.set(self._task.task_id)
+        self._continue_idle_time()
+        while not self._over.is_set():
+            try:
+                self._report_in_turns()
+            except Exception as error:
+                # A task that is not heard of any more would still count as WORKING.
+                LOG.error(
+                    "task %s: its state is not reported: unexpected %s, please report it; tried "
+                    "again in %g s",
+                    self._task.task_id,
+                    type(error).__name__,
+                    REPORT_SECONDS,
+                )
+                self._over.wait(REPORT_SECONDS)
+
+    def _report_in_turns(self) -> None:
+        """Returns when the task is over."""
         measure = lag_meter(self._task)
         reported = State.NEW
         reported_at = 0.0
         rows = 0
-        self._continue_idle_time()
         while not self._over.wait(LOOK_SECONDS):
             # Cleared before the look, so that a change during it is noticed by the next wait.
             self.status.changed.clear()

@@ -198,6 +198,28 @@ def test_an_end_by_an_error_is_told_with_its_sentence_and_a_stop_is_none(world: 
     assert world.minutes[-1] == (0, State.STOPPED)
 
 
+def test_an_error_in_a_report_does_not_end_the_reports(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(status_reporter, "REPORT_SECONDS", 0.01)
+    measured: list[object] = []
+
+    def measure(progress: object) -> Lag:
+        measured.append(progress)
+        if len(measured) == 1:
+            raise ValueError("a cell")
+        return Lag(records=7)
+
+    monkeypatch.setattr(status_reporter, "lag_meter", lambda _: measure)
+    with reporting(world) as reporter:
+        reporter(Progress())
+        wait_until(lambda: world.stats[-1].lag_records == 7, "a report after the error", 10)
+    assert (
+        "task 7: its state is not reported: unexpected ValueError, please report it; tried again "
+        "in 0.01 s"
+    ) in caplog.messages
+
+
 def test_a_time_that_no_date_has_does_not_end_the_reports(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
