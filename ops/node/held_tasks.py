@@ -59,6 +59,8 @@ class HeldTasks:
         self._complaints = complaints
         self._woken = woken
         self._spark: SparkProcess | None = None
+        # ZooKeeper has not answered while the node ends.
+        self._is_silent = False
 
     @property
     def used(self) -> int:
@@ -118,7 +120,8 @@ class HeldTasks:
             self._stop(held, _run(held, State.STARTING, held.run.order, reason))
 
     def end(self) -> None:
-        """Stops all tasks together. Returns when they have ended, by force after STOP_SECONDS."""
+        """Stops all tasks together. Returns when they have ended, by force after STOP_SECONDS.
+        Where ZooKeeper is silent, no task is given back: the claims end with the session."""
         reason = f"node {self._id} has ended"
         # All are asked before one is waited for, so that the node ends within STOP_SECONDS.
         for held in self.tasks.values():
@@ -143,11 +146,14 @@ class HeldTasks:
             if process.ended() is None:
                 return
         try:
-            self._give_back(task_id, held)
+            # Waited for once, not for each of hundreds of tasks.
+            if not self._is_silent:
+                self._give_back(task_id, held)
         except CdcError as error:
+            self._is_silent = isinstance(error, PositionUnavailable)
             # The node ends anyway: its claims end with its session.
             LOG.warning("task %s: %s", task_id, error)
-            self.tasks.pop(task_id, None)
+        self.tasks.pop(task_id, None)
 
     def _care(self, task_id: str, held: HeldTask) -> None:
         # An ended process comes first: its exit code decides, whatever was ordered meanwhile.

@@ -108,10 +108,11 @@ class StatusReporter:
             if not is_lost():
                 thread.join()
                 self.status.ended(last, reason)
-                self._report(0.0, Lag())
-                self._report_failure()
-                self._report_occurrences()
-                self._report_minute(Lag())
+                # A silent ZooKeeper is waited for once, not for each of these.
+                if self._report(0.0, Lag()):
+                    self._report_failure()
+                    self._report_occurrences()
+                    self._report_minute(Lag())
 
     def _report_until_over(self) -> None:
         # The thread's log lines go to this task's log, as one process can run many tasks.
@@ -224,19 +225,23 @@ class StatusReporter:
             for counts in group:
                 self._tables[counts.swimlane, counts.table] = counts
 
-    def _try(self, write: Callable[[], None]) -> None:
-        """Drops a report that cannot be written; the next one covers it as well."""
+    def _try(self, write: Callable[[], None]) -> bool:
+        """Drops a report that cannot be written; the next one covers it as well. Returns whether it
+        was written."""
         try:
             write()
         except CdcError as error:
             LOG.debug("task %s: %s", self._task.task_id, error)
+            return False
+        return True
 
     def _done(self) -> int:
         if self._progress is None:
             return 0
         return int(self._progress.done)
 
-    def _report(self, rows_per_second: float, lag: Lag) -> None:
+    def _report(self, rows_per_second: float, lag: Lag) -> bool:
+        """Writes the task's `stat`. Returns whether that was possible."""
         metrics = self._metrics
         counts = tuple(metrics.counts)
         # A measured skew is better than one that rows happen to show.
@@ -276,7 +281,7 @@ class StatusReporter:
             skipped=metrics.skipped,
             table_rates=self._rates.of(counts),
         )
-        self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
+        return self._try(lambda: self._nodes.put_stat(self._task.task_id, stat))
 
 
 def _rounded(seconds: float | None) -> float | None:

@@ -200,12 +200,17 @@ class Guard:
             self.rest(paths)
             with self._changing:
                 self._wanted -= paths.keys()
+            is_silent = False
             for path in paths:
                 try:
-                    self._let_go(path)
+                    # Waited for once, not for each swimlane: a task can have many.
+                    if not is_silent:
+                        self._let_go(path)
+                        continue
                 except PositionUnavailable:
-                    # The end of the session also releases it, but that may be far away.
-                    self._start_letting_go(path)
+                    is_silent = True
+                # The end of the session also releases it, but that may be far away.
+                self._start_letting_go(path)
 
     def take(self, paths: Mapping[str, dict[str, object]], stop: Event, end: Stop | None) -> bool:
         """See `Locks`."""

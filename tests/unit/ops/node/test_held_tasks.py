@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdcbus.ops.alarms.complaints import Complaints
-from cdcbus.ops.node.held_task import NodeSettings
+from cdcbus.ops.node.held_task import HeldTask, NodeSettings
 from cdcbus.ops.node.held_tasks import HeldTasks
 from cdcbus.ops.services.offer import Offer
 from cdcbus.plugins.task_status import State
@@ -43,3 +43,28 @@ def test_a_task_for_which_no_thread_is_left_is_started_later(
     assert "cannot be started on node n1: Resource temporarily unavailable" in task.run.reason
     with pytest.raises(ChildProcessError):  # no child is left
         os.waitpid(-1, os.WNOHANG)
+
+
+def test_a_silent_zookeeper_is_waited_for_once_when_a_node_ends(
+    held: HeldTasks, zookeeper: MemoryZooKeeper
+) -> None:
+    for number in range(100):
+        # They wait for their next start.
+        held.tasks[str(number)] = HeldTask(Offer(("a",)), Run(State.RETRYING))
+    zookeeper.is_silent = True
+    held.end()
+    assert held.tasks == {}
+    assert len(zookeeper.asked) == 1
+
+
+def test_tasks_are_given_back_when_a_node_ends(held: HeldTasks, zookeeper: MemoryZooKeeper) -> None:
+    nodes = TaskNodes(held._nodes.client)
+    for task_id in ("7", "8"):
+        assert nodes.claim(task_id, "n1")
+        held.tasks[task_id] = HeldTask(Offer(("a",)), Run(State.RETRYING, restarts=2))
+    held.end()
+    for task_id in ("7", "8"):
+        assert nodes.claimed_by(task_id) is None
+        run = nodes.run(task_id)
+        assert run is not None
+        assert (run.state, run.reason, run.restarts) == (State.STARTING, "node n1 has ended", 2)

@@ -252,6 +252,13 @@ def test_a_zookeeper_that_is_away_does_not_hold_the_task_up(world: World) -> Non
     assert world.stats[-1].state is State.DONE
 
 
+def test_a_silent_zookeeper_is_waited_for_once_at_the_end(world: World) -> None:
+    with pytest.raises(TargetRejected), reporting(world):
+        world.is_away = True
+        raise TargetRejected("no such row")
+    assert (world.failures, world.minutes) == ([], [])
+
+
 def test_the_time_without_rows_goes_on_over_a_restart(world: World) -> None:
     first = StatusReporter(TASK, world, "n1")  # type: ignore[arg-type]
     first._report(0.0, Lag())

@@ -1,0 +1,36 @@
+"""What becomes of the locks of a task's swimlanes where ZooKeeper does not answer."""
+
+from __future__ import annotations
+
+from threading import Event
+from typing import Any
+
+from cdcbus.tasks.zookeeper.lock import Guard, lock_path
+from tests.support.memory_zookeeper import MemoryZooKeeper
+from tests.support.waiting import wait_until
+
+SWIMLANES = [f"topic{number}" for number in range(30)]
+
+
+def test_a_silent_zookeeper_is_waited_for_once_and_each_lock_released_when_it_speaks() -> None:
+    zookeeper = MemoryZooKeeper()
+    client: Any = zookeeper
+    client.cdcbus_kept_seconds = 6.0
+    over = Event()
+    guard = Guard(client, lambda: None, over)
+    with guard.locks("7", SWIMLANES, "n1") as locks:
+        assert locks.take(Event(), None)
+        zookeeper.is_silent = True
+        # Only the block's own requests: threads that release later ask at once, too.
+        zookeeper.asked.clear()
+        guard._start_letting_go = (  # type: ignore[method-assign]
+            lambda path: left.append(path)
+        )
+        left: list[str] = []
+    assert len(zookeeper.asked) == 1
+    assert left == [lock_path("7", swimlane) for swimlane in sorted(SWIMLANES)]
+    zookeeper.is_silent = False
+    for path in left:
+        Guard._start_letting_go(guard, path)
+    wait_until(lambda: not zookeeper.names(lock_path("7")), "the locks to be released", 10)
+    over.set()
