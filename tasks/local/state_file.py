@@ -160,13 +160,18 @@ def state_file(path: Path, task_id: str) -> Iterator[StateFile]:
             # The kernel releases it however the process ends, so nothing is left to clean up.
             fcntl.flock(number, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            holder = os.pread(number, 20, 0).decode("ascii", "replace").strip() or "another one"
+            pid = os.pread(number, 20, 0).decode("ascii", "replace").strip()
+            holder = f"process {pid}" if pid else "another process"
             raise PositionError(
-                f"{path} is in use by process {holder}; stop that process, or name another file"
+                f"{path} is in use by {holder}; stop that process, or name another file"
             ) from error
-        # Who holds the lock, for the message above; the number itself locks nothing.
-        os.ftruncate(number, 0)
-        os.pwrite(number, f"{os.getpid()}\n".encode(), 0)
+        except OSError as error:
+            raise _failed(lock, "locked", error) from error
+        # Who holds the lock, for the message above; the number itself locks nothing, so that a full
+        # disk does no harm.
+        with suppress(OSError):
+            os.ftruncate(number, 0)
+            os.pwrite(number, f"{os.getpid()}\n".encode(), 0)
         yield StateFile(place, task_id)
     finally:
         os.close(number)

@@ -1,4 +1,5 @@
 import errno
+import fcntl
 import multiprocessing
 import os
 from pathlib import Path
@@ -226,6 +227,33 @@ def test_a_write_that_fails_leaves_the_file_as_it_was(
     assert FilePositions(StateFile(file, "1084"), "shop").load() == "before"
     store.save("after")  # may be repeated
     assert FilePositions(StateFile(file, "1084"), "shop").load() == "after"
+
+
+def test_a_full_disk_does_not_keep_the_file_from_being_locked(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "pwrite", full)
+    with state_file(file, "1084") as state:
+        with pytest.raises(PositionError, match="in use by another process"):
+            state_file(file, "1084").__enter__()
+        assert next_epoch(state, "shop")
+
+
+def test_a_file_system_that_gives_no_locks_is_named(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with (
+        pytest.raises(PositionError, match=r"\.lock cannot be locked: No locks available"),
+        state_file(file, "1084"),
+    ):
+        pass
 
 
 def test_what_the_task_saves_itself_is_never_an_edit(file: Path) -> None:
