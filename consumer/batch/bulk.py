@@ -6,8 +6,6 @@ from __future__ import annotations
 import logging
 from contextlib import suppress
 from functools import partial
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from threading import Event, Lock
 from time import monotonic
 
@@ -28,7 +26,7 @@ from cdcbus.consumer.batch.topic_watch import TopicWatch
 from cdcbus.consumer.config import LoadTask
 from cdcbus.consumer.records.records import same_in_all
 from cdcbus.consumer.spark.executor_health import ExecutorWatch
-from cdcbus.consumer.spark.kafka_stream import begin_at, end_offsets, kafka_stream
+from cdcbus.consumer.spark.kafka_stream import end_offsets, fresh_checkpoint, kafka_stream
 from cdcbus.consumer.spark.spark_errors import JVM_ENDED, jvm_ended, query_error, spark_error
 from cdcbus.plugins.log_context import TASK_AT_WORK
 from cdcbus.plugins.positions import TopicPartition
@@ -59,18 +57,14 @@ def stream_backlog(
     Finishes a batch that has begun, except when `stop` is set. Raises what ended the query."""
     try:
         session, scratch = spark.session
-        # Deleted after each query, as there can be many in a day.
-        with TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True) as checkpoint:
+        next_offsets = batches.progress.next_offsets
+        with fresh_checkpoint(scratch, next_offsets) as checkpoint:
             micro_batches = _MicroBatches(task, Executors(task, applier), batches, size, stop)
-            next_offsets = batches.progress.next_offsets
-            begin_at(Path(checkpoint), next_offsets)
             stream = kafka_stream(session, task, next_offsets, size.records)
             writer = stream.writeStream.foreachBatch(micro_batches)
             # For the jobs that this thread starts.
             session.sparkContext.setLocalProperty(POOL, task.task_id)
-            query = micro_batches.start(
-                writer.option("checkpointLocation", Path(checkpoint).as_uri())
-            )
+            query = micro_batches.start(writer.option("checkpointLocation", checkpoint.as_uri()))
             executor_watch = ExecutorWatch(status, session, query)
             try:
                 _await_end(task, query, micro_batches, watch, executor_watch)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import orjson
@@ -12,6 +14,7 @@ from pyspark.sql.functions import unix_millis
 from pyspark.sql.streaming.query import StreamingQuery
 
 from cdcbus.consumer.config import LoadTask
+from cdcbus.consumer.spark.spark_errors import unwritable
 from cdcbus.plugins.kafka.config import PublishConfig
 from cdcbus.plugins.positions import TopicPartition
 
@@ -53,6 +56,21 @@ def kafka_stream(
         more = ["key"]
     read = spark.readStream.format("kafka").options(**options).load()
     return read.select(*COLUMNS, unix_millis("timestamp").alias("kafka_ms"), *more)
+
+
+@contextmanager
+def fresh_checkpoint(scratch: Path, offsets: Mapping[TopicPartition, int]) -> Iterator[Path]:
+    """A new checkpoint for the length of a block, with the offsets at which its query begins, see
+    `begin_at`. Raises SparkUnavailable where it cannot be written."""
+    with ExitStack() as stack:
+        try:
+            # Deleted after each query, as there can be many in a day.
+            made = TemporaryDirectory(dir=scratch, ignore_cleanup_errors=True)
+            folder = Path(stack.enter_context(made))
+            begin_at(folder, offsets)
+        except OSError as error:
+            raise unwritable(scratch, error) from error
+        yield folder
 
 
 def begin_at(checkpoint: Path, offsets: Mapping[TopicPartition, int]) -> None:

@@ -38,7 +38,7 @@ from cdcbus.consumer.spark.settings import (
     joined,
     with_attempts,
 )
-from cdcbus.consumer.spark.spark_errors import JVM_ENDED, causes
+from cdcbus.consumer.spark.spark_errors import JVM_ENDED, causes, unwritable
 from cdcbus.consumer.spark.stderr import filtered_stderr
 from cdcbus.plugins.errors import (
     CdcError,
@@ -87,7 +87,7 @@ def shared_spark(
 
         @contextmanager
         def open_session(task: LoadTask, _stop: Event) -> Iterator[tuple[SparkSession, Path]]:
-            folder = Path(tempfile.mkdtemp(dir=scratch))
+            folder = _new_folder(scratch)
             try:
                 yield spark.newSession(), folder
             except Exception as error:
@@ -141,7 +141,7 @@ def _application(
             signal.signal(signal.SIGINT, on_interrupt)
         try:
             if has_executors(spark):
-                spark.sparkContext.addPyFile(str(package_zip(scratch)))
+                spark.sparkContext.addPyFile(str(_package(scratch)))
             yield spark, scratch
         except Exception as error:
             if not stop.is_set() and _is_ended(spark):
@@ -156,12 +156,31 @@ def _application(
 def _scratch_folder() -> Iterator[Path]:
     """Yields an empty folder, which is deleted after the block, even where Spark does not start.
     Removes the folders of killed tasks first."""
-    _remove_leftovers()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_SCRATCH}{os.getpid()}-"))
+    try:
+        parent = Path(tempfile.gettempdir())
+    except OSError as error:
+        raise unwritable("any folder", error) from error
+    _remove_leftovers(parent)
+    folder = _new_folder(parent, f"{_SCRATCH}{os.getpid()}-")
     try:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _new_folder(parent: Path, prefix: str = "") -> Path:
+    """A new folder. Raises SparkUnavailable where it cannot be made."""
+    try:
+        return Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
+    except OSError as error:
+        raise unwritable(parent, error) from error
+
+
+def _package(folder: Path) -> Path:
+    try:
+        return package_zip(folder)
+    except OSError as error:
+        raise unwritable(folder, error) from error
 
 
 def _settings(
@@ -240,9 +259,9 @@ def has_executors(spark: SparkSession) -> bool:
     return is_cluster(str(spark.sparkContext.master))
 
 
-def _remove_leftovers() -> None:
+def _remove_leftovers(parent: Path) -> None:
     """Removes scratch folders of killed tasks: a folder's name holds the id of its process."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+    for folder in parent.glob(f"{_SCRATCH}*"):
         pid, _, _ = folder.name.removeprefix(_SCRATCH).partition("-")
         if pid.isdigit() and not _is_alive(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)

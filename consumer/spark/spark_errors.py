@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -42,6 +43,8 @@ _PASSING = (
 )
 # Spark's texts for a job of which a part has failed ATTEMPTS times.
 _LOST = ("ExecutorLostFailure", "Python worker exited unexpectedly")
+# Where Spark keeps its files. Without room there, another attempt may find some.
+_FULL = ("No space left on device", "Disk quota exceeded")
 # Kafka's client raises a ConfigException, although the name service may be back soon.
 _UNRESOLVED = "No resolvable bootstrap urls"
 
@@ -57,6 +60,14 @@ def spark_error(task: LoadTask, error: BaseException) -> CdcError:
     if java is None:
         return classified(task, str(error), [])
     return _java_error(task, java)
+
+
+def unwritable(folder: Path | str, error: OSError) -> SparkUnavailable:
+    """The error for a folder of temporary files that cannot be written, as on a full disk."""
+    return SparkUnavailable(
+        f"Spark's temporary files cannot be written in {folder}: {error.strerror}; make room "
+        "there, or name another folder (TMPDIR)"
+    )
 
 
 def jvm_ended(task: LoadTask, error: BaseException) -> SparkEnded:
@@ -111,6 +122,11 @@ def classified(task: LoadTask, text: str, classes: Sequence[str]) -> CdcError:
         return BusRejected(f"Kafka at {task.source.servers} refuses Spark: {reason}; {remedy}")
     if any(name in _PASSING for name in classes) or _UNRESOLVED in text:
         return BusUnavailable(f"Spark cannot read from Kafka at {task.source.servers}: {reason}")
+    if any(words in text for words in _FULL):
+        return SparkUnavailable(
+            f"task {task.task_id}: Spark cannot write its temporary files: {reason}; make room "
+            "there (spark.local.dir, TMPDIR)"
+        )
     if any(words in text for words in _LOST):
         return SparkUnavailable(f"Spark's executors were lost again and again: {reason}")
     return CdcError(f"task {task.task_id}: Spark failed: {reason}")

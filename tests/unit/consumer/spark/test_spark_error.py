@@ -110,6 +110,15 @@ def test_executors_that_are_lost_as_often_as_spark_tries_are_tried_again(loss: s
     assert policy_of(error).action is Action.RETRY
 
 
+@pytest.mark.parametrize("reason", ["No space left on device", "Disk quota exceeded"])
+def test_a_full_disk_is_waited_for(reason: str) -> None:
+    error = classified(
+        TASK, f"Job aborted due to stage failure\njava.io.IOException: {reason}", OUTER
+    )
+    assert type(error) is SparkUnavailable
+    assert "Spark cannot write its temporary files" in str(error)
+
+
 def test_a_name_service_that_is_away_passes() -> None:
     text = (
         "KafkaException: Failed to construct kafka consumer\nConfigException: No resolvable "
