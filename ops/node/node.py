@@ -27,6 +27,7 @@ from cdcbus.plugins.errors import CdcError, ConfigError, PositionUnavailable
 from cdcbus.plugins.task_status import State
 from cdcbus.tasks.zookeeper.dist_nodes import DistNodes
 from cdcbus.tasks.zookeeper.node_registry import BusNodes, NodeWish
+from cdcbus.tasks.zookeeper.positions import session_seconds
 from cdcbus.tasks.zookeeper.tasks import ENDED, DesiredState, Run, TaskNodes
 from cdcbus.tasks.zookeeper.znode import now
 
@@ -37,6 +38,8 @@ CARE_SECONDS = 15.0
 STAT_SECONDS = 5.0
 # For each swimlane that it has: emptier nodes take tasks faster.
 TAKE_PAUSE_SECONDS = 0.1
+# How much longer than a session a predecessor's lock is waited for.
+REGISTER_SECONDS = 4.0
 
 
 class Node:
@@ -79,8 +82,9 @@ class Node:
             self._end()
 
     def _register(self, stop: Event) -> None:
-        # A predecessor on another machine holds the lock until its session ends, 6 s by default.
-        deadline = time.monotonic() + 10
+        # A predecessor on another machine, which may have failed, holds the lock until its session
+        # ends.
+        deadline = time.monotonic() + session_seconds(self._nodes.client) + REGISTER_SECONDS
         while (other := self._nodes.register(self._id)) is not None and not stop.is_set():
             if time.monotonic() > deadline:
                 who = f"process {other.text('processId') or '?'} on {other.text('hostName') or '?'}"

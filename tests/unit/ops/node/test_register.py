@@ -1,0 +1,55 @@
+"""A node that begins while another process, perhaps of a machine that has failed, has its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Event
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cdcbus.ops.node import node as node_module
+from cdcbus.ops.node.held_task import NodeSettings
+from cdcbus.ops.node.node import Node
+from cdcbus.plugins.errors import ConfigError
+from tests.support.memory_zookeeper import MemoryZooKeeper
+
+LOCK = "/datas/node/n1/lock"
+SESSION_SECONDS = 40.0
+
+
+class Waiting(Event):
+    """Time passes where it is waited for; after `gone_after` the other's session has ended."""
+
+    def __init__(self, zookeeper: MemoryZooKeeper, gone_after: float) -> None:
+        super().__init__()
+        self.now = 0.0
+        self._zookeeper, self._gone_after = zookeeper, gone_after
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self.now += timeout or 0.0
+        if self.now >= self._gone_after and LOCK in self._zookeeper.nodes:
+            self._zookeeper.delete_async(LOCK)
+        return self.is_set()
+
+
+def register(monkeypatch: pytest.MonkeyPatch, gone_after: float) -> Waiting:
+    client: Any = MemoryZooKeeper()
+    client.cdcbus_kept_seconds = SESSION_SECONDS
+    client.put(LOCK, {"processId": 5, "hostName": "other"})
+    stop = Waiting(client, gone_after)
+    monkeypatch.setattr(node_module, "time", SimpleNamespace(monotonic=lambda: stop.now))
+    Node(NodeSettings("n1", 9, Path(), {}), client)._register(stop)
+    return stop
+
+
+def test_the_session_of_a_machine_that_has_failed_is_waited_for(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert register(monkeypatch, SESSION_SECONDS).now == SESSION_SECONDS
+
+
+def test_another_process_that_runs_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ConfigError, match="node n1 is process 5 on other already"):
+        register(monkeypatch, 3600.0)
