@@ -140,8 +140,10 @@ class Watch:
         )
         # One in the future is of a clock that was ahead.
         restarts = tuple(at for at in before.restarts if 0 <= now - at < HOUR_SECONDS)
-        # No node can restart a task that was started by hand.
-        may_restart = len(restarts) < limits.recoveries and not status.is_by_hand
+        # No node can restart a task that was started by hand, and a task that is being stopped must
+        # not be started again: one that is stuck takes long to stop.
+        may_restart = len(restarts) < limits.recoveries and seen.is_wanted
+        may_restart &= not status.is_by_hand
         is_restarted = may_restart and any(map(_is_cured_by_restart, notices))
         # Written before it is done: a node that dies in between must not let the next one restart
         # the task more often than it may.
@@ -159,7 +161,7 @@ class Watch:
         for notice in notices:
             self._log(task_id, notice, status.state)
         if is_restarted:
-            self._restart(tasks, task_id, f"{len(restarts)} of {limits.recoveries}")
+            self._restart(tasks, status, f"{len(restarts)} of {limits.recoveries}")
         if after.waiting:
             self._open.append(_Open(task_id, after, version, status.state, limits.receivers))
 
@@ -181,13 +183,16 @@ class Watch:
             verified=verified,
         )
 
-    def _restart(self, tasks: TaskNodes, task_id: str, count: str) -> None:
-        LOG.warning("task %s is stuck and is restarted (%s an hour)", task_id, count)
+    def _restart(self, tasks: TaskNodes, status: Status, count: str) -> None:
+        """Raises PositionConflict where an operator has given another command meanwhile, such as to
+        stop it."""
+        LOG.warning("task %s is stuck and is restarted (%s an hour)", status.task_id, count)
         tasks.want(
-            task_id,
+            status.task_id,
             is_working=True,
             by=f"node {self.node_id}, as the task is stuck",
             what="task restart",
+            order=status.order,
         )
 
     def _send(self) -> None:

@@ -17,12 +17,13 @@ outdated.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import astuple, dataclass
 from typing import Any
 
 import orjson
 from kazoo.client import KazooClient
-from kazoo.exceptions import NotEmptyError
+from kazoo.exceptions import BadVersionError, NoNodeError, NotEmptyError
 
 from cdcbus.plugins.errors import ConfigError, PositionConflict
 from cdcbus.plugins.task_status import State
@@ -34,6 +35,7 @@ from cdcbus.tasks.zookeeper.stat import Stat, stat_from_json, stat_to_json
 from cdcbus.tasks.zookeeper.znode import (
     JsonNode,
     Watch,
+    answer,
     camel_case_fields,
     drop_node,
     get_children,
@@ -115,18 +117,37 @@ class TaskNodes:
             )
         return DesiredState(status == WORKING, node.mzxid, node.text("by"), node.text("at"))
 
-    def want(self, task_id: str, is_working: bool, by: str, what: str = "") -> None:
-        """Gives a command, recorded in the audit as `what`, by default as start or stop."""
+    def want(
+        self, task_id: str, is_working: bool, by: str, what: str = "", order: int | None = None
+    ) -> None:
+        """Gives a command, recorded in the audit as `what`, by default as start or stop. `order`:
+        raises PositionConflict where this is no longer the last command."""
         status = WORKING if is_working else STOPPED
         fields = {"taskId": task_id, "status": status, "by": by, "at": now()}
         if not what:
             what = "task start" if is_working else "task stop"
+        path = f"{TASKS}/{task_id}/wanted"
         with audited(self.client, by, what, f"task {task_id}"):
-            put_node(self.client, f"{TASKS}/{task_id}/wanted", fields)
+            if order is None:
+                put_node(self.client, path, fields)
+            else:
+                self._replace(path, fields, order)
         # Starting the task again resolves porter's errors of it.
         if is_working:
             for swimlane in get_children(self.client, f"{TASKS}/{task_id}/error"):
                 drop_node(self.client, f"{TASKS}/{task_id}/error/{swimlane}")
+
+    def _replace(self, path: str, fields: Mapping[str, object], order: int) -> None:
+        """Writes a command in place of the one with this number, and of no other."""
+        node = get_node(self.client, path)
+        with reported(path):
+            try:
+                if node is not None and node.mzxid == order:
+                    answer(self.client.set_async(path, orjson.dumps(fields), version=node.version))
+                    return
+            except (BadVersionError, NoNodeError):
+                pass
+        raise PositionConflict(f"{path} holds another command by now, which counts")
 
     def claimed_by(self, task_id: str, watch: Watch | None = None) -> str | None:
         """The node that has taken the task, if any."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +16,11 @@ from cdcbus.ops.alarms.state import Kind, Notice
 from cdcbus.ops.alarms.store import AlarmNodes, TaskAlarms
 from cdcbus.ops.alarms.watch import AGAIN_SECONDS, REFUSED_SECONDS, Watch
 from cdcbus.plugins.task_status import State
+from cdcbus.tasks.control.bus_settings import read_bus_settings
+from cdcbus.tasks.zookeeper.stat import Stat
+from cdcbus.tasks.zookeeper.tasks import Run, TaskNodes
+from cdcbus.tasks.zookeeper.znode import now
+from tests.support.memory_zookeeper import MemoryZooKeeper
 
 
 class Mail:
@@ -98,3 +106,63 @@ def is_open(task_id: str, at: float) -> watch._Open:
     """A task with a notice of this time."""
     notice = Notice(Kind.RAISED, f"rule-{at}", f"task {task_id} is wrong", at, at)
     return watch._Open(task_id, TaskAlarms(waiting=(notice,)), 0, State.ERROR, ())
+
+
+class Stuck(MemoryZooKeeper):
+    """A bus whose only task is stuck. `before_audit`: done while a command is being given."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.before_audit: Callable[[], object] | None = None
+        client: Any = self
+        self.tasks = TaskNodes(client)
+        self.put("/datas/task/7/dist/t", {"positionCheckInterval": 1, "alarm.stuckSeconds": 300})
+        self.tasks.want("7", True, "ann")
+        assert self.tasks.claim("7", "n1")
+        self.put("/datas/task/7/lock/t", {"processId": os.getpid(), "nodeId": "n1"})
+        wanted = self.tasks.wanted("7")
+        assert wanted is not None
+        self.tasks.put_run("7", Run(State.WORKING, "", wanted.order, "n1"))
+        self.tasks.put_stat(
+            "7",
+            Stat(
+                State.WORKING,
+                at=now(),
+                node_id="n1",
+                process_id=os.getpid(),
+                lag_records=5,
+                still_seconds=1000.0,
+            ),
+        )
+
+    def create_async(self, path: str, data: bytes, **options: Any) -> Any:
+        if path == "/datas/audit/" and self.before_audit is not None:
+            act, self.before_audit = self.before_audit, None
+            act()
+        return super().create_async(path, data, **options)
+
+    def look(self) -> str:
+        """Looks at it once; returns who gave the last command."""
+        client: Any = self
+        settings = {"CDCBUS_ALARM_RECOVERIES": "1", "CDCBUS_ALARM_HOLDSECONDS": "0"}
+        Watch(client, read_bus_settings({}, None, settings, Path()), "n1").look()
+        wanted = self.tasks.wanted("7")
+        assert wanted is not None
+        return f"{wanted.by}: {'start' if wanted.is_working else 'stop'}"
+
+
+def test_a_stuck_task_is_started_again() -> None:
+    assert Stuck().look() == "node n1, as the task is stuck: start"
+
+
+def test_a_stuck_task_that_is_being_stopped_is_not_started_again() -> None:
+    """It counts as WORKING until its node lets go of it, which can take half a minute."""
+    bus = Stuck()
+    bus.tasks.want("7", False, "bob")
+    assert bus.look() == "bob: stop"
+
+
+def test_a_command_that_is_given_while_a_stuck_task_is_started_again_counts() -> None:
+    bus = Stuck()
+    bus.before_audit = lambda: bus.tasks.want("7", False, "bob")
+    assert bus.look() == "bob: stop"
