@@ -166,7 +166,7 @@ class ChunkSender:
 
     def send_due(self) -> None:
         """Sends the chunks that the stream has passed, if it is at a boundary."""
-        if not self._is_at_edge:
+        if self.is_over or not self._is_at_edge:
             return
         is_sent = False
         while self.chunks and self.chunks[0].read.high <= self._passed:

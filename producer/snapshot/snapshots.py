@@ -90,12 +90,18 @@ class Snapshots:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """Gives the stream's thread the turn: the reading thread sends nothing to Kafka meanwhile.
-        Raises the failure of the reading thread."""
+        """Gives the stream's thread the turn: the reading thread sends nothing to Kafka meanwhile,
+        nor after a turn that has failed. Raises the failure of the reading thread."""
         with self._changed:
             if self._thread.failure is not None:
                 raise self._thread.failure
-            yield
+            try:
+                yield
+            except BaseException:
+                # A part of a transaction may have been sent: a chunk would be committed with it, as
+                # if the stream were at the edge before it.
+                self._sender.is_over = True
+                raise
 
     def check(self) -> None:
         """Raises SourceMisconfigured if the snapshot of some table has failed."""

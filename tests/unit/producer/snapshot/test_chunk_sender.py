@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from cdcbus.plugins.errors import UnreadableEvent
 from cdcbus.producer.binlog.coordinates import BinlogCoordinates
 from cdcbus.producer.snapshot.progress import (
     TableState,
@@ -104,3 +105,21 @@ def test_a_table_without_a_key_is_noted_before_its_rows_are_sent(world: World) -
     world.run()
     assert world.ids() == [1, 2, 3, 4, 5]
     assert world.store.states[-2:] == [TableState.SENDING, TableState.DONE]
+
+
+def test_nothing_is_sent_after_a_part_of_a_transaction_that_failed(world: World) -> None:
+    """Where rows and position are one Kafka transaction, it would be committed, and come again."""
+
+    def fail() -> None:
+        with pytest.raises(UnreadableEvent), world.snapshots.turn():
+            raise UnreadableEvent("its second row")
+
+    world.during = [fail]
+    world.run()
+    assert (world.ids(), world.edges) == ([], [])
+
+
+def test_nothing_is_sent_once_the_stream_has_ended(world: World) -> None:
+    world.during = [lambda: world.snapshots.__exit__()]
+    world.run()
+    assert (world.ids(), world.edges) == ([], [])
