@@ -78,6 +78,8 @@ class TaskProcess:
     ) -> None:
         """Raises OSError, and kills the process, where this one may have no more threads."""
         self._process, self.log, self._on_end = process, log, on_end
+        # It has ended, and what it left running was killed.
+        self._is_over = False
         # Enough for a sentence of several lines.
         self._last: deque[str] = deque(maxlen=20)
         self._reader = Thread(target=self._read, name=f"log-{process.pid}", daemon=True)
@@ -96,13 +98,15 @@ class TaskProcess:
 
     def ended(self) -> int | None:
         """Its exit code, negative for the signal that ended it, once all that it printed is in
-        the log; None while it runs."""
+        the log; None while it runs. What it has left running is killed."""
         code = self._process.poll()
-        # After a kill there is no sentence to wait for.
-        if code is None or code < 0:
+        if code is None or self._is_over:
             return code
-        # Not longer, as a process that the task left running can hold the pipe.
-        self._reader.join(1)
+        # After a kill there is no sentence to wait for. Not longer, as a process that the task left
+        # running can hold the pipe.
+        if code >= 0:
+            self._reader.join(1)
+        self.kill()
         return code
 
     def ask_to_stop(self) -> None:
@@ -116,11 +120,15 @@ class TaskProcess:
             self._process.wait(seconds)
 
     def kill(self) -> None:
-        """SIGKILL to it and its children."""
+        """SIGKILL to it and its children; nothing once it has ended and was killed."""
+        # By now its number can be that of another process, whose group would be killed.
+        if self._is_over:
+            return
         # Also after its end: the group may have outlived it.
         with suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        self._is_over = True
 
     def last_words(self) -> str:
         """The sentence that it ended with; empty without one."""

@@ -1,6 +1,7 @@
 """What a node decides by itself: what it may take, when it starts a failed task again, and what
 it keeps of what a task prints."""
 
+import os
 import subprocess
 import sys
 import threading
@@ -108,6 +109,20 @@ def test_the_last_words_are_the_sentence_behind_the_log(tmp_path: Path) -> None:
         .last_words()
         .endswith("INFO x")
     )
+
+
+def test_a_process_that_has_ended_is_killed_once_with_what_it_left_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Later its number can be that of another process."""
+    killed: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda number, _: killed.append(number))
+    process = printed("x\n", tmp_path / "1.log", code=3)
+    for _ in range(2):
+        assert process.ended() == 3
+        process.kill()
+    assert killed == [process.pid]
+    assert (process.ended(), process.last_words()) == (3, "x")
 
 
 def test_a_warning_about_settings_is_no_part_of_the_last_words(tmp_path: Path) -> None:
