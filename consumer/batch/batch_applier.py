@@ -97,14 +97,14 @@ class BatchApplier:
         that wait for each other are not an error, as they are applied in another way next."""
         # Executors have no partition yet. While they do, nobody looks around.
         self._compare_offsets()
-        self.progress.batch_since = time.time()
+        self.progress.batch_since = time.monotonic()
         self.progress.received.update(ends)
         self._is_torn = True
         try:
             waiting = self._apply(apply, ends, is_held=is_held)
             self._is_torn = False
         finally:
-            if time.time() - self.progress.batch_since > LONG_SECONDS:
+            if time.monotonic() - self.progress.batch_since > LONG_SECONDS:
                 self.progress.received.update(self.progress.next_offsets)
             self.progress.batch_since = 0.0
         self._positions.save_if_due(self.progress.next_offsets, self.progress.last)

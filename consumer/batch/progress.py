@@ -42,7 +42,8 @@ class Progress:
     # The last batch.
     batch: BatchReport = field(default_factory=BatchReport)
     swimlanes: dict[str, BatchReport] = field(default_factory=dict)
-    # When the batch in progress began; 0 between batches.
+    # When the batch in progress began, by the monotonic clock; 0 between batches. Another thread
+    # may set it back between two looks.
     batch_since: float = 0.0
     next_offsets: dict[TopicPartition, int] = field(default_factory=dict)
     # The last record before each next offset.
@@ -120,11 +121,12 @@ class Progress:
         self.batch = batch
         now = time.time()
         if batch.records and self.batch_since:
-            self.applied.record(now - self.batch_since, batch.records)
+            seconds = time.monotonic() - self.batch_since
+            self.applied.record(seconds, batch.records)
             # The first and the last record each stand for half of the batch.
             for came_ms in (batch.first_kafka_ms, batch.last_kafka_ms):
                 if came_ms / 1000 >= self.since:
-                    self.taken.record(self.batch_since - came_ms / 1000, batch.records / 2)
+                    self.taken.record(now - seconds - came_ms / 1000, batch.records / 2)
         for sentence in batch.altered:
             self.ddl.append((now, sentence))
         for table, report in batch.tables.items():

@@ -131,9 +131,11 @@ class LoadMetrics:
     @property
     def batch_seconds(self) -> float:
         """How long the batch in progress has been applied; 0 between batches."""
-        if self._progress is None or not self._progress.batch_since:
+        if self._progress is None:
             return 0.0
-        return time.time() - self._progress.batch_since
+        # Read once: the batch may end meanwhile, on the task's own thread.
+        since = self._progress.batch_since
+        return time.monotonic() - since if since else 0.0
 
     @property
     def beats(self) -> Mapping[str, float]:

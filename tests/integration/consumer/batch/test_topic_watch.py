@@ -72,7 +72,7 @@ def test_neither_a_task_that_has_all_nor_one_at_work_nor_one_that_gets_on_is_sta
     put(kafka, make_topic(name), 300)
     has_all = Reading(name, kafka, 300)
     at_work = Reading(name, kafka, 2)
-    at_work.progress.batch_since = time.time()
+    at_work.progress.batch_since = time.monotonic()
     gets_on = Reading(name, kafka, 2)
     replayed = Reading(name, kafka, 7, start=Replay(0, 6))
     stalled = Reading(name, kafka, 2)

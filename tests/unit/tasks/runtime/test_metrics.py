@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from functools import partial
 from itertools import chain
+
+import pytest
 
 from cdcbus.consumer.batch.progress import Progress
 from cdcbus.consumer.offsets.start_offsets import Starts
@@ -97,17 +101,47 @@ def test_a_fetch_task_tells_each_stage_and_takes_the_clocks_difference_out_that_
 def test_a_consumer_task_tells_how_long_records_wait_and_how_long_they_are_applied() -> None:
     metrics, progress = at_work(), Progress(since=time.time() - 100)
     one = batch(10, committed=50.0, came=40.0)
-    progress.batch_since = time.time() - 30
+    progress.batch_since = time.monotonic() - 30
     progress.add(one, [("t", one)])
     progress.batch_since = 0.0
     early = batch(10, committed=500.0, came=400.0)  # before its start
-    progress.batch_since = time.time() - 1
+    progress.batch_since = time.monotonic() - 1
     progress.add(early, [("t", early)])
     metrics.see(progress)
     latencies = metrics.latencies(None)
     assert 10 <= latencies["kafka_to_taken"].p50 <= latencies["kafka_to_taken"].p99 < 12
     assert 1 <= latencies["taken_to_target"].p50 < 2
     assert 30 <= latencies["taken_to_target"].p99 < 32
+
+
+def test_a_batch_in_progress_is_timed_whatever_becomes_of_the_machines_clock(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    metrics, progress = LoadMetrics(), Progress()
+    assert metrics.batch_seconds == 0.0
+    metrics.see(progress)
+    assert metrics.batch_seconds == 0.0
+    progress.batch_since = time.monotonic() - 30
+    ahead = time.time() + 3600
+    monkeypatch.setattr(time, "time", lambda: ahead)
+    assert 30 <= metrics.batch_seconds < 60
+
+
+def test_a_batch_that_ends_while_it_is_timed_has_not_taken_since_1970(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An alarm would have the task restarted."""
+    metrics, progress = LoadMetrics(), Progress()
+    metrics.see(progress)
+
+    def end(clock: Callable[[], float]) -> float:
+        progress.batch_since = 0.0
+        return clock()
+
+    progress.batch_since = time.monotonic() - 2
+    for name in ("time", "monotonic"):
+        monkeypatch.setattr(time, name, partial(end, getattr(time, name)))
+    assert metrics.batch_seconds < 60
 
 
 def test_a_source_whose_clock_is_ahead_is_noticed() -> None:
