@@ -3,8 +3,9 @@ they do not hold the record, but say where to find the row."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from time import monotonic
 from typing import NamedTuple
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
@@ -24,6 +25,7 @@ from cdcbus.plugins.errors import BusUnavailable, ConfigError
 from cdcbus.producer.config import FetchTask
 
 WAIT_SECONDS = 30.0
+NO_ANSWER = f"no answer within {WAIT_SECONDS:g} s"
 PREFIX = "cdcbus."
 NO_REPLAY = (
     "the letters of a fetch task hold no records, as these are too large for Kafka. Raise the "
@@ -101,22 +103,33 @@ class FetchLetters:
 
         producer = _producer(self._access)
         for each in dead_letters:
-            producer.produce(
-                self._topic,
-                key=self._key(each.dead_letter.record),
-                # A tombstone: compaction then removes the letter.
-                value=None,
-                on_delivery=on_delivery,
-            )
+            # A tombstone: compaction then removes the letter.
+            self._queue(producer, self._key(each.dead_letter.record), on_delivery)
         # `flush` returns how many records were not delivered in time.
         if producer.flush(WAIT_SECONDS) or failures:
-            reason = f"no answer within {WAIT_SECONDS:g} s"
-            if failures:
-                reason = failures[0].str()
-            raise BusUnavailable(
-                f"Kafka at {self._access.servers} does not accept the records that resolve the "
-                f"dead letters in {self._topic}: {reason}"
-            )
+            raise self._unavailable(failures[0].str() if failures else NO_ANSWER)
+
+    def _queue(
+        self,
+        producer: Producer,
+        key: bytes,
+        on_delivery: Callable[[KafkaError | None, Message], None],
+    ) -> None:
+        """Gives a tombstone to the client, once that has room for it."""
+        deadline = monotonic() + WAIT_SECONDS
+        while True:
+            try:
+                return producer.produce(self._topic, key=key, value=None, on_delivery=on_delivery)
+            except BufferError:
+                if monotonic() > deadline:
+                    raise self._unavailable(NO_ANSWER) from None
+                producer.poll(1.0)
+
+    def _unavailable(self, reason: str) -> BusUnavailable:
+        return BusUnavailable(
+            f"Kafka at {self._access.servers} does not accept the records that resolve the "
+            f"dead letters in {self._topic}: {reason}"
+        )
 
     def _key(self, record: str) -> bytes:
         return f"{self.task_id}\n{record}".encode()

@@ -15,6 +15,7 @@ from confluent_kafka.cimpl import NewTopic
 from pymysql.cursors import Cursor
 
 from cdcbus.ops.cli.main import main
+from cdcbus.ops.services.dead_letters import FetchLetter, FetchLetters, LargeRow
 from cdcbus.ops.stack.addresses import Database
 from cdcbus.plugins.contracts import PositionStore
 from cdcbus.plugins.errors import BusRejected
@@ -167,3 +168,12 @@ def test_the_letters_are_listed_and_dropped_but_not_replayed(
     ]
     assert run("drop", "--all", "--yes").exit_code == 0
     assert run("list").output == "no dead letters are open\n"
+
+
+def test_more_letters_than_the_kafka_client_queues_are_dropped_at_once(
+    task: FetchTask, name: str, make_topic: Callable[..., str]
+) -> None:
+    with_letters = publishing(task, make_topic(f"{name}-dead"))
+    letters = FetchLetters(with_letters)
+    letters.drop([FetchLetter(LargeRow("t/f:4/0/0", ""), "", {})] * 100_001)
+    assert letters.dead_letters() == []
