@@ -66,8 +66,8 @@ class Interrupted(CdcError):
 
 def interrupted(load: LoadTask) -> Interrupted:
     return Interrupted(
-        f"the direct load of task {load.task_id} is not finished: the same command continues with "
-        "what is left"
+        f"the direct load of task {load.task_id} is not finished: the same command, without "
+        "--anew, continues with what is left"
     )
 
 

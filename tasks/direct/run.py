@@ -75,6 +75,8 @@ from cdcbus.tasks.zookeeper.tasks import TaskNodes
 LOG = logging.getLogger(__name__)
 # Chunks that are read from the source at a time.
 READERS = 4
+# Set once this process has begun a load: it survives a restart of the process.
+BEGUN_VARIABLE = "CDCBUS_DIRECT_LOAD_BEGUN"
 
 Told = Callable[[Mapping[TableId, TableProgress]], None]
 
@@ -96,6 +98,8 @@ def run_direct(
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     # Before anything else: children of the old process may still write to the target.
     end_leftovers()
+    if RESTARTED_VARIABLE not in os.environ:
+        os.environ.pop(BEGUN_VARIABLE, None)
     load = consumer_task(word, bus, Uses.READ | Uses.WRITE | Uses.KAFKA)
     feeds = feeds_of(word, load, bus, source)
     check_tasks(load, feeds)
@@ -127,8 +131,9 @@ def run_direct(
             raise interrupted(load)
         try:
             with opened_for(load, feeds, further, client, end) as opened:
-                # After a restart of the process, the earlier work is its own.
-                is_anew &= RESTARTED_VARIABLE not in os.environ
+                # After a restart of the process, the load that it had begun is its own, unlike one
+                # that was there before.
+                is_anew &= BEGUN_VARIABLE not in os.environ
                 return _run(opened, tables, readers, is_anew=is_anew, told=told)
         finally:
             locks.rest()
@@ -163,6 +168,7 @@ def _run(
         found = replace(begin(opened), given=given(load))
         known = begin_tables(opened)
         begin_direct_load(client, opened.store, load.task_id, found, known)
+        os.environ[BEGUN_VARIABLE] = load.task_id
     else:
         _check_held(load, found)
         _check_shapes(opened.sources, known)

@@ -19,6 +19,8 @@ import pymysql
 import pytest
 
 from cdcbus.ops.demo.tasks import TaskProcess
+from cdcbus.tasks.direct.run import BEGUN_VARIABLE
+from cdcbus.tasks.process_restart import RESTARTED_VARIABLE
 from tests.integration.tasks.verify.verifying import verify
 from tests.support.python_workers import python_workers
 from tests.support.shop import Shop
@@ -312,6 +314,28 @@ def test_a_load_does_not_go_on_into_another_target_or_by_another_task_file(shop:
     answer = run(load, fetch)
     assert answer.code == 0, answer.told
     assert shop.rows("orders")["postgresql"] == shop.rows("orders")["source"]
+
+
+@pytest.mark.parametrize("is_begun", [False, True])
+def test_a_load_begins_anew_once_however_often_its_process_is_restarted(
+    shop: Shop, is_begun: bool
+) -> None:
+    """As one is that was paused for longer than ZooKeeper keeps its locks. If that was before it
+    had begun it must not continue the former load, into tables that were emptied since."""
+    fill(shop, MANY, width=900)
+    fetch, load = followed(shop), shop.load("postgresql")
+    kill_in_the_middle(shop, load, fetch)
+    load.environment[RESTARTED_VARIABLE] = "1"
+    if is_begun:
+        load.environment[BEGUN_VARIABLE] = load.task_id
+    else:
+        shop.postgresql(f"TRUNCATE {shop.name}.orders")
+    answer = run(load, fetch, "--anew")
+    assert answer.code == 0, answer.told
+    [table] = answer.found["tables"]
+    assert (table["state"], table["rows"]) == ("done", MANY)
+    kept = shop.rows("orders")
+    assert kept["postgresql"] == kept["source"]
 
 
 def test_chunks_of_lost_workers_are_loaded_again(shop: Shop) -> None:
