@@ -5,6 +5,7 @@ Every set of artifacts has a folder of its own. It is filled under another name 
 is complete, so everything in the cache is whole, even after a download was killed.
 """
 
+import errno
 import fcntl
 import functools
 import hashlib
@@ -138,7 +139,7 @@ def making(folder: Path) -> Iterator[Path | None]:
 
     Only one process at a time enters the block. The others wait, also for programs that a killed
     process had started with `close_fds=False` to fill the folder. Their leftovers are removed
-    first.
+    first. Raises ConfigError without the right to write there, CdcError without room.
     """
     if folder.is_dir():
         yield None
@@ -147,10 +148,8 @@ def making(folder: Path) -> Iterator[Path | None]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         lock = folder.with_name(folder.name + ".lock").open("w")
-    except PermissionError as error:
-        raise ConfigError(
-            f"no right to write in {folder.parent}: grant it, or choose another folder"
-        ) from error
+    except OSError as error:
+        raise _unwritable(folder.parent, error) from error
     with lock:
         # The lock is free once every process with the file descriptor has ended, however it ended.
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -158,11 +157,27 @@ def making(folder: Path) -> Iterator[Path | None]:
         if folder.is_dir():
             yield None
             return
-        if part.exists():
-            shutil.rmtree(part)
-        part.mkdir()
+        try:
+            if part.exists():
+                shutil.rmtree(part)
+            part.mkdir()
+        except OSError as error:
+            raise _unwritable(folder.parent, error) from error
         yield part
         part.rename(folder)
+
+
+def _unwritable(folder: Path, error: OSError) -> CdcError:
+    # A file system that is mounted read-only is no PermissionError.
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
+        return ConfigError(
+            f"no right to write in {folder} ({error.strerror}): grant it, or choose another folder "
+            "(CDCBUS_CACHE)"
+        )
+    return CdcError(
+        f"{folder} cannot be written: {error.strerror}; make room there, or choose another folder "
+        "(CDCBUS_CACHE)"
+    )
 
 
 def fetch(jar_sets: Sequence[JarSet], console: "Console | None" = None) -> None:

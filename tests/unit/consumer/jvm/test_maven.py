@@ -1,7 +1,9 @@
+import errno
 import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -233,3 +235,36 @@ def test_no_right_to_write_is_one_sentence(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(ConfigError, match="no right to write"), making(tmp_path / "a/b"):
         pass
+
+
+@pytest.mark.parametrize(
+    ("number", "error", "words"),
+    [
+        (
+            errno.EROFS,
+            ConfigError,
+            r"no right to write in .*/a \(Read-only file system\): grant it",
+        ),
+        (errno.ENOSPC, CdcError, "/a cannot be written: No space left on device; make room there"),
+    ],
+)
+@pytest.mark.parametrize("made", ["a", "b.part"])
+def test_a_folder_that_cannot_be_made_is_named(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    number: int,
+    error: type[CdcError],
+    words: str,
+    made: str,
+) -> None:
+    make = Path.mkdir
+
+    def refuse(folder: Path, **options: Any) -> None:
+        if folder.name == made:
+            raise OSError(number, os.strerror(number))
+        make(folder, **options)
+
+    monkeypatch.setattr(Path, "mkdir", refuse)
+    with pytest.raises(error, match=words) as raised, making(tmp_path / "a/b"):
+        pass
+    assert type(raised.value) is error
