@@ -30,7 +30,7 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     return Watch(monkeypatch)
 
 
-@pytest.mark.parametrize("behind_ms", [0, HOUR_MS])
+@pytest.mark.parametrize("behind_ms", [0, HOUR_MS, -HOUR_MS])
 def test_what_came_before_a_stamp_is_there_two_minutes_after_it_was_seen(
     watch: Watch, behind_ms: int
 ) -> None:
@@ -62,6 +62,8 @@ def test_a_stamp_years_from_now_counts_no_further_than_this_clock(watch: Watch) 
     arrivals = ArrivalClock()
     arrivals.saw(watch.epoch_ms * 2)
     assert arrivals.now_ms() == watch.epoch_ms
+    assert not arrivals.has_all_before(watch.epoch_ms + 10_000)
+    assert not arrivals.has_all_before(watch.epoch_ms - 10_000)
 
 
 def test_nothing_is_there_before_anything_was_seen(watch: Watch) -> None:
