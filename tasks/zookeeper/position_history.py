@@ -8,17 +8,20 @@ where there was no position.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import time
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
 from kazoo.client import KazooClient
 
-from cdcbus.plugins.errors import ConfigError, PositionConflict
+from cdcbus.plugins.errors import ConfigError, PositionConflict, PositionUnavailable
 from cdcbus.plugins.positions import kafka_positions_from_json, kafka_positions_to_json
 from cdcbus.tasks.zookeeper.audit import audited
 from cdcbus.tasks.zookeeper.positions import (
+    LOST,
+    RETRY_SECONDS,
     ROOT,
     position_path,
     stored_positions,
@@ -26,7 +29,14 @@ from cdcbus.tasks.zookeeper.positions import (
     written_path,
     written_to_json,
 )
-from cdcbus.tasks.zookeeper.znode import answer, get_children, get_node, now, reported
+from cdcbus.tasks.zookeeper.znode import (
+    ANSWER_SECONDS,
+    answer,
+    get_children,
+    get_node,
+    now,
+    reported,
+)
 
 HISTORY = 50
 # ZooKeeper takes 1 MB; the newest change is always kept.
@@ -71,17 +81,20 @@ def set_positions(
     """Sets the position of each swimlane in `texts`, all or none, and records in the audit who did
     it. `partitions`: the partitions of a topic that are set, None: all that a text names; the
     others continue where the target is. Raises PositionConflict where a position is no longer the
-    one in `before`."""
+    one in `before`, and PositionUnavailable, which says so where it is not known whether they were
+    set."""
     # Recorded before the change, see `audit`.
     with audited(client, by, how, f"task {task_id}"), reported(position_path(task_id)):
         # One transaction for all swimlanes, so that a refused one leaves the others as they were.
         transaction = client.transaction()
         for directory in (position_path(task_id), history_path(task_id)):
             answer(client.ensure_path_async(directory))
+        made: dict[str, Change] = {}
         for swimlane, text in texts.items():
             known = before.get(swimlane)
             changes, version = _read(client, task_id, swimlane)
-            changes.append(Change(now(), by, how, known, text))
+            made[swimlane] = Change(now(), by, how, known, text)
+            changes.append(made[swimlane])
             data = history_to_json(changes)
             path = position_path(task_id, swimlane)
             _write(transaction, client, path, text.encode(), known)
@@ -91,9 +104,35 @@ def set_positions(
                 transaction.create(history_path(task_id, swimlane), data)
             else:
                 transaction.set_data(history_path(task_id, swimlane), data, version)
-        for result in answer(transaction.commit_async()):
+        try:
+            results = answer(transaction.commit_async())
+        except LOST:
+            # The answer may be lost, and not the write.
+            if _is_written(client, task_id, made):
+                return
+            raise
+        for result in results:
             if isinstance(result, Exception):
                 raise _conflict(task_id)
+
+
+def _is_written(client: KazooClient, task_id: str, made: Mapping[str, Change]) -> bool:
+    """Whether changes whose write was not answered are the last ones now. Raises
+    PositionUnavailable where ZooKeeper does not say."""
+    deadline = time.monotonic() + ANSWER_SECONDS
+    while True:
+        try:
+            return all(
+                _read(client, task_id, swimlane)[0][-1:] == [change]
+                for swimlane, change in made.items()
+            )
+        except PositionUnavailable as error:
+            if time.monotonic() > deadline:
+                raise PositionUnavailable(
+                    f"{error}. It is not known whether the position of task {task_id} was set: "
+                    f"cdcbus offset show {task_id}"
+                ) from error
+            time.sleep(RETRY_SECONDS)
 
 
 def history_to_json(changes: Sequence[Change]) -> bytes:
